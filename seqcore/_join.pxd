@@ -1,0 +1,12 @@
+# Elements copied together: into one array, or into one tight buffer that a sequence is cut from again.
+
+cimport numpy as cnp
+from seqcore._buffer cimport GapBuffer
+from seqcore._pieces cimport Piece
+
+cdef object join(GapBuffer *buffer, cnp.dtype dtype, int axis, bint stacking)
+cdef GapBuffer *tighten(GapBuffer *buffer, cnp.dtype dtype) except NULL
+cdef object total_nbytes(GapBuffer *buffer)
+cdef object new_array(cnp.dtype dtype, int ndim, Py_ssize_t *shape)
+cdef void count_strings(cnp.ndarray array) noexcept
+cdef tuple shape_of(Piece *piece)

@@ -1,0 +1,148 @@
+"""Elements copied together: into one array, or into one tight buffer that they are cut from again.
+
+The caller has a share of the buffer, so nobody edits it while the GIL is away.
+"""
+
+from cpython.ref cimport Py_INCREF, PyObject
+cimport numpy as cnp
+import numpy as np
+
+from seqcore._numpy cimport array_from
+from seqcore._buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
+from seqcore._pieces cimport (
+    MAX_BYTES, MAX_NDIM, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, Join, Piece, Status, begin_join, copy_join,
+    copy_tight, extent, finish_plan, piece_nbytes, plan_join,
+)
+from seqcore._split cimport RELEASE_FROM, cut_block
+
+cnp.import_array()
+
+
+cdef object new_array(cnp.dtype dtype, int ndim, Py_ssize_t *shape):
+    return array_from(<PyObject *>dtype, ndim, shape, NULL, NULL, NULL)
+
+
+cdef void count_strings(cnp.ndarray array) noexcept:
+    """Take the references that a copy of bare pointers has not taken."""
+    cdef PyObject **items = <PyObject **>cnp.PyArray_DATA(array)
+    cdef Py_ssize_t i
+    for i in range(cnp.PyArray_SIZE(array)):
+        Py_INCREF(<object>items[i])
+
+
+cdef tuple shape_of(Piece *piece):
+    return tuple([extent(piece, axis) for axis in range(piece.source.ndim)])
+
+
+cdef int raise_for(Status status, Join *plan, GapBuffer *buffer) except -1:
+    cdef Piece *piece
+    if status == OK:
+        return 0
+    where = f"along {'a new ' if plan.stacking else ''}axis {plan.axis}"
+    if status == TOO_LARGE:
+        raise ValueError(f"{size_of(buffer)} tensors joined {where} are larger than any array can be")
+    piece = slot_at(buffer, plan.seen)[0]
+    what = "rank" if status == RANK_DIFFERS else "shape"
+    raise ValueError(
+        f"tensor {plan.seen} of shape {shape_of(piece)} can't be joined {where} to tensor 0 "
+        f"of shape {shape_of(plan.first)}: their {what}s differ"
+    )
+
+
+cdef object join(GapBuffer *buffer, cnp.dtype dtype, int axis, bint stacking):
+    """A new array of all elements, at least one, along an axis checked against the first one's rank."""
+    cdef Join plan
+    cdef Status status
+    cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
+    cdef Piece *first = slot_at(buffer, 0)[0]
+    cdef char *data
+    if first.source.ndim + stacking > MAX_NDIM:
+        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: tensors of rank "
+                         f"{first.source.ndim} can't be joined along a new one")
+    begin_join(&plan, first, axis, stacking)
+    if size_of(buffer) < RELEASE_FROM:
+        status = plan_all(&plan, buffer)
+    else:
+        with nogil:
+            status = plan_all(&plan, buffer)
+    raise_for(status, &plan, buffer)
+    result = new_array(dtype, plan.ndim, plan.shape)
+    data = cnp.PyArray_BYTES(result)
+    if strings or cnp.PyArray_NBYTES(result) < 8 * RELEASE_FROM:
+        copy_all(&plan, data, buffer)
+    else:
+        with nogil:
+            copy_all(&plan, data, buffer)
+    if strings:
+        count_strings(result)
+    return result
+
+
+cdef Status plan_all(Join *plan, GapBuffer *buffer) noexcept nogil:
+    cdef Status status = plan_join(plan, buffer.slots, buffer.lo)
+    if status == OK:
+        status = plan_join(plan, back_of(buffer), back_size(buffer))
+    return finish_plan(plan) if status == OK else status
+
+
+cdef void copy_all(Join *plan, char *data, GapBuffer *buffer) noexcept nogil:
+    copy_join(plan, data, buffer.slots, buffer.lo)
+    copy_join(plan, data, back_of(buffer), back_size(buffer))
+
+
+cdef object total_nbytes(GapBuffer *buffer):
+    # A Python integer: views of broadcast arrays can have more bytes together than 63 bits count.
+    cdef Py_ssize_t i, nbytes, total = 0
+    carried = 0
+    for i in range(size_of(buffer)):
+        nbytes = piece_nbytes(slot_at(buffer, i)[0])
+        if nbytes > MAX_BYTES - total:
+            carried += total
+            total = 0
+        total += nbytes
+    return carried + total
+
+
+cdef GapBuffer *tighten(GapBuffer *buffer, cnp.dtype dtype) except NULL:
+    """The same elements in fresh memory, without space between them."""
+    cdef object nbytes = total_nbytes(buffer)
+    if nbytes > MAX_BYTES:
+        raise MemoryError(f"no memory for {nbytes} bytes of {size_of(buffer)} tensors")
+    cdef Py_ssize_t n = size_of(buffer), items = nbytes // dtype.itemsize
+    cdef cnp.ndarray memory = new_array(dtype, 1, &items)
+    cdef char *data = cnp.PyArray_BYTES(memory)
+    if dtype.type_num == cnp.NPY_OBJECT:
+        copy_tight(copy_tight(data, buffer.slots, buffer.lo), back_of(buffer), back_size(buffer))
+        count_strings(memory)
+    else:
+        with nogil:
+            copy_tight(copy_tight(data, buffer.slots, buffer.lo), back_of(buffer), back_size(buffer))
+
+    # Neighbours of one shape, but for the first axis, are pieces of one source.
+    cdef Py_ssize_t i = 0, run, start = 0, stop
+    cdef Piece *first
+    cdef list blocks = []
+    while i < n:
+        first = slot_at(buffer, i)[0]
+        run = 1
+        while i + run < n and fits_behind(first, slot_at(buffer, i + run)[0]):
+            run += 1
+        # A scalar has no axis to be cut along: it gets one, which its pieces then drop.
+        lengths = np.ones(run, np.int64) if first.source.ndim == 0 else np.array(
+            [extent(slot_at(buffer, i + k)[0], 0) for k in range(run)], np.int64)
+        shape = (int(lengths.sum()), *shape_of(first)[1:])
+        stop = start + <Py_ssize_t>np.prod(shape, dtype=np.int64)
+        blocks.append((memory[start:stop].reshape(shape), lengths, first.source.ndim == 0))
+        start = stop
+        i += run
+    return cut_block(blocks, n)
+
+
+cdef bint fits_behind(Piece *first, Piece *piece) noexcept:
+    cdef int axis
+    if piece.source.ndim != first.source.ndim:
+        return False
+    for axis in range(1, first.source.ndim):
+        if extent(piece, axis) != extent(first, axis):
+            return False
+    return True

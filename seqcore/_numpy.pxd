@@ -1,0 +1,32 @@
+# What NumPy's C API has and NumPy's own .pxd does not declare.
+
+from cpython.ref cimport PyObject
+
+cdef extern from "numpy/arrayobject.h":
+    """
+    /* A new array: read-only over `data`, kept alive by `base`, or with memory of its own where data is
+       NULL. There the items of a string array are null pointers, not references to None. */
+    static inline PyObject *
+    seqcore_array(PyObject *dtype, int ndim, const Py_ssize_t *shape, const Py_ssize_t *strides, void *data,
+                  PyObject *base)
+    {
+        Py_INCREF(dtype);
+        PyObject *array = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)dtype, ndim,
+                                               (const npy_intp *)shape, (const npy_intp *)strides, data, 0,
+                                               NULL);
+        if (array != NULL && base != NULL) {
+            Py_INCREF(base);
+            if (PyArray_SetBaseObject((PyArrayObject *)array, base) < 0)
+                Py_CLEAR(array);
+        }
+        return array;
+    }
+    /* Both borrowed. */
+    static inline PyObject *seqcore_base(PyObject *array) { return PyArray_BASE((PyArrayObject *)array); }
+    static inline PyObject *seqcore_descr(PyObject *array)
+    { return (PyObject *)PyArray_DESCR((PyArrayObject *)array); }
+    """
+    object array_from "seqcore_array"(PyObject *dtype, int ndim, const Py_ssize_t *shape,
+                                      const Py_ssize_t *strides, void *data, PyObject *base)
+    PyObject *base_of "seqcore_base"(object array)
+    PyObject *descr_of "seqcore_descr"(object array)

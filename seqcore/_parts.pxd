@@ -1,0 +1,8 @@
+# A buffer taken apart into few arrays for pickle, and put together again.
+
+cimport numpy as cnp
+from seqcore._buffer cimport GapBuffer
+
+cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype)
+cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) except NULL
+cdef Py_ssize_t pinned_nbytes(GapBuffer *buffer) except -1

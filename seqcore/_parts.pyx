@@ -1,0 +1,215 @@
+"""A buffer taken apart into few arrays for pickle, and put together again.
+
+Pieces of one source become one array, the stretch of the source that they span, and a row of numbers each:
+which array, from where, how long. So the data goes out once, as one buffer that pickle's protocol 5 can
+leave where it is.
+"""
+
+from cpython.ref cimport PyObject
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+cimport numpy as cnp
+import numpy as np
+
+from seqcore._buffer cimport (
+    GapBuffer, fill, new_buffer, release, size_of, slot_at,
+)
+from seqcore._join cimport tighten, total_nbytes
+from seqcore._numpy cimport array_from
+from seqcore._owner cimport Owner, hold, owner_of_pieces
+from seqcore._pieces cimport MAX_NDIM, Piece, Source, extent, piece_nbytes
+
+cnp.import_array()
+
+# Arrays smaller than this, in bytes, cost more to pickle than to copy.
+cdef Py_ssize_t SMALL = 4096
+
+
+cdef Py_ssize_t position_in(Piece *piece, char *origin) noexcept:
+    """Where a piece begins along its source's split axis, counted from another piece's data."""
+    return (piece.data - origin) // piece.source.step if piece.source.step else 0
+
+
+cdef Py_ssize_t taken(Piece *piece) noexcept:
+    return piece.length if piece.source.axis >= 0 else 1
+
+
+cdef object spanned_array(Piece *piece, Py_ssize_t start, Py_ssize_t stop, cnp.dtype dtype):
+    """The stretch of a piece's source between two positions, counted from the piece, with the split axis.
+
+    An axis that the split dropped comes first.
+    """
+    cdef Py_ssize_t[MAX_NDIM] shape
+    cdef Py_ssize_t[MAX_NDIM] strides
+    cdef Source *source = piece.source
+    cdef int dropped = source.axis < 0
+    memcpy(&shape[dropped], source.shape, source.ndim * sizeof(Py_ssize_t))
+    memcpy(&strides[dropped], source.strides, source.ndim * sizeof(Py_ssize_t))
+    shape[0 if dropped else source.axis] = stop - start
+    if dropped:
+        strides[0] = source.step
+    return array_from(<PyObject *>dtype, source.ndim + dropped, shape, strides,
+                      piece.data + start * source.step, source.owner)
+
+
+cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype):
+    """Arrays as [(array, axis or -1)], and an int64 table (elements, 3): array, start, length."""
+    cdef list parts
+    cdef object nbytes = total_nbytes(buffer)
+    cdef GapBuffer *tight
+    parts, table = spans_of(buffer, dtype)
+    spanned = sum([array.nbytes for array, _ in parts])
+    # Copied together where the stretches are mostly unused, or many and small.
+    if nbytes <= 2 * spanned and (2 * nbytes < spanned or spanned < SMALL * (len(parts) - 1)):
+        tight = tighten(buffer, dtype)
+        try:
+            parts, table = spans_of(tight, dtype)
+        finally:
+            release(tight)
+    return [(as_contiguous(array), axis) for array, axis in parts], table
+
+
+cdef object as_contiguous(array):
+    # Only such arrays leave their data out of band.
+    return array if array.flags.forc else np.ascontiguousarray(array)
+
+
+cdef object key_of(Piece *piece):
+    """Equal for pieces that are cut from one array, or are whole arrays of the same memory and layout."""
+    cdef Source *source = piece.source
+    if (<Owner>source.owner).cut != NULL:
+        return <size_t>source
+    layout = (<char *>source.shape)[:2 * source.ndim * sizeof(Py_ssize_t)]
+    return (<size_t>piece.data, layout)
+
+
+cdef tuple spans_of(GapBuffer *buffer, cnp.dtype dtype):
+    cdef Py_ssize_t n = size_of(buffer), i, start, stop, which = 0
+    cdef cnp.ndarray table = np.empty((n, 3), np.int64)
+    cdef int64_t *row = <int64_t *>cnp.PyArray_DATA(table)
+    cdef Piece *piece
+    cdef Source *known = NULL
+    cdef char *origin = NULL
+    cdef dict numbers = {}
+    cdef list firsts = []               # of each part: the position of an element
+    cdef list starts = []               # and how far it reaches around that element
+    cdef list stops = []
+    for i in range(n):
+        piece = slot_at(buffer, i)[0]
+        if piece.source != known:
+            known = piece.source
+            which = numbers.setdefault(key_of(piece), len(firsts))
+            if which == len(firsts):
+                firsts.append(i)
+                starts.append(0)
+                stops.append(0)
+            origin = slot_at(buffer, firsts[which])[0].data
+        start = position_in(piece, origin)
+        stop = start + taken(piece)
+        row[0] = which
+        row[1] = start
+        row[2] = piece.length
+        row += 3
+        if start < <Py_ssize_t>starts[which]:
+            starts[which] = start
+        if stop > <Py_ssize_t>stops[which]:
+            stops[which] = stop
+    parts = []
+    for i, start, stop in zip(firsts, starts, stops):
+        piece = slot_at(buffer, i)[0]
+        parts.append((spanned_array(piece, start, stop, dtype), piece.source.axis))
+    if n:
+        table[:, 1] -= np.array(starts, np.int64)[table[:, 0]]
+    return parts, table
+
+
+cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) except NULL:
+    """The opposite of `take_apart`; the parts are exact arrays of the type. A table that reaches outside
+    them is a ValueError.
+    """
+    cdef Py_ssize_t n = cnp.PyArray_DIM(table, 0), i, which, start, length
+    cdef const int64_t *row = <const int64_t *>cnp.PyArray_DATA(table)
+    cdef list owners = []
+    cdef list counts = np.bincount(table[:, 0], minlength=len(parts)).tolist()
+    cdef Owner owner
+    cdef Piece *piece
+    cdef GapBuffer *buffer
+    if len(counts) > len(parts):
+        raise ValueError(f"an element's part is {len(counts) - 1}, of {len(parts)} parts")
+    for (array, axis), count in zip(parts, counts):
+        if not -1 <= axis < array.ndim or array.ndim == 0:
+            raise ValueError(f"axis {axis} is out of range for a part of rank {array.ndim}")
+        owners.append(owner_of_pieces(array, max(axis, 0), axis < 0, count))
+    buffer = new_buffer(n)
+    if buffer == NULL:
+        raise MemoryError(f"no memory for {n} elements")
+    next_free = [0] * len(parts)
+    for i in range(n):
+        which, start, length = row[0], row[1], row[2]
+        row += 3
+        array, axis = parts[which]
+        owner = <Owner>owners[which]
+        reach = array.shape[max(axis, 0)]
+        if not (0 <= start <= reach and 0 <= length <= reach - start) or (axis < 0 and length != 1):
+            release(buffer)
+            raise ValueError(f"element {i} reaches from {start} to {start + length} in a part of {reach}")
+        piece = &owner.cut[<Py_ssize_t>next_free[which]]
+        next_free[which] += 1
+        piece.source = &owner.source
+        piece.data = cnp.PyArray_BYTES(array) + start * owner.source.step
+        piece.length = length
+        hold(piece)
+        buffer.slots[i] = piece
+        buffer.lo = i + 1
+    fill(buffer)
+    return buffer
+
+
+cdef Py_ssize_t pinned_nbytes(GapBuffer *buffer) except -1:
+    """Bytes of all memory that the elements keep alive."""
+    cdef Py_ssize_t i
+    cdef Piece *piece
+    cdef Source *known = NULL
+    cdef dict sizes = {}
+    for i in range(size_of(buffer)):
+        piece = slot_at(buffer, i)[0]
+        if piece.source == known:
+            continue
+        known = piece.source
+        memory = (<Owner>known.owner).memory
+        if id(memory) not in sizes:
+            sizes[id(memory)] = nbytes_of(memory, buffer)
+    return sum(sizes.values())
+
+
+cdef object nbytes_of(memory, GapBuffer *buffer):
+    if isinstance(memory, np.ndarray):
+        return memory.nbytes
+    try:
+        return memoryview(memory).nbytes
+    except (TypeError, ValueError, BufferError):
+        return reach_in(memory, buffer)
+
+
+cdef Py_ssize_t reach_in(memory, GapBuffer *buffer) except -1:
+    """Bytes from the first to the last item that elements have in memory whose size nobody knows."""
+    cdef Py_ssize_t i
+    cdef Piece *piece
+    cdef size_t low = 0, high = 0, first, last
+    cdef int axis
+    cdef Py_ssize_t reach
+    for i in range(size_of(buffer)):
+        piece = slot_at(buffer, i)[0]
+        if (<Owner>piece.source.owner).memory is not memory or piece_nbytes(piece) == 0:
+            continue
+        first = <size_t>piece.data
+        last = first + piece.source.itemsize
+        for axis in range(piece.source.ndim):
+            reach = (extent(piece, axis) - 1) * piece.source.strides[axis]
+            if reach < 0:
+                first -= <size_t>-reach
+            else:
+                last += <size_t>reach
+        low = first if low == 0 else min(low, first)
+        high = max(high, last)
+    return high - low

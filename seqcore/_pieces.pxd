@@ -1,0 +1,99 @@
+# Plain structs and loops over them: nothing here touches a Python object or needs the GIL.
+
+from cpython.ref cimport PyObject
+from libc.stdint cimport int64_t
+
+cdef extern from *:
+    """
+    /* Counters that several threads may change at once. With the GIL they need nothing; without it,
+       the compiler's own atomics: C11's <stdatomic.h> is not on every compiler that builds wheels. */
+    #ifndef SEQCORE_COUNTERS
+    #define SEQCORE_COUNTERS
+    #if !defined(Py_GIL_DISABLED)
+    static inline Py_ssize_t seqcore_add(Py_ssize_t *counter, Py_ssize_t n)
+    { Py_ssize_t before = *counter; *counter += n; return before; }
+    static inline Py_ssize_t seqcore_read(Py_ssize_t *counter) { return *counter; }
+    #elif defined(_MSC_VER)
+    #include <intrin.h>
+    static inline Py_ssize_t seqcore_add(Py_ssize_t *counter, Py_ssize_t n)
+    { return _InterlockedExchangeAdd64((volatile __int64 *)counter, n); }
+    static inline Py_ssize_t seqcore_read(Py_ssize_t *counter) { return seqcore_add(counter, 0); }
+    #else
+    static inline Py_ssize_t seqcore_add(Py_ssize_t *counter, Py_ssize_t n)
+    { return __atomic_fetch_add(counter, n, __ATOMIC_ACQ_REL); }
+    static inline Py_ssize_t seqcore_read(Py_ssize_t *counter)
+    { return __atomic_load_n(counter, __ATOMIC_ACQUIRE); }
+    #endif
+    #endif
+    """
+    Py_ssize_t add_to "seqcore_add"(Py_ssize_t *counter, Py_ssize_t n) noexcept nogil   # the value before
+    Py_ssize_t read_counter "seqcore_read"(Py_ssize_t *counter) noexcept nogil
+
+cdef extern from *:
+    """
+    #define SEQCORE_MAX_BYTES ((Py_ssize_t)(((size_t)-1) >> 1))
+    """
+    Py_ssize_t MAX_BYTES "SEQCORE_MAX_BYTES"    # that an address can count
+
+cdef enum:
+    MAX_NDIM = 64               # NumPy's limit
+
+cdef enum Status:
+    OK
+    NO_MEMORY
+    OUT_OF_RANGE
+    NEGATIVE_LENGTH             # split: a length below zero
+    LENGTHS_TOO_LONG            # split: the lengths exceed the axis
+    LENGTHS_TOO_SHORT           # split: the lengths leave a rest
+    RANK_DIFFERS                # join
+    SHAPE_DIFFERS               # join
+    TOO_LARGE                   # join: more bytes than an address can count
+    LENGTH_DIFFERS              # slice assignment with a step
+
+cdef struct Source:
+    # What the pieces of one array share. `shape` and `strides` are an element's; where `axis` is not
+    # negative, shape[axis] is not valid and each piece has its own length there instead.
+    Py_ssize_t slots            # how many slots, of all buffers, point to a piece of this source
+    PyObject *owner             # the Python object around this struct; one reference while slots > 0
+    Py_ssize_t itemsize         # bytes
+    Py_ssize_t *shape
+    Py_ssize_t *strides         # bytes
+    Py_ssize_t step             # bytes from one position to the next along the axis that was split
+    int ndim
+    int axis
+
+cdef struct Piece:
+    Source *source
+    char *data                  # its first item
+    Py_ssize_t length           # along source.axis
+
+cdef struct Join:
+    # The result of a join, and how far its planning or copying has come.
+    bint stacking               # along a new axis, instead of one that the pieces have
+    int axis
+    int ndim                    # of the result, as is `shape`
+    Py_ssize_t shape[MAX_NDIM]
+    Py_ssize_t strides[MAX_NDIM]
+    Py_ssize_t itemsize
+    Piece *first
+    Py_ssize_t seen             # pieces planned: after a failure, the position of the one at fault
+    Py_ssize_t copied           # along the axis
+
+cdef inline Py_ssize_t extent(const Piece *piece, int axis) noexcept nogil:
+    return piece.length if axis == piece.source.axis else piece.source.shape[axis]
+
+cdef Py_ssize_t piece_nbytes(const Piece *piece) noexcept nogil
+cdef bint same_shape(const Piece *a, const Piece *b) noexcept nogil
+
+cdef Status check_lengths(const int64_t *lengths, Py_ssize_t n, Py_ssize_t whole,
+                          Py_ssize_t *at) noexcept nogil
+cdef void cut_equal(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, char *data,
+                    Py_ssize_t length, Py_ssize_t whole) noexcept nogil
+cdef void cut_lengths(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, char *data,
+                      const int64_t *lengths) noexcept nogil
+
+cdef void begin_join(Join *join, Piece *first, int axis, bint stacking) noexcept nogil
+cdef Status plan_join(Join *join, Piece **slots, Py_ssize_t n) noexcept nogil
+cdef Status finish_plan(Join *join) noexcept nogil
+cdef void copy_join(Join *join, char *out, Piece **slots, Py_ssize_t n) noexcept nogil
+cdef char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil

@@ -1,0 +1,280 @@
+"""Plan, cut and join pieces, without the GIL and without Python objects.
+
+A split of a (6, 4) array into lengths 1, 3, 2 along axis 0 writes three pieces of one source::
+
+    source   itemsize 4, shape (·, 4), strides (16, 4), axis 0
+    pieces   data + 0, length 1 | data + 16, length 3 | data + 64, length 2
+
+A join goes the other way. Pieces that stand next to each other in their source and in the sequence make
+one run, and a run is one strided copy; a run whose items lie together on both sides is one `memcpy`.
+"""
+
+from libc.string cimport memcpy
+
+
+cdef Py_ssize_t piece_nbytes(const Piece *piece) noexcept nogil:
+    # NumPy has checked that the product fits, for the array that this is a piece of.
+    cdef Py_ssize_t nbytes = piece.source.itemsize
+    cdef int axis
+    for axis in range(piece.source.ndim):
+        nbytes *= extent(piece, axis)
+    return nbytes
+
+
+cdef bint same_shape(const Piece *a, const Piece *b) noexcept nogil:
+    cdef int axis
+    if a.source == b.source:
+        return a.length == b.length
+    if a.source.ndim != b.source.ndim:
+        return False
+    for axis in range(a.source.ndim):
+        if extent(a, axis) != extent(b, axis):
+            return False
+    return True
+
+
+# -- cut ---------------------------------------------------------------------------------------------
+
+cdef Status check_lengths(const int64_t *lengths, Py_ssize_t n, Py_ssize_t whole,
+                          Py_ssize_t *at) noexcept nogil:
+    """Whether the lengths are a split of `whole`; `at[0]` is the first at fault, or the sum if too short."""
+    cdef Py_ssize_t i, total = 0
+    for i in range(n):
+        if lengths[i] < 0:
+            at[0] = i
+            return NEGATIVE_LENGTH
+        if lengths[i] > whole - total:      # and not total + lengths[i] > whole, which can overflow
+            at[0] = i
+            return LENGTHS_TOO_LONG
+        total += <Py_ssize_t>lengths[i]
+    at[0] = total
+    return OK if total == whole else LENGTHS_TOO_SHORT
+
+
+cdef void cut_equal(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, char *data,
+                    Py_ssize_t length, Py_ssize_t whole) noexcept nogil:
+    """Write n pieces of `length`, the last one with what remains of `whole`."""
+    cdef Py_ssize_t i, stride
+    if n == 0:
+        return
+    # A single piece may be shorter than `length`, whose product with the step could overflow.
+    stride = length * source.step if n > 1 else 0
+    for i in range(n):
+        pieces[i].source = source
+        pieces[i].data = data + i * stride
+        pieces[i].length = length
+        slots[i] = &pieces[i]
+    pieces[n - 1].length = whole - (n - 1) * length
+
+
+cdef void cut_lengths(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, char *data,
+                      const int64_t *lengths) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        pieces[i].source = source
+        pieces[i].data = data
+        pieces[i].length = <Py_ssize_t>lengths[i]
+        slots[i] = &pieces[i]
+        data += pieces[i].length * source.step
+
+
+# -- join --------------------------------------------------------------------------------------------
+
+cdef void begin_join(Join *join, Piece *first, int axis, bint stacking) noexcept nogil:
+    """Start a plan; the caller has checked `axis` against the first piece's rank."""
+    cdef int i, ndim = first.source.ndim
+    join.first = first
+    join.axis = axis
+    join.stacking = stacking
+    join.itemsize = first.source.itemsize
+    join.ndim = ndim + stacking
+    join.seen = 0
+    join.copied = 0
+    for i in range(ndim):
+        join.shape[i + (stacking and i >= axis)] = extent(first, i)
+    join.shape[axis] = 0
+
+
+cdef Status plan_join(Join *join, Piece **slots, Py_ssize_t n) noexcept nogil:
+    """Check that the pieces fit the first and add up what they take along the axis."""
+    cdef Py_ssize_t i, length
+    cdef int axis
+    cdef Piece *piece
+    cdef Piece *known = join.first          # a piece that fits
+    cdef Py_ssize_t total = join.shape[join.axis]
+    if join.stacking:
+        for i in range(n):
+            if not same_shape(slots[i], known):
+                join.seen += i
+                return RANK_DIFFERS if slots[i].source.ndim != known.source.ndim else SHAPE_DIFFERS
+            known = slots[i]
+        total += n
+    else:
+        for i in range(n):
+            piece = slots[i]
+            if piece.source != known.source or (piece.source.axis != join.axis
+                                                and piece.length != known.length):
+                join.seen += i
+                if piece.source.ndim != join.ndim:
+                    return RANK_DIFFERS
+                for axis in range(join.ndim):
+                    if axis != join.axis and extent(piece, axis) != join.shape[axis]:
+                        return SHAPE_DIFFERS
+                join.seen -= i
+                known = piece
+            length = extent(piece, join.axis)
+            if length > MAX_BYTES - total:
+                return TOO_LARGE
+            total += length
+    join.seen += n
+    join.shape[join.axis] = total
+    return OK
+
+
+cdef Status finish_plan(Join *join) noexcept nogil:
+    """Lay the result out in C order; zero extents count as one, as in NumPy's own limit."""
+    cdef Py_ssize_t stride = join.itemsize
+    cdef int axis
+    for axis in range(join.ndim - 1, -1, -1):
+        join.strides[axis] = stride
+        if join.shape[axis] > 0:
+            if stride > MAX_BYTES // join.shape[axis]:
+                return TOO_LARGE
+            stride *= join.shape[axis]
+    return OK
+
+
+cdef void copy_join(Join *join, char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
+    """Copy planned pieces behind those copied before."""
+    cdef Py_ssize_t i = 0, pieces, length, step
+    cdef Piece *piece
+    cdef Source *source
+    while i < n:
+        piece = slots[i]
+        source = piece.source
+        pieces = 1
+        if join.stacking:
+            # Any constant distance will do: rows, every third row, rows backwards, one row again and again.
+            step = 0
+            if i + 1 < n and slots[i + 1].source == source:
+                step = slots[i + 1].data - piece.data
+                while (i + pieces < n and slots[i + pieces].source == source
+                       and slots[i + pieces].data - slots[i + pieces - 1].data == step):
+                    pieces += 1
+            length = pieces
+        else:
+            length = extent(piece, join.axis)
+            step = source.strides[join.axis]
+            if source.axis == join.axis:
+                # An empty array's step is 0, its stride isn't; its runs have nothing to copy.
+                while (i + pieces < n and slots[i + pieces].source == source
+                       and slots[i + pieces].data == piece.data + length * source.step):
+                    length += slots[i + pieces].length
+                    pieces += 1
+        copy_run(join, out, piece, length, step)
+        join.copied += length
+        i += pieces
+
+
+cdef void copy_run(Join *join, char *out, const Piece *piece, Py_ssize_t length,
+                   Py_ssize_t step) noexcept nogil:
+    cdef Py_ssize_t[MAX_NDIM] shape
+    cdef Py_ssize_t[MAX_NDIM] strides
+    cdef const Py_ssize_t *of_piece = piece.source.strides
+    cdef int axis
+    for axis in range(join.ndim):
+        shape[axis] = join.shape[axis]
+        strides[axis] = of_piece[axis - (join.stacking and axis > join.axis)] if (
+            axis != join.axis) else step
+    shape[join.axis] = length
+    copy_strided(out + join.copied * join.strides[join.axis], join.strides, piece.data, strides, shape,
+                 join.ndim, join.itemsize)
+
+
+cdef char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
+    """Copy the pieces one behind the other, each in C order; return where the next would go."""
+    cdef Py_ssize_t[MAX_NDIM] shape
+    cdef Py_ssize_t[MAX_NDIM] strides
+    cdef Py_ssize_t i, stride
+    cdef int axis
+    cdef Piece *piece
+    for i in range(n):
+        piece = slots[i]
+        stride = piece.source.itemsize
+        for axis in range(piece.source.ndim - 1, -1, -1):
+            shape[axis] = extent(piece, axis)
+            strides[axis] = stride
+            stride *= shape[axis]
+        copy_strided(out, strides, piece.data, piece.source.strides, shape, piece.source.ndim,
+                     piece.source.itemsize)
+        out += stride
+    return out
+
+
+# -- copy --------------------------------------------------------------------------------------------
+
+cdef void copy_strided(char *out, const Py_ssize_t *out_strides, const char *data,
+                       const Py_ssize_t *strides, const Py_ssize_t *shape, int ndim,
+                       Py_ssize_t itemsize) noexcept nogil:
+    """Copy items between two layouts of one shape that share no memory."""
+    # The axes again, innermost first: those of extent 1 dropped, neighbours that lie together made one.
+    cdef Py_ssize_t[MAX_NDIM] extents
+    cdef Py_ssize_t[MAX_NDIM] to_strides
+    cdef Py_ssize_t[MAX_NDIM] from_strides
+    cdef Py_ssize_t[MAX_NDIM] index
+    cdef int axis, last = -1
+    for axis in range(ndim - 1, -1, -1):
+        if shape[axis] == 0:
+            return
+        if shape[axis] == 1:
+            continue
+        if (last >= 0 and out_strides[axis] == to_strides[last] * extents[last]
+                and strides[axis] == from_strides[last] * extents[last]):
+            extents[last] *= shape[axis]
+            continue
+        last += 1
+        extents[last] = shape[axis]
+        to_strides[last] = out_strides[axis]
+        from_strides[last] = strides[axis]
+        index[last] = 0
+    if last < 0:
+        memcpy(out, data, itemsize)
+        return
+    while True:
+        copy_row(out, to_strides[0], data, from_strides[0], extents[0], itemsize)
+        axis = 1
+        while axis <= last:
+            index[axis] += 1
+            out += to_strides[axis]
+            data += from_strides[axis]
+            if index[axis] < extents[axis]:
+                break
+            out -= to_strides[axis] * extents[axis]
+            data -= from_strides[axis] * extents[axis]
+            index[axis] = 0
+            axis += 1
+        if axis > last:
+            return
+
+
+cdef void copy_row(char *out, Py_ssize_t out_stride, const char *data, Py_ssize_t stride, Py_ssize_t n,
+                   Py_ssize_t itemsize) noexcept nogil:
+    # A memcpy of a constant size is one move, aligned or not.
+    cdef Py_ssize_t i
+    if out_stride == itemsize and stride == itemsize:
+        memcpy(out, data, n * itemsize)
+    elif itemsize == 1:
+        for i in range(n):
+            out[i * out_stride] = data[i * stride]
+    elif itemsize == 2:
+        for i in range(n):
+            memcpy(out + i * out_stride, data + i * stride, 2)
+    elif itemsize == 4:
+        for i in range(n):
+            memcpy(out + i * out_stride, data + i * stride, 4)
+    elif itemsize == 8:
+        for i in range(n):
+            memcpy(out + i * out_stride, data + i * stride, 8)
+    else:
+        for i in range(n):
+            memcpy(out + i * out_stride, data + i * stride, itemsize)

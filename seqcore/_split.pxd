@@ -1,0 +1,11 @@
+# An array cut into pieces.
+
+cimport numpy as cnp
+from seqcore._buffer cimport GapBuffer
+
+cdef enum:
+    RELEASE_FROM = 1024         # with fewer pieces than this, giving the GIL away takes longer than the work
+
+cdef GapBuffer *cut_equally(cnp.ndarray array, int axis, Py_ssize_t length, bint drop_axis) except NULL
+cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths) except NULL
+cdef GapBuffer *cut_block(list blocks, Py_ssize_t n) except NULL

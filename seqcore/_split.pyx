@@ -1,0 +1,104 @@
+"""An array cut into pieces: one source, one block of pieces, one buffer, whatever the number of pieces."""
+
+from libc.stdint cimport int64_t
+cimport numpy as cnp
+
+from seqcore._buffer cimport GapBuffer, empty_buffer, fill, new_buffer, release
+from seqcore._owner cimport Owner, hold_fresh, owner_of_pieces
+from seqcore._pieces cimport (
+    LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, MAX_BYTES, NEGATIVE_LENGTH, OK, Piece, Source, Status, check_lengths,
+    cut_equal, cut_lengths,
+)
+
+cnp.import_array()
+
+
+cdef GapBuffer *cut_equally(cnp.ndarray array, int axis, Py_ssize_t length, bint drop_axis) except NULL:
+    """Pieces of `length` > 0 along the axis, the last one of what remains. O(pieces), no copy."""
+    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis)
+    cdef Py_ssize_t n = whole // length + (whole % length != 0)
+    cdef GapBuffer *buffer
+    cdef Owner owner
+    cdef Source *source
+    cdef Piece *pieces
+    cdef char *data = cnp.PyArray_BYTES(array)
+    if n == 0:
+        return empty_buffer()
+    owner = owner_of_pieces(array, axis, drop_axis, n)
+    buffer = new_buffer(n)
+    if buffer == NULL:
+        raise MemoryError(f"no memory for {n} pieces")
+    source = &owner.source
+    pieces = owner.cut
+    if n < RELEASE_FROM:
+        cut_equal(pieces, buffer.slots, n, source, data, length, whole)
+    else:
+        with nogil:
+            cut_equal(pieces, buffer.slots, n, source, data, length, whole)
+    hold_fresh(owner, n)
+    fill(buffer)
+    return buffer
+
+
+cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths) except NULL:
+    """Pieces of the given lengths, a contiguous int64 array that nobody else writes to."""
+    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis), n = cnp.PyArray_SIZE(lengths), at = 0
+    cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(lengths)
+    cdef GapBuffer *buffer
+    cdef Owner owner
+    cdef Source *source
+    cdef Piece *pieces
+    cdef char *data = cnp.PyArray_BYTES(array)
+    cdef Status status
+    if n < RELEASE_FROM:
+        status = check_lengths(each, n, whole, &at)
+    else:
+        with nogil:
+            status = check_lengths(each, n, whole, &at)
+    if status == NEGATIVE_LENGTH:
+        raise ValueError(f"split[{at}] is {each[at]}: a length can't be negative")
+    if status == LENGTHS_TOO_LONG:
+        raise ValueError(f"the lengths in split exceed axis {axis}, which has {whole}, at split[{at}], "
+                         f"which is {each[at]}")
+    if status == LENGTHS_TOO_SHORT:
+        raise ValueError(f"the lengths in split add up to {at}, but axis {axis} has {whole}")
+    if n == 0:
+        return empty_buffer()
+    owner = owner_of_pieces(array, axis, False, n)
+    buffer = new_buffer(n)
+    if buffer == NULL:
+        raise MemoryError(f"no memory for {n} pieces")
+    source = &owner.source
+    pieces = owner.cut
+    if n < RELEASE_FROM:
+        cut_lengths(pieces, buffer.slots, n, source, data, each)
+    else:
+        with nogil:
+            cut_lengths(pieces, buffer.slots, n, source, data, each)
+    hold_fresh(owner, n)
+    fill(buffer)
+    return buffer
+
+
+cdef GapBuffer *cut_block(list blocks, Py_ssize_t n) except NULL:
+    """n pieces in all of several arrays: (array, int64 lengths along axis 0, whether to drop that axis)."""
+    cdef GapBuffer *buffer = new_buffer(n)
+    cdef Owner owner
+    cdef Py_ssize_t count, done = 0
+    cdef cnp.ndarray lengths
+    if buffer == NULL:
+        raise MemoryError(f"no memory for {n} pieces")
+    try:
+        for array, lengths, drop_axis in blocks:
+            count = cnp.PyArray_SIZE(lengths)
+            owner = owner_of_pieces(array, 0, drop_axis, count)
+            cut_lengths(owner.cut, &buffer.slots[done], count, &owner.source, cnp.PyArray_BYTES(array),
+                        <const int64_t *>cnp.PyArray_DATA(lengths))
+            hold_fresh(owner, count)
+            done += count
+            buffer.lo = done
+    except:
+        release(buffer)
+        raise
+    fill(buffer)
+    return buffer

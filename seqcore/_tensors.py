@@ -1,0 +1,137 @@
+"""What may go into a sequence, and the arrays that it becomes."""
+
+import numpy as np
+
+from seqcore.dtypes import STRING, element_type, type_name
+
+_PYTHON_VALUES = (bool, int, float, complex, str)
+_WEAK = {bool: False, int: 0, float: 0.0, complex: 0j}
+
+
+def as_tensor(value, dtype=None, copy=False):
+    """Return a tensor as an exact, native `np.ndarray` of an element type.
+
+    Parameters
+    ----------
+    value : array_like
+        An array, a NumPy scalar, an object with NumPy's or DLPack's protocol or a buffer, or Python
+        values: a number, a string, or nested lists of them.
+    dtype : np.dtype, optional
+        The element type that it must have. Python values are converted to it where NumPy's promotion
+        keeps it; arrays are never cast. By default the type is the value's own.
+    copy : bool, optional
+        Whether the result has memory of its own. Strings are always copied.
+
+    Raises
+    ------
+    TypeError
+        If the value is no tensor, has no or another element type, or is a masked array.
+    OverflowError
+        If a Python number does not fit the type.
+    ValueError
+        If nested lists are ragged.
+    """
+    if isinstance(value, np.ndarray):
+        array = value
+    elif isinstance(value, np.generic):
+        array = np.asarray(value)
+    elif isinstance(value, (*_PYTHON_VALUES, list, tuple)):
+        return _from_python(value, dtype)
+    else:
+        array = _from_protocol(value)
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError("a masked array can't be a tensor, since its mask would be lost: "
+                        "use .filled() or .data")
+    own = element_type(array.dtype)
+    if dtype is not None and own != dtype:
+        raise TypeError(_mismatch(type_name(own), dtype))
+    if own == STRING:
+        return _strings(array)
+    if type(array) is not np.ndarray:
+        array = array.view(np.ndarray)
+    if copy or array.dtype != own:
+        array = array.astype(own, order="C", copy=True)
+    return array
+
+
+def _mismatch(given, dtype):
+    return (f"a tensor of type {given} can't go into a sequence of {type_name(dtype)}: "
+            "convert it first, or use a sequence of its type")
+
+
+def _from_protocol(value):
+    kind = type(value).__name__
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        raise TypeError(f"{value!r:.80} is no tensor: a {kind} is neither an array nor a number, a string "
+                        "or nested lists of them") from None
+
+
+def _strings(array):
+    """Copy an array of text into a new object array of exact `str`."""
+    if array.dtype.kind != "O":
+        array = array.astype(object)
+    strings = np.empty(array.shape, object)
+    flat = strings.reshape(-1)
+    for i, item in enumerate(array.flat):
+        if not isinstance(item, str):
+            raise TypeError(f"item {i} of an object array is {item!r:.60}, of type {type(item).__name__}: "
+                            "in a tensor of strings each item is a str")
+        flat[i] = item if type(item) is str else str.__str__(item)
+    return strings
+
+
+def _from_python(value, dtype):
+    weak, strong = set(), set()
+    _collect_types(value, weak, strong)
+    if (str in weak or STRING in strong) and len(weak | strong) > 1 and (
+        {*weak, *strong} - {str, STRING}
+    ):
+        raise TypeError(f"{value!r:.80} mixes strings and numbers")
+    if dtype is None:
+        array = np.asarray(value)
+        if array.dtype == object and int in weak:
+            raise OverflowError(f"{value!r:.80} fits no integer type of NumPy")
+        dtype = element_type(array.dtype)
+    else:
+        _check_promotion(value, dtype, weak, strong)
+    if dtype == STRING:
+        return _strings(np.array(value, dtype=object))
+    with np.errstate(over="ignore"):
+        array = np.array(value, dtype=dtype)
+    # NumPy raises OverflowError for integers; for floats it gives infinity.
+    if dtype.kind not in "biu" and not strong:
+        wide = np.array(value, dtype=np.complex128 if dtype.kind == "c" else np.float64)
+        if not np.array_equal(np.isfinite(array), np.isfinite(wide)):
+            raise OverflowError(f"{value!r:.80} is too large for {type_name(dtype)}")
+    return array
+
+
+def _check_promotion(value, dtype, weak, strong):
+    if dtype == STRING or str in weak or STRING in strong:
+        if dtype == STRING and weak <= {str} and strong <= {STRING}:
+            return
+    else:
+        try:
+            if np.result_type(dtype, *(_WEAK[kind] for kind in weak), *strong) == dtype:
+                return
+        except TypeError:
+            pass
+    raise TypeError(f"{value!r:.80} can't go into a sequence of {type_name(dtype)}: "
+                    "NumPy's promotion would change the type")
+
+
+def _collect_types(value, weak, strong):
+    """Add the types of the leaves: Python's, which adapt, and arrays', which don't."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _collect_types(item, weak, strong)
+    elif isinstance(value, _PYTHON_VALUES) and not isinstance(value, np.generic):
+        weak.add(next(kind for kind in _PYTHON_VALUES if isinstance(value, kind)))
+    else:
+        strong.add(as_tensor(value).dtype)
