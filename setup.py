@@ -32,6 +32,6 @@ extensions = [
 ]
 
 setup(
-    ext_modules=cythonize(extensions, compiler_directives={"embedsignature": True}),
+    ext_modules=cythonize(extensions, compiler_directives={"embedsignature": True, "binding": False}),
     cmdclass={"build_ext": BuildAlsoInPlace},
 )

@@ -10,3 +10,33 @@ except ModuleNotFoundError as error:
         "Python. Build them there with `pip install -e .`, or start Python in another folder to use "
         "an installed seqcore."
     ) from error
+
+from seqcore.dtypes import ELEMENT_TYPES, element_type
+from seqcore.mapping import sequence_map
+from seqcore.operators import (
+    concat_from_sequence,
+    sequence_at,
+    sequence_construct,
+    sequence_empty,
+    sequence_erase,
+    sequence_insert,
+    sequence_length,
+    split_to_sequence,
+)
+
+__all__ = [
+    "ELEMENT_TYPES",
+    "TensorSequence",
+    "concat_from_sequence",
+    "element_type",
+    "sequence_at",
+    "sequence_construct",
+    "sequence_empty",
+    "sequence_erase",
+    "sequence_insert",
+    "sequence_length",
+    "sequence_map",
+    "split_to_sequence",
+]
+
+__version__ = "0.1.0"

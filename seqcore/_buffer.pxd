@@ -42,3 +42,4 @@ cdef Status replace_span(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t start
                          GapBuffer *news) noexcept
 cdef Status reverse_all(GapBuffer **buffer, GapBuffer **stale) noexcept
 cdef void copy_range(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t step, GapBuffer *into) noexcept
+cdef str broken_invariant(GapBuffer *buffer)

@@ -1,18 +1,25 @@
 # Owner: the Python object around a source. It keeps the memory alive and is the base of every element.
 
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.ref cimport PyObject
 cimport numpy as cnp
 from seqcore._pieces cimport Piece, Source
 
 cdef enum:
-    INLINE_NDIM = 4             # shapes and strides up to this rank are stored in the owner itself
+    INLINE_NDIM = 3             # shape and strides of whole arrays up to this rank are in the owner itself
 
 cdef class Owner:
-    cdef Source source
+    cdef Source source                          # first, so that owner_of finds its way back
     cdef Piece whole                            # the one piece of a whole array
-    cdef Piece *cut                             # or the block of pieces of a split; else NULL
     cdef Py_ssize_t[2 * INLINE_NDIM] dims       # shape, then strides
     cdef object memory                          # what owns the data: an array, or what it is a view of
+    cdef object more                            # None, or bytes: pieces of a split, dims of a higher rank
+
+cdef inline PyObject *owner_of(const Source *source) noexcept nogil:
+    return <PyObject *>(<char *>source - sizeof(PyObject))
+
+cdef inline Piece *pieces_of(Owner owner) noexcept:
+    return <Piece *>PyBytes_AS_STRING(owner.more)
 
 cdef Piece *take_whole(cnp.ndarray array) except NULL
 cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n)

@@ -10,7 +10,7 @@ array whose base is the owner. Since an owner has no buffer, NumPy can't make su
 """
 
 cimport cython
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.string cimport memcpy
 cimport numpy as cnp
@@ -22,13 +22,9 @@ cnp.import_array()
 
 @cython.final
 @cython.no_gc               # like an ndarray, whose place it takes; what it holds is memory, not containers
-@cython.freelist(64)
+@cython.freelist(256)
 cdef class Owner:
-
-    def __dealloc__(self):
-        if self.source.shape != self.dims:
-            PyMem_RawFree(self.source.shape)
-        PyMem_RawFree(self.cut)
+    pass
 
 
 cdef object memory_of(cnp.ndarray array):
@@ -41,31 +37,27 @@ cdef object memory_of(cnp.ndarray array):
     return <object>base
 
 
-cdef Owner new_owner(cnp.ndarray array, int axis, bint drop_axis):
-    """A source of the array's memory whose pieces vary along `axis`, or lack it where `drop_axis` is set.
+cdef Owner new_owner(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n):
+    """A source of the array's memory, with room for n pieces, that no slot points to yet.
 
-    At rank 0 the axis is -1.
-
-    `array` is an exact ndarray of an element type. Its shape and strides are copied: whatever becomes of
-    the array object, the pieces stay as they are.
+    The pieces vary along `axis`, or lack it where `drop_axis` is set; at rank 0 it is -1. `array` is an
+    exact ndarray of an element type. Its shape and strides are copied: whatever becomes of the array
+    object, the pieces stay as they are.
     """
     cdef Owner owner = Owner.__new__(Owner)
     cdef Source *source = &owner.source
     cdef int i, ndim = cnp.PyArray_NDIM(array) - drop_axis
     cdef Py_ssize_t *dims = owner.dims
-    if ndim > INLINE_NDIM:
-        dims = <Py_ssize_t *>PyMem_RawMalloc(2 * ndim * sizeof(Py_ssize_t))
-        if dims == NULL:
-            raise MemoryError()
-    source.owner = <PyObject *>owner
-    source.slots = 0
+    cdef Py_ssize_t in_pieces = n * <Py_ssize_t>sizeof(Piece)
+    if n or ndim > INLINE_NDIM:
+        owner.more = PyBytes_FromStringAndSize(NULL, in_pieces + 2 * ndim * <Py_ssize_t>sizeof(Py_ssize_t))
+        if ndim > INLINE_NDIM:
+            dims = <Py_ssize_t *>(PyBytes_AS_STRING(owner.more) + in_pieces)
     source.itemsize = cnp.PyArray_ITEMSIZE(array)
     source.ndim = ndim
     source.axis = -1 if drop_axis else axis
     source.shape = dims
     source.strides = dims + ndim
-    # Without items all data pointers are alike, so that none points outside the array's memory.
-    source.step = cnp.PyArray_STRIDE(array, axis) if axis >= 0 and cnp.PyArray_SIZE(array) else 0
     for i in range(ndim):
         source.shape[i] = cnp.PyArray_DIM(array, i + (drop_axis and i >= axis))
         source.strides[i] = cnp.PyArray_STRIDE(array, i + (drop_axis and i >= axis))
@@ -74,14 +66,13 @@ cdef Owner new_owner(cnp.ndarray array, int axis, bint drop_axis):
 
 
 cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n):
-    """An owner with room for n pieces, which no slot points to yet."""
+    """The owner of n pieces to be cut along `axis`."""
     cdef Owner owner
-    if n > MAX_BYTES // <Py_ssize_t>sizeof(Piece):
+    if n > MAX_BYTES // <Py_ssize_t>sizeof(Piece) - 2 * MAX_NDIM:
         raise MemoryError(f"no memory for {n} pieces")
-    owner = new_owner(array, axis, drop_axis)
-    owner.cut = <Piece *>PyMem_RawMalloc(n * sizeof(Piece))
-    if owner.cut == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
+    owner = new_owner(array, axis, drop_axis, n)
+    # Without items all data pointers are alike, so that none points outside the array's memory.
+    owner.source.step = cnp.PyArray_STRIDE(array, axis) if cnp.PyArray_SIZE(array) else 0
     return owner
 
 
@@ -94,12 +85,13 @@ cdef void hold_fresh(Owner owner, Py_ssize_t n) noexcept:
 
 cdef Piece *take_whole(cnp.ndarray array) except NULL:
     """The array as a piece, with one hold on it."""
-    cdef Owner owner = new_owner(array, 0 if cnp.PyArray_NDIM(array) else -1, False)
+    cdef bint scalar = cnp.PyArray_NDIM(array) == 0
+    cdef Owner owner = new_owner(array, -1 if scalar else 0, False, 0)
     owner.whole.source = &owner.source
     owner.whole.data = cnp.PyArray_BYTES(array)
-    owner.whole.length = owner.source.shape[0] if owner.source.ndim else 1
-    owner.source.slots = 1
-    Py_INCREF(owner)
+    owner.whole.length = 1 if scalar else owner.source.shape[0]
+    owner.source.step = 0 if scalar else owner.source.strides[0]
+    hold_fresh(owner, 1)
     return &owner.whole
 
 
@@ -112,14 +104,15 @@ cdef object make_element(Piece *piece, cnp.dtype dtype):
         memcpy(shape, dims, source.ndim * sizeof(Py_ssize_t))
         shape[source.axis] = piece.length
         dims = shape
-    return array_from(<PyObject *>dtype, source.ndim, dims, source.strides, piece.data, source.owner)
+    return array_from(<PyObject *>dtype, source.ndim, dims, source.strides, piece.data,
+                      owner_of(source))
 
 
 cdef void hold(Piece *piece) noexcept:
     """Count one more slot that points to the piece."""
     # From zero only where the caller has a reference of its own: the array it has just looked at.
     if add_to(&piece.source.slots, 1) == 0:
-        Py_INCREF(<object>piece.source.owner)
+        Py_INCREF(<object>owner_of(piece.source))
 
 
 cdef void hold_all(Piece **slots, Py_ssize_t n) noexcept:
@@ -131,13 +124,13 @@ cdef void hold_all(Piece **slots, Py_ssize_t n) noexcept:
         while i + run < n and slots[i + run].source == source:
             run += 1
         if add_to(&source.slots, run) == 0:
-            Py_INCREF(<object>source.owner)
+            Py_INCREF(<object>owner_of(source))
         i += run
 
 
 cdef void drop(Piece *piece) noexcept:
     """Give up one hold. The last one may run foreign code: call it with no lock and nothing half done."""
-    cdef PyObject *owner = piece.source.owner
+    cdef PyObject *owner = owner_of(piece.source)
     if add_to(&piece.source.slots, -1) == 1:
         Py_DECREF(<object>owner)
 
@@ -148,7 +141,7 @@ cdef void drop_all(Piece **slots, Py_ssize_t n) noexcept:
     cdef PyObject *owner
     while i < n:
         source = slots[i].source
-        owner = source.owner
+        owner = owner_of(source)
         run = 1
         while i + run < n and slots[i + run].source == source:
             run += 1

@@ -16,7 +16,7 @@ from seqcore._buffer cimport (
 )
 from seqcore._join cimport tighten, total_nbytes
 from seqcore._numpy cimport array_from
-from seqcore._owner cimport Owner, hold, owner_of_pieces
+from seqcore._owner cimport Owner, hold, owner_of, owner_of_pieces, pieces_of
 from seqcore._pieces cimport MAX_NDIM, Piece, Source, extent, piece_nbytes
 
 cnp.import_array()
@@ -49,7 +49,7 @@ cdef object spanned_array(Piece *piece, Py_ssize_t start, Py_ssize_t stop, cnp.d
     if dropped:
         strides[0] = source.step
     return array_from(<PyObject *>dtype, source.ndim + dropped, shape, strides,
-                      piece.data + start * source.step, source.owner)
+                      piece.data + start * source.step, owner_of(source))
 
 
 cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype):
@@ -77,7 +77,7 @@ cdef object as_contiguous(array):
 cdef object key_of(Piece *piece):
     """Equal for pieces that are cut from one array, or are whole arrays of the same memory and layout."""
     cdef Source *source = piece.source
-    if (<Owner>source.owner).cut != NULL:
+    if piece != &(<Owner>owner_of(source)).whole:
         return <size_t>source
     layout = (<char *>source.shape)[:2 * source.ndim * sizeof(Py_ssize_t)]
     return (<size_t>piece.data, layout)
@@ -153,7 +153,7 @@ cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) exc
         if not (0 <= start <= reach and 0 <= length <= reach - start) or (axis < 0 and length != 1):
             release(buffer)
             raise ValueError(f"element {i} reaches from {start} to {start + length} in a part of {reach}")
-        piece = &owner.cut[<Py_ssize_t>next_free[which]]
+        piece = &pieces_of(owner)[<Py_ssize_t>next_free[which]]
         next_free[which] += 1
         piece.source = &owner.source
         piece.data = cnp.PyArray_BYTES(array) + start * owner.source.step
@@ -176,7 +176,7 @@ cdef Py_ssize_t pinned_nbytes(GapBuffer *buffer) except -1:
         if piece.source == known:
             continue
         known = piece.source
-        memory = (<Owner>known.owner).memory
+        memory = (<Owner>owner_of(known)).memory
         if id(memory) not in sizes:
             sizes[id(memory)] = nbytes_of(memory, buffer)
     return sum(sizes.values())
@@ -200,7 +200,7 @@ cdef Py_ssize_t reach_in(memory, GapBuffer *buffer) except -1:
     cdef Py_ssize_t reach
     for i in range(size_of(buffer)):
         piece = slot_at(buffer, i)[0]
-        if (<Owner>piece.source.owner).memory is not memory or piece_nbytes(piece) == 0:
+        if (<Owner>owner_of(piece.source)).memory is not memory or piece_nbytes(piece) == 0:
             continue
         first = <size_t>piece.data
         last = first + piece.source.itemsize

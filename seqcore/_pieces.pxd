@@ -51,16 +51,16 @@ cdef enum Status:
     LENGTH_DIFFERS              # slice assignment with a step
 
 cdef struct Source:
-    # What the pieces of one array share. `shape` and `strides` are an element's; where `axis` is not
-    # negative, shape[axis] is not valid and each piece has its own length there instead.
+    # What the pieces of one array share; the first field of an Owner, the Python object around it.
+    # `shape` and `strides` are an element's; where `axis` is not negative, shape[axis] is not valid and
+    # each piece has its own length there instead.
     Py_ssize_t slots            # how many slots, of all buffers, point to a piece of this source
-    PyObject *owner             # the Python object around this struct; one reference while slots > 0
-    Py_ssize_t itemsize         # bytes
     Py_ssize_t *shape
     Py_ssize_t *strides         # bytes
     Py_ssize_t step             # bytes from one position to the next along the axis that was split
-    int ndim
-    int axis
+    int itemsize                # bytes
+    short ndim
+    short axis
 
 cdef struct Piece:
     Source *source

@@ -11,6 +11,7 @@ and nothing in step 2 gives it away. What takes long, or gives the GIL away, wor
 """
 
 cimport cython
+from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.slice cimport PySlice_AdjustIndices, PySlice_Check, PySlice_Unpack
 cimport numpy as cnp
@@ -21,7 +22,7 @@ import types
 import numpy as np
 
 from seqcore._buffer cimport (
-    GapBuffer, copy_range, discard, empty_buffer, new_buffer, put_all, put_one, release, replace_span,
+    GapBuffer, broken_invariant, copy_range, empty_buffer, new_buffer, put_all, put_one, release, replace_span,
     reverse_all, share, size_of, slot_at, swap_one, swap_range, take_one, take_range,
 )
 from seqcore._compare cimport equal_buffers, find
@@ -49,7 +50,7 @@ cnp.import_array()
 
 cdef Py_ssize_t as_position(position) except? -1:
     """A position from a Python or NumPy integer or an int32 or int64 array of one element."""
-    if isinstance(position, int):
+    if PyLong_CheckExact(position):
         return PyNumber_AsSsize_t(position, NULL)
     if isinstance(position, np.ndarray):
         if position.size != 1 or position.dtype.kind != "i" or position.dtype.itemsize not in (4, 8):
@@ -773,6 +774,15 @@ cdef class TensorSequence:
         finally:
             release(buffer)
         return restore, (type(self), type_name(self._dtype), parts, table), getattr(self, "__dict__", None)
+
+    def _check(self):
+        """Assert the invariants of the buffer; for tests."""
+        cdef GapBuffer *buffer = self.snapshot()
+        try:
+            broken = broken_invariant(buffer)
+        finally:
+            release(buffer)
+        assert broken is None, broken
 
 
 cdef class SequenceIterator:

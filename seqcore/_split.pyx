@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 
 from seqcore._buffer cimport GapBuffer, empty_buffer, fill, new_buffer, release
-from seqcore._owner cimport Owner, hold_fresh, owner_of_pieces
+from seqcore._owner cimport Owner, hold_fresh, owner_of_pieces, pieces_of
 from seqcore._pieces cimport (
     LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, MAX_BYTES, NEGATIVE_LENGTH, OK, Piece, Source, Status, check_lengths,
     cut_equal, cut_lengths,
@@ -29,7 +29,7 @@ cdef GapBuffer *cut_equally(cnp.ndarray array, int axis, Py_ssize_t length, bint
     if buffer == NULL:
         raise MemoryError(f"no memory for {n} pieces")
     source = &owner.source
-    pieces = owner.cut
+    pieces = pieces_of(owner)
     if n < RELEASE_FROM:
         cut_equal(pieces, buffer.slots, n, source, data, length, whole)
     else:
@@ -69,7 +69,7 @@ cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths)
     if buffer == NULL:
         raise MemoryError(f"no memory for {n} pieces")
     source = &owner.source
-    pieces = owner.cut
+    pieces = pieces_of(owner)
     if n < RELEASE_FROM:
         cut_lengths(pieces, buffer.slots, n, source, data, each)
     else:
@@ -92,7 +92,7 @@ cdef GapBuffer *cut_block(list blocks, Py_ssize_t n) except NULL:
         for array, lengths, drop_axis in blocks:
             count = cnp.PyArray_SIZE(lengths)
             owner = owner_of_pieces(array, 0, drop_axis, count)
-            cut_lengths(owner.cut, &buffer.slots[done], count, &owner.source, cnp.PyArray_BYTES(array),
+            cut_lengths(pieces_of(owner), &buffer.slots[done], count, &owner.source, cnp.PyArray_BYTES(array),
                         <const int64_t *>cnp.PyArray_DATA(lengths))
             hold_fresh(owner, count)
             done += count

@@ -100,7 +100,7 @@ def _find_ink(page):
     window = max(31, min(page.shape) // 6) | 1
     light = page / max(page.max(), 1)
     sample = light[:: window // 16, :: window // 16]
-    if ((sample - gaussian(sample, 4)) ** 3).sum() > 0:  # what stands out most is lighter than its surroundings
+    if ((sample - gaussian(sample, 4)) ** 3).sum() > 0:  # what stands out is lighter than the rest
         light = 1 - light
     blots = label(light < threshold_sauvola(light, window, k=0.15))
     table = regionprops_table(blots, properties=("bbox", "area"))
@@ -108,7 +108,7 @@ def _find_ink(page):
 
     # A letter is as high as the blot that the middle pixel of all ink is in. Grain, which makes blots by the
     # thousand, and the dark border of a scan, which makes huge ones, don't count.
-    counted = table["area"] * (heights >= 5) * (np.maximum(heights, widths) < max(page.shape) / 8)
+    counted = table["area"] * (heights >= 5) * (np.maximum(heights, widths) < max(page.shape) / 2)
     if not counted.any():
         return np.zeros(page.shape, bool), 0
     order = heights.argsort()
@@ -116,7 +116,9 @@ def _find_ink(page):
     frames = (heights > 6 * size) | (widths > 30 * size)
     rules = (heights < size / 2) & (widths > 3 * heights)
     specks = table["area"] <= (size / 6) ** 2
-    return np.append(False, ~(frames | rules | specks))[blots], size
+    at_a_side = (table["bbox-1"] == 0) | (table["bbox-3"] == page.shape[1])
+    slivers = at_a_side & (widths < heights / 2)  # the page's edge
+    return np.append(False, ~(frames | rules | specks | slivers))[blots], size
 
 
 def _find_slope(ink, size):
@@ -253,12 +255,13 @@ def timed(step):
     start = perf_counter()
     yield notes
     seconds = perf_counter() - start
-    took = f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+    took = f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} µs"
     print(f"  {step:<20} {took:>9}   {''.join(notes)}")
 
 
 def tour(image=None, picture=None, threads=2):
     """Read the scan `image`, print each step with its time, then the text; draw the lines to `picture`."""
+    model = find_model()
     with timed("read the scan") as notes:
         page = read_scan(image) if image else shipped_page()
         notes.append("{1} x {0} pixels".format(*page.shape))
@@ -282,7 +285,6 @@ def tour(image=None, picture=None, threads=2):
         widths = [width for _, width in lines.shapes]
         notes.append(f"the lines to {min(widths)}-{max(widths)} pixels")
     with timed("load the recogniser") as notes:
-        model = find_model()
         recogniser = Recogniser(model)
         notes.append(model.name)
     with timed("recognise") as notes:
@@ -308,7 +310,7 @@ def main(argv=None):
     )
     parser.add_argument("--image", metavar="FILE", type=Path, help="read a scan of your own instead")
     parser.add_argument("--picture", metavar="FILE", type=Path, help="draw the lines to a .png, .svg or .pdf")
-    parser.add_argument("--threads", metavar="N", type=int, default=2, help="how many read (default: 2)")
+    parser.add_argument("--threads", metavar="N", type=int, default=2, help="threads that read (default: 2)")
     arguments = parser.parse_args(argv)
     if arguments.threads < 1:
         parser.error("--threads takes a number from 1 up")

@@ -1,0 +1,116 @@
+"""What the tests draw from: element types, shapes, and arrays of every layout NumPy has."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+NUMERIC_NAMES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+NUMBER_NAMES = [*NUMERIC_NAMES, "bfloat16"]
+NAMES = [*NUMBER_NAMES, "string"]
+LAYOUTS = ["plain", "fortran", "transposed", "strided", "reversed", "offset", "broadcast", "unaligned"]
+
+
+def dtype_of(name):
+    """The NumPy type behind an element type's name."""
+    return np.dtype({"string": object, "bfloat16": ml_dtypes.bfloat16}.get(name, name))
+
+
+def filled(name, shape, start=0):
+    """An array of the named type whose values count up from start, as far as the type can tell them apart."""
+    shape = (shape,) if isinstance(shape, int) else shape
+    count = np.arange(start, start + np.prod(shape, dtype=int)) % 100
+    if name == "string":
+        return np.array([f"s{i}" for i in count] + [None], dtype=object)[:-1].reshape(shape)
+    if name == "bool":
+        count = count % 3 == 0
+    return count.astype(dtype_of(name)).reshape(shape)
+
+
+def laid_out(array, layout):
+    """The same values in another layout of memory, as a view where the layout needs one."""
+    if layout == "fortran":
+        return np.asfortranarray(array) if array.ndim else array
+    if layout == "transposed":
+        return np.ascontiguousarray(array.T).T if array.ndim else array
+    if layout == "strided":
+        wide = np.zeros([2 * n + 1 for n in array.shape], array.dtype)
+        view = wide[tuple(slice(1, None, 2) for _ in array.shape)]
+        view[...] = array
+        return view
+    if layout == "reversed":
+        back = tuple(slice(None, None, -1) for _ in array.shape)
+        return np.ascontiguousarray(array[back])[back]
+    if layout == "offset":
+        room = np.zeros(array.size + 3, array.dtype)
+        view = room[2 : 2 + array.size].reshape(array.shape)
+        view[...] = array
+        return view
+    if layout == "broadcast":
+        return np.broadcast_to(array, (2, *array.shape))
+    if layout == "unaligned" and not array.dtype.hasobject:
+        room = np.zeros(array.nbytes + 1, np.uint8)
+        view = room[1:].view(array.dtype).reshape(array.shape)
+        view[...] = array
+        return view
+    return array
+
+
+def same(left, right):
+    """Whether two arrays have the same type, shape and values."""
+    return left.dtype == right.dtype and left.shape == right.shape and bool(np.all(left == right))
+
+
+def assert_holds(seq, arrays):
+    """The sequence is sound, and its elements are these arrays."""
+    seq._check()
+    assert len(seq) == len(arrays)
+    assert list(seq.shapes) == [array.shape for array in arrays]
+    for element, array in itertools.zip_longest(seq, arrays):
+        assert type(element) is np.ndarray
+        assert not element.flags.writeable
+        assert same(element, array), (element, array)
+
+
+names = st.sampled_from(NAMES)
+number_names = st.sampled_from(NUMBER_NAMES)
+layouts = st.sampled_from(LAYOUTS)
+shapes = npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+
+
+@st.composite
+def arrays(draw, names=names, shapes=shapes, layouts=layouts):
+    """An array of some element type, shape and layout; its values count up from a drawn number."""
+    array = filled(draw(names), draw(shapes), start=draw(st.integers(0, 99)))
+    return laid_out(array, draw(layouts))
+
+
+@st.composite
+def array_lists(draw, names=names, max_size=6):
+    """Arrays of one element type."""
+    name = draw(names)
+    return draw(st.lists(arrays(st.just(name)), min_size=1, max_size=max_size))
+
+
+def slices(length):
+    """Slices within and beyond a sequence of this length, with steps of either sign."""
+    bound = st.none() | st.integers(-length - 2, length + 2)
+    step = st.none() | st.integers(-3, 3).filter(bool)
+    return st.builds(slice, bound, bound, step)
