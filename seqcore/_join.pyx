@@ -10,8 +10,8 @@ import numpy as np
 from seqcore._numpy cimport array_from
 from seqcore._buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
 from seqcore._pieces cimport (
-    MAX_BYTES, MAX_NDIM, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, Join, Piece, Status, begin_join, copy_join,
-    copy_tight, extent, finish_plan, piece_nbytes, plan_join,
+    MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, Join, Piece, Status, begin_join, copy_join,
+    copy_kept_runs, copy_tight, extent, finish_plan, piece_nbytes, plan_join,
 )
 from seqcore._split cimport RELEASE_FROM, cut_block
 
@@ -86,8 +86,11 @@ cdef Status plan_all(Join *plan, GapBuffer *buffer) noexcept nogil:
 
 
 cdef void copy_all(Join *plan, char *data, GapBuffer *buffer) noexcept nogil:
-    copy_join(plan, data, buffer.slots, buffer.lo)
-    copy_join(plan, data, back_of(buffer), back_size(buffer))
+    if plan.nruns <= MAX_RUNS:
+        copy_kept_runs(plan, data)
+    else:
+        copy_join(plan, data, buffer.slots, buffer.lo)
+        copy_join(plan, data, back_of(buffer), back_size(buffer))
 
 
 cdef object total_nbytes(GapBuffer *buffer):

@@ -6,7 +6,7 @@ cimport numpy as cnp
 from seqcore._pieces cimport Piece, Source
 
 cdef enum:
-    INLINE_NDIM = 3             # shape and strides of whole arrays up to this rank are in the owner itself
+    INLINE_NDIM = 2             # shape and strides of whole arrays up to this rank are in the owner itself
 
 cdef class Owner:
     cdef Source source                          # first, so that owner_of finds its way back

@@ -15,7 +15,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.string cimport memcpy
 cimport numpy as cnp
 from seqcore._numpy cimport array_from, base_of
-from seqcore._pieces cimport MAX_BYTES, MAX_NDIM, Piece, Source, add_to, extent
+from seqcore._pieces cimport MAX_BYTES, MAX_NDIM, Piece, Source, add_to, strides_of
 
 cnp.import_array()
 
@@ -50,17 +50,17 @@ cdef Owner new_owner(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n):
     cdef Py_ssize_t *dims = owner.dims
     cdef Py_ssize_t in_pieces = n * <Py_ssize_t>sizeof(Piece)
     if n or ndim > INLINE_NDIM:
-        owner.more = PyBytes_FromStringAndSize(NULL, in_pieces + 2 * ndim * <Py_ssize_t>sizeof(Py_ssize_t))
-        if ndim > INLINE_NDIM:
-            dims = <Py_ssize_t *>(PyBytes_AS_STRING(owner.more) + in_pieces)
+        owner.more = PyBytes_FromStringAndSize(NULL, in_pieces + (2 * ndim + 1) * <int>sizeof(Py_ssize_t))
+        dims = <Py_ssize_t *>(PyBytes_AS_STRING(owner.more) + in_pieces)
     source.itemsize = cnp.PyArray_ITEMSIZE(array)
     source.ndim = ndim
     source.axis = -1 if drop_axis else axis
     source.shape = dims
-    source.strides = dims + ndim
     for i in range(ndim):
-        source.shape[i] = cnp.PyArray_DIM(array, i + (drop_axis and i >= axis))
-        source.strides[i] = cnp.PyArray_STRIDE(array, i + (drop_axis and i >= axis))
+        dims[i] = cnp.PyArray_DIM(array, i + (drop_axis and i >= axis))
+        dims[ndim + i] = cnp.PyArray_STRIDE(array, i + (drop_axis and i >= axis))
+    if drop_axis:
+        dims[2 * ndim] = cnp.PyArray_STRIDE(array, axis)
     owner.memory = memory_of(array)
     return owner
 
@@ -71,8 +71,9 @@ cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize
     if n > MAX_BYTES // <Py_ssize_t>sizeof(Piece) - 2 * MAX_NDIM:
         raise MemoryError(f"no memory for {n} pieces")
     owner = new_owner(array, axis, drop_axis, n)
-    # Without items all data pointers are alike, so that none points outside the array's memory.
-    owner.source.step = cnp.PyArray_STRIDE(array, axis) if cnp.PyArray_SIZE(array) else 0
+    if cnp.PyArray_SIZE(array) == 0:
+        # Without items all data pointers are alike, so that none points outside the array's memory.
+        strides_of(&owner.source)[owner.source.ndim if drop_axis else axis] = 0
     return owner
 
 
@@ -90,7 +91,6 @@ cdef Piece *take_whole(cnp.ndarray array) except NULL:
     owner.whole.source = &owner.source
     owner.whole.data = cnp.PyArray_BYTES(array)
     owner.whole.length = 1 if scalar else owner.source.shape[0]
-    owner.source.step = 0 if scalar else owner.source.strides[0]
     hold_fresh(owner, 1)
     return &owner.whole
 
@@ -104,7 +104,7 @@ cdef object make_element(Piece *piece, cnp.dtype dtype):
         memcpy(shape, dims, source.ndim * sizeof(Py_ssize_t))
         shape[source.axis] = piece.length
         dims = shape
-    return array_from(<PyObject *>dtype, source.ndim, dims, source.strides, piece.data,
+    return array_from(<PyObject *>dtype, source.ndim, dims, strides_of(source), piece.data,
                       owner_of(source))
 
 
@@ -148,3 +148,11 @@ cdef void drop_all(Piece **slots, Py_ssize_t n) noexcept:
         if add_to(&source.slots, -run) == run:
             Py_DECREF(<object>owner)
         i += run
+
+
+def _owner_of_finds_its_way():
+    cdef Owner owner = Owner.__new__(Owner)
+    return owner_of(&owner.source) == <PyObject *>owner
+
+
+assert _owner_of_finds_its_way(), "an Owner's source is not right behind its object header"

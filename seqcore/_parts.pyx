@@ -17,7 +17,7 @@ from seqcore._buffer cimport (
 from seqcore._join cimport tighten, total_nbytes
 from seqcore._numpy cimport array_from
 from seqcore._owner cimport Owner, hold, owner_of, owner_of_pieces, pieces_of
-from seqcore._pieces cimport MAX_NDIM, Piece, Source, extent, piece_nbytes
+from seqcore._pieces cimport MAX_NDIM, Piece, Source, extent, piece_nbytes, step_of, strides_of
 
 cnp.import_array()
 
@@ -27,7 +27,7 @@ cdef Py_ssize_t SMALL = 4096
 
 cdef Py_ssize_t position_in(Piece *piece, char *origin) noexcept:
     """Where a piece begins along its source's split axis, counted from another piece's data."""
-    return (piece.data - origin) // piece.source.step if piece.source.step else 0
+    return (piece.data - origin) // step_of(piece.source) if step_of(piece.source) else 0
 
 
 cdef Py_ssize_t taken(Piece *piece) noexcept:
@@ -44,12 +44,12 @@ cdef object spanned_array(Piece *piece, Py_ssize_t start, Py_ssize_t stop, cnp.d
     cdef Source *source = piece.source
     cdef int dropped = source.axis < 0
     memcpy(&shape[dropped], source.shape, source.ndim * sizeof(Py_ssize_t))
-    memcpy(&strides[dropped], source.strides, source.ndim * sizeof(Py_ssize_t))
+    memcpy(&strides[dropped], strides_of(source), source.ndim * sizeof(Py_ssize_t))
     shape[0 if dropped else source.axis] = stop - start
     if dropped:
-        strides[0] = source.step
+        strides[0] = step_of(source)
     return array_from(<PyObject *>dtype, source.ndim + dropped, shape, strides,
-                      piece.data + start * source.step, owner_of(source))
+                      piece.data + start * step_of(source), owner_of(source))
 
 
 cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype):
@@ -156,7 +156,7 @@ cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) exc
         piece = &pieces_of(owner)[<Py_ssize_t>next_free[which]]
         next_free[which] += 1
         piece.source = &owner.source
-        piece.data = cnp.PyArray_BYTES(array) + start * owner.source.step
+        piece.data = cnp.PyArray_BYTES(array) + start * step_of(&owner.source)
         piece.length = length
         hold(piece)
         buffer.slots[i] = piece
@@ -205,7 +205,7 @@ cdef Py_ssize_t reach_in(memory, GapBuffer *buffer) except -1:
         first = <size_t>piece.data
         last = first + piece.source.itemsize
         for axis in range(piece.source.ndim):
-            reach = (extent(piece, axis) - 1) * piece.source.strides[axis]
+            reach = (extent(piece, axis) - 1) * strides_of(piece.source)[axis]
             if reach < 0:
                 first -= <size_t>-reach
             else:

@@ -37,6 +37,7 @@ cdef extern from *:
 
 cdef enum:
     MAX_NDIM = 64               # NumPy's limit
+    MAX_RUNS = 32               # with more, a join looks for them again when it copies
 
 cdef enum Status:
     OK
@@ -52,32 +53,47 @@ cdef enum Status:
 
 cdef struct Source:
     # What the pieces of one array share; the first field of an Owner, the Python object around it.
-    # `shape` and `strides` are an element's; where `axis` is not negative, shape[axis] is not valid and
-    # each piece has its own length there instead.
+    # Shape and strides are an element's; where `axis` is not negative, shape[axis] is not valid and each
+    # piece has its own length there instead. Small, for a whole array put in has a source of its own.
     Py_ssize_t slots            # how many slots, of all buffers, point to a piece of this source
-    Py_ssize_t *shape
-    Py_ssize_t *strides         # bytes
-    Py_ssize_t step             # bytes from one position to the next along the axis that was split
-    int itemsize                # bytes
+    Py_ssize_t *shape           # then ndim strides, in bytes, and where the axis was dropped its stride
+    short itemsize              # bytes
     short ndim
     short axis
+    short tiled                 # whether each piece ends where the next one in their block begins
 
 cdef struct Piece:
     Source *source
     char *data                  # its first item
     Py_ssize_t length           # along source.axis
 
+cdef struct Run:
+    # Pieces that follow each other in a sequence and lie at equal distances in their source.
+    Piece *first
+    Py_ssize_t pieces
+    Py_ssize_t length           # along the joined axis
+    Py_ssize_t step             # bytes
+
 cdef struct Join:
     # The result of a join, and how far its planning or copying has come.
     bint stacking               # along a new axis, instead of one that the pieces have
     int axis
     int ndim                    # of the result, as is `shape`
+    int itemsize
     Py_ssize_t shape[MAX_NDIM]
     Py_ssize_t strides[MAX_NDIM]
-    Py_ssize_t itemsize
     Piece *first
     Py_ssize_t seen             # pieces planned: after a failure, the position of the one at fault
     Py_ssize_t copied           # along the axis
+    Py_ssize_t nruns            # that the plan has found; the first ones are kept
+    Run runs[MAX_RUNS]
+
+cdef inline Py_ssize_t *strides_of(const Source *source) noexcept nogil:
+    return source.shape + source.ndim
+
+cdef inline Py_ssize_t step_of(const Source *source) noexcept nogil:
+    """Bytes from one position to the next along the axis that was split."""
+    return strides_of(source)[source.axis if source.axis >= 0 else source.ndim]
 
 cdef inline Py_ssize_t extent(const Piece *piece, int axis) noexcept nogil:
     return piece.length if axis == piece.source.axis else piece.source.shape[axis]
@@ -96,4 +112,5 @@ cdef void begin_join(Join *join, Piece *first, int axis, bint stacking) noexcept
 cdef Status plan_join(Join *join, Piece **slots, Py_ssize_t n) noexcept nogil
 cdef Status finish_plan(Join *join) noexcept nogil
 cdef void copy_join(Join *join, char *out, Piece **slots, Py_ssize_t n) noexcept nogil
+cdef void copy_kept_runs(Join *join, char *out) noexcept nogil
 cdef char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil

@@ -11,6 +11,9 @@ one run, and a run is one strided copy; a run whose items lie together on both s
 
 from libc.string cimport memcpy
 
+cdef enum:
+    BLOCK = 64                  # slots compared at once
+
 
 cdef Py_ssize_t piece_nbytes(const Piece *piece) noexcept nogil:
     # NumPy has checked that the product fits, for the array that this is a piece of.
@@ -58,13 +61,14 @@ cdef void cut_equal(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, 
     if n == 0:
         return
     # A single piece may be shorter than `length`, whose product with the step could overflow.
-    stride = length * source.step if n > 1 else 0
+    stride = length * step_of(source) if n > 1 else 0
     for i in range(n):
         pieces[i].source = source
         pieces[i].data = data + i * stride
         pieces[i].length = length
         slots[i] = &pieces[i]
     pieces[n - 1].length = whole - (n - 1) * length
+    source.tiled = step_of(source) != 0
 
 
 cdef void cut_lengths(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, char *data,
@@ -75,7 +79,8 @@ cdef void cut_lengths(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source
         pieces[i].data = data
         pieces[i].length = <Py_ssize_t>lengths[i]
         slots[i] = &pieces[i]
-        data += pieces[i].length * source.step
+        data += pieces[i].length * step_of(source)
+    source.tiled = step_of(source) != 0
 
 
 # -- join --------------------------------------------------------------------------------------------
@@ -90,44 +95,98 @@ cdef void begin_join(Join *join, Piece *first, int axis, bint stacking) noexcept
     join.ndim = ndim + stacking
     join.seen = 0
     join.copied = 0
+    join.nruns = 0
     for i in range(ndim):
         join.shape[i + (stacking and i >= axis)] = extent(first, i)
     join.shape[axis] = 0
 
 
+cdef Py_ssize_t count_consecutive(Piece **slots, Py_ssize_t n) noexcept nogil:
+    """How many slots, from the first, point to pieces that follow each other in memory."""
+    cdef Py_ssize_t i = 1, j
+    cdef size_t differing
+    while i + BLOCK <= n:
+        # No branch inside, so that compilers make vector instructions of it.
+        differing = 0
+        for j in range(i, i + BLOCK):
+            differing |= (<size_t>slots[j] - <size_t>slots[j - 1]) ^ sizeof(Piece)
+        if differing:
+            break
+        i += BLOCK
+    while i < n and slots[i] == slots[i - 1] + 1:
+        i += 1
+    return i
+
+
+cdef Run next_run(const Join *join, Piece **slots, Py_ssize_t n) noexcept nogil:
+    """The longest run that the first of n slots begins, n > 0."""
+    cdef Run run
+    cdef Piece *piece = slots[0]
+    cdef Source *source = piece.source
+    cdef char *end
+    run.first = piece
+    run.pieces = 1
+    if source.tiled and source.axis == (-1 if join.stacking else join.axis):
+        # Most joins follow a split: as long as the slots go through a block in order, there is no need to
+        # read its pieces.
+        run.pieces = count_consecutive(slots, n)
+        piece = slots[run.pieces - 1]
+    if join.stacking:
+        # Any constant distance will do: rows, every third row, rows backwards, one row again and again.
+        run.step = slots[1].data - run.first.data if n > 1 and slots[1].source == source else 0
+        while (run.pieces < n and slots[run.pieces].source == source
+               and slots[run.pieces].data - slots[run.pieces - 1].data == run.step
+               and slots[run.pieces].length == piece.length):
+            run.pieces += 1
+        run.length = run.pieces
+    else:
+        run.length = extent(piece, join.axis)
+        run.step = strides_of(source)[join.axis]
+        if run.pieces > 1:
+            run.length += (piece.data - run.first.data) // run.step
+        if source.axis == join.axis:
+            end = piece.data + extent(piece, join.axis) * step_of(source)
+            while run.pieces < n:
+                piece = slots[run.pieces]
+                # Views of a broadcast array never end: their lengths can sum to more than there is.
+                if piece.source != source or piece.data != end or piece.length > MAX_BYTES - run.length:
+                    break
+                end += piece.length * step_of(source)
+                run.length += piece.length
+                run.pieces += 1
+    return run
+
+
+cdef Status check_fit(const Join *join, const Piece *piece) noexcept nogil:
+    cdef int axis
+    if piece.source.ndim != join.ndim - join.stacking:
+        return RANK_DIFFERS
+    for axis in range(join.ndim):
+        if axis != join.axis and extent(piece, axis - (join.stacking and axis > join.axis)) != (
+                join.shape[axis]):
+            return SHAPE_DIFFERS
+    return OK
+
+
 cdef Status plan_join(Join *join, Piece **slots, Py_ssize_t n) noexcept nogil:
     """Check that the pieces fit the first and add up what they take along the axis."""
-    cdef Py_ssize_t i, length
-    cdef int axis
-    cdef Piece *piece
-    cdef Piece *known = join.first          # a piece that fits
-    cdef Py_ssize_t total = join.shape[join.axis]
-    if join.stacking:
-        for i in range(n):
-            if not same_shape(slots[i], known):
-                join.seen += i
-                return RANK_DIFFERS if slots[i].source.ndim != known.source.ndim else SHAPE_DIFFERS
-            known = slots[i]
-        total += n
-    else:
-        for i in range(n):
-            piece = slots[i]
-            if piece.source != known.source or (piece.source.axis != join.axis
-                                                and piece.length != known.length):
-                join.seen += i
-                if piece.source.ndim != join.ndim:
-                    return RANK_DIFFERS
-                for axis in range(join.ndim):
-                    if axis != join.axis and extent(piece, axis) != join.shape[axis]:
-                        return SHAPE_DIFFERS
-                join.seen -= i
-                known = piece
-            length = extent(piece, join.axis)
-            if length > MAX_BYTES - total:
-                return TOO_LARGE
-            total += length
+    cdef Py_ssize_t i = 0
+    cdef Status status
+    cdef Run run
+    while i < n:
+        status = check_fit(join, slots[i])
+        if status != OK:
+            join.seen += i
+            return status
+        run = next_run(join, slots + i, n - i)
+        if run.length > MAX_BYTES - join.shape[join.axis]:
+            return TOO_LARGE
+        join.shape[join.axis] += run.length
+        if join.nruns < MAX_RUNS:
+            join.runs[join.nruns] = run
+        join.nruns += 1
+        i += run.pieces
     join.seen += n
-    join.shape[join.axis] = total
     return OK
 
 
@@ -146,49 +205,34 @@ cdef Status finish_plan(Join *join) noexcept nogil:
 
 cdef void copy_join(Join *join, char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
     """Copy planned pieces behind those copied before."""
-    cdef Py_ssize_t i = 0, pieces, length, step
-    cdef Piece *piece
-    cdef Source *source
+    cdef Run run
+    cdef Py_ssize_t i = 0
     while i < n:
-        piece = slots[i]
-        source = piece.source
-        pieces = 1
-        if join.stacking:
-            # Any constant distance will do: rows, every third row, rows backwards, one row again and again.
-            step = 0
-            if i + 1 < n and slots[i + 1].source == source:
-                step = slots[i + 1].data - piece.data
-                while (i + pieces < n and slots[i + pieces].source == source
-                       and slots[i + pieces].data - slots[i + pieces - 1].data == step):
-                    pieces += 1
-            length = pieces
-        else:
-            length = extent(piece, join.axis)
-            step = source.strides[join.axis]
-            if source.axis == join.axis:
-                # An empty array's step is 0, its stride isn't; its runs have nothing to copy.
-                while (i + pieces < n and slots[i + pieces].source == source
-                       and slots[i + pieces].data == piece.data + length * source.step):
-                    length += slots[i + pieces].length
-                    pieces += 1
-        copy_run(join, out, piece, length, step)
-        join.copied += length
-        i += pieces
+        run = next_run(join, slots + i, n - i)
+        copy_run(join, out, &run)
+        i += run.pieces
 
 
-cdef void copy_run(Join *join, char *out, const Piece *piece, Py_ssize_t length,
-                   Py_ssize_t step) noexcept nogil:
+cdef void copy_kept_runs(Join *join, char *out) noexcept nogil:
+    """Copy all that was planned, where the plan has kept each run."""
+    cdef Py_ssize_t i
+    for i in range(join.nruns):
+        copy_run(join, out, &join.runs[i])
+
+
+cdef void copy_run(Join *join, char *out, const Run *run) noexcept nogil:
     cdef Py_ssize_t[MAX_NDIM] shape
     cdef Py_ssize_t[MAX_NDIM] strides
-    cdef const Py_ssize_t *of_piece = piece.source.strides
+    cdef const Py_ssize_t *of_piece = strides_of(run.first.source)
     cdef int axis
     for axis in range(join.ndim):
         shape[axis] = join.shape[axis]
-        strides[axis] = of_piece[axis - (join.stacking and axis > join.axis)] if (
-            axis != join.axis) else step
-    shape[join.axis] = length
-    copy_strided(out + join.copied * join.strides[join.axis], join.strides, piece.data, strides, shape,
+        strides[axis] = run.step if axis == join.axis else (
+            of_piece[axis - (join.stacking and axis > join.axis)])
+    shape[join.axis] = run.length
+    copy_strided(out + join.copied * join.strides[join.axis], join.strides, run.first.data, strides, shape,
                  join.ndim, join.itemsize)
+    join.copied += run.length
 
 
 cdef char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
@@ -205,7 +249,7 @@ cdef char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
             shape[axis] = extent(piece, axis)
             strides[axis] = stride
             stride *= shape[axis]
-        copy_strided(out, strides, piece.data, piece.source.strides, shape, piece.source.ndim,
+        copy_strided(out, strides, piece.data, strides_of(piece.source), shape, piece.source.ndim,
                      piece.source.itemsize)
         out += stride
     return out

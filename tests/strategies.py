@@ -34,30 +34,30 @@ def dtype_of(name):
 
 
 def filled(name, shape, start=0):
-    """An array of the named type whose values count up from start, as far as the type can tell them apart."""
+    """An array of its own memory whose values count up from start, as far as the type can tell them apart."""
     shape = (shape,) if isinstance(shape, int) else shape
     count = np.arange(start, start + np.prod(shape, dtype=int)) % 100
     if name == "string":
-        return np.array([f"s{i}" for i in count] + [None], dtype=object)[:-1].reshape(shape)
+        return np.array([f"s{i}" for i in count], dtype=object).reshape(shape).copy()
     if name == "bool":
         count = count % 3 == 0
-    return count.astype(dtype_of(name)).reshape(shape)
+    return count.astype(dtype_of(name)).reshape(shape).copy()
 
 
 def laid_out(array, layout):
     """The same values in another layout of memory, as a view where the layout needs one."""
     if layout == "fortran":
-        return np.asfortranarray(array) if array.ndim else array
+        return array.copy(order="F")
     if layout == "transposed":
-        return np.ascontiguousarray(array.T).T if array.ndim else array
+        return array.T.copy(order="C").T
     if layout == "strided":
         wide = np.zeros([2 * n + 1 for n in array.shape], array.dtype)
-        view = wide[tuple(slice(1, None, 2) for _ in array.shape)]
+        view = wide[(*(slice(1, None, 2) for _ in array.shape), ...)]
         view[...] = array
         return view
     if layout == "reversed":
-        back = tuple(slice(None, None, -1) for _ in array.shape)
-        return np.ascontiguousarray(array[back])[back]
+        back = (*(slice(None, None, -1) for _ in array.shape), ...)
+        return array[back].copy(order="C")[back]
     if layout == "offset":
         room = np.zeros(array.size + 3, array.dtype)
         view = room[2 : 2 + array.size].reshape(array.shape)
