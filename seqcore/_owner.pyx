@@ -49,7 +49,7 @@ cdef Owner new_owner(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n):
     cdef int i, ndim = cnp.PyArray_NDIM(array) - drop_axis
     cdef Py_ssize_t *dims = owner.dims
     cdef Py_ssize_t in_pieces = n * <Py_ssize_t>sizeof(Piece)
-    if n or ndim > INLINE_NDIM:
+    if n or drop_axis or ndim > INLINE_NDIM:
         owner.more = PyBytes_FromStringAndSize(NULL, in_pieces + (2 * ndim + 1) * <int>sizeof(Py_ssize_t))
         dims = <Py_ssize_t *>(PyBytes_AS_STRING(owner.more) + in_pieces)
     source.itemsize = cnp.PyArray_ITEMSIZE(array)

@@ -18,6 +18,7 @@ cimport numpy as cnp
 
 import copy
 import types
+from collections.abc import MutableSequence
 
 import numpy as np
 
@@ -783,6 +784,9 @@ cdef class TensorSequence:
         finally:
             release(buffer)
         assert broken is None, broken
+
+
+MutableSequence.register(TensorSequence)
 
 
 cdef class SequenceIterator:

@@ -66,10 +66,12 @@ def _from_protocol(value):
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
     try:
-        return np.asarray(memoryview(value))
+        if not isinstance(value, bytes):        # text that was not decoded; a bytearray is a buffer
+            return np.asarray(memoryview(value))
     except TypeError:
-        raise TypeError(f"{value!r:.80} is no tensor: a {kind} is neither an array nor a number, a string "
-                        "or nested lists of them") from None
+        pass
+    raise TypeError(f"{value!r:.80} is no tensor: a {kind} is neither an array nor a number, a string "
+                    "or nested lists of them")
 
 
 def _strings(array):

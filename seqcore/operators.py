@@ -22,6 +22,9 @@ __all__ = [
 ]
 
 
+_LONGEST = np.iinfo(np.int64).max
+
+
 def as_sequence(tensors, dtype="float32"):
     """Return a `TensorSequence` of what an operator takes for one; `dtype` is the type of an empty list."""
     if isinstance(tensors, TensorSequence):
@@ -255,10 +258,7 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
     keep = _flag("keepdims", keepdims)
     if split is None:
         return split_equally(input, axis, 1, not keep)
-    if isinstance(split, list | tuple) and not split:
-        lengths = np.empty(0, np.int64)
-    else:
-        lengths = _integers(split)
+    lengths = _integers(split)
     if lengths.ndim > 1:
         raise ValueError(f"split is one length or a list of them, not an array of shape {lengths.shape}")
     if lengths.ndim == 1:
@@ -327,15 +327,19 @@ def _flag(name, value):
 
 
 def _integers(split):
-    """`split` as an int64 array."""
+    """`split` as an int64 array; integers beyond that are beyond any axis too, and stay so."""
+    if isinstance(split, list | tuple) and not split:
+        return np.empty(0, np.int64)
     try:
         lengths = np.asarray(split)
+        if lengths.dtype.kind in "fO" and not isinstance(split, np.ndarray | np.generic):
+            lengths = np.asarray(split, dtype=object)       # integers of which some are past 64 bits
     except ValueError:
         raise ValueError(f"split is one length or a list of them, not {split!r:.60}") from None
-    if lengths.dtype == object and all(isinstance(item, int) for item in lengths.flat):
-        lengths = lengths.clip(-1, np.iinfo(np.int64).max)      # integers beyond any axis
+    if lengths.dtype == object and all(type(item) is int for item in lengths.flat):
+        lengths = np.asarray(lengths.clip(-1, _LONGEST))
     elif lengths.dtype.kind == "u":
-        lengths = lengths.clip(None, np.iinfo(np.int64).max)
+        lengths = lengths.clip(None, _LONGEST)
     elif lengths.dtype.kind != "i":
         _not_integral("split", split)
     return lengths.astype(np.int64)

@@ -1,4 +1,4 @@
-"""at, insert, erase, construct, empty and length: positions, types, what is a tensor; the oracle is `list`."""
+"""at, insert, erase, construct, empty, length: positions, types, what is a tensor; the oracle is `list`."""
 
 import re
 

@@ -25,7 +25,9 @@ def pieces(count):
     return split_to_sequence(rows, keepdims=0), list(rows)
 
 
-both_kinds = pytest.mark.parametrize("make", [lambda: numbered(*range(5)), lambda: pieces(5)], ids=["whole", "split"])
+both_kinds = pytest.mark.parametrize(
+    "make", [lambda: numbered(*range(5)), lambda: pieces(5)], ids=["whole", "split"]
+)
 NEW, OTHER = tensors(11, 12)
 
 

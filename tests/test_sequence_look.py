@@ -67,7 +67,9 @@ def test_integers_and_one_element_arrays_are_positions(position):
     assert values(seq) == [5]
 
 
-@pytest.mark.parametrize("position", [np.int64(-1), np.array([-1]), np.array(-1, "int32"), np.int8(-1)], ids=repr)
+@pytest.mark.parametrize(
+    "position", [np.int64(-1), np.array([-1]), np.array(-1, "int32"), np.int8(-1)], ids=repr
+)
 def test_negative_positions_count_from_the_back(position):
     assert values([numbered(5, 6, 7)[position]]) == [7]
 
@@ -91,7 +93,19 @@ def test_anything_else_is_not_a_position(position):
 
 @pytest.mark.parametrize(
     "position",
-    [3, -4, 2**31, 2**63 - 1, -(2**63), 2**63, 10**30, -(10**30), np.uint64(2**64 - 1), np.int64(-(2**63)), np.array([3])],
+    [
+        3,
+        -4,
+        2**31,
+        2**63 - 1,
+        -(2**63),
+        2**63,
+        10**30,
+        -(10**30),
+        np.uint64(2**64 - 1),
+        np.int64(-(2**63)),
+        np.array([3]),
+    ],
     ids=repr,
 )
 def test_outside_is_an_index_error_that_names_position_and_range(position):
@@ -185,7 +199,7 @@ def test_an_exhausted_iterator_stays_exhausted():
 def test_layout_does_not_matter_to_equality(tensors, layout):
     seq, other = TensorSequence(tensors), TensorSequence([laid_out(t, layout) for t in tensors])
     assert seq == other
-    assert not seq != other
+    assert (seq != other) is False
 
 
 @given(array_lists(), st.data())
@@ -200,7 +214,7 @@ def test_one_other_value_makes_them_unequal(tensors, data):
     seq, other = TensorSequence(tensors), TensorSequence(changed)
     if any(not same(a, b) for a, b in zip(tensors, changed, strict=True)):
         assert seq != other
-        assert not seq == other
+        assert (seq == other) is False
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -230,9 +244,9 @@ def test_nan_is_unequal_and_zeros_are_equal(name):
     with np.errstate(all="ignore"):
         nan = (zero / zero).astype(zero.dtype)
     nans = TensorSequence([nan])
-    assert nans != nans  # noqa: PLR0124
+    assert nans != nans
     assert nans != nans.copy()
-    assert not nans == TensorSequence([nan])
+    assert (nans == TensorSequence([nan])) is False
     assert nan not in nans
     assert nans[0] not in nans
     assert nans.count(nan) == 0
@@ -251,7 +265,15 @@ def test_split_and_whole_compare_as_values():
 
 def test_comparison_with_anything_else_is_not_implemented():
     seq = numbered(1, 2)
-    for other in ([np.array([1, 1]), np.array([2, 2])], (), None, 5, "x", np.array([[1, 1], [2, 2]]), object()):
+    for other in (
+        [np.array([1, 1]), np.array([2, 2])],
+        (),
+        None,
+        5,
+        "x",
+        np.array([[1, 1], [2, 2]]),
+        object(),
+    ):
         assert seq.__eq__(other) is NotImplemented
         assert seq.__ne__(other) is NotImplemented
         assert (seq == other) is False

@@ -39,18 +39,26 @@ def test_every_type_goes_in_and_comes_out(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_types_have_names(name):
     names = [name, dtype_of(name), dtype_of(name).type]
-    names += {"string": [str, object, "object", "O"], "bool": [bool], "float64": [float], "complex128": [complex]}.get(name, [])
+    names += {
+        "string": [str, object, "object", "O"],
+        "bool": [bool],
+        "float64": [float],
+        "complex128": [complex],
+    }.get(name, [])
     for dtype in names:
         assert TensorSequence(dtype=dtype).dtype == dtype_of(name)
         assert TensorSequence([filled(name, 2)], dtype).dtype == dtype_of(name)
         assert sequence_empty(dtype).dtype == dtype_of(name)
 
 
-@pytest.mark.parametrize("kind", ["byte", "short", "intc", "int_", "long", "longlong", "intp", "double", "single", "half"])
+@pytest.mark.parametrize(
+    "kind", ["byte", "short", "intc", "int_", "long", "longlong", "intp", "double", "single", "half"]
+)
 def test_c_types_are_the_types_of_their_size(kind):
     """On any one platform two of NumPy's C types are the same element type under two type numbers."""
     array = np.arange(3).astype(kind)
-    seq = TensorSequence([array], dtype=f"{ {'i': 'int', 'f': 'float'}[array.dtype.kind] }{8 * array.itemsize}")
+    name = ("int" if array.dtype.kind == "i" else "float") + str(8 * array.itemsize)
+    seq = TensorSequence([array], dtype=name)
     seq.append(array.astype(seq.dtype))
     holds(seq, array, array)
     assert seq == TensorSequence([array, array])
@@ -153,7 +161,12 @@ def test_string_arrays_become_objects(dtype, shape):
 
 @pytest.mark.parametrize("text", ["é", "日本", "\U0001f600", "a\0b", "\n", "x" * 1000])
 def test_any_text_survives(text):
-    for value in (np.array([text]), np.array([text], object), np.array([text], np.dtypes.StringDType()), [text]):
+    for value in (
+        np.array([text]),
+        np.array([text], object),
+        np.array([text], np.dtypes.StringDType()),
+        [text],
+    ):
         holds(TensorSequence([value]), np.array([text], object))
 
 
@@ -212,7 +225,9 @@ def is_refused(name, value, error):
 
 
 @pytest.mark.parametrize("name", [n for n in NUMERIC_NAMES if n != "bool"])
-@pytest.mark.parametrize("value", [0, 1, 100, True, [1, 2], [[1, 2], [3, 4]], (1, 2), [True, False], [[], []]])
+@pytest.mark.parametrize(
+    "value", [0, 1, 100, True, [1, 2], [[1, 2], [3, 4]], (1, 2), [True, False], [[], []]]
+)
 def test_small_integers_go_into_all_numbers(name, value):
     becomes(name, value)
 
@@ -251,7 +266,15 @@ def test_integers_are_taken_up_to_the_limits(name):
     info = np.iinfo(name)
     for value in (info.min, info.max, [info.min, info.max]):
         becomes(name, value)
-    for value in (info.min - 1, info.max + 1, [0, info.max + 1], [[info.min - 1]], 10**30, -(10**30), [10**30]):
+    for value in (
+        info.min - 1,
+        info.max + 1,
+        [0, info.max + 1],
+        [[info.min - 1]],
+        10**30,
+        -(10**30),
+        [10**30],
+    ):
         is_refused(name, value, OverflowError)
 
 
@@ -325,13 +348,17 @@ def test_what_is_no_number_is_a_type_error(name, value):
     is_refused(name, value, TypeError)
 
 
-@pytest.mark.parametrize("value", [None, 1, 1.5, True, 1j, [1], ["a", 1], [1, "a"], ["a", None], [True, "a"], b"a", [b"a"]])
+@pytest.mark.parametrize(
+    "value", [None, 1, 1.5, True, 1j, [1], ["a", 1], [1, "a"], ["a", None], [True, "a"], b"a", [b"a"]]
+)
 def test_what_is_no_text_is_a_type_error_to_strings(value):
     is_refused("string", value, TypeError)
 
 
 @pytest.mark.parametrize("name", ["bool", *INTEGERS])
-@pytest.mark.parametrize("value", [1.7, 1.0, [1.0], [1, 2.0], float("nan"), float("inf"), 1j, [0, 1j]], ids=repr)
+@pytest.mark.parametrize(
+    "value", [1.7, 1.0, [1.0], [1, 2.0], float("nan"), float("inf"), 1j, [0, 1j]], ids=repr
+)
 def test_integers_and_bools_take_no_fractions(name, value):
     is_refused(name, value, TypeError)
 
@@ -393,7 +420,22 @@ def test_numpy_scalars_of_the_type_go_in(name):
 
 @pytest.mark.parametrize(
     "value",
-    [1, True, 1.5, 1j, "a", 2**63, [1, 2], [1, 2.5], [True, 1], [[1], [2]], ["a", "b"], [1, 1j], -(2**63), np.float16(1)],
+    [
+        1,
+        True,
+        1.5,
+        1j,
+        "a",
+        2**63,
+        [1, 2],
+        [1, 2.5],
+        [True, 1],
+        [[1], [2]],
+        ["a", "b"],
+        [1, 1j],
+        -(2**63),
+        np.float16(1),
+    ],
     ids=repr,
 )
 def test_numpys_default_counts_where_there_is_no_type(value):
@@ -412,7 +454,9 @@ def test_the_first_tensor_sets_the_type_of_those_after():
         TensorSequence([np.int8(1), 200])
 
 
-@pytest.mark.parametrize("value", [None, [None], b"a", [b"a"], object(), [1, None], decimal.Decimal(1), {}, 2**64, [2**70]])
+@pytest.mark.parametrize(
+    "value", [None, [None], b"a", [b"a"], object(), [1, None], decimal.Decimal(1), {}, 2**64, [2**70]]
+)
 def test_what_numpy_makes_no_tensor_of_is_refused(value):
     with pytest.raises((TypeError, OverflowError)):
         TensorSequence([value])

@@ -1,4 +1,4 @@
-"""Elements are values: read-only, in shared memory, and nothing done elsewhere changes their shape or type."""
+"""Elements are values: read-only, in shared memory, of a shape and type that nothing changes."""
 
 import array
 import contextlib
@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import LAYOUTS, NAMES, NUMBER_NAMES, arrays, assert_holds, filled, laid_out, number_names, same
+from strategies import (
+    LAYOUTS,
+    NAMES,
+    NUMBER_NAMES,
+    arrays,
+    assert_holds,
+    filled,
+    laid_out,
+    number_names,
+    same,
+)
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -53,7 +63,10 @@ def test_elements_cannot_be_made_writeable(name, layout):
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0), (2, 3)])
 @pytest.mark.parametrize("name", NAMES)
 def test_pieces_and_odd_shapes_are_read_only_too(name, shape):
-    whole, pieces = TensorSequence([filled(name, shape)]), split_to_sequence(filled(name, (2, *shape)), keepdims=0)
+    whole, pieces = (
+        TensorSequence([filled(name, shape)]),
+        split_to_sequence(filled(name, (2, *shape)), keepdims=0),
+    )
     fresh = TensorSequence([filled(name, shape)], copy=True)
     compacted = TensorSequence([filled(name, shape)])
     compacted.compact()
@@ -112,7 +125,11 @@ def test_each_look_is_a_new_array():
 
 @given(arrays(number_names))
 def test_elements_share_memory_with_the_source(source):
-    for element in (TensorSequence([source])[0], TensorSequence([source]).copy()[0], TensorSequence([source])[:][0]):
+    for element in (
+        TensorSequence([source])[0],
+        TensorSequence([source]).copy()[0],
+        TensorSequence([source])[:][0],
+    ):
         assert same(element, source)
         if source.size:
             assert np.shares_memory(element, source)
@@ -261,7 +278,9 @@ def let_go(seq):
 
 
 @pytest.mark.parametrize("way", range(6))
-@pytest.mark.parametrize("make", [lambda a: TensorSequence([a, a[1:], a]), split_to_sequence], ids=["whole", "split"])
+@pytest.mark.parametrize(
+    "make", [lambda a: TensorSequence([a, a[1:], a]), split_to_sequence], ids=["whole", "split"]
+)
 def test_sources_are_let_go(way, make):
     source = rows()
     ref = weakref.ref(source)
@@ -293,18 +312,19 @@ def test_a_sequence_takes_its_sources_with_it(make):
     assert ref() is None
 
 
-def test_sources_copied_at_the_door_are_not_kept():
-    for source, keywords in [
-        (rows(), {"copy": True}),
-        (filled("string", 5), {}),
-        (rows().astype(">f4"), {}),
-    ]:
-        ref = weakref.ref(source)
-        seq = TensorSequence([source], **keywords)
-        del source
-        gc.collect()
-        assert ref() is None
-        assert len(seq) == 1
+@pytest.mark.parametrize(
+    ("make", "keywords"),
+    [(rows, {"copy": True}), (lambda: filled("string", 5), {}), (lambda: rows().astype(">f4"), {})],
+    ids=["copy", "strings", "foreign"],
+)
+def test_sources_copied_at_the_door_are_not_kept(make, keywords):
+    source = make()
+    ref = weakref.ref(source)
+    seq = TensorSequence([source], **keywords)
+    del source
+    gc.collect()
+    assert ref() is None
+    assert len(seq) == 1
 
 
 def test_pinned_nbytes_is_the_sources_memory():
@@ -380,10 +400,17 @@ def test_subclasses_come_out_as_plain_arrays(tmp_path):
         assert np.shares_memory(TensorSequence([source])[0], source)
 
 
-@pytest.mark.parametrize("masked", [np.ma.masked_array([1.0, 2.0], [0, 1]), np.ma.masked_array([1.0]), np.ma.masked])
+@pytest.mark.parametrize(
+    "masked", [np.ma.masked_array([1.0, 2.0], [0, 1]), np.ma.masked_array([1.0]), np.ma.masked]
+)
 def test_masked_arrays_are_type_errors(masked):
     seq = TensorSequence(dtype="float64")
-    for put in (seq.append, lambda m: seq.insert(0, m), lambda m: seq.extend([m]), lambda m: TensorSequence([m])):
+    for put in (
+        seq.append,
+        lambda m: seq.insert(0, m),
+        lambda m: seq.extend([m]),
+        lambda m: TensorSequence([m]),
+    ):
         with pytest.raises(TypeError, match=r"(?i)mask"):
             put(masked)
     assert_holds(seq, [])
@@ -456,7 +483,9 @@ class HasDLPack:
         return (1, 0)
 
 
-@pytest.mark.parametrize("make", [HasArray, HasInterface, lambda: memoryview(rows()), lambda: np.from_dlpack(HasDLPack())])
+@pytest.mark.parametrize(
+    "make", [HasArray, HasInterface, lambda: memoryview(rows()), lambda: np.from_dlpack(HasDLPack())]
+)
 def test_objects_that_are_arrays_to_numpy_go_in(make):
     seq = TensorSequence([make()])
     gc.collect()
@@ -489,7 +518,7 @@ def test_a_dishonest_array_method_is_an_error(result):
 
 
 def test_elements_put_back_make_no_chains():
-    """An element that goes back in counts on the same source, not on the array object it was looked at with."""
+    """An element that goes back in counts on the same source, not on an array object."""
     seq = TensorSequence([rows()])
     for _ in range(50_000):
         element = seq[0][:]
@@ -515,6 +544,12 @@ def test_a_source_is_let_go_after_many_rounds():
     assert ref() is None
 
 
+def refused(edit):
+    with contextlib.suppress(TypeError, IndexError):
+        edit()
+        raise AssertionError("nothing was raised")
+
+
 ROUNDS = {
     "put and get": lambda seq: (seq.append(seq[0]), seq.pop()),
     "slices": lambda seq: seq[::2] + seq[1:],
@@ -525,8 +560,8 @@ ROUNDS = {
     "compact": lambda seq: seq.compact(),
     "compare": lambda seq: (seq == seq.copy(), seq[1] in seq),
     "converted": lambda seq: TensorSequence([seq[0].astype(">f4"), [1.5, 2]], dtype="float32"),
-    "refused": lambda seq: pytest.raises(TypeError, seq.extend, [seq[0], np.zeros(1)]),
-    "lost position": lambda seq: pytest.raises(IndexError, seq.insert, 99, seq[0]),
+    "refused": lambda seq: refused(lambda: seq.extend([seq[0], np.zeros(1)])),
+    "lost position": lambda seq: refused(lambda: seq.insert(99, seq[0])),
     "shown": lambda seq: (repr(seq), seq._repr_html_(), seq.shapes, seq.nbytes, seq.pinned_nbytes),
 }
 
@@ -540,11 +575,11 @@ def test_nothing_is_left_behind(work):
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        for _ in range(300):
+        for _ in range(1000):
             work(seq)
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert after - before < 300 * 16
+    assert after - before < 1000 * 16
     assert_holds(seq, [rows(), rows(2), rows(1)])

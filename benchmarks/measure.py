@@ -1,0 +1,112 @@
+"""Measuring the sides of a case against each other.
+
+The sides run in turn, round after round, and each round gives a ratio of its own; what counts is the median
+of these. A machine that slows down for a while slows both halves of a pair, and a round that was disturbed
+drops out, where the minima of two sides may come from different weather.
+"""
+
+import gc
+import statistics
+import time
+import tracemalloc
+from dataclasses import dataclass
+
+from .cases import OURS, Case, Limit, Side
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of the table: values in the case's unit, per operation; None where the peer isn't installed."""
+
+    title: str
+    unit: str
+    limit: Limit
+    ours: float
+    peer: float | None
+    ratio: float | None
+
+    def shortfall(self, bound):
+        """By which factor the ratio misses a bound; up to 1 it holds."""
+        return bound / self.ratio if self.limit.at_least else self.ratio / bound
+
+    @property
+    def holds(self):
+        return None if self.ratio is None else self.shortfall(self.limit.target) <= 1
+
+    @property
+    def meets_aim(self):
+        return self.holds and self.limit.aim is not None and self.shortfall(self.limit.aim) <= 1
+
+
+def measure(case: Case, nrounds: int, seconds: float) -> list[Result]:
+    """Measure a case: a result for each of its limits."""
+    sides = case.make_sides()
+    gc.collect()
+    if case.unit == "bytes":
+        ours = traced_nbytes(sides[OURS])
+        return [Result(case.title, case.unit, limit, ours, None, ours) for limit in case.limits]
+    times = take_turns(sides, nrounds, seconds)
+    return [compare(case, limit, times) for limit in case.limits]
+
+
+def compare(case, limit, times):
+    ours, peer = times[OURS], times.get(limit.peer)
+    if peer is None:
+        return Result(case.title, case.unit, limit, statistics.median(ours), None, None)
+    over, under = (peer, ours) if limit.at_least else (ours, peer)
+    ratio = statistics.median(a / b for a, b in zip(over, under, strict=True))
+    return Result(case.title, case.unit, limit, statistics.median(ours), statistics.median(peer), ratio)
+
+
+def take_turns(sides, nrounds, seconds):
+    """Seconds per operation of each side in each round; every other round goes through them backwards."""
+    nruns = {name: enough_runs(side, seconds) for name, side in sides.items()}
+    times = {name: [] for name in sides}
+    for turn in range(nrounds):
+        for name in [*sides][:: 1 if turn % 2 == 0 else -1]:
+            times[name].append(clock(sides[name], nruns[name]) / (nruns[name] * sides[name].noperations))
+    return times
+
+
+def enough_runs(side, seconds):
+    """How many runs take that long, but few where each needs fresh state; this warms up, too."""
+    once = min(clock(side, 1) for _ in range(3))
+    nruns = max(1, round(seconds / once))
+    return nruns if side.fresh is None else min(nruns, 20)
+
+
+def clock(side: Side, nruns: int) -> float:
+    """Seconds that so many runs take, with the garbage collector off; making fresh state isn't counted."""
+    elapsed = 0.0
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        if side.fresh is None:
+            start = time.perf_counter()
+            for _ in range(nruns):
+                side.run()
+            return time.perf_counter() - start
+        for _ in range(nruns):
+            state = side.fresh()
+            start = time.perf_counter()
+            side.run(state)
+            elapsed += time.perf_counter() - start
+            del state
+        return elapsed
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def traced_nbytes(side: Side) -> float:
+    """Bytes that what a side makes takes, for each of its parts, to a tenth."""
+    side.run()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        made = side.run()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    del made
+    return round((after - before) / side.noperations, 1)

@@ -1,0 +1,38 @@
+"""One group for each case, its sides in it: `pytest benchmarks --benchmark-columns=min,median,rounds`."""
+
+import pytest
+
+from .cases import CASES, OURS
+from .measure import traced_nbytes
+
+SIDES = [(case, side) for case in CASES for side in (OURS, *(limit.peer for limit in case.limits))]
+SIDES = [(case, side) for case, side in SIDES if case.unit == "s" or side == OURS]
+
+
+@pytest.fixture(scope="module")
+def built(request):
+    """A case with its sides made; pytest keeps it for as long as tests of this case follow."""
+    return request.param, request.param.make_sides()
+
+
+@pytest.mark.benchmark(disable_gc=True)
+@pytest.mark.parametrize(
+    ("built", "name"),
+    SIDES,
+    indirect=["built"],
+    scope="module",
+    ids=[f"{case.title} | {name}" for case, name in SIDES],
+)
+def test_speed(benchmark, built, name):
+    case, sides = built
+    if name not in sides:
+        pytest.skip(f"for {name}: not installed")
+    side = sides[name]
+    benchmark.group = case.title
+    benchmark.name = name if side.noperations == 1 else f"{name} ({side.noperations:,} operations)"
+    if case.unit == "bytes":
+        benchmark.name = f"{name} ({traced_nbytes(side)} bytes)"
+    if side.fresh is None:
+        benchmark(side.run)
+    else:
+        benchmark.pedantic(side.run, setup=lambda: ((side.fresh(),), {}), rounds=10, warmup_rounds=1)

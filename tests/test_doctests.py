@@ -1,0 +1,43 @@
+"""The examples in the docstrings hold, in compiled modules too, and each public function has one."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import seqcore as sq
+
+FOUND = [*pkgutil.walk_packages(sq.__path__, "seqcore.")]
+MODULES = ["seqcore", *(module.name for module in FOUND)]
+PACKAGES = ["seqcore", *(module.name for module in FOUND if module.ispkg)]
+
+
+def load(name):
+    """Import a module, or skip the test where a package that it needs is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        if (error.name or "seqcore").split(".")[0] == "seqcore":
+            raise
+        pytest.skip(f"{error.name} is not installed")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module(name, capsys):
+    result = doctest.testmod(load(name))
+    assert result.failed == 0, capsys.readouterr().out
+
+
+def test_examples_of_compiled_modules_are_found():
+    assert "seqcore._sequence" in MODULES
+    assert doctest.testmod(load("seqcore._sequence")).attempted > 0
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_names_have_examples(package):
+    module = load(package)
+    public = {name: value for name, value in vars(module).items() if name[0] != "_" and callable(value)}
+    assert public
+    find = doctest.DocTestFinder(recurse=False).find
+    assert [name for name in public if not any(test.examples for test in find(public[name], name))] == []
