@@ -123,44 +123,53 @@ cdef tuple spans_of(GapBuffer *buffer, cnp.dtype dtype):
     return parts, table
 
 
-cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) except NULL:
-    """The opposite of `take_apart`; the parts are exact arrays of the type. A table that reaches outside
-    them is a ValueError.
-    """
-    cdef Py_ssize_t n = cnp.PyArray_DIM(table, 0), i, which, start, length
-    cdef const int64_t *row = <const int64_t *>cnp.PyArray_DATA(table)
-    cdef list owners = []
-    cdef list counts = np.bincount(table[:, 0], minlength=len(parts)).tolist()
-    cdef Owner owner
-    cdef Piece *piece
-    cdef GapBuffer *buffer
-    if len(counts) > len(parts):
-        raise ValueError(f"an element's part is {len(counts) - 1}, of {len(parts)} parts")
-    for (array, axis), count in zip(parts, counts):
+cdef int check_table(list parts, table) except -1:
+    """Refuse a table that reaches outside the parts: a damaged pickle must not become a read anywhere."""
+    for array, axis in parts:
         if not -1 <= axis < array.ndim or array.ndim == 0:
             raise ValueError(f"axis {axis} is out of range for a part of rank {array.ndim}")
-        owners.append(owner_of_pieces(array, max(axis, 0), axis < 0, count))
-    buffer = new_buffer(n)
+    which, starts, lengths = table.T
+    if len(table) and not 0 <= which.min() <= which.max() < len(parts):
+        raise ValueError(f"elements are cut from parts {which.min()} to {which.max()}, of {len(parts)} parts")
+    reaches = np.array([array.shape[max(axis, 0)] for array, axis in parts], np.int64)[which]
+    dropped = np.array([axis < 0 for _, axis in parts], bool)[which]
+    # In this order no sum or difference overflows.
+    wrong = (starts < 0) | (lengths < 0) | (starts > reaches) | (lengths > reaches - starts.clip(0, reaches))
+    wrong |= dropped & (lengths != 1)
+    if wrong.any():
+        i = wrong.argmax()
+        raise ValueError(f"element {i} has length {lengths[i]} from {starts[i]} on in a part of {reaches[i]}")
+    return 0
+
+
+cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) except NULL:
+    """The opposite of `take_apart`. The parts are exact arrays of the type, the table is the caller's own."""
+    check_table(parts, table)
+    cdef Py_ssize_t n = cnp.PyArray_DIM(table, 0), i, which
+    cdef const int64_t *row = <const int64_t *>cnp.PyArray_DATA(table)
+    cdef list counts = np.bincount(table[:, 0], minlength=len(parts)).tolist()
+    cdef list owners = [
+        owner_of_pieces(array, max(axis, 0), axis < 0, count)
+        for (array, axis), count in zip(parts, counts)
+    ]
+    cdef list origins = [<size_t>cnp.PyArray_BYTES(array) for array, _ in parts]
+    cdef Owner owner
+    cdef Piece *piece
+    cdef GapBuffer *buffer = new_buffer(n)
     if buffer == NULL:
         raise MemoryError(f"no memory for {n} elements")
-    next_free = [0] * len(parts)
+    # Nothing from here on can fail: an element's piece is the last free one of its owner.
     for i in range(n):
-        which, start, length = row[0], row[1], row[2]
-        row += 3
-        array, axis = parts[which]
+        which = row[0]
         owner = <Owner>owners[which]
-        reach = array.shape[max(axis, 0)]
-        if not (0 <= start <= reach and 0 <= length <= reach - start) or (axis < 0 and length != 1):
-            release(buffer)
-            raise ValueError(f"element {i} reaches from {start} to {start + length} in a part of {reach}")
-        piece = &pieces_of(owner)[<Py_ssize_t>next_free[which]]
-        next_free[which] += 1
+        counts[which] -= 1
+        piece = &pieces_of(owner)[<Py_ssize_t>counts[which]]
         piece.source = &owner.source
-        piece.data = cnp.PyArray_BYTES(array) + start * step_of(&owner.source)
-        piece.length = length
+        piece.data = <char *><size_t>origins[which] + row[1] * step_of(&owner.source)
+        piece.length = row[2]
         hold(piece)
         buffer.slots[i] = piece
-        buffer.lo = i + 1
+        row += 3
     fill(buffer)
     return buffer
 
