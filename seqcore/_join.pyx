@@ -10,8 +10,8 @@ import numpy as np
 from seqcore._numpy cimport array_from
 from seqcore._buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
 from seqcore._pieces cimport (
-    MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, Join, Piece, Status, begin_join, copy_join,
-    copy_kept_runs, copy_tight, extent, finish_plan, piece_nbytes, plan_join,
+    MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, TOO_LARGE, Join, Piece, Status, begin_join,
+    copy_join, copy_kept_runs, copy_tight, extent, finish_plan, piece_nbytes, plan_join,
 )
 from seqcore._split cimport RELEASE_FROM, cut_block
 

@@ -16,15 +16,15 @@ from cpython.object cimport PyObject
 from cpython.slice cimport PySlice_AdjustIndices, PySlice_Check, PySlice_Unpack
 cimport numpy as cnp
 
-import copy
 import types
 from collections.abc import MutableSequence
+from copy import deepcopy
 
 import numpy as np
 
 from seqcore._buffer cimport (
-    GapBuffer, broken_invariant, copy_range, empty_buffer, new_buffer, put_all, put_one, release, replace_span,
-    reverse_all, share, size_of, slot_at, swap_one, swap_range, take_one, take_range,
+    GapBuffer, broken_invariant, copy_range, empty_buffer, new_buffer, put_all, put_one, release,
+    replace_span, reverse_all, share, size_of, slot_at, swap_one, swap_range, take_one, take_range,
 )
 from seqcore._compare cimport equal_buffers, find
 from seqcore._join cimport join, shape_of, tighten, total_nbytes
@@ -81,7 +81,7 @@ cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer, object cls=
     cdef TensorSequence sequence
     try:
         sequence = cls.__new__(cls)
-    except:
+    except BaseException:
         release(buffer)
         raise
     cdef GapBuffer *stale = sequence._buffer
@@ -765,7 +765,7 @@ cdef class TensorSequence:
         if size_of(result._buffer):
             result.compact()
         if hasattr(self, "__dict__"):
-            result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+            result.__dict__.update(deepcopy(self.__dict__, memo))
         return result
 
     def __reduce_ex__(self, protocol):

@@ -6,8 +6,8 @@ cimport numpy as cnp
 from seqcore._buffer cimport GapBuffer, empty_buffer, fill, new_buffer, release
 from seqcore._owner cimport Owner, hold_fresh, owner_of_pieces, pieces_of
 from seqcore._pieces cimport (
-    LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, MAX_BYTES, NEGATIVE_LENGTH, OK, Piece, Source, Status, check_lengths,
-    cut_equal, cut_lengths,
+    LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, NEGATIVE_LENGTH, Piece, Source, Status, check_lengths, cut_equal,
+    cut_lengths,
 )
 
 cnp.import_array()
@@ -97,7 +97,7 @@ cdef GapBuffer *cut_block(list blocks, Py_ssize_t n) except NULL:
             hold_fresh(owner, count)
             done += count
             buffer.lo = done
-    except:
+    except BaseException:
         release(buffer)
         raise
     fill(buffer)

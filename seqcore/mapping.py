@@ -5,7 +5,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
-import numpy as np
 
 from seqcore._sequence import TensorSequence
 from seqcore._tensors import as_tensor
