@@ -5,7 +5,10 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-MODULES = ("_pieces", "_owner", "_buffer", "_split", "_join", "_compare", "_parts", "_sequence")
+MODULES = (
+    *("_pieces", "_owner", "_buffer", "_split", "_join", "_compare", "_parts"),
+    *("_container", "_sequence", "_split_join"),
+)
 
 
 class BuildAlsoInPlace(build_ext):

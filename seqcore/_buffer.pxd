@@ -25,9 +25,9 @@ cdef inline Piece **back_of(GapBuffer *buffer) noexcept nogil:
 cdef GapBuffer *new_buffer(Py_ssize_t capacity) noexcept nogil
 cdef GapBuffer *empty_buffer() noexcept nogil
 cdef void fill(GapBuffer *buffer) noexcept nogil
-cdef void discard(GapBuffer *buffer) noexcept nogil
 cdef GapBuffer *share(GapBuffer *buffer) noexcept nogil
 cdef void release(GapBuffer *buffer) noexcept
+cdef Status unshare(GapBuffer **buffer) noexcept
 
 cdef Status open_gap(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t position, Py_ssize_t room) noexcept
 cdef Status put_one(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t position, Piece *piece) noexcept

@@ -68,11 +68,6 @@ cdef void fill(GapBuffer *buffer) noexcept nogil:
     buffer.lo = buffer.hi = buffer.capacity
 
 
-cdef void discard(GapBuffer *buffer) noexcept nogil:
-    """Free a buffer of one's own that holds nothing."""
-    PyMem_RawFree(buffer)
-
-
 cdef GapBuffer *share(GapBuffer *buffer) noexcept nogil:
     add_to(&buffer.shares, 1)
     return buffer
@@ -85,6 +80,20 @@ cdef void release(GapBuffer *buffer) noexcept:
     drop_all(buffer.slots, buffer.lo)
     drop_all(back_of(buffer), back_size(buffer))
     PyMem_RawFree(buffer)
+
+
+cdef Status unshare(GapBuffer **buffer) noexcept:
+    """Make a buffer the caller's own, if need be by a copy that its share is given for."""
+    cdef GapBuffer *old = buffer[0]
+    cdef GapBuffer *new
+    if read_counter(&old.shares) > 1:
+        new = new_buffer(size_of(old))
+        if new == NULL:
+            return NO_MEMORY
+        copy_range(old, 0, 1, new)
+        buffer[0] = new
+        release(old)
+    return OK
 
 
 # -- the gap -----------------------------------------------------------------------------------------

@@ -1,19 +1,7 @@
-"""TensorSequence: a gap buffer of pieces, and what a Python list can do.
-
-How an edit goes, always in this order:
-
-1. Foreign code first: positions are read, tensors converted, iterables run dry.
-2. Then, under the lock of the sequence, plain C: the state goes from whole to whole, or nothing happens.
-3. Then what was taken out is let go, for that can run finalizers, and those may use the sequence.
-
-The lock is a critical section: without the GIL it is the object's own lock; with the GIL, that is the lock,
-and nothing in step 2 gives it away. What takes long, or gives the GIL away, works on a snapshot.
-"""
+"""TensorSequence: what a Python list can do, on a container of pieces."""
 
 cimport cython
-from cpython.long cimport PyLong_CheckExact
-from cpython.object cimport PyObject
-from cpython.slice cimport PySlice_AdjustIndices, PySlice_Check, PySlice_Unpack
+from cpython.slice cimport PySlice_AdjustIndices, PySlice_Check
 cimport numpy as cnp
 
 import types
@@ -22,58 +10,22 @@ from copy import deepcopy
 
 import numpy as np
 
-from seqcore._buffer cimport (
-    GapBuffer, broken_invariant, copy_range, empty_buffer, new_buffer, put_all, put_one, release,
-    replace_span, reverse_all, share, size_of, slot_at, swap_one, swap_range, take_one, take_range,
-)
+from seqcore._buffer cimport GapBuffer, broken_invariant, empty_buffer, release, size_of, slot_at
 from seqcore._compare cimport equal_buffers, find
-from seqcore._join cimport join, shape_of, tighten, total_nbytes
-from seqcore._numpy cimport descr_of
-from seqcore._owner cimport drop, make_element, take_whole
+from seqcore._container cimport Container, as_position
+from seqcore._join cimport shape_of, total_nbytes
+from seqcore._owner cimport drop, make_element
 from seqcore._parts cimport pinned_nbytes, put_together, take_apart
-from seqcore._pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
-from seqcore._split cimport cut_by_lengths, cut_equally
+from seqcore._pieces cimport Piece
 
 from seqcore._format import as_html, as_text
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
 
 cdef extern from "Python.h":
-    # With no exception given, a number that is too large becomes the largest.
-    Py_ssize_t PyNumber_AsSsize_t(object number, PyObject *overflow) except? -1
-    bint PyIndex_Check(object number)
     const Py_ssize_t PY_SSIZE_T_MAX
 
 cnp.import_array()
-
-
-# -- arguments and errors ----------------------------------------------------------------------------
-
-cdef Py_ssize_t as_position(position) except? -1:
-    """A position from a Python or NumPy integer or an int32 or int64 array of one element."""
-    if PyLong_CheckExact(position):
-        return PyNumber_AsSsize_t(position, NULL)
-    if isinstance(position, np.ndarray):
-        if position.size != 1 or position.dtype.kind != "i" or position.dtype.itemsize not in (4, 8):
-            raise TypeError(f"a position is one int32 or int64, not an array of {position.dtype} "
-                            f"and shape {position.shape}")
-        return PyNumber_AsSsize_t(position.item(), NULL)
-    if PyIndex_Check(position):
-        return PyNumber_AsSsize_t(position, NULL)
-    raise TypeError(f"a position is an integer, not {position!r:.60} of type {type(position).__name__}")
-
-
-cdef int raise_for(Status status, object position, Py_ssize_t n, bint inserting=False) except -1:
-    """Turn a status into an exception; `n` is the length that the operation found."""
-    if status == NO_MEMORY:
-        raise MemoryError(f"no memory for the slots of a sequence of {n} tensors")
-    if status == OUT_OF_RANGE:
-        position = np.asarray(position).item()
-        if n == 0 and not inserting:
-            raise IndexError(f"position {position} is out of range: the sequence is empty")
-        raise IndexError(f"position {position} is out of range for a sequence of {n} "
-                         f"tensor{'s' if n != 1 else ''} ({-n} to {n if inserting else n - 1})")
-    return 0
 
 
 cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer, object cls=TensorSequence):
@@ -100,7 +52,7 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
             raise TypeError(f"a sequence of {type_name(result._dtype)} can't go into one of "
                             f"{type_name(dtype)}: convert its tensors first")
         if copied:
-            result.compact()
+            result.move_together()
         return result
     if isinstance(tensors, (str, bytes)) or hasattr(tensors, "__array__") or hasattr(tensors, "__dlpack__"):
         raise TypeError(f"a sequence is made from tensors, not from a bare {type(tensors).__name__}: put it "
@@ -118,7 +70,7 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
 
 @cython.collection_type("sequence")
 @cython.no_gc           # as an ndarray is not; a subclass has its own
-cdef class TensorSequence:
+cdef class TensorSequence(Container):
     """A typed, mutable sequence of tensors.
 
     Elements are values: looking at one gives a new read-only array that shares memory. The container is
@@ -169,12 +121,6 @@ cdef class TensorSequence:
     # NumPy then leaves operators between arrays and sequences alone.
     __array_ufunc__ = None
 
-    def __cinit__(self, *args, **kwargs):
-        self._buffer = empty_buffer()
-
-    def __dealloc__(self):
-        release(self._buffer)
-
     def __init__(self, tensors=(), dtype=None, *, copy=False):
         cdef TensorSequence news
         news = gather(tensors, None if dtype is None else element_type(dtype), copy)
@@ -192,25 +138,6 @@ cdef class TensorSequence:
     def __class_getitem__(cls, item):
         """`TensorSequence[np.float32]`, for annotations."""
         return types.GenericAlias(cls, item)
-
-    cdef Piece *take(self, object tensor) except NULL:
-        """The tensor as a piece of this sequence's type, with one hold on it."""
-        if cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self._dtype:
-            if self._dtype.type_num != cnp.NPY_OBJECT:
-                return take_whole(tensor)
-        if self._dtype is None:
-            raise TypeError("this TensorSequence was not initialised: call __init__ first")
-        if isinstance(tensor, TensorSequence):
-            raise TypeError("a TensorSequence can't be an element: put its elements in with extend, or join "
-                            "them with concat_from_sequence")
-        return take_whole(as_tensor(tensor, self._dtype))
-
-    cdef GapBuffer *snapshot(self) noexcept:
-        """A share of the buffer as it stands, for the caller to release."""
-        cdef GapBuffer *buffer
-        with cython.critical_section(self):
-            buffer = share(self._buffer)
-        return buffer
 
     # -- what it is ----------------------------------------------------------------------------------
 
@@ -252,10 +179,7 @@ cdef class TensorSequence:
             release(buffer)
 
     def __len__(self):
-        cdef Py_ssize_t n
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-        return n
+        return self.size()
 
     def __repr__(self):
         return as_text(self)
@@ -266,37 +190,9 @@ cdef class TensorSequence:
     # -- looking -------------------------------------------------------------------------------------
 
     def __getitem__(self, key):
-        cdef Py_ssize_t position, n
-        cdef object element = None
         if PySlice_Check(key):
-            return self.sliced(key)
-        position = as_position(key)
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            if position < 0:
-                position += n
-            if 0 <= position < n:
-                # Only memory is allocated here, no container: no foreign code can come in.
-                element = make_element(slot_at(self._buffer, position)[0], self._dtype)
-        if element is None:
-            raise_for(OUT_OF_RANGE, key, n)
-        return element
-
-    cdef TensorSequence sliced(self, object key):
-        cdef Py_ssize_t start, stop, step, n
-        cdef GapBuffer *buffer
-        PySlice_Unpack(key, &start, &stop, &step)
-        with cython.critical_section(self):
-            n = PySlice_AdjustIndices(size_of(self._buffer), &start, &stop, step)
-            if n == size_of(self._buffer) and step == 1:
-                buffer = share(self._buffer)
-            else:
-                buffer = new_buffer(n)
-                if buffer != NULL:
-                    copy_range(self._buffer, start, step, buffer)
-        if buffer == NULL:
-            raise_for(NO_MEMORY, None, n)
-        return new_sequence(self._dtype, buffer)
+            return new_sequence(self._dtype, self.slice_of(key))
+        return self.element(as_position(key), key)
 
     def __iter__(self):
         return SequenceIterator.__new__(SequenceIterator, self, False)
@@ -415,21 +311,8 @@ cdef class TensorSequence:
         >>> [int(t[0]) for t in seq]
         [1, 2, 3]
         """
-        cdef Py_ssize_t at = as_position(position), n
-        cdef Piece *piece = self.take(tensor)
-        cdef GapBuffer *stale = NULL
-        cdef Status status = OUT_OF_RANGE
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            if at < 0:
-                at += n
-            if 0 <= at <= n:
-                status = put_one(&self._buffer, &stale, at, piece)
-        if stale != NULL:
-            release(stale)
-        if status != OK:
-            drop(piece)
-            raise_for(status, position, n, inserting=True)
+        cdef Py_ssize_t at = as_position(position)
+        self.put(at, position, self.take(tensor))
 
     def append(self, tensor):
         """Put a tensor behind the last element. Amortised O(1).
@@ -446,18 +329,7 @@ cdef class TensorSequence:
         >>> seq.shapes
         [(2,)]
         """
-        cdef Piece *piece = self.take(tensor)
-        cdef GapBuffer *stale = NULL
-        cdef Status status
-        cdef Py_ssize_t n
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            status = put_one(&self._buffer, &stale, n, piece)
-        if stale != NULL:
-            release(stale)
-        if status != OK:
-            drop(piece)
-            raise_for(status, None, n)
+        self.put_behind(self.take(tensor))
 
     def extend(self, tensors):
         """Put the tensors of an iterable behind the last element, or none if one of them does not fit.
@@ -472,19 +344,10 @@ cdef class TensorSequence:
         O(len(tensors)) when the last edit was at the end.
         """
         cdef TensorSequence news = gather(tensors, self._dtype)
-        cdef GapBuffer *buffer = news.snapshot()
-        cdef GapBuffer *stale = NULL
-        cdef Status status
-        cdef Py_ssize_t n
         if self._dtype is None:
-            release(buffer)
             raise TypeError("this TensorSequence was not initialised: call __init__ first")
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            status = put_all(&self._buffer, &stale, n, buffer)
-        release(stale)
-        release(buffer)
-        raise_for(status, None, n)
+        # Made just now, the elements need no further holds: their buffer is handed over.
+        self.put_all_behind(news.take_out_all())
 
     def __iadd__(self, tensors):
         self.extend(tensors)
@@ -505,60 +368,12 @@ cdef class TensorSequence:
         return result
 
     def __setitem__(self, key, value):
-        cdef Py_ssize_t position, n
-        cdef Piece *piece
-        cdef GapBuffer *stale = NULL
-        cdef Status status = OUT_OF_RANGE
+        cdef Py_ssize_t at
         if PySlice_Check(key):
-            self.assign_slice(key, value)
-            return
-        position = as_position(key)
-        piece = self.take(value)
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            if position < 0:
-                position += n
-            if 0 <= position < n:
-                status = swap_one(&self._buffer, &stale, position, &piece)
-        release(stale)
-        drop(piece)             # the old one, or on failure the new one
-        raise_for(status, key, n)
-
-    cdef int assign_slice(self, object key, object tensors) except -1:
-        cdef TensorSequence values = gather(tensors, self._dtype)
-        cdef Py_ssize_t start, stop, step, n, count, new_count
-        cdef GapBuffer *news
-        cdef GapBuffer *removed = NULL
-        cdef GapBuffer *stale = NULL
-        cdef Status status
-        PySlice_Unpack(key, &start, &stop, &step)
-        # Elements are exchanged with `news`, so it can't be a buffer that a sequence uses.
-        values = values[:0] + values
-        news = values.snapshot()
-        with cython.critical_section(values):
-            values._buffer, stale = empty_buffer(), values._buffer
-        release(stale)
-        stale = NULL
-        new_count = size_of(news)
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            count = PySlice_AdjustIndices(n, &start, &stop, step)
-            if step != 1:
-                status = LENGTH_DIFFERS
-                if count == new_count:
-                    status = swap_range(&self._buffer, &stale, start, step, news)
-            else:
-                status = NO_MEMORY
-                removed = new_buffer(count)
-                if removed != NULL:
-                    status = replace_span(&self._buffer, &stale, start, removed, news)
-        release(stale)
-        release(news)
-        release(removed)
-        if status == LENGTH_DIFFERS:
-            raise ValueError(f"{new_count} tensors can't take the places of {count}: a slice with a step "
-                             "keeps the length")
-        return raise_for(status, None, n)
+            self.replace_slice(key, gather(value, self._dtype).take_out_all())
+        else:
+            at = as_position(key)
+            self.replace(at, key, self.take(value))
 
     # -- taking out ----------------------------------------------------------------------------------
 
@@ -586,21 +401,7 @@ cdef class TensorSequence:
         >>> len(seq)
         2
         """
-        cdef Py_ssize_t at = as_position(position), n
-        cdef Piece *piece = NULL
-        cdef GapBuffer *stale = NULL
-        cdef Status status = OUT_OF_RANGE
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            if at < 0:
-                at += n
-            if 0 <= at < n:
-                status = take_one(&self._buffer, &stale, at, &piece)
-        if stale != NULL:
-            release(stale)
-        if status != OK:
-            raise_for(status, position, n)
-        drop(piece)
+        self.take_out(as_position(position), position, False)
 
     def pop(self, position=-1):
         """Remove the element at a position and return it, read-only. As `erase` otherwise.
@@ -610,24 +411,7 @@ cdef class TensorSequence:
         >>> TensorSequence([[1], [2, 3]]).pop()
         array([2, 3])
         """
-        cdef Py_ssize_t at = as_position(position), n
-        cdef Piece *piece = NULL
-        cdef GapBuffer *stale = NULL
-        cdef Status status = OUT_OF_RANGE
-        cdef object element = None
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            if at < 0:
-                at += n
-            if 0 <= at < n:
-                # First what can fail; see __getitem__ for why it is safe here.
-                element = make_element(slot_at(self._buffer, at)[0], self._dtype)
-                status = take_one(&self._buffer, &stale, at, &piece)
-        release(stale)
-        if status != OK:
-            raise_for(status, position, n)
-        drop(piece)
-        return element
+        return self.take_out(as_position(position), position, True)
 
     def remove(self, tensor):
         """Remove the first element that equals a tensor in type, shape and values. O(n).
@@ -637,84 +421,31 @@ cdef class TensorSequence:
         ValueError
             If there is none.
         """
-        cdef GapBuffer *buffer
-        cdef GapBuffer *stale = NULL
-        cdef Piece *taken = NULL
-        cdef Py_ssize_t position
-        cdef Status status = OK
-        cdef bint found_in_time
         cdef Piece *piece = self.take_or_null(tensor)
-        try:
-            # NumPy compares, and may let other threads in: begin again if they have edited meanwhile.
-            while piece != NULL:
-                buffer = self.snapshot()
-                try:
-                    position = find(buffer, 0, size_of(buffer), piece, self._dtype)
-                    if position < 0:
-                        break
-                    with cython.critical_section(self):
-                        found_in_time = self._buffer == buffer
-                        if found_in_time:
-                            status = take_one(&self._buffer, &stale, position, &taken)
-                finally:
-                    release(buffer)
-                if found_in_time:
-                    release(stale)
-                    raise_for(status, None, position)
-                    drop(taken)
-                    return
-        finally:
-            if piece != NULL:
+        cdef bint removed = False
+        if piece != NULL:
+            try:
+                removed = self.take_out_equal(piece)
+            finally:
                 drop(piece)
-        raise ValueError("no tensor of the sequence equals the one to remove")
+        if not removed:
+            raise ValueError("no tensor of the sequence equals the one to remove")
 
     def __delitem__(self, key):
-        cdef Py_ssize_t start, stop, step, n, size
-        cdef GapBuffer *taken = NULL
-        cdef GapBuffer *stale = NULL
-        cdef Status status = OK
-        if not PySlice_Check(key):
-            self.erase(key)
-            return
-        PySlice_Unpack(key, &start, &stop, &step)
-        with cython.critical_section(self):
-            size = size_of(self._buffer)
-            n = PySlice_AdjustIndices(size, &start, &stop, step)
-            if step < 0:            # the same elements from the front
-                start += (n - 1) * step
-                step = -step
-            if n == size:
-                stale = self._buffer
-                self._buffer = empty_buffer()
-            elif n:
-                taken = new_buffer(n)
-                status = NO_MEMORY
-                if taken != NULL:
-                    status = take_range(&self._buffer, &stale, start, step, taken)
-        release(stale)
-        release(taken)
-        raise_for(status, None, size)
+        if PySlice_Check(key):
+            self.take_out_slice(key)
+        else:
+            self.take_out(as_position(key), key, False)
 
     def clear(self):
         """Remove all elements. O(n)."""
-        cdef GapBuffer *stale
-        with cython.critical_section(self):
-            stale = self._buffer
-            self._buffer = empty_buffer()
-        release(stale)
+        release(self.take_out_all())
 
     # -- all of it -----------------------------------------------------------------------------------
 
     def reverse(self):
         """Turn the order of the elements round. O(n)."""
-        cdef GapBuffer *stale = NULL
-        cdef Status status
-        cdef Py_ssize_t n
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            status = reverse_all(&self._buffer, &stale)
-        release(stale)
-        raise_for(status, None, n)
+        self.turn_round()
 
     def compact(self):
         """Copy the elements into one tight buffer and let go of the memory they were taken from.
@@ -731,20 +462,7 @@ cdef class TensorSequence:
         >>> seq.pinned_nbytes
         128
         """
-        cdef GapBuffer *before = NULL
-        cdef GapBuffer *after = NULL
-        cdef bint done = False
-        while not done:         # again if another thread has edited meanwhile
-            before = self.snapshot()
-            try:
-                after = tighten(before, self._dtype) if size_of(before) else empty_buffer()
-                with cython.critical_section(self):
-                    done = self._buffer == before
-                    if done:
-                        self._buffer = after
-            finally:
-                release(before)
-            release(before if done else after)
+        self.move_together()
 
     def copy(self):
         """Return a sequence of the same elements, that shares their memory.
@@ -763,7 +481,7 @@ cdef class TensorSequence:
         cdef TensorSequence result = new_sequence(self._dtype, self.snapshot(), type(self))
         memo[id(self)] = result
         if size_of(result._buffer):
-            result.compact()
+            result.move_together()
         if hasattr(self, "__dict__"):
             result.__dict__.update(deepcopy(self.__dict__, memo))
         return result
@@ -826,60 +544,6 @@ cdef class SequenceIterator:
         if sequence is None:
             return 0
         return self.position + 1 if self.backwards else max(len(sequence) - self.position, 0)
-
-
-# -- what operators and pickle call ------------------------------------------------------------------
-
-cdef int as_axis(axis, Py_ssize_t rank, str what) except -1:
-    cdef Py_ssize_t given
-    if not PyIndex_Check(axis) or isinstance(axis, np.ndarray):
-        raise TypeError(f"axis is an integer, not {axis!r:.60} of type {type(axis).__name__}")
-    given = PyNumber_AsSsize_t(axis, NULL)
-    if not -rank <= given < rank:
-        raise ValueError(f"axis {axis} is out of range for {what} ({-rank} to {rank - 1})")
-    return <int>(given + rank if given < 0 else given)
-
-
-cdef object as_input(input):
-    array = as_tensor(input)
-    if array.ndim == 0:
-        raise ValueError("a scalar has no axis to be split along: give a tensor of rank 1 or more")
-    return array
-
-
-def split_equally(input, axis, Py_ssize_t length, bint drop_axis):
-    """Cut a tensor into pieces of one length; `drop_axis` needs length 1."""
-    cdef cnp.ndarray array = as_input(input)
-    cdef int at = as_axis(axis, array.ndim, f"a tensor of shape {(<object>array).shape}")
-    if length < 1 or (drop_axis and length > 1):
-        raise ValueError(f"a length of {length} can't be cut")
-    return new_sequence(element_type(array.dtype), cut_equally(array, at, length, drop_axis))
-
-
-def split_by_lengths(input, axis, lengths):
-    """Cut a tensor into pieces whose lengths an int64 array gives."""
-    cdef cnp.ndarray array = as_input(input)
-    cdef int at = as_axis(axis, array.ndim, f"a tensor of shape {(<object>array).shape}")
-    # A copy, so that nobody else can write to what is checked first and then relied upon.
-    cdef cnp.ndarray own = np.array(lengths, dtype=np.int64, order="C", copy=True, ndmin=1)
-    return new_sequence(element_type(array.dtype), cut_by_lengths(array, at, own))
-
-
-def join_elements(TensorSequence sequence not None, axis, bint stacking):
-    """Join elements along an axis, a new one if `stacking`."""
-    cdef GapBuffer *buffer = sequence.snapshot()
-    cdef Py_ssize_t rank
-    try:
-        if size_of(buffer) == 0:
-            raise ValueError("an empty sequence can't be joined: the shape of the result is unknown")
-        shape = shape_of(slot_at(buffer, 0)[0])
-        rank = len(shape) + stacking
-        if rank == 0:
-            raise ValueError("scalars have no axis to be joined along: use new_axis=1")
-        what = f"tensors of shape {shape}" + (" and a new axis" if stacking else "")
-        return join(buffer, sequence._dtype, as_axis(axis, rank, what), stacking)
-    finally:
-        release(buffer)
 
 
 def restore(cls, dtype, parts, table):

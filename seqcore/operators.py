@@ -7,7 +7,8 @@ import operator
 
 import numpy as np
 
-from seqcore._sequence import TensorSequence, join_elements, split_by_lengths, split_equally
+from seqcore._sequence import TensorSequence
+from seqcore._split_join import join_elements, split_by_lengths, split_equally
 from seqcore._tensors import as_tensor
 
 __all__ = [

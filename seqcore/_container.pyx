@@ -1,0 +1,338 @@
+"""Container: a buffer, a type and a lock; all that TensorSequence does to its elements goes through here.
+
+How an edit goes, always in this order:
+
+1. Foreign code first: positions are read, tensors converted, iterables run dry. The callers do this.
+2. Then, under the lock of the sequence, plain C: the state goes from whole to whole, or nothing happens.
+3. Then what was taken out is let go, for that can run finalizers, and those may use the sequence.
+
+The lock is a critical section: without the GIL it is the object's own lock; with the GIL, that is the lock,
+and nothing in step 2 gives it away. What takes long, or gives the GIL away, works on a snapshot.
+"""
+
+cimport cython
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.slice cimport PySlice_AdjustIndices, PySlice_Unpack
+cimport numpy as cnp
+
+import numpy as np
+
+from seqcore._buffer cimport (
+    GapBuffer, copy_range, empty_buffer, new_buffer, put_all, put_one, release, replace_span, reverse_all,
+    share, size_of, slot_at, swap_one, swap_range, take_one, take_range, unshare,
+)
+from seqcore._compare cimport find
+from seqcore._join cimport tighten
+from seqcore._numpy cimport descr_of
+from seqcore._owner cimport drop, make_element, take_whole
+from seqcore._pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
+
+from seqcore._tensors import as_tensor
+
+cnp.import_array()
+
+
+# -- arguments and errors ----------------------------------------------------------------------------
+
+cdef Py_ssize_t as_position(position) except? -1:
+    """A position from a Python or NumPy integer or an int32 or int64 array of one element."""
+    if PyLong_CheckExact(position):
+        return PyNumber_AsSsize_t(position, NULL)
+    if isinstance(position, np.ndarray):
+        if position.size != 1 or position.dtype.kind != "i" or position.dtype.itemsize not in (4, 8):
+            raise TypeError(f"a position is one int32 or int64, not an array of {position.dtype} "
+                            f"and shape {position.shape}")
+        return PyNumber_AsSsize_t(position.item(), NULL)
+    if PyIndex_Check(position):
+        return PyNumber_AsSsize_t(position, NULL)
+    raise TypeError(f"a position is an integer, not {position!r:.60} of type {type(position).__name__}")
+
+
+cdef int raise_for(Status status, object position, Py_ssize_t n, bint inserting=False) except -1:
+    """Turn a status into an exception; `n` is the length that the operation found."""
+    if status == NO_MEMORY:
+        raise MemoryError(f"no memory for the slots of a sequence of {n} tensors")
+    if status == OUT_OF_RANGE:
+        position = np.asarray(position).item()
+        if n == 0 and not inserting:
+            raise IndexError(f"position {position} is out of range: the sequence is empty")
+        raise IndexError(f"position {position} is out of range for a sequence of {n} "
+                         f"tensor{'s' if n != 1 else ''} ({-n} to {n if inserting else n - 1})")
+    return 0
+
+
+# -- the container -----------------------------------------------------------------------------------
+
+@cython.no_gc           # as an ndarray is not; a subclass has its own
+cdef class Container:
+
+    def __cinit__(self):
+        self._buffer = empty_buffer()
+
+    def __dealloc__(self):
+        release(self._buffer)
+
+    cdef GapBuffer *snapshot(self) noexcept:
+        """A share of the buffer as it stands, for the caller to release."""
+        cdef GapBuffer *buffer
+        with cython.critical_section(self):
+            buffer = share(self._buffer)
+        return buffer
+
+    cdef Py_ssize_t size(self) noexcept:
+        cdef Py_ssize_t n
+        with cython.critical_section(self):
+            n = size_of(self._buffer)
+        return n
+
+    cdef Piece *take(self, object tensor) except NULL:
+        """The tensor as a piece of this container's type, with one hold on it."""
+        if cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self._dtype:
+            if self._dtype.type_num != cnp.NPY_OBJECT:
+                return take_whole(tensor)
+        if self._dtype is None:
+            raise TypeError("this TensorSequence was not initialised: call __init__ first")
+        if isinstance(tensor, Container):
+            raise TypeError("a TensorSequence can't be an element: put its elements in with extend, or join "
+                            "them with concat_from_sequence")
+        return take_whole(as_tensor(tensor, self._dtype))
+
+    # -- looking -------------------------------------------------------------------------------------
+
+    cdef object element(self, Py_ssize_t at, object given):
+        """The element at a position, for which `given` was given."""
+        cdef Py_ssize_t n
+        cdef object element = None
+        with cython.critical_section(self):
+            n = size_of(self._buffer)
+            if at < 0:
+                at += n
+            if 0 <= at < n:
+                # Only memory is allocated here, no container: no foreign code can come in.
+                element = make_element(slot_at(self._buffer, at)[0], self._dtype)
+        if element is None:
+            raise_for(OUT_OF_RANGE, given, n)
+        return element
+
+    cdef GapBuffer *slice_of(self, object key) except NULL:
+        """A buffer of the elements in a slice."""
+        cdef Py_ssize_t start, stop, step, n
+        cdef GapBuffer *buffer
+        PySlice_Unpack(key, &start, &stop, &step)
+        with cython.critical_section(self):
+            n = PySlice_AdjustIndices(size_of(self._buffer), &start, &stop, step)
+            if n == size_of(self._buffer) and step == 1:
+                buffer = share(self._buffer)
+            else:
+                buffer = new_buffer(n)
+                if buffer != NULL:
+                    copy_range(self._buffer, start, step, buffer)
+        if buffer == NULL:
+            raise_for(NO_MEMORY, None, n)
+        return buffer
+
+    # -- putting in ----------------------------------------------------------------------------------
+
+    cdef int put(self, Py_ssize_t at, object given, Piece *piece) except -1:
+        """Insert a piece; the caller's hold on it is taken over, even when this fails."""
+        cdef Py_ssize_t n
+        cdef GapBuffer *stale = NULL
+        cdef Status status = OUT_OF_RANGE
+        with cython.critical_section(self):
+            n = size_of(self._buffer)
+            if at < 0:
+                at += n
+            if 0 <= at <= n:
+                status = put_one(&self._buffer, &stale, at, piece)
+        if stale != NULL:
+            release(stale)
+        if status != OK:
+            drop(piece)
+            raise_for(status, given, n, inserting=True)
+        return 0
+
+    cdef int put_behind(self, Piece *piece) except -1:
+        """As `put`, behind the last element."""
+        cdef Py_ssize_t n
+        cdef GapBuffer *stale = NULL
+        cdef Status status
+        with cython.critical_section(self):
+            n = size_of(self._buffer)
+            status = put_one(&self._buffer, &stale, n, piece)
+        if stale != NULL:
+            release(stale)
+        if status != OK:
+            drop(piece)
+            raise_for(status, None, n)
+        return 0
+
+    cdef int put_all_behind(self, GapBuffer *news) except -1:
+        """Put all elements of a buffer behind the last one; the caller's share is taken over."""
+        cdef Py_ssize_t n
+        cdef GapBuffer *stale = NULL
+        cdef Status status
+        with cython.critical_section(self):
+            n = size_of(self._buffer)
+            status = put_all(&self._buffer, &stale, n, news)
+        release(stale)
+        release(news)
+        return raise_for(status, None, n)
+
+    cdef int replace(self, Py_ssize_t at, object given, Piece *piece) except -1:
+        """Put a piece in the place of an element; the caller's hold is taken over."""
+        cdef Py_ssize_t n
+        cdef GapBuffer *stale = NULL
+        cdef Status status = OUT_OF_RANGE
+        with cython.critical_section(self):
+            n = size_of(self._buffer)
+            if at < 0:
+                at += n
+            if 0 <= at < n:
+                status = swap_one(&self._buffer, &stale, at, &piece)
+        release(stale)
+        drop(piece)             # the old one, or on failure the new one
+        return raise_for(status, given, n)
+
+    cdef int replace_slice(self, object key, GapBuffer *news) except -1:
+        """Put the elements of a buffer in the place of a slice; the caller's share is taken over."""
+        cdef Py_ssize_t start, stop, step, n = 0, count = 0, new_count = size_of(news)
+        cdef GapBuffer *removed = NULL
+        cdef GapBuffer *stale = NULL
+        cdef Status status = NO_MEMORY
+        try:
+            # Elements are exchanged with this buffer's, so it must be nobody else's.
+            if unshare(&news) != OK:
+                raise_for(NO_MEMORY, None, new_count)
+            PySlice_Unpack(key, &start, &stop, &step)
+            with cython.critical_section(self):
+                n = size_of(self._buffer)
+                count = PySlice_AdjustIndices(n, &start, &stop, step)
+                if step != 1:
+                    status = LENGTH_DIFFERS
+                    if count == new_count:
+                        status = swap_range(&self._buffer, &stale, start, step, news)
+                else:
+                    removed = new_buffer(count)
+                    if removed != NULL:
+                        status = replace_span(&self._buffer, &stale, start, removed, news)
+        finally:
+            release(stale)
+            release(news)
+            release(removed)
+        if status == LENGTH_DIFFERS:
+            raise ValueError(f"{new_count} tensors can't take the places of {count}: a slice with a step "
+                             "keeps the length")
+        return raise_for(status, None, n)
+
+    # -- taking out ----------------------------------------------------------------------------------
+
+    cdef object take_out(self, Py_ssize_t at, object given, bint wanted):
+        """Remove an element, and return it if it is wanted."""
+        cdef Py_ssize_t n
+        cdef Piece *piece = NULL
+        cdef GapBuffer *stale = NULL
+        cdef Status status = OUT_OF_RANGE
+        cdef object element = None
+        with cython.critical_section(self):
+            n = size_of(self._buffer)
+            if at < 0:
+                at += n
+            if 0 <= at < n:
+                if wanted:      # first what can fail; see `element` for why it is safe here
+                    element = make_element(slot_at(self._buffer, at)[0], self._dtype)
+                status = take_one(&self._buffer, &stale, at, &piece)
+        if stale != NULL:
+            release(stale)
+        if status != OK:
+            raise_for(status, given, n)
+        drop(piece)
+        return element
+
+    cdef bint take_out_equal(self, Piece *wanted) except -1:
+        """Remove the first element that equals a piece; whether there was one."""
+        cdef GapBuffer *buffer
+        cdef GapBuffer *stale = NULL
+        cdef Piece *taken = NULL
+        cdef Py_ssize_t at
+        cdef Status status = OK
+        cdef bint in_time = False
+        # NumPy compares, and may let other threads in: begin again if they have edited meanwhile.
+        while not in_time:
+            buffer = self.snapshot()
+            try:
+                at = find(buffer, 0, size_of(buffer), wanted, self._dtype)
+                if at < 0:
+                    return False
+                with cython.critical_section(self):
+                    in_time = self._buffer == buffer
+                    if in_time:
+                        status = take_one(&self._buffer, &stale, at, &taken)
+            finally:
+                release(buffer)
+        release(stale)
+        raise_for(status, None, at)
+        drop(taken)
+        return True
+
+    cdef int take_out_slice(self, object key) except -1:
+        cdef Py_ssize_t start, stop, step, n, size
+        cdef GapBuffer *taken = NULL
+        cdef GapBuffer *stale = NULL
+        cdef Status status = OK
+        PySlice_Unpack(key, &start, &stop, &step)
+        with cython.critical_section(self):
+            size = size_of(self._buffer)
+            n = PySlice_AdjustIndices(size, &start, &stop, step)
+            if step < 0:            # the same elements from the front
+                start += (n - 1) * step
+                step = -step
+            if n == size:
+                stale = self._buffer
+                self._buffer = empty_buffer()
+            elif n:
+                taken = new_buffer(n)
+                status = NO_MEMORY
+                if taken != NULL:
+                    status = take_range(&self._buffer, &stale, start, step, taken)
+        release(stale)
+        release(taken)
+        return raise_for(status, None, size)
+
+    cdef GapBuffer *take_out_all(self) noexcept:
+        """Empty the container; the caller gets its share of what was there."""
+        cdef GapBuffer *buffer
+        with cython.critical_section(self):
+            buffer = self._buffer
+            self._buffer = empty_buffer()
+        return buffer
+
+    # -- all of it -----------------------------------------------------------------------------------
+
+    cdef int turn_round(self) except -1:
+        cdef GapBuffer *stale = NULL
+        cdef Status status
+        cdef Py_ssize_t n
+        with cython.critical_section(self):
+            n = size_of(self._buffer)
+            status = reverse_all(&self._buffer, &stale)
+        release(stale)
+        return raise_for(status, None, n)
+
+    cdef int move_together(self) except -1:
+        """Give the elements tight memory of their own."""
+        cdef GapBuffer *before = NULL
+        cdef GapBuffer *after = NULL
+        cdef bint done = False
+        while not done:         # again if another thread has edited meanwhile
+            before = self.snapshot()
+            try:
+                after = tighten(before, self._dtype) if size_of(before) else empty_buffer()
+                with cython.critical_section(self):
+                    done = self._buffer == before
+                    if done:
+                        self._buffer = after
+            finally:
+                release(before)
+            release(before if done else after)
+        return 0
