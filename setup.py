@@ -7,7 +7,7 @@ from setuptools.command.build_ext import build_ext
 
 MODULES = (
     *("_pieces", "_owner", "_buffer", "_split", "_join", "_compare", "_parts"),
-    *("_container", "_sequence", "_split_join"),
+    *("_container", "_sequence", "_split_join", "_loop"),
 )
 
 

@@ -64,6 +64,7 @@ cdef int raise_for(Status status, object position, Py_ssize_t n, bint inserting=
 
 # -- the container -----------------------------------------------------------------------------------
 
+@cython.auto_pickle(False)
 @cython.no_gc           # as an ndarray is not; a subclass has its own
 cdef class Container:
 

@@ -1,73 +1,120 @@
-"""SequenceMap: a body applied to each element, in a loop or on threads."""
+"""SequenceMap: a body applied to each element, here, on threads, or on an executor."""
 
-import contextvars
 import os
-from concurrent.futures import ThreadPoolExecutor
-from itertools import count
-
+from concurrent.futures import Executor
 
 from seqcore._sequence import TensorSequence
 from seqcore._tensors import as_tensor
+from seqcore._workers import Job, Outputs, run_here, run_on_executor, run_on_threads
+from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence
 
 __all__ = ["sequence_map"]
 
 
-def sequence_map(body, input_sequence, *additional_inputs, max_workers=1, output_dtypes=None):
-    """Apply a body to each element of a sequence. Implements ONNX SequenceMap-17 for callables.
+def sequence_map(
+    body,
+    input_sequence,
+    *additional_inputs,
+    max_workers=1,
+    executor=None,
+    chunksize=None,
+    output_dtypes=None,
+    progress=None,
+):
+    """Apply a body to each element of a sequence. Implements ONNX SequenceMap-17.
 
     Parameters
     ----------
-    body : callable
+    body : callable or onnx.GraphProto or onnx.ModelProto or path
         Called with one element of each sequence, and each whole tensor. Returns a tensor, or a tuple of
-        them for several outputs.
+        them for several outputs. An ONNX graph, or a path to a model, needs the extra `seqcore[onnx]`.
     input_sequence : TensorSequence or list or tuple of array_like
         The map works on its elements as they are at the call.
-    *additional_inputs : TensorSequence, list, tuple or np.ndarray
-        Further sequences, as long as the first, are indexed too; arrays go to every call whole.
+    *additional_inputs : TensorSequence, list, tuple or array_like
+        Further sequences, and lists and tuples of tensors, as long as the first, are indexed too; other
+        tensors go to every call whole.
     max_workers : int, optional
         1 runs in the calling thread, n on n threads at once, None on one thread for each CPU.
-    output_dtypes : data-type or sequence of data-type, optional
-        The outputs' element types. Needed where the input is empty; by default the first element tells.
+    executor : concurrent.futures.Executor or dask.distributed.Client, optional
+        What runs the body instead. It is left open. What goes to other processes must pickle, a body too.
+    chunksize : int, optional
+        How many elements a worker takes at a time. By default that is found from what the first element
+        takes, which is then run in the calling thread.
+    output_dtypes : data-type or list or tuple of data-type, optional
+        The outputs' element types; a list or tuple where the body returns a tuple. Needed for an empty input
+        and a callable. By default the first element tells.
+    progress : bool or callable, optional
+        True shows a bar, which needs the package tqdm. A callable gets `(done, total)` in the calling
+        thread, rising, at the end `(total, total)`.
 
     Returns
     -------
     TensorSequence or tuple of TensorSequence
-        A tuple where the body returns a tuple.
+        A tuple where the body returns a tuple, or the graph has several outputs.
 
     Raises
     ------
     ValueError
-        If sequences differ in length, or the input is empty and `output_dtypes` is not given.
+        If sequences differ in length, the input is empty and nothing tells the output's type, or a number
+        is out of range.
     TypeError
-        If a later element's output has another type than the first's, or there are more or fewer of them.
+        If an output's type, or the number of outputs, differs from the first element's; the element is
+        named. If the inputs' number or types are not those of a graph.
     BaseException
-        What the body raises, as it is, with a note that names the element: the error of the first
-        element that fails, as in a serial loop.
+        What the body raises, as it is, with a note that names the element: of several failures the one
+        that a serial loop would have met. Elements before it still run; those behind it that have not
+        started don't.
+
+    Notes
+    -----
+    Threads pay where the body gives the GIL away, as NumPy and onnxruntime do for larger tensors, and on
+    free-threaded Python for every body. The caller's context variables hold in worker threads.
 
     Examples
     --------
     >>> import numpy as np
     >>> sequence_map(np.flip, [[1, 2, 3], [4, 5]])[1]
     array([5, 4])
+    >>> sequence_map(lambda a, k: (a * k, a.sum()), [[1, 2], [3]], np.int64(10), max_workers=2)[0].shapes
+    [(2,), (1,)]
     """
-    if not callable(body):
-        raise TypeError(f"a body is a callable, not {type(body).__name__}")
-    if max_workers is None:
-        max_workers = os.cpu_count() or 1
-    if max_workers < 1:
-        raise ValueError(f"max_workers is {max_workers}: at least 1 has to do the work")
-    first = as_sequence(input_sequence)[:]
-    inputs = [first, *map(_as_input, additional_inputs)]
-    n = len(first)
+    body = _as_body(body)
+    workers = _as_count("max_workers", max_workers, os.cpu_count() or 1)
+    chunksize = _as_count("chunksize", chunksize, None)
+    inputs = (as_sequence(input_sequence)[:], *map(_as_input, additional_inputs))
+    n = len(inputs[0])
     for i, one in enumerate(inputs):
         if isinstance(one, TensorSequence) and len(one) != n:
-            raise ValueError(f"input {i} has {len(one)} tensors, but input 0 has {n}")
-    outputs = _Outputs(output_dtypes)
-    if n:
-        run = _run_serially if max_workers == 1 or n == 1 else _run_on_threads
-        run(body, inputs, n, outputs, max_workers)
-    return outputs.finished(n)
+            raise ValueError(f"input {i} of the map has {len(one)} tensors, but input 0 has {n}")
+    single, dtypes = _output_types(body, inputs, output_dtypes)
+    if n == 0 and dtypes is None:
+        raise ValueError("the map of an empty sequence needs output_dtypes, since no element tells its type")
+
+    outputs = Outputs(single, dtypes)
+    with _reporting(progress, n) as report:
+        job = Job(body, inputs, n, outputs, chunksize, report)
+        if n == 0:
+            if report is not None:
+                report(0)
+        elif executor is not None:
+            run_on_executor(job, _as_executor(executor))
+        elif workers == 1:
+            run_here(job)
+        else:
+            run_on_threads(job, workers)
+    return outputs.sequences[0] if outputs.single else outputs.sequences
+
+
+def _as_body(body):
+    """A callable; graphs become one."""
+    if isinstance(body, str | os.PathLike) or hasattr(body, "SerializeToString"):
+        from seqcore.onnx import GraphBody
+
+        return GraphBody(body)
+    if not callable(body):
+        raise TypeError(f"a body is a callable, an ONNX graph or a path to one, not {type(body).__name__}")
+    return body
 
 
 def _as_input(value):
@@ -76,86 +123,61 @@ def _as_input(value):
     return as_tensor(value)
 
 
-class _Outputs:
-    """The output sequences, whose number and types the first element settles."""
+def _as_count(name, value, default):
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is a number or None, not {value!r:.60}")
+    if value < 1:
+        raise ValueError(f"{name} is {value}, but must be at least 1")
+    return value
 
-    def __init__(self, dtypes):
-        self.sequences = None
-        self.single = dtypes is None or not isinstance(dtypes, list | tuple)
-        self.dtypes = None if dtypes is None else [dtypes] if self.single else list(dtypes)
 
-    def append(self, i, result):
-        values = result if isinstance(result, tuple) else (result,)
-        if self.sequences is None:
-            self._begin(result, values)
-        if len(values) != len(self.sequences) or isinstance(result, tuple) == self.single:
-            raise TypeError(
-                f"the body returned {_described(result)} for element {i}, "
-                f"but {len(self.sequences)} output{'s' if len(self.sequences) > 1 else ''} before"
-            )
-        for k, (sequence, value) in enumerate(zip(self.sequences, values, strict=True)):
+def _output_types(body, inputs, output_dtypes):
+    """Whether there is a single output, and the outputs' types; None for what the first element will tell."""
+    if output_dtypes is None:
+        if not hasattr(body, "run_many"):
+            return None, None
+        dtypes = body.check(tuple(one.dtype for one in inputs))
+        return len(dtypes) == 1, None if None in dtypes else dtypes
+    single = not isinstance(output_dtypes, list | tuple)
+    dtypes = tuple(map(element_type, [output_dtypes] if single else output_dtypes))
+    if not dtypes:
+        raise ValueError("output_dtypes is empty, but a body has at least one output")
+    return single, dtypes
+
+
+def _as_executor(executor):
+    if isinstance(executor, Executor):
+        return executor
+    if hasattr(executor, "get_executor"):       # a Dask client
+        # Not pure: else Dask would take equal chunks of two maps, or of one, for the same task.
+        return executor.get_executor(pure=False)
+    raise TypeError(
+        f"an executor is a concurrent.futures.Executor or a Dask Client, not {type(executor).__name__}"
+    )
+
+
+class _reporting:
+    """What is called with the number of elements done; entering it shows the bar, leaving it ends it."""
+
+    def __init__(self, progress, total):
+        self.progress, self.total, self.bar = progress, total, None
+
+    def __enter__(self):
+        if not self.progress:
+            return None
+        if self.progress is True:
             try:
-                sequence.append(value)
-            except (TypeError, ValueError, OverflowError) as error:
-                error.add_note(f"output {k} of the body, for element {i}")
-                raise
+                from tqdm.auto import tqdm
+            except ImportError:
+                raise ImportError("progress=True needs the package tqdm: pip install tqdm") from None
+            self.bar = tqdm(total=self.total, unit="tensor")
+            return lambda done: self.bar.update(done - self.bar.n)
+        if not callable(self.progress):
+            raise TypeError(f"progress is a bool or a callable, not {type(self.progress).__name__}")
+        return lambda done: self.progress(done, self.total)
 
-    def _begin(self, result, values):
-        if self.dtypes is not None:
-            self.sequences = [TensorSequence(dtype=dtype) for dtype in self.dtypes]
-        else:
-            self.single = not isinstance(result, tuple)
-            self.sequences = [TensorSequence(dtype=as_tensor(value).dtype) for value in values]
-
-    def finished(self, n):
-        if n == 0:
-            if self.dtypes is None:
-                raise ValueError("the map of an empty sequence needs output_dtypes: no element tells its type")
-            self.sequences = [TensorSequence(dtype=dtype) for dtype in self.dtypes]
-        return self.sequences[0] if self.single else tuple(self.sequences)
-
-
-def _described(result):
-    return f"a tuple of {len(result)}" if isinstance(result, tuple) else "one tensor"
-
-
-def _apply(body, inputs, i):
-    try:
-        return body(*(one[i] if isinstance(one, TensorSequence) else one for one in inputs))
-    except BaseException as error:
-        error.add_note(f"element {i} of a SequenceMap")
-        raise
-
-
-def _run_serially(body, inputs, n, outputs, max_workers):
-    for i in range(n):
-        outputs.append(i, _apply(body, inputs, i))
-
-
-def _run_on_threads(body, inputs, n, outputs, max_workers):
-    """Each worker takes the next chunk that nobody has, until none is left or an element has failed."""
-    size = max(1, n // (8 * max_workers))
-    starts = range(0, n, size)
-    results = [None] * len(starts)
-    failures = {}
-    ticket = count()
-
-    def work():
-        while (chunk := next(ticket)) < len(starts) and not failures:
-            i = starts[chunk]
-            done = results[chunk] = []
-            try:
-                for i in range(starts[chunk], min(starts[chunk] + size, n)):
-                    done.append(_apply(body, inputs, i))
-            except BaseException as error:
-                failures[i] = error
-
-    workers = min(max_workers, len(starts))
-    with ThreadPoolExecutor(workers) as pool:
-        for future in [pool.submit(contextvars.copy_context().run, work) for _ in range(workers)]:
-            future.result()
-    for start, chunk in zip(starts, results, strict=True):
-        for i, result in enumerate(chunk or (), start):
-            outputs.append(i, result)
-    if failures:
-        raise failures[min(failures)]
+    def __exit__(self, *exc_info):
+        if self.bar is not None:
+            self.bar.close()
