@@ -229,7 +229,13 @@ cdef class TensorSequence(Container):
         return position
 
     def count(self, tensor):
-        """Return how many elements equal a tensor in type, shape and values. O(n)."""
+        """Return how many elements equal a tensor in type, shape and values. O(n).
+
+        Examples
+        --------
+        >>> TensorSequence([[1, 2], [3], [1, 2]]).count([1, 2])
+        2
+        """
         cdef GapBuffer *buffer
         cdef Py_ssize_t position = -1, n = 0
         cdef Piece *piece = self.take_or_null(tensor)
@@ -342,6 +348,13 @@ cdef class TensorSequence(Container):
         Notes
         -----
         O(len(tensors)) when the last edit was at the end.
+
+        Examples
+        --------
+        >>> seq = TensorSequence([[1]])
+        >>> seq.extend(seq)
+        >>> len(seq)
+        2
         """
         cdef TensorSequence news = gather(tensors, self._dtype)
         if self._dtype is None:
@@ -420,6 +433,13 @@ cdef class TensorSequence(Container):
         ------
         ValueError
             If there is none.
+
+        Examples
+        --------
+        >>> seq = TensorSequence([[1], [2], [1]])
+        >>> seq.remove([1])
+        >>> seq.index([1])
+        1
         """
         cdef Piece *piece = self.take_or_null(tensor)
         cdef bint removed = False
@@ -438,13 +458,29 @@ cdef class TensorSequence(Container):
             self.take_out(as_position(key), key, False)
 
     def clear(self):
-        """Remove all elements. O(n)."""
+        """Remove all elements. O(n).
+
+        Examples
+        --------
+        >>> seq = TensorSequence([[1], [2]])
+        >>> seq.clear()
+        >>> seq
+        <TensorSequence of 0 int64 tensors>
+        """
         release(self.take_out_all())
 
     # -- all of it -----------------------------------------------------------------------------------
 
     def reverse(self):
-        """Turn the order of the elements round. O(n)."""
+        """Turn the order of the elements round. O(n).
+
+        Examples
+        --------
+        >>> seq = TensorSequence([[1], [2, 3]])
+        >>> seq.reverse()
+        >>> seq.shapes
+        [(2,), (1,)]
+        """
         self.turn_round()
 
     def compact(self):
@@ -468,6 +504,14 @@ cdef class TensorSequence(Container):
         """Return a sequence of the same elements, that shares their memory.
 
         O(1): the first edit of either copies the slots.
+
+        Examples
+        --------
+        >>> seq = TensorSequence([[1], [2]])
+        >>> other = seq.copy()
+        >>> other.append([3])
+        >>> len(seq), len(other)
+        (2, 3)
         """
         cdef TensorSequence result = new_sequence(self._dtype, self.snapshot(), type(self))
         if hasattr(self, "__dict__"):

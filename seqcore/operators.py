@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-_LONGEST = np.iinfo(np.int64).max
+_LONGEST = int(np.iinfo(np.int64).max)
 
 
 def as_sequence(tensors, dtype="float32"):
@@ -262,11 +262,17 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
     lengths = _integers(split)
     if lengths.ndim > 1:
         raise ValueError(f"split is one length or a list of them, not an array of shape {lengths.shape}")
-    if lengths.ndim == 1:
-        return split_by_lengths(input, axis, lengths)
-    if lengths < 1:
-        raise ValueError(f"split is {lengths}: pieces of one length need one above 0")
-    return split_equally(input, axis, int(lengths), False)
+    if lengths.ndim == 0:
+        if lengths < 1:
+            raise ValueError(f"split is {lengths}: pieces of one length need one above 0")
+        return split_equally(input, axis, min(int(lengths), _LONGEST), False)
+    beyond = np.flatnonzero((lengths > _LONGEST) | (lengths < -_LONGEST - 1))
+    if beyond.size:
+        whole = split_equally(input, axis, _LONGEST, False).shapes      # which checks input and axis
+        raise ValueError(
+            f"split[{beyond[0]}] is {lengths[beyond[0]]}, but axis {axis} has {whole[0][axis] if whole else 0}"
+        )
+    return split_by_lengths(input, axis, lengths)
 
 
 def concat_from_sequence(seq, axis, new_axis=0):
@@ -328,22 +334,20 @@ def _flag(name, value):
 
 
 def _integers(split):
-    """`split` as an int64 array; integers beyond that are beyond any axis too, and stay so."""
+    """`split` as an array of integers, of Python's where some are past 64 bits."""
     if isinstance(split, list | tuple) and not split:
         return np.empty(0, np.int64)
     try:
         lengths = np.asarray(split)
         if lengths.dtype.kind in "fO" and not isinstance(split, np.ndarray | np.generic):
-            lengths = np.asarray(split, dtype=object)       # integers of which some are past 64 bits
+            lengths = np.asarray(split, dtype=object)
     except ValueError:
         raise ValueError(f"split is one length or a list of them, not {split!r:.60}") from None
-    if lengths.dtype == object and all(type(item) is int for item in lengths.flat):
-        lengths = np.asarray(lengths.clip(-1, _LONGEST))
-    elif lengths.dtype.kind == "u":
-        lengths = lengths.clip(None, _LONGEST)
-    elif lengths.dtype.kind != "i":
+    if lengths.dtype.kind not in "iu" and not (
+        lengths.dtype == object and all(type(item) is int for item in lengths.flat)
+    ):
         _not_integral("split", split)
-    return lengths.astype(np.int64)
+    return lengths
 
 
 def _not_integral(name, value):

@@ -1,0 +1,13 @@
+"""ONNX models with sequences, run on onnxruntime: needs the extra `seqcore[onnx]`."""
+
+try:
+    import onnx as _onnx  # noqa: F401
+    import onnxruntime as _onnxruntime  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f'seqcore.onnx needs the package {error.name}: pip install "seqcore[onnx]"', name=error.name
+    ) from None
+
+from seqcore.onnx.body import GraphBody
+
+__all__ = ["GraphBody"]

@@ -1,0 +1,200 @@
+"""Reading a body: a graph in any of its forms becomes a model that needs nothing from outside."""
+
+import functools
+import os
+
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto, TensorProto, helper
+
+from seqcore._tensors import as_tensor
+from seqcore.onnx._graphs import (
+    all_nodes,
+    all_tensors,
+    declared_dtype,
+    free_names,
+    initializer_names,
+    to_tensor_proto,
+)
+from seqcore.onnx._runners import make_session
+
+
+def read_model(graph, opset_imports=None, captures=None):
+    """Return a checked model of a body, of its own memory, with the captures as initializers.
+
+    Parameters
+    ----------
+    graph : GraphProto, ModelProto, str or os.PathLike
+    opset_imports : dict of str to int or sequence of OperatorSetIdProto, optional
+    captures : dict of str to array_like, optional
+
+    Raises
+    ------
+    ValueError
+        If the model is invalid, a capture is missing, or an input or output is no tensor.
+    TypeError
+        If `graph` is none of these.
+    """
+    model = _as_model(graph, opset_imports)
+    for tensor in all_tensors(model):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            raise ValueError(
+                f"the tensor '{tensor.name}' of the body keeps its data in a file: give the model's path"
+            )
+    graph = model.graph
+    graph.name = graph.name or "body"
+    # An input with an initializer is a default that a map never overrides: to us it is a constant. Before
+    # version 4 of the IR every initializer had to be an input too.
+    constants = initializer_names(graph)
+    inputs = [value for value in graph.input if value.name not in constants]
+    del graph.input[:]
+    graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, 4)
+    _capture(graph, captures or {})
+    for value in (*graph.input, *graph.output):
+        declared_dtype(value)
+    if not graph.output:
+        raise ValueError(f"the body '{graph.name}' has no outputs")
+    _check(model)
+    _restamp(model)
+    return model
+
+
+def _as_model(graph, opset_imports):
+    if isinstance(graph, GraphProto):
+        model = ModelProto()
+        model.graph.CopyFrom(graph)
+        model.opset_import.extend(_opset_imports(opset_imports, model))
+        model.ir_version = helper.find_min_ir_version_for(model.opset_import, ignore_unknown=True)
+        return model
+    if opset_imports is not None:
+        raise ValueError("a model has opset imports of its own: opset_imports is for a bare GraphProto")
+    if isinstance(graph, ModelProto):
+        model = ModelProto()
+        model.CopyFrom(graph)
+        return model
+    if isinstance(graph, str | os.PathLike):
+        path = os.fspath(graph)
+        try:
+            return onnx.load(path)
+        except OSError:
+            raise
+        except Exception as error:
+            raise ValueError(f"{path} can't be read as an ONNX model: {error}") from error
+    raise TypeError(
+        f"a graph is a GraphProto, a ModelProto or the path to a model, not {type(graph).__name__}"
+    )
+
+
+def _opset_imports(given, model):
+    if given is None:
+        given = {}
+    elif not isinstance(given, dict):
+        return given
+    named = {"" if domain == "ai.onnx" else domain: version for domain, version in given.items()}
+    domains = {"": None} | {"" if n.domain == "ai.onnx" else n.domain: None for n in all_nodes(model)}
+    versions = {domain: named.get(domain) or newest_opset(domain) for domain in domains} | named
+    return [helper.make_opsetid(domain, version) for domain, version in versions.items()]
+
+
+@functools.cache
+def newest_opset(domain=""):
+    """Return the newest version of a domain that both onnx knows and onnxruntime loads."""
+    newest = _known_opset(domain)
+    if not newest:
+        return 1
+    for version in range(newest, 1, -1):
+        if _loads(helper.make_opsetid(domain, version)):
+            return version
+    return 1
+
+
+@functools.cache
+def _newest_ir():
+    """Return the newest version of the IR that both onnx knows and onnxruntime loads."""
+    return next(ir for ir in range(onnx.IR_VERSION, 3, -1) if ir == 4 or _loads(ir_version=ir))
+
+
+def _known_opset(domain):
+    schemas = onnx.defs.get_all_schemas_with_history()
+    return max((schema.since_version for schema in schemas if schema.domain == domain), default=0)
+
+
+def _loads(opset=None, ir_version=8):
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "probe", [value("x", TensorProto.FLOAT, [])], [value("y", TensorProto.FLOAT, [])]
+    )
+    model = ModelProto(ir_version=ir_version, graph=graph)
+    model.opset_import.extend([opset] if opset else [])
+    if opset is None or opset.domain:
+        model.opset_import.append(helper.make_opsetid("", 13))
+    try:
+        make_session(model.SerializeToString())
+    except Exception:           # onnxruntime has several for this; what it says does not matter here
+        return False
+    return True
+
+
+def _capture(graph, captures):
+    missing = []
+    for name in free_names(graph):
+        if name not in captures:
+            missing.append(name)
+            continue
+        try:
+            tensor = as_tensor(captures[name])
+        except (TypeError, ValueError, OverflowError) as error:
+            error.add_note(f"capture '{name}' of the body '{graph.name}'")
+            raise
+        graph.initializer.append(to_tensor_proto(tensor, name))
+    if missing:
+        names = ", ".join(f"'{name}'" for name in missing)
+        raise ValueError(
+            f"the body '{graph.name}' uses {names} and doesn't define {'it' if len(missing) == 1 else 'them'}: "
+            "give a value in captures"
+        )
+
+
+def _check(model):
+    """Raise ValueError where onnx's checker rejects the model."""
+    checked = model
+    untyped = [value for value in (*model.graph.input, *model.graph.output) if not _has_type(value)]
+    if untyped:
+        # The checker wants a type for each; which one it is makes no difference to it.
+        checked = ModelProto()
+        checked.CopyFrom(model)
+        for value in (*checked.graph.input, *checked.graph.output):
+            if not _has_type(value):
+                value.type.tensor_type.elem_type = TensorProto.FLOAT
+    for value in (*checked.graph.input, *checked.graph.output):
+        # A shape too, if an empty one: nothing says "of any rank" but leaving it out, which it rejects.
+        value.type.tensor_type.shape.SetInParent()
+    try:
+        onnx.checker.check_model(checked)
+    except onnx.checker.ValidationError as error:
+        raise ValueError(f"the body '{model.graph.name}' is no valid graph: {error}") from error
+
+
+def _has_type(value):
+    return value.type.WhichOneof("value") is not None and value.type.tensor_type.elem_type != 0
+
+
+def _restamp(model):
+    """Lower the versions of a model to what onnxruntime loads, as far as that changes no operator.
+
+    onnx stamps new models with versions that onnxruntime doesn't know yet, although most of their operators
+    are years old.
+    """
+    if model.ir_version > _newest_ir():
+        model.ir_version = _newest_ir()
+    for imports in (model.opset_import, *(function.opset_import for function in model.functions)):
+        for one in imports:
+            newest = newest_opset(one.domain)
+            if newest < one.version <= _known_opset(one.domain) and all(
+                onnx.defs.get_schema(node.op_type, one.version, one.domain).since_version <= newest
+                for node in all_nodes(model)
+                if node.domain == one.domain and onnx.defs.has(node.op_type, one.domain)
+            ):
+                one.version = newest
