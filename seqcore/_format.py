@@ -7,8 +7,8 @@ import numpy as np
 
 from seqcore.dtypes import type_name
 
-_SHAPES = 6         # that the line names
-_ROWS = 5           # that the table shows at either end
+_SHAPES = 6  # that the line names
+_ROWS = 5  # that the table shows at either end
 
 
 def as_text(seq):
@@ -49,7 +49,8 @@ def _row(position, tensor):
     if tensor is None:
         return '<tr><td colspan="4">…</td></tr>'
     with np.printoptions(precision=4):
-        values = [f"{item!r:.40}" if isinstance(item, str) else f"{item!s}" for item in islice(tensor.flat, 4)]
+        first = islice(tensor.flat, 4)
+        values = [f"{item!r:.40}" if isinstance(item, str) else f"{item!s}" for item in first]
     more = " …" if tensor.size > len(values) else ""
     cells = (position, tensor.shape, f"{tensor.nbytes:,}", " ".join(values) + more)
     return "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>"

@@ -40,8 +40,9 @@ def as_tensor(value, dtype=None, copy=False):
     else:
         array = _from_protocol(value)
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError("a masked array can't be a tensor, since its mask would be lost: "
-                        "use .filled() or .data")
+        raise TypeError(
+            "a masked array can't be a tensor, since its mask would be lost: use .filled() or .data"
+        )
     own = element_type(array.dtype)
     if dtype is not None and own != dtype:
         raise TypeError(_mismatch(type_name(own), dtype))
@@ -55,8 +56,10 @@ def as_tensor(value, dtype=None, copy=False):
 
 
 def _mismatch(given, dtype):
-    return (f"a tensor of type {given} can't go into a sequence of {type_name(dtype)}: "
-            "convert it first, or use a sequence of its type")
+    return (
+        f"a tensor of type {given} can't go into a sequence of {type_name(dtype)}: "
+        "convert it first, or use a sequence of its type"
+    )
 
 
 def _from_protocol(value):
@@ -66,12 +69,14 @@ def _from_protocol(value):
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
     try:
-        if not isinstance(value, bytes):        # text that was not decoded; a bytearray is a buffer
+        if not isinstance(value, bytes):  # text that was not decoded; a bytearray is a buffer
             return np.asarray(memoryview(value))
     except TypeError:
         pass
-    raise TypeError(f"{value!r:.80} is no tensor: a {kind} is neither an array nor a number, a string "
-                    "or nested lists of them")
+    raise TypeError(
+        f"{value!r:.80} is no tensor: a {kind} is neither an array nor a number, a string "
+        "or nested lists of them"
+    )
 
 
 def _strings(array):
@@ -82,8 +87,10 @@ def _strings(array):
     flat = strings.reshape(-1)
     for i, item in enumerate(array.flat):
         if not isinstance(item, str):
-            raise TypeError(f"item {i} of an object array is {item!r:.60}, of type {type(item).__name__}: "
-                            "in a tensor of strings each item is a str")
+            raise TypeError(
+                f"item {i} of an object array is {item!r:.60}, of type {type(item).__name__}: "
+                "in a tensor of strings each item is a str"
+            )
         flat[i] = item if type(item) is str else str.__str__(item)
     return strings
 
@@ -91,9 +98,7 @@ def _strings(array):
 def _from_python(value, dtype):
     weak, strong = set(), set()
     _collect_types(value, weak, strong)
-    if (str in weak or STRING in strong) and len(weak | strong) > 1 and (
-        {*weak, *strong} - {str, STRING}
-    ):
+    if (str in weak or STRING in strong) and len(weak | strong) > 1 and ({*weak, *strong} - {str, STRING}):
         raise TypeError(f"{value!r:.80} mixes strings and numbers")
     if dtype is None:
         array = np.asarray(value)
@@ -124,8 +129,10 @@ def _check_promotion(value, dtype, weak, strong):
                 return
         except TypeError:
             pass
-    raise TypeError(f"{value!r:.80} can't go into a sequence of {type_name(dtype)}: "
-                    "NumPy's promotion would change the type")
+    raise TypeError(
+        f"{value!r:.80} can't go into a sequence of {type_name(dtype)}: "
+        "NumPy's promotion would change the type"
+    )
 
 
 def _collect_types(value, weak, strong):

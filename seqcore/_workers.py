@@ -1,7 +1,7 @@
 """How a map is run: what it hands out, to whom, and how the results come together.
 
-Elements go out in chunks, each to whoever is free, and come back in any order. `Outputs.add` takes them in the
-order of the sequence, so that types, errors and results are those of a serial loop::
+Elements go out in chunks, each to whoever is free, and come back in any order. `Outputs.add` takes them in
+the order of the sequence, so that types, errors and results are those of a serial loop::
 
     claim ──▶ run_chunk (anywhere) ──▶ finished ──▶ add, in order
 
@@ -22,12 +22,12 @@ from seqcore._loop import Bound, OutputError, absorb, apply, apply_raw, put_resu
 from seqcore._sequence import TensorSequence
 from seqcore._tensors import as_tensor
 
-ENOUGH = 1e-4               # seconds of work that tell what an element takes
-NOT_WORTH_IT = 5e-4         # seconds of work that threads would not make shorter
-CHUNK = 1e-2                # seconds of work that are handed out at once
-REMOTE_CHUNK = 5e-2         # the same, where a chunk has to travel
-REMOTE_NBYTES = 4 << 20     # and what it may weigh
-SAMPLE = 64                 # elements that are run to find out
+ENOUGH = 1e-4  # seconds of work that tell what an element takes
+NOT_WORTH_IT = 5e-4  # seconds of work that threads would not make shorter
+CHUNK = 1e-2  # seconds of work that are handed out at once
+REMOTE_CHUNK = 5e-2  # the same, where a chunk has to travel
+REMOTE_NBYTES = 4 << 20  # and what it may weigh
+SAMPLE = 64  # elements that are run to find out
 
 
 class Outputs:
@@ -58,7 +58,7 @@ class Outputs:
             if error is not None:
                 raise_for(error, chunk.start + count)
         finally:
-            del error       # it refers to this frame
+            del error  # it refers to this frame
 
     def _settle(self, chunk):
         first = chunk.results[0]
@@ -122,7 +122,7 @@ def run_chunk(body, inputs, start, stop, bound, dtypes, single):
     return Chunk(start, count, error, results, sequences)
 
 
-GRAPH_ROWS = 1024           # of a graph that are run between two looks at the bound
+GRAPH_ROWS = 1024  # of a graph that are run between two looks at the bound
 
 
 def _run_graph(body, inputs, start, stop, bound, single):
@@ -154,11 +154,11 @@ class Job:
         self.body, self.inputs, self.n = body, inputs, n
         self.outputs, self.chunksize, self.report = outputs, chunksize, report
         self.bound = Bound()
-        self.claimed = 0        # elements handed out, from the front
-        self.added = 0          # elements in the outputs
-        self.done = 0           # elements that have come back, in any order
-        self.waiting = {}       # chunks that came back too early, by their start
-        self.seconds = 0.0      # that one element takes, as far as was measured
+        self.claimed = 0  # elements handed out, from the front
+        self.added = 0  # elements in the outputs
+        self.done = 0  # elements that have come back, in any order
+        self.waiting = {}  # chunks that came back too early, by their start
+        self.seconds = 0.0  # that one element takes, as far as was measured
 
     def run(self, start, stop):
         return run_chunk(
@@ -207,9 +207,9 @@ def run_here(job):
     """All of it in the calling thread."""
     if job.report is not None:
         job.sample()
-        size = max(1, int(REMOTE_CHUNK / max(job.seconds, 1e-9)))       # between two reports
+        size = max(1, int(REMOTE_CHUNK / max(job.seconds, 1e-9)))  # between two reports
     elif job.outputs.dtypes is None:
-        size = 1                                                        # which settles the types
+        size = 1  # which settles the types
     else:
         size = job.n
     while job.claimed < job.n:
@@ -246,7 +246,7 @@ def run_on_threads(job, workers):
                 if claimed is None:
                     return
                 finished.put(job.run(*claimed))
-        except BaseException as error:      # a failure of ours, such as no memory
+        except BaseException as error:  # a failure of ours, such as no memory
             finished.put(error)
         finally:
             finished.put(None)
@@ -258,7 +258,7 @@ def run_on_threads(job, workers):
             thread = threading.Thread(target=run, args=(work,), name="seqcore-map")
             try:
                 thread.start()
-            except RuntimeError:            # the system has no more threads to spare
+            except RuntimeError:  # the system has no more threads to spare
                 break
             threads.append(thread)
         if not threads:
@@ -266,7 +266,7 @@ def run_on_threads(job, workers):
         failure = _gather(job, finished, len(threads))
         for thread in threads:
             thread.join()
-    except BaseException:                   # Ctrl-C: what runs, runs on, but nothing more is started
+    except BaseException:  # Ctrl-C: what runs, runs on, but nothing more is started
         job.bound.lower(0)
         raise
     if failure is not None:
@@ -295,7 +295,7 @@ def _gather(job, finished, running):
                 failure = error
             except BaseException as error:
                 if job.bound.allows(job.n):
-                    raise                   # no element has failed: it is Ctrl-C in this thread
+                    raise  # no element has failed: it is Ctrl-C in this thread
                 failure = error
             if failure is not None:
                 job.bound.lower(job.added)
@@ -342,8 +342,15 @@ def _submit(job, executor, start, stop):
     """Send a chunk with what it needs of the inputs."""
     inputs = tuple(one[start:stop] if isinstance(one, TensorSequence) else one for one in job.inputs)
     return executor.submit(
-        run_away, job.body, inputs, stop - start, job.bound.shifted(start), job.outputs.dtypes,
-        job.outputs.single, _Context(contextvars.copy_context()), os.getpid(),
+        run_away,
+        job.body,
+        inputs,
+        stop - start,
+        job.bound.shifted(start),
+        job.outputs.dtypes,
+        job.outputs.single,
+        _Context(contextvars.copy_context()),
+        os.getpid(),
     )
 
 
@@ -383,6 +390,6 @@ def _portable(error):
 def _count_workers(executor):
     count = getattr(executor, "_max_workers", None)
     if not isinstance(count, int):
-        client = getattr(executor, "_client", None)     # Dask's
+        client = getattr(executor, "_client", None)  # Dask's
         count = sum(client.nthreads().values()) if client is not None else None
     return count or os.cpu_count() or 1

@@ -150,7 +150,7 @@ def _output_types(body, inputs, output_dtypes):
 def _as_executor(executor):
     if isinstance(executor, Executor):
         return executor
-    if hasattr(executor, "get_executor"):       # a Dask client
+    if hasattr(executor, "get_executor"):  # a Dask client
         # Not pure: else Dask would take equal chunks of two maps, or of one, for the same task.
         return executor.get_executor(pure=False)
     raise TypeError(

@@ -268,10 +268,9 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
         return split_equally(input, axis, min(int(lengths), _LONGEST), False)
     beyond = np.flatnonzero((lengths > _LONGEST) | (lengths < -_LONGEST - 1))
     if beyond.size:
-        whole = split_equally(input, axis, _LONGEST, False).shapes      # which checks input and axis
-        raise ValueError(
-            f"split[{beyond[0]}] is {lengths[beyond[0]]}, but axis {axis} has {whole[0][axis] if whole else 0}"
-        )
+        shapes = split_equally(input, axis, _LONGEST, False).shapes  # which checks input and axis
+        extent = shapes[0][axis] if shapes else 0
+        raise ValueError(f"split[{beyond[0]}] is {lengths[beyond[0]]}, but axis {axis} has {extent}")
     return split_by_lengths(input, axis, lengths)
 
 

@@ -3,7 +3,6 @@
 import functools
 import os
 
-import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto, helper
 
@@ -160,25 +159,22 @@ def _capture(graph, captures):
 def _check(model):
     """Raise ValueError where onnx's checker rejects the model."""
     checked = model
-    untyped = [value for value in (*model.graph.input, *model.graph.output) if not _has_type(value)]
-    if untyped:
-        # The checker wants a type for each; which one it is makes no difference to it.
+    if not all(_has_type_and_shape(value) for value in (*model.graph.input, *model.graph.output)):
+        # The checker wants a type and a shape for each, but makes no use of them.
         checked = ModelProto()
         checked.CopyFrom(model)
         for value in (*checked.graph.input, *checked.graph.output):
-            if not _has_type(value):
-                value.type.tensor_type.elem_type = TensorProto.FLOAT
-    for value in (*checked.graph.input, *checked.graph.output):
-        # A shape too, if an empty one: nothing says "of any rank" but leaving it out, which it rejects.
-        value.type.tensor_type.shape.SetInParent()
+            kind = value.type.tensor_type
+            kind.elem_type = kind.elem_type or TensorProto.FLOAT
+            kind.shape.SetInParent()
     try:
         onnx.checker.check_model(checked)
     except onnx.checker.ValidationError as error:
         raise ValueError(f"the body '{model.graph.name}' is no valid graph: {error}") from error
 
 
-def _has_type(value):
-    return value.type.WhichOneof("value") is not None and value.type.tensor_type.elem_type != 0
+def _has_type_and_shape(value):
+    return value.type.tensor_type.elem_type != TensorProto.UNDEFINED and value.type.tensor_type.HasField("shape")
 
 
 def _restamp(model):

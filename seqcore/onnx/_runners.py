@@ -1,0 +1,121 @@
+"""What runs a model: onnxruntime, or where it has no kernel, onnx's reference evaluator."""
+
+import ctypes
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx.reference import ReferenceEvaluator
+
+from seqcore.dtypes import type_name
+from seqcore.onnx._graphs import declared_dtype, dtype_of_text, tensor_type
+
+
+def make_session(model):
+    """Return an onnxruntime session on the bytes of a model: one thread, silent.
+
+    Parallelism comes from the elements of a map, so that threads inside a session would only compete. Outputs
+    live long in sequences: each gets memory of its own size from the system, none from an arena, which would
+    round it up to 256 bytes and never shrink.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = 4
+    options.enable_mem_pattern = False      # a pattern is worked out anew for every combination of shapes
+    options.enable_cpu_mem_arena = False
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def make_runner(model, label):
+    """Return what runs a typed model: a runner has `output_dtypes` and `run(feed)`, which gives a list.
+
+    Raises
+    ------
+    ValueError
+        If the operators don't take the types, or neither runtime knows an operator.
+    """
+    try:
+        return SessionRunner(model)
+    except Exception as refusal:        # onnxruntime has nine kinds, and most of them can mean a missing kernel
+        try:
+            onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+        except onnx.shape_inference.InferenceError as error:
+            raise ValueError(f"{label} is no valid graph: {error}") from refusal
+        try:
+            return ReferenceRunner(model)
+        except Exception:
+            raise ValueError(f"{label} can't be run: {refusal}") from refusal
+
+
+class SessionRunner:
+    """A model in onnxruntime. Several threads may run it at once."""
+
+    def __init__(self, model):
+        self.session = make_session(model.SerializeToString())
+        outputs = self.session.get_outputs()
+        self.output_names = [output.name for output in outputs]
+        self.output_dtypes = [dtype_of_text(output.type) for output in outputs]
+        dtypes = [*self.output_dtypes, *(dtype_of_text(one.type) for one in self.session.get_inputs())]
+        if any(dtype is not None and dtype.name == "bfloat16" for dtype in dtypes):
+            self.run = self._run_with_values
+            self.copies_well = False
+        else:
+            # The wrapper around this method checks the feed again, in time quadratic in its length.
+            bare = getattr(self.session, "_sess", self.session).run
+            names = self.output_names
+            self.run = lambda feed: bare(names, feed, None)
+            self.copies_well = True
+
+    def _run_with_values(self, feed):
+        """Run with a bfloat16 among the types, which onnxruntime takes and gives only as a value of its own."""
+        make = onnxruntime.OrtValue.ortvalue_from_numpy
+        make_typed = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type
+        values = {}
+        for name, array in feed.items():
+            if array.dtype.name == "bfloat16":
+                values[name] = make_typed(np.ascontiguousarray(array).reshape(array.shape), tensor_type(array.dtype))
+            else:
+                values[name] = make(array)
+        outputs = self.session.run_with_ort_values(self.output_names, values)
+        return [
+            _bits_of(value, dtype) if dtype.name == "bfloat16" else value.numpy().copy()
+            for value, dtype in zip(outputs, self.output_dtypes, strict=True)
+        ]
+
+
+def _bits_of(value, dtype):
+    array = np.empty(value.shape(), dtype)
+    if array.nbytes:
+        ctypes.memmove(array.ctypes.data, value.data_ptr(), array.nbytes)
+    return array
+
+
+class ReferenceRunner:
+    """A model in onnx's reference evaluator: every type and operator, slowly."""
+
+    copies_well = False
+
+    def __init__(self, model):
+        self.evaluator = ReferenceEvaluator(model)
+        inferred = onnx.shape_inference.infer_shapes(model)
+        self.output_dtypes = [declared_dtype(output) for output in inferred.graph.output]
+
+    def run(self, feed):
+        outputs = self.evaluator.run(None, feed)
+        # They may be views of the feed or of each other, NumPy's scalars, or of a type that NumPy promoted to.
+        return [_own(value, dtype) for value, dtype in zip(outputs, self.output_dtypes, strict=True)]
+
+
+def _own(value, dtype):
+    array = np.array(value, dtype=dtype, order="C")
+    if array.dtype.kind in "UT":
+        array = array.astype(object)
+    return array
+
+
+def described(names, dtypes):
+    """Return `(x: float32, y: ?)`, the way bodies are shown."""
+    return ", ".join(
+        f"{name}: {'?' if dtype is None else type_name(dtype)}" for name, dtype in zip(names, dtypes, strict=True)
+    )

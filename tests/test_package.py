@@ -1,0 +1,65 @@
+"""The package as a stranger meets it: what an import brings in, and what it says where it can't work."""
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import seqcore
+
+HERE = Path(seqcore.__file__).parent
+
+
+def run(code, **kwargs):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **kwargs)
+
+
+def test_import_brings_in_numpy_alone():
+    code = """
+import sys, numpy
+before = set(sys.modules)
+import seqcore
+new = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(*sorted(new - set(sys.stdlib_module_names) - {"seqcore", "numpy", "cython_runtime"}))
+"""
+    result = run(code)
+    assert result.returncode == 0, result.stderr
+    # Cython registers a module for the types that its modules share.
+    assert not [name for name in result.stdout.split() if not re.match("_cython_", name)]
+
+
+def test_unbuilt_tree_says_what_to_do(tmp_path):
+    tree = tmp_path / "seqcore"
+    tree.mkdir()
+    for source in HERE.glob("*.py"):
+        shutil.copy(source, tree)
+    result = run("import seqcore", cwd=tmp_path)
+    assert result.returncode != 0
+    assert "ImportError" in result.stderr
+    assert str(tree) in result.stderr
+    assert "pip install -e ." in result.stderr
+
+
+def test_typing_and_c_declarations_are_installed():
+    files = {file.name for file in resources.files("seqcore").iterdir()}
+    assert {"py.typed", "_sequence.pyi", "_sequence.pxd", "_container.pxd", "_pieces.pxd"} <= files
+
+
+def test_public_names_are_the_documented_ones():
+    assert sorted(seqcore.__all__) == [
+        "ELEMENT_TYPES",
+        "TensorSequence",
+        "concat_from_sequence",
+        "element_type",
+        "sequence_at",
+        "sequence_construct",
+        "sequence_empty",
+        "sequence_erase",
+        "sequence_insert",
+        "sequence_length",
+        "sequence_map",
+        "split_to_sequence",
+    ]
+    assert all(getattr(seqcore, name).__doc__ for name in seqcore.__all__)
