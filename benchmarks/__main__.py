@@ -47,7 +47,7 @@ def cells(result):
     sign = "≥" if limit.at_least else "≤"
     return [
         result.title,
-        as_time(result.ours),
+        "" if result.ours is None else as_time(result.ours),
         limit.peer,
         "" if result.peer is None else as_time(result.peer),
         "" if result.ratio is None else as_ratio(result.ratio),

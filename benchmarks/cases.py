@@ -40,7 +40,7 @@ class Limit:
 class Case:
     """A row: a title, limits, and a function that makes the sides, by name; a missing side isn't installed.
 
-    In bytes, a side makes something, the bytes are those of one of its `noperations` parts, and the limit
+    No sides at all means that ours needs a package that isn't installed. In bytes, a side makes something, the bytes are those of one of its `noperations` parts, and the limit
     is absolute.
     """
 
@@ -348,4 +348,70 @@ def map_sort_on_two_threads():
     return {
         OURS: Side(lambda: sq.sequence_map(np.sort, seq, max_workers=2)),
         "serial": Side(lambda: sq.sequence_map(np.sort, seq)),
+    }
+
+
+def map_graph(count):
+    """onnxruntime's SequenceMap of an Add, beside the same body in ours."""
+    ort, onnx = optional("onnxruntime"), optional("onnx")
+    if not (ort and onnx):
+        return {}
+    from onnx import TensorProto, helper
+
+    from seqcore.onnx import GraphBody
+
+    element = helper.make_tensor_type_proto(TensorProto.FLOAT, [8])
+    sequence = helper.make_sequence_type_proto(element)
+    body = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["c"])],
+        "add",
+        [helper.make_value_info("a", element), helper.make_value_info("b", element)],
+        [helper.make_value_info("c", element)],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("SequenceMap", ["x", "y"], ["z"], body=body)],
+        "map",
+        [helper.make_value_info("x", sequence), helper.make_value_info("y", sequence)],
+        [helper.make_value_info("z", sequence)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    arrays = small_arrays(count)
+    seq, ours = sq.TensorSequence(arrays), GraphBody(body, {"": 17})
+    return {
+        OURS: Side(lambda: sq.sequence_map(ours, seq, seq, max_workers=2), noperations=count),
+        "onnxruntime": Side(lambda: session.run(None, {"x": arrays, "y": arrays}), noperations=count),
+    }
+
+
+@case("SequenceMap(Add) over 1,000 x 8 float32, two threads", Limit("onnxruntime", 1.5, at_least=True))
+def map_graph_over_few():
+    return map_graph(1_000)
+
+
+@case(
+    "SequenceMap(Add) over 10,000 x 8 float32, two threads",
+    Limit("onnxruntime", 12, aim=60, at_least=True),
+)
+def map_graph_over_many():
+    return map_graph(10_000)
+
+
+@case(
+    "the demo's recogniser over a page's lines, two threads",
+    Limit("one by one, onnxruntime's threads", 0.9, at_least=True),
+)
+def map_recogniser():
+    ort = optional("onnxruntime")
+    if not (ort and optional("skimage") and optional("rapidocr")):
+        return {}
+    from seqcore import demo
+
+    page, _, spans = demo.find_lines(demo.shipped_page())
+    lines = sq.TensorSequence([page[top:bottom] for top, bottom in spans])
+    ours, theirs = demo.Recogniser(demo.find_model()), demo.Recogniser(demo.find_model())
+    theirs._session = ort.InferenceSession(demo.find_model(), providers=["CPUExecutionProvider"])
+    return {
+        OURS: Side(lambda: sq.sequence_map(ours, lines, max_workers=2, chunksize=1), noperations=len(lines)),
+        "one by one, onnxruntime's threads": Side(lambda: [*map(theirs, lines)], noperations=len(lines)),
     }

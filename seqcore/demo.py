@@ -288,7 +288,7 @@ def tour(image=None, picture=None, threads=2):
         recogniser = Recogniser(model)
         notes.append(model.name)
     with timed("recognise") as notes:
-        texts, confidences = sq.sequence_map(recogniser, lines, max_workers=threads)
+        texts, confidences = sq.sequence_map(recogniser, lines, max_workers=threads, chunksize=1)
         read = [i for i, confidence in enumerate(confidences) if confidence >= LEAST_CONFIDENCE]
         notes.append(f"{len(read)} of {len(lines)} lines, threads: {threads}")
     if not read:

@@ -15,7 +15,7 @@ from seqcore.onnx._graphs import (
     initializer_names,
     to_tensor_proto,
 )
-from seqcore.onnx._runners import make_session
+from seqcore.onnx._runners import make_session, one_line
 
 
 def read_model(graph, opset_imports=None, captures=None):
@@ -54,6 +54,13 @@ def read_model(graph, opset_imports=None, captures=None):
         declared_dtype(value)
     if not graph.output:
         raise ValueError(f"the body '{graph.name}' has no outputs")
+    for one in model.opset_import:
+        known = _known_opset(one.domain)
+        if known and one.version > known:
+            raise ValueError(
+                f"the body '{graph.name}' asks for opset {one.version} of '{one.domain or 'ai.onnx'}': "
+                f"onnx {onnx.__version__} knows them up to {known}"
+            )
     _check(model)
     _restamp(model)
     return model
@@ -79,7 +86,7 @@ def _as_model(graph, opset_imports):
         except OSError:
             raise
         except Exception as error:
-            raise ValueError(f"{path} can't be read as an ONNX model: {error}") from error
+            raise ValueError(f"{path} can't be read as an ONNX model: {one_line(error)}") from error
     raise TypeError(
         f"a graph is a GraphProto, a ModelProto or the path to a model, not {type(graph).__name__}"
     )
@@ -114,7 +121,9 @@ def _newest_ir():
     return next(ir for ir in range(onnx.IR_VERSION, 3, -1) if ir == 4 or _loads(ir_version=ir))
 
 
+@functools.cache
 def _known_opset(domain):
+    """Return the newest version of a domain that onnx knows, 0 where it knows none."""
     schemas = onnx.defs.get_all_schemas_with_history()
     return max((schema.since_version for schema in schemas if schema.domain == domain), default=0)
 
@@ -170,7 +179,7 @@ def _check(model):
     try:
         onnx.checker.check_model(checked)
     except onnx.checker.ValidationError as error:
-        raise ValueError(f"the body '{model.graph.name}' is no valid graph: {error}") from error
+        raise ValueError(f"the body '{model.graph.name}' is no valid graph: {one_line(error)}") from error
 
 
 def _has_type_and_shape(value):

@@ -2,9 +2,9 @@
 
 from onnx import ModelProto
 
-from seqcore.dtypes import type_name
+from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._graphs import declared_dtype, from_tensor_proto, tensor_type, used_names
-from seqcore.onnx._many import ManyRunner
+from seqcore.onnx._many import ManyRunner, run_singly
 from seqcore.onnx._runners import make_runner
 
 
@@ -18,6 +18,7 @@ class Program:
     def __init__(self, model, dtypes):
         self._label = f"the body '{model.graph.name}'"
         self._dtypes = dtypes
+        self.takes_strings = STRING in dtypes
         typed = ModelProto()
         typed.CopyFrom(model)
         for value, dtype in zip(typed.graph.input, dtypes, strict=True):
@@ -30,7 +31,7 @@ class Program:
         runs = bool(typed.graph.output)
         self._runner = make_runner(typed, self._label) if runs else None
         self.output_dtypes = tuple(self._output_dtypes(model.graph.output))
-        self._many = ManyRunner(self, typed) if runs and self._runner.copies_well else None
+        self._many = ManyRunner(self, typed, self._fed) if runs and self._runner.copies_well else None
         plain = [("run", k) for k in range(len(typed.graph.output))]
         self._plain = runs and self._sources == plain
 
@@ -51,6 +52,11 @@ class Program:
         for value, (kind, what) in zip(outputs, self._sources, strict=True):
             if kind == "run":
                 dtype = self._runner.output_dtypes[what]
+                if dtype is None and self._runner.output_types:
+                    raise ValueError(
+                        f"output '{value.name}' of {self._label} is a {self._runner.output_types[what]}, "
+                        "none of the tensors that sequences have"
+                    )
             else:
                 dtype = self._dtypes[what] if kind == "input" else what.dtype
             declared = declared_dtype(value)
@@ -70,7 +76,7 @@ class Program:
         """Return the outputs for each row of arguments, as a list of tuples."""
         if self._many is not None:
             return self._many.run(rows)
-        return run_singly(self.run, rows, 0)
+        return run_singly(self.run, rows)
 
     def assemble(self, rows, columns):
         """Return the outputs for some rows from what was computed: a list for each of the runtime's outputs."""
@@ -93,18 +99,6 @@ class Program:
             else:
                 given.add(what)
                 yield computed[what]
-
-
-def run_singly(run, rows, start):
-    """Return what `run` gives for each row; an exception gets the row's index, counted from `start`."""
-    results = []
-    try:
-        for arrays in rows:
-            results.append(run(arrays))         # noqa: PERF401  the length tells which one failed
-    except Exception as error:
-        error.seqcore_element = start + len(results)
-        raise
-    return results
 
 
 def _sources(model):

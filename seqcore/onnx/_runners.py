@@ -28,7 +28,7 @@ def make_session(model):
 
 
 def make_runner(model, label):
-    """Return what runs a typed model: a runner has `output_dtypes` and `run(feed)`, which gives a list.
+    """Return what runs a typed model: a runner, whose `run(feed)` gives a list.
 
     Raises
     ------
@@ -38,14 +38,17 @@ def make_runner(model, label):
     try:
         return SessionRunner(model)
     except Exception as refusal:        # onnxruntime has nine kinds, and most of them can mean a missing kernel
+        # Each knows rules about types that the other doesn't.
+        if "Type Error: " in str(refusal):
+            raise ValueError(f"{label} is no valid graph: {one_line(refusal)}") from refusal
         try:
             onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         except onnx.shape_inference.InferenceError as error:
-            raise ValueError(f"{label} is no valid graph: {error}") from refusal
+            raise ValueError(f"{label} is no valid graph: {one_line(error)}") from refusal
         try:
             return ReferenceRunner(model)
         except Exception:
-            raise ValueError(f"{label} can't be run: {refusal}") from refusal
+            raise ValueError(f"{label} can't be run: {one_line(refusal)}") from refusal
 
 
 class SessionRunner:
@@ -55,7 +58,8 @@ class SessionRunner:
         self.session = make_session(model.SerializeToString())
         outputs = self.session.get_outputs()
         self.output_names = [output.name for output in outputs]
-        self.output_dtypes = [dtype_of_text(output.type) for output in outputs]
+        self.output_types = [output.type for output in outputs]
+        self.output_dtypes = [dtype_of_text(text) for text in self.output_types]
         dtypes = [*self.output_dtypes, *(dtype_of_text(one.type) for one in self.session.get_inputs())]
         if any(dtype is not None and dtype.name == "bfloat16" for dtype in dtypes):
             self.run = self._run_with_values
@@ -95,6 +99,7 @@ class ReferenceRunner:
     """A model in onnx's reference evaluator: every type and operator, slowly."""
 
     copies_well = False
+    output_types = None         # it knows those that are declared or can be inferred, and no others
 
     def __init__(self, model):
         self.evaluator = ReferenceEvaluator(model)
@@ -112,6 +117,11 @@ def _own(value, dtype):
     if array.dtype.kind in "UT":
         array = array.astype(object)
     return array
+
+
+def one_line(error):
+    """Return an exception's message on one line."""
+    return " ".join(str(error).split())
 
 
 def described(names, dtypes):

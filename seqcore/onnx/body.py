@@ -126,8 +126,13 @@ class GraphBody:
         Exception
             What the runtime raises, as it is: for shapes that don't fit, for instance.
         """
-        arrays = self._arrays(tensors)
-        results = self._checked(tuple(array.dtype for array in arrays)).run(arrays)
+        program = None
+        if all(type(value) is np.ndarray for value in tensors):
+            program = self._programs.get(tuple([value.dtype for value in tensors]))
+        if program is None or program.takes_strings:
+            tensors = self._arrays(tensors)
+            program = self._checked(tuple(array.dtype for array in tensors))
+        results = program.run(tensors)
         return results if len(results) > 1 else results[0]
 
     def run_many(self, rows):
