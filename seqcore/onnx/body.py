@@ -64,7 +64,7 @@ class GraphBody:
 
     def __init__(self, graph, opset_imports=None, captures=None):
         self._begin(read_model(graph, opset_imports, captures))
-        if None not in self.input_dtypes:
+        if self._is_typed:
             self.output_dtypes = self._program(self.input_dtypes).output_dtypes
 
     def _begin(self, model):
@@ -76,6 +76,8 @@ class GraphBody:
         self.output_names = tuple(value.name for value in model.graph.output)
         self.input_dtypes = tuple(declared_dtype(value) for value in model.graph.input)
         self.output_dtypes = tuple(declared_dtype(value) for value in model.graph.output)
+        # Not `None in`: to NumPy, None equals float64.
+        self._is_typed = all(dtype is not None for dtype in self.input_dtypes)
 
     def check(self, dtypes):
         """Check that the body takes arguments of these element types, and compile it for them.
@@ -202,7 +204,7 @@ class GraphBody:
         try:
             return self._program(dtypes)
         except ValueError as error:
-            if None not in self.input_dtypes:
+            if self._is_typed:
                 raise
             raise TypeError(
                 f"the body '{self.name}' doesn't take ({described(self.input_names, dtypes)}): {error}"
