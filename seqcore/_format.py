@@ -48,9 +48,13 @@ def _type(seq):
 def _row(position, tensor):
     if tensor is None:
         return '<tr><td colspan="4">…</td></tr>'
-    with np.printoptions(precision=4):
-        first = islice(tensor.flat, 4)
-        values = [f"{item!r:.40}" if isinstance(item, str) else f"{item!s}" for item in first]
+    values = [_value(item) for item in islice(tensor.flat, 4)]
     more = " …" if tensor.size > len(values) else ""
     cells = (position, tensor.shape, f"{tensor.nbytes:,}", " ".join(values) + more)
     return "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>"
+
+
+def _value(item):
+    if isinstance(item, str):
+        return f"{item!r:.40}"
+    return f"{item:.4g}" if isinstance(item, np.inexact) else str(item)

@@ -36,7 +36,9 @@ def test_unbuilt_tree_says_what_to_do(tmp_path):
     for source in HERE.glob("*.py"):
         shutil.copy(source, tree)
     # An editable install would find the missing modules in its own tree.
-    code = "import sys; sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f)]; import seqcore"
+    code = (
+        "import sys; sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f)]; import seqcore"
+    )
     result = run(code, cwd=tmp_path)
     assert result.returncode != 0
     assert "ImportError" in result.stderr
