@@ -1,7 +1,8 @@
 """Every allocation of every operation is made to fail in turn: an exception, and all as it was.
 
 In a subprocess, with CPython's own hook. What NumPy or Python make of a failure of their own inside an
-operation, a `SystemError` or `PicklingError` among it, is not ours to judge; the sequence has to be whole all the same.
+operation, a `SystemError` or `PicklingError` among it, is not ours to judge; the sequence has to be whole
+all the same.
 """
 
 import subprocess
