@@ -13,42 +13,50 @@ from seqcore._pieces cimport (
 cnp.import_array()
 
 
-cdef GapBuffer *cut_equally(cnp.ndarray array, int axis, Py_ssize_t length, bint drop_axis) except NULL:
-    """Pieces of `length` > 0 along the axis, the last one of what remains. O(pieces), no copy."""
+cdef GapBuffer *cut(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n, Py_ssize_t length,
+                    const int64_t *lengths) except NULL:
+    """n pieces of one length, or of each its own where `lengths` is not NULL."""
     cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis)
-    cdef Py_ssize_t n = whole // length + (whole % length != 0)
+    cdef char *data = cnp.PyArray_BYTES(array)
     cdef GapBuffer *buffer
     cdef Owner owner
     cdef Source *source
     cdef Piece *pieces
-    cdef char *data = cnp.PyArray_BYTES(array)
     if n == 0:
         return empty_buffer()
     owner = owner_of_pieces(array, axis, drop_axis, n)
+    source, pieces = &owner.source, pieces_of(owner)
     buffer = new_buffer(n)
     if buffer == NULL:
         raise MemoryError(f"no memory for {n} pieces")
-    source = &owner.source
-    pieces = pieces_of(owner)
     if n < RELEASE_FROM:
-        cut_equal(pieces, buffer.slots, n, source, data, length, whole)
+        write_pieces(pieces, buffer.slots, n, source, data, length, whole, lengths)
     else:
         with nogil:
-            cut_equal(pieces, buffer.slots, n, source, data, length, whole)
+            write_pieces(pieces, buffer.slots, n, source, data, length, whole, lengths)
     hold_fresh(owner, n)
     fill(buffer)
     return buffer
+
+
+cdef void write_pieces(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, char *data,
+                       Py_ssize_t length, Py_ssize_t whole, const int64_t *lengths) noexcept nogil:
+    if lengths == NULL:
+        cut_equal(pieces, slots, n, source, data, length, whole)
+    else:
+        cut_lengths(pieces, slots, n, source, data, lengths)
+
+
+cdef GapBuffer *cut_equally(cnp.ndarray array, int axis, Py_ssize_t length, bint drop_axis) except NULL:
+    """Pieces of `length` > 0 along the axis, the last one of what remains. O(pieces), no copy."""
+    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis)
+    return cut(array, axis, drop_axis, whole // length + (whole % length != 0), length, NULL)
 
 
 cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths) except NULL:
     """Pieces of the given lengths, a contiguous int64 array that nobody else writes to."""
     cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis), n = cnp.PyArray_SIZE(lengths), at = 0
     cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(lengths)
-    cdef GapBuffer *buffer
-    cdef Owner owner
-    cdef Source *source
-    cdef Piece *pieces
-    cdef char *data = cnp.PyArray_BYTES(array)
     cdef Status status
     if n < RELEASE_FROM:
         status = check_lengths(each, n, whole, &at)
@@ -62,22 +70,7 @@ cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths)
                          f"which is {each[at]}")
     if status == LENGTHS_TOO_SHORT:
         raise ValueError(f"the lengths in split add up to {at}, but axis {axis} has {whole}")
-    if n == 0:
-        return empty_buffer()
-    owner = owner_of_pieces(array, axis, False, n)
-    buffer = new_buffer(n)
-    if buffer == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
-    source = &owner.source
-    pieces = pieces_of(owner)
-    if n < RELEASE_FROM:
-        cut_lengths(pieces, buffer.slots, n, source, data, each)
-    else:
-        with nogil:
-            cut_lengths(pieces, buffer.slots, n, source, data, each)
-    hold_fresh(owner, n)
-    fill(buffer)
-    return buffer
+    return cut(array, axis, False, n, 0, each)
 
 
 cdef GapBuffer *cut_block(list blocks, Py_ssize_t n) except NULL:

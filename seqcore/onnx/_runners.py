@@ -60,8 +60,10 @@ class SessionRunner:
         self.output_names = [output.name for output in outputs]
         self.output_types = [output.type for output in outputs]
         self.output_dtypes = [dtype_of_text(text) for text in self.output_types]
-        dtypes = [*self.output_dtypes, *(dtype_of_text(one.type) for one in self.session.get_inputs())]
-        if any(dtype is not None and dtype.name == "bfloat16" for dtype in dtypes):
+        inputs = [one.type for one in self.session.get_inputs()]
+        if "tensor(bfloat16)" in [*inputs, *self.output_types]:
+            if "tensor(string)" in inputs:
+                raise NotImplementedError("onnxruntime makes no OrtValue of strings")
             self.run = self._run_with_values
             self.copies_well = False
         else:
