@@ -24,6 +24,7 @@ from seqcore._tensors import as_tensor
 
 ENOUGH = 1e-4  # seconds of work that tell what an element takes
 NOT_WORTH_IT = 5e-4  # seconds of work that threads would not make shorter
+SMALL_GRAPH = 4e-6  # seconds an element: most of them go into handing arrays over, which holds the GIL
 CHUNK = 1e-2  # seconds of work that are handed out at once
 REMOTE_CHUNK = 5e-2  # the same, where a chunk has to travel
 REMOTE_NBYTES = 4 << 20  # and what it may weigh
@@ -177,18 +178,25 @@ class Job:
 
     def sample(self):
         """Run the first elements here: the first settles the types, all tell what an element takes."""
+        # A graph becomes faster while it is warming up, so it gets a longer look.
+        graph = hasattr(self.body, "run_many")
+        enough, most = (20 * ENOUGH, 16 * SAMPLE) if graph else (ENOUGH, SAMPLE)
         began = time.perf_counter()
-        while self.claimed < min(self.n, SAMPLE):
-            stop = min(self.n, 1 if self.claimed == 0 else 2 * self.claimed)
-            chunk, self.claimed = self.run(self.claimed, stop), stop
-            self.take_back(chunk)
-            if time.perf_counter() - began > ENOUGH:
+        while self.claimed < min(self.n, most):
+            start, self.claimed = self.claimed, min(self.n, max(1, 2 * self.claimed))
+            since = time.perf_counter()
+            self.take_back(self.run(start, self.claimed))
+            now = time.perf_counter()
+            self.seconds = (now - since) / (self.claimed - start)
+            if now - began > enough:
                 break
-        self.seconds = (time.perf_counter() - began) / self.claimed
 
     @property
-    def seconds_left(self):
-        return self.seconds * (self.n - self.claimed)
+    def pays_on_threads(self):
+        """Whether threads could make what is left any shorter, as far as that is known."""
+        if hasattr(self.body, "run_many") and self.seconds < SMALL_GRAPH:
+            return False
+        return self.seconds * (self.n - self.claimed) >= NOT_WORTH_IT
 
     def claim(self, workers, seconds, size_limit=None):
         """The next elements that nobody has, as (start, stop), or None. At the end chunks become smaller."""
@@ -232,7 +240,7 @@ def run_on_threads(job, workers):
     """On threads of this map's own: nested maps can't wait for each other, and a fork finds none."""
     if job.chunksize is None:
         job.sample()
-        if job.seconds_left < NOT_WORTH_IT:
+        if not job.pays_on_threads:
             run_rest_here(job)
             return
     finished = queue.SimpleQueue()

@@ -139,7 +139,8 @@ def _output_types(body, inputs, output_dtypes):
         if not hasattr(body, "run_many"):
             return None, None
         dtypes = body.check(tuple(one.dtype for one in inputs))
-        return len(dtypes) == 1, None if None in dtypes else dtypes
+        # Not `None in dtypes`: to NumPy, None is float64.
+        return len(dtypes) == 1, None if any(dtype is None for dtype in dtypes) else dtypes
     single = not isinstance(output_dtypes, list | tuple)
     dtypes = tuple(map(element_type, [output_dtypes] if single else output_dtypes))
     if not dtypes:

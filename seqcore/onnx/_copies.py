@@ -13,8 +13,12 @@ COPIES = 16
 _MOST_NODES, _MOST_NBYTES = 12, 1 << 16
 
 _RANDOM = frozenset(
-    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
+    (
+        *("Bernoulli", "Dropout", "Multinomial"),
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+    )
 )
+_PURE_DOMAINS = ("", "ai.onnx.ml")
 
 
 def can_copy(model):
@@ -22,8 +26,8 @@ def can_copy(model):
     return (
         len(model.graph.node) <= _MOST_NODES
         and not any(True for node in model.graph.node for _ in subgraphs(node))
-        # Copies with a seed would draw the same numbers; those of unknown domains may do anything.
-        and all(node.op_type not in _RANDOM and node.domain in ("", "ai.onnx.ml") for node in all_nodes(model))
+        # Copies with a seed would draw the same numbers; operators of other domains may do anything.
+        and all(node.op_type not in _RANDOM and node.domain in _PURE_DOMAINS for node in all_nodes(model))
         and not model.functions
         and not model.graph.sparse_initializer
         and model.ByteSize() <= _MOST_NBYTES
@@ -66,7 +70,7 @@ def _copied(model, whole):
     for field in ("node", "input", "output", "value_info", "quantization_annotation"):
         graph.ClearField(field)
     graph.input.extend(value for value in model.graph.input if value.name in whole)
-    # Constants are one for all; every other name gets the copy's number, short since names are looked up often.
+    # Constants are one for all. Other names get the copy's number; they are short since each is looked up.
     taken = initializer_names(graph) | whole
     own = [value.name for value in model.graph.input if value.name not in whole]
     own += [name for node in model.graph.node for name in node.output if name]

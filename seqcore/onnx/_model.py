@@ -140,7 +140,7 @@ def _loads(opset=None, ir_version=8):
         model.opset_import.append(helper.make_opsetid("", 13))
     try:
         make_session(model.SerializeToString())
-    except Exception:           # onnxruntime has several for this; what it says does not matter here
+    except Exception:  # onnxruntime has several for this; what it says does not matter here
         return False
     return True
 
@@ -159,9 +159,9 @@ def _capture(graph, captures):
         graph.initializer.append(to_tensor_proto(tensor, name))
     if missing:
         names = ", ".join(f"'{name}'" for name in missing)
+        them = "it" if len(missing) == 1 else "them"
         raise ValueError(
-            f"the body '{graph.name}' uses {names} and doesn't define {'it' if len(missing) == 1 else 'them'}: "
-            "give a value in captures"
+            f"the body '{graph.name}' uses {names} and doesn't define {them}: give a value in captures"
         )
 
 
@@ -183,7 +183,8 @@ def _check(model):
 
 
 def _has_type_and_shape(value):
-    return value.type.tensor_type.elem_type != TensorProto.UNDEFINED and value.type.tensor_type.HasField("shape")
+    kind = value.type.tensor_type
+    return kind.elem_type != TensorProto.UNDEFINED and kind.HasField("shape")
 
 
 def _restamp(model):

@@ -3,7 +3,7 @@
 from onnx import ModelProto
 
 from seqcore.dtypes import STRING, type_name
-from seqcore.onnx._graphs import declared_dtype, from_tensor_proto, tensor_type, used_names
+from seqcore.onnx._graphs import declared_dtype, dtype_of, from_tensor_proto, tensor_type, used_names
 from seqcore.onnx._many import ManyRunner, run_singly
 from seqcore.onnx._runners import make_runner
 
@@ -23,6 +23,9 @@ class Program:
         typed.CopyFrom(model)
         for value, dtype in zip(typed.graph.input, dtypes, strict=True):
             value.type.tensor_type.elem_type = tensor_type(dtype)
+        for value in typed.graph.output:
+            if declared_dtype(value) is None:
+                value.ClearField("type")  # onnxruntime infers a type that is missing, but reads 0 as an error
         self._sources = list(_sources(typed))
         self._drop_the_unused(typed)
         # Which arguments the runtime gets.
@@ -79,7 +82,7 @@ class Program:
         return run_singly(self.run, rows)
 
     def assemble(self, rows, columns):
-        """Return the outputs for some rows from what was computed: a list for each of the runtime's outputs."""
+        """Return the outputs for rows, where `columns` has a list for each of the runtime's outputs."""
         if self._plain:
             return list(zip(*columns, strict=True))
         return [
@@ -110,7 +113,7 @@ def _sources(model):
         name = output.name
         if name in inputs:
             yield "input", inputs[name]
-        elif name in constants:
+        elif name in constants and dtype_of(constants[name].data_type) is not None:
             yield "constant", from_tensor_proto(constants[name])
         else:
             yield "run", computed.setdefault(name, len(computed))

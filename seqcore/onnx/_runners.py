@@ -10,6 +10,9 @@ from onnx.reference import ReferenceEvaluator
 from seqcore.dtypes import type_name
 from seqcore.onnx._graphs import declared_dtype, dtype_of_text, tensor_type
 
+# onnxruntime's arrays of these have the type long long, which equals NumPy's own but has another repr.
+_TWO_C_TYPES = (np.dtype("int64"), np.dtype("uint64"))
+
 
 def make_session(model):
     """Return an onnxruntime session on the bytes of a model: one thread, silent.
@@ -22,7 +25,7 @@ def make_session(model):
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.log_severity_level = 4
-    options.enable_mem_pattern = False      # a pattern is worked out anew for every combination of shapes
+    options.enable_mem_pattern = False  # a pattern is worked out anew for every combination of shapes
     options.enable_cpu_mem_arena = False
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
@@ -37,8 +40,9 @@ def make_runner(model, label):
     """
     try:
         return SessionRunner(model)
-    except Exception as refusal:        # onnxruntime has nine kinds, and most of them can mean a missing kernel
-        # Each knows rules about types that the other doesn't.
+    except Exception as refusal:
+        # It has nine kinds of exceptions, and most can mean a missing kernel; so what it says decides, and
+        # what onnx says: either knows rules about types that the other doesn't.
         if "Type Error: " in str(refusal):
             raise ValueError(f"{label} is no valid graph: {one_line(refusal)}") from refusal
         try:
@@ -71,16 +75,21 @@ class SessionRunner:
             bare = getattr(self.session, "_sess", self.session).run
             names = self.output_names
             self.run = lambda feed: bare(names, feed, None)
+            if any(dtype in _TWO_C_TYPES for dtype in self.output_dtypes if dtype is not None):
+                self.run = lambda feed: list(
+                    map(np.ndarray.view, bare(names, feed, None), self.output_dtypes)
+                )
             self.copies_well = True
 
     def _run_with_values(self, feed):
-        """Run with a bfloat16 among the types, which onnxruntime takes and gives only as a value of its own."""
+        """Run with bfloat16 among the types, which onnxruntime takes and gives only in values of its own."""
         make = onnxruntime.OrtValue.ortvalue_from_numpy
         make_typed = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type
         values = {}
         for name, array in feed.items():
             if array.dtype.name == "bfloat16":
-                values[name] = make_typed(np.ascontiguousarray(array).reshape(array.shape), tensor_type(array.dtype))
+                array = np.ascontiguousarray(array).reshape(array.shape)
+                values[name] = make_typed(array, tensor_type(array.dtype))
             else:
                 values[name] = make(array)
         outputs = self.session.run_with_ort_values(self.output_names, values)
@@ -101,7 +110,7 @@ class ReferenceRunner:
     """A model in onnx's reference evaluator: every type and operator, slowly."""
 
     copies_well = False
-    output_types = None         # it knows those that are declared or can be inferred, and no others
+    output_types = None  # it knows those that are declared or can be inferred, and no others
 
     def __init__(self, model):
         self.evaluator = ReferenceEvaluator(model)
@@ -110,7 +119,7 @@ class ReferenceRunner:
 
     def run(self, feed):
         outputs = self.evaluator.run(None, feed)
-        # They may be views of the feed or of each other, NumPy's scalars, or of a type that NumPy promoted to.
+        # They may be views of the feed or of each other, scalars, or of a type that NumPy promoted to.
         return [_own(value, dtype) for value, dtype in zip(outputs, self.output_dtypes, strict=True)]
 
 
@@ -128,6 +137,5 @@ def one_line(error):
 
 def described(names, dtypes):
     """Return `(x: float32, y: ?)`, the way bodies are shown."""
-    return ", ".join(
-        f"{name}: {'?' if dtype is None else type_name(dtype)}" for name, dtype in zip(names, dtypes, strict=True)
-    )
+    types = ("?" if dtype is None else type_name(dtype) for dtype in dtypes)
+    return ", ".join(f"{name}: {type_}" for name, type_ in zip(names, types, strict=True))

@@ -43,10 +43,11 @@ class GraphBody:
 
     Notes
     -----
-    Implements the body of ONNX SequenceMap-17. Compiling takes about 1 ms for a small graph, a call 6 µs
+    Implements the body of ONNX SequenceMap-17. Compiling takes about 1 ms for a small graph, a call 5 µs
     and the operators' time. A graph may leave out its inputs' types: it is then compiled for those that it is
     called with, once for each combination. Where onnxruntime has no kernel for a type or an operator (complex
-    numbers, much of bfloat16), onnx's reference evaluator runs the graph, which is slower by a factor of ten.
+    numbers, much of bfloat16), onnx's reference evaluator runs the graph, several times slower. A model holds
+    at most 2 GB, protobuf's limit.
 
     The methods: `check` says whether types fit, before anything runs; a call runs the body once; `run_many`
     runs it for many elements at less cost for each.
@@ -69,7 +70,7 @@ class GraphBody:
 
     def _begin(self, model):
         self._model = model
-        self._programs = {}             # the types of a call → what runs it; only ever grows
+        self._programs = {}  # the types of a call → what runs it; only ever grows
         self._compiling = threading.Lock()
         self.name = model.graph.name
         self.input_names = tuple(value.name for value in model.graph.input)
@@ -198,9 +199,8 @@ class GraphBody:
             raise TypeError(self._miscount(len(dtypes)))
         for name, given, dtype in zip(self.input_names, dtypes, self.input_dtypes, strict=True):
             if dtype is not None and given != dtype:
-                raise TypeError(
-                    f"input '{name}' of the body '{self.name}' takes {type_name(dtype)}, not {type_name(given)}"
-                )
+                own, other = type_name(dtype), type_name(given)
+                raise TypeError(f"input '{name}' of the body '{self.name}' takes {own}, not {other}")
         try:
             return self._program(dtypes)
         except ValueError as error:

@@ -1,0 +1,177 @@
+"""What the tests of maps share: bodies, which other processes import from here, and executors."""
+
+import contextvars
+import json
+import os
+import pickle
+import threading
+import time
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import seqcore as sq
+
+COLOUR = contextvars.ContextVar("COLOUR", default="none")
+
+
+class Refusal(Exception):
+    """An exception that pickles."""
+
+
+class Unpicklable(Exception):
+    """An exception that doesn't: it can't be made from its arguments alone."""
+
+    def __init__(self, number, *, reason):
+        super().__init__(number)
+        self.reason = reason
+
+
+class Inline(Executor):
+    """Runs each call at once, in the thread that submits it."""
+
+    def submit(self, function, /, *args, **kwargs):
+        future = Future()
+        try:
+            future.set_result(function(*args, **kwargs))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
+class Recording(Inline):
+    """Runs what a pickle of the call brings back, and keeps the sizes: of the pickle, and of each buffer."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def submit(self, function, /, *args, **kwargs):
+        buffers = []
+        data = pickle.dumps((function, args, kwargs), protocol=5, buffer_callback=buffers.append)
+        self.sizes.append((len(data), [buffer.raw().nbytes for buffer in buffers]))
+        function, args, kwargs = pickle.loads(data, buffers=buffers)
+        return super().submit(function, *args, **kwargs)
+
+
+def within(seconds, function):
+    """What the function returns or raises, but fail where it takes so long that it must hang."""
+    outcome = Future()
+
+    def run():
+        try:
+            outcome.set_result(function())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive(), "deadlock"
+    return outcome.result()
+
+
+def numbers(count, kind=sq.TensorSequence):
+    return kind([np.array([i]) for i in range(count)])
+
+
+def double(a):
+    return a * 2
+
+
+def total(*tensors):
+    return sum(tensors)
+
+
+def three(a):
+    return a, a + 0.5, np.array(str(a), object)
+
+
+def loud(words):
+    return np.array([word.upper() for word in words], object)
+
+
+def process(a):
+    return np.array(os.getpid())
+
+
+def colour(a):
+    return np.array(COLOUR.get(), object)
+
+
+def one_over(a):
+    return np.array([1.0]) / a
+
+
+def late_first(a):
+    time.sleep(0.02 if a[0] < 4 else 0)
+    return a
+
+
+def mapped(a):
+    """Seven elements from a map within the map, on threads."""
+    return sq.concat_from_sequence(sq.sequence_map(lambda b: b + a, numbers(7), max_workers=2), 0)
+
+
+def die(a):
+    """End the process without a word."""
+    if a[0] == 5:
+        os._exit(3)
+    return a
+
+
+def raise_unpicklable(a):
+    if a[0] == 3:
+        raise Unpicklable(3, reason="no")
+    return a
+
+
+def raise_with_lock(a):
+    if a[0] == 3:
+        raise Refusal(3, threading.Lock())
+    return a
+
+
+def raise_json(a):
+    json.loads("{")
+
+
+@dataclass
+class FailAt:
+    """Passes elements on, but raises or returns what `failures` has for their number instead."""
+
+    failures: dict
+    seconds: dict = field(default_factory=dict)  # how long an element takes, by its number
+
+    def __call__(self, a):
+        number = int(a[0])
+        time.sleep(self.seconds.get(number, 0))
+        failure = self.failures.get(number)
+        if isinstance(failure, BaseException):
+            raise failure
+        return a if failure is None else failure
+
+
+@dataclass
+class Logged:
+    """Writes the number of each element that it starts on a line of its own, and takes its time."""
+
+    path: str
+    seconds: float
+    fails_at: int = -1
+
+    def __call__(self, a):
+        with open(self.path, "a") as log:
+            log.write(f"{int(a[0])}\n")
+        time.sleep(self.seconds)
+        if a[0] == self.fails_at:
+            raise Refusal(self.fails_at)
+        return a
+
+    def started(self):
+        """The numbers of the elements that were started, in that order."""
+        try:
+            with open(self.path) as log:
+                return [int(line) for line in log]
+        except FileNotFoundError:
+            return []
