@@ -40,8 +40,8 @@ class Limit:
 class Case:
     """A row: a title, limits, and a function that makes the sides, by name; a missing side isn't installed.
 
-    No sides at all means that ours needs a package that isn't installed. In bytes, a side makes something, the bytes are those of one of its `noperations` parts, and the limit
-    is absolute.
+    No sides at all means that ours needs a package that isn't installed. In bytes, a side makes something,
+    the bytes are those of one of its `noperations` parts, and the limit is absolute.
     """
 
     title: str

@@ -7,6 +7,7 @@ from seqcore._pieces cimport add_to, read_counter
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
+    int PyErr_CheckSignals() except -1      # Ctrl-C, for a compiled body returns to no bytecode
 
 
 cdef class Bound:
@@ -99,6 +100,7 @@ def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound
         if not bound.allows(i):
             break
         try:
+            PyErr_CheckSignals()
             results.append(call(body, inputs, i))
         except BaseException as error:
             return results, error
@@ -113,6 +115,7 @@ def apply(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not
         if not bound.allows(i):
             return i - start, None
         try:
+            PyErr_CheckSignals()
             put_result(outputs, single, call(body, inputs, i))
         except BaseException as error:
             return i - start, error

@@ -9,13 +9,12 @@ An element that fails lowers the bound: from there on nothing is started, before
 """
 
 import contextvars
+import importlib
 import os
-import pickle
 import queue
 import threading
 import time
 import traceback
-from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 
 from seqcore._loop import Bound, OutputError, absorb, apply, apply_raw, put_results, rows
@@ -47,6 +46,8 @@ class Outputs:
     def add(self, chunk):
         """Add the next chunk; what has failed in it is raised, as a serial loop would have met it."""
         count, error, chunk.error = chunk.count, chunk.error, None
+        if chunk.note is not None and not isinstance(error, OutputError):
+            error.add_note(chunk.note)
         if chunk.results is not None:
             if self.sequences is None and chunk.results:
                 self._settle(chunk)
@@ -100,6 +101,7 @@ class Chunk:
     error: BaseException | None
     results: list | None = None
     sequences: tuple | None = None
+    note: str | None = None  # the traceback of an error in another process
 
 
 def run_chunk(body, inputs, start, stop, bound, dtypes, single):
@@ -317,57 +319,65 @@ def run_on_executor(job, executor):
     """On an executor of the caller's, whose workers may be threads, processes or other machines."""
     if job.chunksize is None:
         job.sample()
-    workers = _count_workers(executor)
+    client = getattr(executor, "_client", None)  # Dask's
+    workers = _count_workers(executor, client)
     nbytes = sum(one.nbytes for one in job.inputs if isinstance(one, TensorSequence))
     size_limit = max(1, REMOTE_NBYTES * job.n // max(nbytes, 1))
-    pending = {}
+    pickler = "pickle" if client is None else "cloudpickle"
+    pending, finished = {}, queue.SimpleQueue()
     try:
         while (claimed := job.claim(workers, REMOTE_CHUNK, size_limit)) is not None:
-            pending[_submit(job, executor, *claimed)] = claimed[0]
+            future = _submit(job, executor, pickler, *claimed)
+            pending[future] = claimed[0]
+            # Not concurrent.futures.wait, to which a future that others cancel is never done.
+            future.add_done_callback(finished.put)
         while pending:
-            finished, _ = wait(pending, return_when=FIRST_COMPLETED)
-            for future in sorted(finished, key=pending.get):
-                start = pending.pop(future)
-                if future.cancelled():
-                    continue
-                chunk = future.result()
-                chunk.start = start
-                if chunk.error is not None:
-                    job.bound.lower(start + chunk.count)
-                job.take_back(chunk)
-            # A failure has come back: what lies behind it need not begin.
-            for future, start in pending.items():
-                if not job.bound.allows(start):
-                    future.cancel()
+            future = finished.get()
+            start = pending.pop(future)
+            if future.cancelled() and not job.bound.allows(start):
+                continue  # by us, below
+            chunk = future.result()
+            chunk.start = start
+            if chunk.error is not None:
+                job.bound.lower(start + chunk.count)
+                # What lies behind the failure need not begin.
+                for other in [other for other, start in pending.items() if not job.bound.allows(start)]:
+                    other.cancel()
+            job.take_back(chunk)
     except BaseException:
         job.bound.lower(0)
-        for future in pending:
+        for future in list(pending):
             future.cancel()
         raise
 
 
-def _submit(job, executor, start, stop):
+def _submit(job, executor, pickler, start, stop):
     """Send a chunk with what it needs of the inputs."""
     inputs = tuple(one[start:stop] if isinstance(one, TensorSequence) else one for one in job.inputs)
     return executor.submit(
         run_away,
-        job.body,
-        inputs,
-        stop - start,
-        job.bound.shifted(start),
-        job.outputs.dtypes,
-        job.outputs.single,
-        _Context(contextvars.copy_context()),
-        os.getpid(),
+        *(job.body, inputs, stop - start, job.bound.shifted(start), job.outputs.dtypes, job.outputs.single),
+        *(_Context(contextvars.copy_context()), os.getpid(), pickler),
     )
 
 
-def run_away(body, inputs, n, bound, dtypes, single, context, home):
+def run_away(body, inputs, n, bound, dtypes, single, context, home, pickler):
     """Run a chunk where an executor has brought it."""
     chunk = context.run(run_chunk, body, inputs, 0, n, bound, dtypes, single)
     if chunk.error is not None and os.getpid() != home:
-        chunk.error = _portable(chunk.error)
+        trace = "".join(traceback.format_exception(chunk.error)).rstrip()
+        chunk.note = f"in process {os.getpid()}:\n{trace}"
+        chunk.error = _portable(chunk.error, importlib.import_module(pickler))
     return chunk
+
+
+def _portable(error, pickler):
+    """An exception as it is, if it survives the way home."""
+    try:
+        pickler.loads(pickler.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}, which can't be pickled: {error}")
+    return error
 
 
 class _Context:
@@ -383,21 +393,8 @@ class _Context:
         return _Context, ()
 
 
-def _portable(error):
-    """An exception as it is, if it survives the way home; the traceback stays with it as a note."""
-    note = "".join(traceback.format_exception(error)).rstrip()
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        error = RuntimeError(f"{type(error).__name__}, which can't be pickled: {error}")
-    if not isinstance(error, OutputError):
-        error.add_note(f"in process {os.getpid()}:\n{note}")
-    return error
-
-
-def _count_workers(executor):
+def _count_workers(executor, client):
     count = getattr(executor, "_max_workers", None)
-    if not isinstance(count, int):
-        client = getattr(executor, "_client", None)  # Dask's
-        count = sum(client.nthreads().values()) if client is not None else None
-    return count or os.cpu_count() or 1
+    if client is not None:
+        count = sum(client.nthreads().values())
+    return count if isinstance(count, int) and count > 0 else os.cpu_count() or 1

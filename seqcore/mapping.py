@@ -166,7 +166,7 @@ class _reporting:
         self.progress, self.total, self.bar = progress, total, None
 
     def __enter__(self):
-        if not self.progress:
+        if self.progress is None or self.progress is False:
             return None
         if self.progress is True:
             try:

@@ -83,6 +83,11 @@ def total(*tensors):
     return sum(tensors)
 
 
+def slowly(a):
+    time.sleep(0.001)
+    return a
+
+
 def three(a):
     return a, a + 0.5, np.array(str(a), object)
 

@@ -152,15 +152,14 @@ import os, signal, seqcore as sq
 
 def run():
     result = sq.sequence_map(lambda a: a + 1, [[i] for i in range(99)], max_workers=2, chunksize=3)
-    return [int(a[0]) for a in result] == [*range(1, 100)]
+    return [a[0] for a in result] == [*range(1, 100)]
 
 assert run()
 child = os.fork()
 if child == 0:
     signal.alarm(20)
     os._exit(0 if run() else 1)
-assert os.waitpid(child, 0)[1] == 0
-assert run()
+assert os.waitpid(child, 0)[1] == 0 and run()
 """
         subprocess.run([sys.executable, "-c", script], check=True, timeout=40)
 

@@ -39,11 +39,6 @@ def way(request, pools):
     return pools[request.param]
 
 
-def slowly(a):
-    time.sleep(0.001)
-    return a
-
-
 class TestCallback:
     @COUNTS
     @CHUNKSIZES
@@ -64,7 +59,7 @@ class TestCallback:
 
     def test_is_called_on_the_way(self, way):
         calls = []
-        sq.sequence_map(slowly, numbers(300), progress=lambda *call: calls.append(call), **way)
+        sq.sequence_map(bodies.slowly, numbers(300), progress=lambda *call: calls.append(call), **way)
         assert len(calls) > 4
 
     def test_of_nothing(self, way):
@@ -86,7 +81,7 @@ class TestCallback:
                 raise error
 
         with pytest.raises(kind) as caught:
-            sq.sequence_map(slowly, numbers(400), progress=progress, chunksize=chunksize, **way)
+            sq.sequence_map(bodies.slowly, numbers(400), progress=progress, chunksize=chunksize, **way)
         assert caught.value is error
         assert len(after) == 1
 
@@ -236,10 +231,10 @@ body = functools.partial(np.add.reduce, keepdims=True)
 tensor, pressed = np.ones(1_000_000), []
 began = time.perf_counter()
 sq.sequence_map(body, [tensor] * 100)
-three_seconds = int(300 / (time.perf_counter() - began))
+many = int(500 / (time.perf_counter() - began))
 threading.Timer(0.2, press).start()
 try:
-    sq.sequence_map(body, [tensor] * three_seconds)
+    sq.sequence_map(body, [tensor] * many)
 except KeyboardInterrupt:
     print(json.dumps([time.monotonic() - pressed[0], 0]))
 """
