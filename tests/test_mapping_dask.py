@@ -177,7 +177,6 @@ class TestFailures:
             sq.sequence_map(bodies.raise_unpicklable, numbers(9), executor=client, chunksize=2)
         assert any("element 3" in note for note in caught.value.__notes__)
 
-    @pytest.mark.xfail(reason="tried with pickle alone, but Dask brings it home with cloudpickle")
     def test_exception_of_a_local_class(self, client):
         class Local(Exception):
             pass
@@ -214,7 +213,6 @@ class TestLostWorkers:
         client.wait_for_workers(2, timeout=20)
         assert usable(client)
 
-    @pytest.mark.xfail(reason="chunks that are cancelled are left out without a word")
     def test_cluster_restarted_half_way(self, client):
         restarted = []
 

@@ -253,7 +253,6 @@ class TestFailures:
         assert caught.value is error
         assert len(error.__notes__) == 1
 
-    @pytest.mark.xfail(reason="notes of exceptions whose own __reduce__ leaves out __dict__ are lost")
     def test_traceback_note_of_an_exception_with_its_own_reduce(self, processes):
         with pytest.raises(json.JSONDecodeError) as caught:
             sq.sequence_map(bodies.raise_json, numbers(9), executor=processes, chunksize=2)
@@ -278,7 +277,6 @@ class TestTheExecutorsOwnFailures:
         with pytest.raises(RuntimeError, match="shutdown"):
             sq.sequence_map(bodies.double, numbers(9), executor=executor, chunksize=2)
 
-    @pytest.mark.xfail(reason="what others cancel is left out without a word, or waited for without end")
     @pytest.mark.parametrize("notified", [True, False])
     def test_chunk_that_others_cancel(self, notified):
         class Cancelling(Inline):
