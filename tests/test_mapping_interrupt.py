@@ -94,7 +94,7 @@ class TestCallback:
         with pytest.raises(Refusal):
             sq.sequence_map(body, numbers(3000), progress=progress, **way)
         time.sleep(0.1)
-        assert len(body.started()) < 300
+        assert len(body.started()) < 1500
 
     def test_no_more_calls_after_a_failure(self, way):
         calls = []
@@ -261,7 +261,7 @@ class TestCtrlC:
         way = "{'executor': ProcessPoolExecutor(2, spawn)}"
         took, more, stderr = self.press(SLOW_BODY, str(tmp_path / "log"), way, whom)
         assert took < 5
-        assert more <= 3  # chunks that the pool's own queue keeps hold of: one for each worker, and one more
+        assert more <= 5  # the pool's queue keeps hold of three chunks, and each worker of one
         assert whom == "-1" or stderr == ""
 
     def test_compiled_body(self):
