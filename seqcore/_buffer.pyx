@@ -227,20 +227,21 @@ cdef Status take_one(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t position,
 cdef Status take_range(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t start, Py_ssize_t step,
                        GapBuffer *taken) noexcept:
     """Move elements start, start + step, … into `taken`, all gap before and filled after; step > 0."""
-    cdef Py_ssize_t n = taken.capacity, i, found = 0
+    cdef Py_ssize_t n = taken.capacity, i = 0, found = 0
     cdef GapBuffer *own
     if open_gap(buffer, stale, start, 0) != OK:
         return NO_MEMORY
     own = buffer[0]
     # Elements come through the gap from its back: those to take leave, the others line up before it.
-    for i in range(back_size(own)):
-        if found < n and i == found * step:
+    while found < n:
+        if i == found * step:
             taken.slots[found] = own.slots[own.hi]
             found += 1
         else:
             own.slots[own.lo] = own.slots[own.hi]
             own.lo += 1
         own.hi += 1
+        i += 1
     fill(taken)
     shrink(buffer)
     return OK

@@ -21,6 +21,7 @@ cdef class Container:
     cdef GapBuffer *snapshot(self) noexcept
     cdef Py_ssize_t size(self) noexcept
     cdef Piece *take(self, object tensor) except NULL
+    cdef int check_initialised(self, GapBuffer *news) except -1
 
     cdef object element(self, Py_ssize_t at, object given)
     cdef GapBuffer *slice_of(self, object key) except NULL

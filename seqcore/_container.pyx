@@ -92,12 +92,18 @@ cdef class Container:
         if cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self._dtype:
             if self._dtype.type_num != cnp.NPY_OBJECT:
                 return take_whole(tensor)
-        if self._dtype is None:
-            raise TypeError("this TensorSequence was not initialised: call __init__ first")
+        self.check_initialised(NULL)
         if isinstance(tensor, Container):
             raise TypeError("a TensorSequence can't be an element: put its elements in with extend, or join "
                             "them with concat_from_sequence")
         return take_whole(as_tensor(tensor, self._dtype))
+
+    cdef int check_initialised(self, GapBuffer *news) except -1:
+        """Nothing goes into a container without a type; the buffer that was to go in is released."""
+        if self._dtype is None:
+            release(news)
+            raise TypeError("this TensorSequence was not initialised: call __init__ first")
+        return 0
 
     # -- looking -------------------------------------------------------------------------------------
 
@@ -173,6 +179,7 @@ cdef class Container:
         cdef Py_ssize_t n
         cdef GapBuffer *stale = NULL
         cdef Status status
+        self.check_initialised(news)
         with cython.critical_section(self):
             n = size_of(self._buffer)
             status = put_all(&self._buffer, &stale, n, news)
@@ -201,6 +208,7 @@ cdef class Container:
         cdef GapBuffer *removed = NULL
         cdef GapBuffer *stale = NULL
         cdef Status status = NO_MEMORY
+        self.check_initialised(news)
         try:
             # Elements are exchanged with this buffer's, so it must be nobody else's.
             if unshare(&news) != OK:

@@ -122,13 +122,18 @@ cdef GapBuffer *tighten(GapBuffer *buffer, cnp.dtype dtype) except NULL:
             copy_tight(copy_tight(data, buffer.slots, buffer.lo), back_of(buffer), back_size(buffer))
 
     # Neighbours of one shape, but for the first axis, are pieces of one source.
-    cdef Py_ssize_t i = 0, run, start = 0, stop
+    cdef Py_ssize_t i = 0, run, start = 0, stop, room
     cdef Piece *first
     cdef list blocks = []
     while i < n:
         first = slot_at(buffer, i)[0]
         run = 1
+        room = longest(first)
         while i + run < n and fits_behind(first, slot_at(buffer, i + run)[0]):
+            # Elements without items may be longer together than an array can be.
+            room -= extent(slot_at(buffer, i + run)[0], 0) if first.source.ndim else 0
+            if room < 0:
+                break
             run += 1
         # A scalar has no axis to be cut along: it gets one, which its pieces then drop.
         lengths = np.ones(run, np.int64) if first.source.ndim == 0 else np.array(
@@ -139,6 +144,15 @@ cdef GapBuffer *tighten(GapBuffer *buffer, cnp.dtype dtype) except NULL:
         start = stop
         i += run
     return cut_block(blocks, n)
+
+
+cdef Py_ssize_t longest(Piece *first) noexcept:
+    """How much longer than a piece an array of its shape may be."""
+    cdef Py_ssize_t room = MAX_BYTES // first.source.itemsize
+    cdef int axis
+    for axis in range(1, first.source.ndim):
+        room //= max(extent(first, axis), 1)
+    return room - (extent(first, 0) if first.source.ndim else 0)
 
 
 cdef bint fits_behind(Piece *first, Piece *piece) noexcept:

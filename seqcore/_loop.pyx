@@ -128,7 +128,7 @@ def put_results(tuple outputs, bint single, results):
     for result in results:
         try:
             put_result(outputs, single, result)
-        except OutputError as error:
+        except BaseException as error:
             return n, error
         n += 1
     return n, None

@@ -29,12 +29,15 @@ cdef class Owner:
 
 cdef object memory_of(cnp.ndarray array):
     """What keeps the data of an array alive, so that the array object itself need not."""
-    cdef PyObject *base = base_of(array)
-    if base == NULL or cnp.PyArray_CHKFLAGS(array, cnp.NPY_ARRAY_OWNDATA):
-        return array
-    if type(<object>base) is Owner:         # an element of ours: no chain of owners
-        return (<Owner>base).memory
-    return <object>base
+    cdef object holder = array
+    cdef PyObject *base
+    # Views of elements lead through the element to its owner. All the way, or owners would make chains.
+    while cnp.PyArray_CheckExact(holder) and not cnp.PyArray_CHKFLAGS(holder, cnp.NPY_ARRAY_OWNDATA):
+        base = base_of(holder)
+        if base == NULL:
+            break
+        holder = <object>base
+    return (<Owner>holder).memory if type(holder) is Owner else holder
 
 
 cdef Owner new_owner(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n):

@@ -147,7 +147,8 @@ cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) exc
     check_table(parts, table)
     cdef Py_ssize_t n = cnp.PyArray_DIM(table, 0), i, which
     cdef const int64_t *row = <const int64_t *>cnp.PyArray_DATA(table)
-    cdef list counts = np.bincount(table[:, 0], minlength=len(parts)).tolist()
+    cdef cnp.ndarray counts = np.bincount(table[:, 0], minlength=len(parts)).astype(np.int64)
+    cdef int64_t *unused = <int64_t *>cnp.PyArray_DATA(counts)
     cdef list owners = [
         owner_of_pieces(array, max(axis, 0), axis < 0, count)
         for (array, axis), count in zip(parts, counts)
@@ -162,8 +163,8 @@ cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) exc
     for i in range(n):
         which = row[0]
         owner = <Owner>owners[which]
-        counts[which] -= 1
-        piece = &pieces_of(owner)[<Py_ssize_t>counts[which]]
+        unused[which] -= 1
+        piece = &pieces_of(owner)[unused[which]]
         piece.source = &owner.source
         piece.data = <char *><size_t>origins[which] + row[1] * step_of(&owner.source)
         piece.length = row[2]

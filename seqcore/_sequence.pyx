@@ -47,6 +47,7 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
     """A new sequence of what an iterable gives; its type stays None where there is nothing to tell it."""
     cdef TensorSequence result
     if isinstance(tensors, TensorSequence):
+        (<TensorSequence>tensors).check_initialised(NULL)
         result = new_sequence((<TensorSequence>tensors)._dtype, (<TensorSequence>tensors).snapshot())
         if dtype is not None and result._dtype is not dtype:
             raise TypeError(f"a sequence of {type_name(result._dtype)} can't go into one of "
@@ -357,8 +358,6 @@ cdef class TensorSequence(Container):
         2
         """
         cdef TensorSequence news = gather(tensors, self._dtype)
-        if self._dtype is None:
-            raise TypeError("this TensorSequence was not initialised: call __init__ first")
         # Made just now, the elements need no further holds: their buffer is handed over.
         self.put_all_behind(news.take_out_all())
 
@@ -554,8 +553,8 @@ MutableSequence.register(TensorSequence)
 cdef class SequenceIterator:
     """Elements one by one, from the front or the back, as the sequence stands at each step."""
 
-    cdef TensorSequence sequence        # None when it has come to its end
-    cdef Py_ssize_t position            # of the next element
+    cdef TensorSequence sequence        # never replaced, so that threads can read it without a lock
+    cdef Py_ssize_t position            # of the next element, or -1 when it has come to its end
     cdef bint backwards
 
     def __cinit__(self, TensorSequence sequence not None, bint backwards):
@@ -570,25 +569,28 @@ cdef class SequenceIterator:
         cdef TensorSequence sequence = self.sequence
         cdef object element = None
         cdef Py_ssize_t position
-        if sequence is None:
-            raise StopIteration
         with cython.critical_section(self, sequence):
             position = self.position
             if 0 <= position < size_of(sequence._buffer):
                 element = make_element(slot_at(sequence._buffer, position)[0], sequence._dtype)
                 self.position = position - 1 if self.backwards else position + 1
             else:
-                self.sequence = None
+                self.position = -1
         if element is None:
             raise StopIteration
         return element
 
     def __length_hint__(self):
         cdef TensorSequence sequence = self.sequence
-        if sequence is None:
-            return 0
-        return self.position + 1 if self.backwards else max(len(sequence) - self.position, 0)
+        cdef Py_ssize_t n
+        with cython.critical_section(self, sequence):
+            n = self.position + 1
+            if n and not self.backwards:
+                n = max(size_of(sequence._buffer) - self.position, 0)
+        return n
 
+
+# -- what pickle calls -------------------------------------------------------------------------------
 
 def restore(cls, dtype, parts, table):
     """Make a sequence of what `TensorSequence.__reduce_ex__` has taken apart."""

@@ -16,27 +16,31 @@ from seqcore.dtypes import element_type
 cnp.import_array()
 
 
-cdef int as_axis(axis, Py_ssize_t rank, str what) except -1:
-    cdef Py_ssize_t given
+cdef Py_ssize_t as_integer(axis) except? -1:
+    """What an axis says; foreign code runs here, so before anything is looked at that it could change."""
     if not PyIndex_Check(axis) or isinstance(axis, np.ndarray):
         raise TypeError(f"axis is an integer, not {axis!r:.60} of type {type(axis).__name__}")
-    given = PyNumber_AsSsize_t(axis, NULL)
+    return PyNumber_AsSsize_t(axis, NULL)
+
+
+cdef int as_axis(Py_ssize_t given, axis, Py_ssize_t rank, str what) except -1:
     if not -rank <= given < rank:
         raise ValueError(f"axis {axis} is out of range for {what} ({-rank} to {rank - 1})")
     return <int>(given + rank if given < 0 else given)
 
 
-cdef object as_input(input):
-    array = as_tensor(input)
+cdef int axis_of(cnp.ndarray array, Py_ssize_t given, axis) except -1:
+    """The axis to split an array along."""
     if array.ndim == 0:
         raise ValueError("a scalar has no axis to be split along: give a tensor of rank 1 or more")
-    return array
+    return as_axis(given, axis, array.ndim, f"a tensor of shape {(<object>array).shape}")
 
 
 def split_equally(input, axis, Py_ssize_t length, bint drop_axis):
     """Cut a tensor into pieces of one length; `drop_axis` needs length 1."""
-    cdef cnp.ndarray array = as_input(input)
-    cdef int at = as_axis(axis, array.ndim, f"a tensor of shape {(<object>array).shape}")
+    cdef Py_ssize_t given = as_integer(axis)
+    cdef cnp.ndarray array = as_tensor(input)
+    cdef int at = axis_of(array, given, axis)
     if length < 1 or (drop_axis and length > 1):
         raise ValueError(f"a length of {length} can't be cut")
     return new_sequence(element_type(array.dtype), cut_equally(array, at, length, drop_axis))
@@ -44,17 +48,18 @@ def split_equally(input, axis, Py_ssize_t length, bint drop_axis):
 
 def split_by_lengths(input, axis, lengths):
     """Cut a tensor into pieces whose lengths an int64 array gives."""
-    cdef cnp.ndarray array = as_input(input)
-    cdef int at = as_axis(axis, array.ndim, f"a tensor of shape {(<object>array).shape}")
+    cdef Py_ssize_t given = as_integer(axis)
     # A copy, so that nobody else can write to what is checked first and then relied upon.
     cdef cnp.ndarray own = np.array(lengths, dtype=np.int64, order="C", copy=True, ndmin=1)
-    return new_sequence(element_type(array.dtype), cut_by_lengths(array, at, own))
+    cdef cnp.ndarray array = as_tensor(input)
+    return new_sequence(
+        element_type(array.dtype), cut_by_lengths(array, axis_of(array, given, axis), own))
 
 
 def join_elements(TensorSequence sequence not None, axis, bint stacking):
     """Join elements along an axis, a new one if `stacking`."""
+    cdef Py_ssize_t rank, given = as_integer(axis)
     cdef GapBuffer *buffer = sequence.snapshot()
-    cdef Py_ssize_t rank
     try:
         if size_of(buffer) == 0:
             raise ValueError("an empty sequence can't be joined: the shape of the result is unknown")
@@ -63,6 +68,6 @@ def join_elements(TensorSequence sequence not None, axis, bint stacking):
         if rank == 0:
             raise ValueError("scalars have no axis to be joined along: use new_axis=1")
         what = f"tensors of shape {shape}" + (" and a new axis" if stacking else "")
-        return join(buffer, sequence._dtype, as_axis(axis, rank, what), stacking)
+        return join(buffer, sequence._dtype, as_axis(given, axis, rank, what), stacking)
     finally:
         release(buffer)

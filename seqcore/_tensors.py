@@ -108,11 +108,14 @@ def _from_python(value, dtype):
     else:
         _check_promotion(value, dtype, weak, strong)
     if dtype == STRING:
-        return _strings(np.array(value, dtype=object))
+        array = np.array(value, dtype=object)
+        if any(isinstance(item, list | tuple) for item in array.flat):
+            raise ValueError(f"{value!r:.80} is ragged: in a tensor all lists of a level have one length")
+        return _strings(array)
     with np.errstate(over="ignore"):
         array = np.array(value, dtype=dtype)
     # NumPy raises OverflowError for integers; for floats it gives infinity.
-    if dtype.kind not in "biu" and not strong:
+    if dtype.kind not in "biu":
         wide = np.array(value, dtype=np.complex128 if dtype.kind == "c" else np.float64)
         if not np.array_equal(np.isfinite(array), np.isfinite(wide)):
             raise OverflowError(f"{value!r:.80} is too large for {type_name(dtype)}")

@@ -12,6 +12,7 @@ import contextvars
 import importlib
 import os
 import queue
+import sys
 import threading
 import time
 import traceback
@@ -28,6 +29,12 @@ CHUNK = 1e-2  # seconds of work that are handed out at once
 REMOTE_CHUNK = 5e-2  # the same, where a chunk has to travel
 REMOTE_NBYTES = 4 << 20  # and what it may weigh
 SAMPLE = 64  # elements that are run to find out
+
+
+def is_graph(body):
+    """Whether a body is a compiled ONNX graph, found out without an import of what may not be installed."""
+    module = sys.modules.get("seqcore.onnx.body")
+    return module is not None and isinstance(body, module.GraphBody)
 
 
 class Outputs:
@@ -71,7 +78,7 @@ class Outputs:
             if not self.single and not values:
                 raise TypeError("the body returned an empty tuple, but has to return a tensor")
             self.sequences = fresh(as_tensor(value).dtype for value in values)
-        except (TypeError, ValueError, OverflowError) as error:
+        except BaseException as error:
             raise_for(OutputError(None, error), chunk.start)
 
 
@@ -84,7 +91,9 @@ def raise_for(error, element):
     if isinstance(error, OutputError):
         output, reason = error.args
         which = "" if output is None else f", output {output}"
-        raise type(reason)(f"element {element} of the map{which}: {reason}") from reason
+        if type(reason) in (TypeError, ValueError, OverflowError):
+            raise type(reason)(f"element {element} of the map{which}: {reason}") from reason
+        error = reason  # of a class that may not be made from a message
     error.add_note(f"raised for element {element} of a SequenceMap")
     try:
         raise error
@@ -107,7 +116,7 @@ class Chunk:
 def run_chunk(body, inputs, start, stop, bound, dtypes, single):
     """Run the body for the elements from start to stop, as far as the bound allows."""
     sequences = results = None
-    if hasattr(body, "run_many"):
+    if is_graph(body):
         results, error = _run_graph(body, inputs, start, stop, bound, single)
         count = len(results)
     elif dtypes is None:
@@ -181,7 +190,7 @@ class Job:
     def sample(self):
         """Run the first elements here: the first settles the types, all tell what an element takes."""
         # A graph becomes faster while it is warming up, so it gets a longer look.
-        graph = hasattr(self.body, "run_many")
+        graph = is_graph(self.body)
         enough, most = (20 * ENOUGH, 16 * SAMPLE) if graph else (ENOUGH, SAMPLE)
         began = time.perf_counter()
         while self.claimed < min(self.n, most):
@@ -196,7 +205,7 @@ class Job:
     @property
     def pays_on_threads(self):
         """Whether threads could make what is left any shorter, as far as that is known."""
-        if hasattr(self.body, "run_many") and self.seconds < SMALL_GRAPH:
+        if is_graph(self.body) and self.seconds < SMALL_GRAPH:
             return False
         return self.seconds * (self.n - self.claimed) >= NOT_WORTH_IT
 

@@ -1,11 +1,12 @@
 """SequenceMap: a body applied to each element, here, on threads, or on an executor."""
 
+import operator
 import os
 from concurrent.futures import Executor
 
 from seqcore._sequence import TensorSequence
 from seqcore._tensors import as_tensor
-from seqcore._workers import Job, Outputs, run_here, run_on_executor, run_on_threads
+from seqcore._workers import Job, Outputs, is_graph, run_here, run_on_executor, run_on_threads
 from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence
 
@@ -108,7 +109,7 @@ def sequence_map(
 
 def _as_body(body):
     """A callable; graphs become one."""
-    if isinstance(body, str | os.PathLike) or hasattr(body, "SerializeToString"):
+    if isinstance(body, str | os.PathLike) or type(body).__module__.partition(".")[0] == "onnx":
         from seqcore.onnx import GraphBody
 
         return GraphBody(body)
@@ -126,8 +127,9 @@ def _as_input(value):
 def _as_count(name, value, default):
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} is a number or None, not {value!r:.60}")
+    value = operator.index(value)
     if value < 1:
         raise ValueError(f"{name} is {value}, but must be at least 1")
     return value
@@ -136,7 +138,7 @@ def _as_count(name, value, default):
 def _output_types(body, inputs, output_dtypes):
     """Whether there is a single output, and the outputs' types; None for what the first element will tell."""
     if output_dtypes is None:
-        if not hasattr(body, "run_many"):
+        if not is_graph(body):
             return None, None
         dtypes = body.check(tuple(one.dtype for one in inputs))
         # Not `None in dtypes`: to NumPy, None is float64.
