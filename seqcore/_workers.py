@@ -324,11 +324,10 @@ def _gather(job, finished, running):
 # -- executors ---------------------------------------------------------------------------------------
 
 
-def run_on_executor(job, executor):
+def run_on_executor(job, executor, client):
     """On an executor of the caller's, whose workers may be threads, processes or other machines."""
     if job.chunksize is None:
         job.sample()
-    client = getattr(executor, "_client", None)  # Dask's
     workers = _count_workers(executor, client)
     nbytes = sum(one.nbytes for one in job.inputs if isinstance(one, TensorSequence))
     size_limit = max(1, REMOTE_NBYTES * job.n // max(nbytes, 1))

@@ -99,7 +99,7 @@ def sequence_map(
             if report is not None:
                 report(0)
         elif executor is not None:
-            run_on_executor(job, _as_executor(executor))
+            run_on_executor(job, *_as_executor(executor))
         elif workers == 1:
             run_here(job)
         else:
@@ -151,11 +151,12 @@ def _output_types(body, inputs, output_dtypes):
 
 
 def _as_executor(executor):
+    """An executor, and the Dask client behind it or None."""
     if isinstance(executor, Executor):
-        return executor
+        return executor, None
     if hasattr(executor, "get_executor"):  # a Dask client
         # Not pure: else Dask would take equal chunks of two maps, or of one, for the same task.
-        return executor.get_executor(pure=False)
+        return executor.get_executor(pure=False), executor
     raise TypeError(
         f"an executor is a concurrent.futures.Executor or a Dask Client, not {type(executor).__name__}"
     )

@@ -285,7 +285,6 @@ class TestTheExecutorsOwnFailures:
         with pytest.raises(CancelledError):
             within(2, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Cancelling(), chunksize=2))
 
-    @pytest.mark.xfail(reason="any executor with an attribute _client is taken for Dask's")
     def test_executor_with_a_client_of_its_own(self):
         executor = Inline()
         executor._client = object()
