@@ -35,6 +35,9 @@ extensions = [
 ]
 
 setup(
-    ext_modules=cythonize(extensions, compiler_directives={"embedsignature": True, "binding": False}),
+    ext_modules=cythonize(
+        extensions,
+        compiler_directives={"embedsignature": True, "binding": False, "freethreading_compatible": True},
+    ),
     cmdclass={"build_ext": BuildAlsoInPlace},
 )

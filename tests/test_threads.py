@@ -168,3 +168,11 @@ def test_elements_outlive_what_happens_elsewhere():
 
     together(keep, keep, lambda: [seq.pop(-1) for _ in range(150)], repeat(seq.compact))
     assert all(element.tolist()[0][0] % 4 == 0 for element, _ in kept)
+
+
+def test_one_iterator_between_threads():
+    for _ in range(ROUNDS // 3):
+        items, seen = iter(numbers(20)), []  # the iterator alone keeps the sequence
+        together(*[lambda items=items, seen=seen: seen.extend(int(t[0]) for t in items)] * 2)
+        assert sorted(seen) == list(range(20))
+        assert next(items, None) is None
