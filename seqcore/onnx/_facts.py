@@ -1,0 +1,115 @@
+"""What is known of a model before it runs: each value's type, its constant, who makes it and who reads it."""
+
+import math
+from collections import defaultdict
+
+import onnx
+from onnx import ModelProto, TypeProto
+
+from seqcore.onnx._graphs import all_graphs, from_tensor_proto
+from seqcore.onnx._runners import one_line
+
+# Larger constants are weights: nothing is decided by them.
+_MOST_NUMBERS = 4096
+
+
+class Facts:
+    """Facts about a model in normal form, in which a name stands for one value.
+
+    Attributes
+    ----------
+    model : ModelProto
+        The model.
+    types : dict of str to TypeProto
+        The types that are declared or inferred. A value without one may still be a tensor.
+    producers : dict of str to (NodeProto, GraphProto)
+        Who makes a value, and where. Inputs and initializers have none.
+    readers : dict of str to list of (NodeProto or None, GraphProto)
+        Who reads a value, and where; None for the graph whose output it is.
+    """
+
+    def __init__(self, normal):
+        self.model = normal
+        self.types = {}
+        self.producers = {}
+        self.readers = defaultdict(list)
+        self._initializers = {one.name: one for one in self.model.graph.initializer}
+        # An initializer that is an input too can be overridden by a feed.
+        for value in self.model.graph.input:
+            self._initializers.pop(value.name, None)
+        for graph in all_graphs(infer_types(normal).graph):
+            for value in (*graph.value_info, *graph.output, *graph.input):
+                if value.type.WhichOneof("value"):
+                    self.types[value.name] = value.type
+        for graph in all_graphs(normal.graph):
+            for node in graph.node:
+                for name in filter(None, node.input):
+                    self.readers[name].append((node, graph))
+                for name in filter(None, node.output):
+                    self.producers[name] = node, graph
+            for value in graph.output:
+                self.readers[value.name].append((None, graph))
+
+    def constant(self, name):
+        """Return the small constant tensor that a value is, None if it is computed, fed or large."""
+        while name not in self._initializers:
+            node, _ = self.producers.get(name, (None, None))
+            if node is None or node.op_type != "Identity" or node.domain:
+                return None
+            name = node.input[0]
+        tensor = self._initializers[name]
+        return from_tensor_proto(tensor) if math.prod(tensor.dims) <= _MOST_NUMBERS else None
+
+    def shape(self, name):
+        """Return the lengths of a tensor's (or a sequence's elements') axes: int, str, or None each.
+
+        None instead of the list where not even the rank is known.
+        """
+        tensor = tensor_part(self.types.get(name, TypeProto()))
+        if tensor is None or not tensor.HasField("shape"):
+            return None
+        return [
+            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim
+        ]
+
+    def element_number(self, name):
+        """Return ONNX's number of the element type of a tensor or of a sequence's tensors, 0 if unknown."""
+        tensor = tensor_part(self.types.get(name, TypeProto()))
+        return 0 if tensor is None else tensor.elem_type
+
+
+def tensor_part(kind):
+    """Return the tensor type inside a type: of a tensor, a sequence of them, or an optional of either."""
+    while True:
+        which = kind.WhichOneof("value")
+        if which == "tensor_type":
+            return kind.tensor_type
+        if which not in ("sequence_type", "optional_type"):
+            return None
+        kind = getattr(kind, which).elem_type
+
+
+def infer_types(normal):
+    """Return a normal model with the types that onnx infers, in all depths.
+
+    Raises
+    ------
+    ValueError
+        If an operator doesn't take the types that it gets.
+    """
+    known = ModelProto()
+    known.CopyFrom(normal)
+    _sink_constants(known.graph)
+    try:
+        return onnx.shape_inference.infer_shapes(known, check_type=True, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        raise ValueError(f"the model is not valid: {one_line(error)}") from error
+
+
+def _sink_constants(graph):
+    """Put small initializers into each graph that reads them: onnx looks nowhere else for axes and shapes."""
+    small = {one.name: one for one in graph.initializer if math.prod(one.dims) <= _MOST_NUMBERS}
+    for inner in all_graphs(graph):
+        if inner is not graph:
+            read = {name for node in inner.node for name in node.input}
+            inner.initializer.extend(small[name] for name in read if name in small)
