@@ -10,7 +10,7 @@ from seqcore.onnx._graphs import all_graphs, free_names, reads_of, subgraphs, te
 from seqcore.onnx._model import restamp
 from seqcore.onnx._runners import make_runner
 
-# A part of a loop that holds so many weights is worth threads of its own.
+# Numbers in the weights of a part.
 _HEAVY = 1 << 18
 
 
@@ -99,6 +99,11 @@ def cut_out(nodes, inputs, outputs, facts, name):
     return model
 
 
+def is_heavy(model):
+    """Return whether a part holds so much that its operators may keep several threads busy."""
+    return sum(math.prod(one.dims) for one in model.graph.initializer) >= _HEAVY
+
+
 def taken_from_outside(nodes):
     """Return the names of the values that nodes, or graphs inside them, read and don't make."""
     made = {name for node in nodes for name in node.output}
@@ -154,7 +159,7 @@ class TensorPart:
                     number = self._facts.element_number(name) or tensor_type(frame[i].dtype)
                     kind.tensor_type.elem_type = number
                 model = cut_out(self._nodes, inputs, self.outputs, self._facts, "part")
-                light = sum(math.prod(one.dims) for one in model.graph.initializer) < _HEAVY
-                make = self._runtime.busy_session if self._in_loop and light else self._runtime.session
+                busy = self._in_loop and not is_heavy(model)
+                make = self._runtime.busy_session if busy else self._runtime.session
                 self._run = make_runner(model, self.label, make).run
             return self._run
