@@ -10,7 +10,7 @@ from seqcore.onnx._graphs import dtype_of, from_tensor_proto
 from seqcore.onnx._lifetimes import find_takes
 from seqcore.onnx._loop import loop_step
 from seqcore.onnx._map_step import map_step
-from seqcore.onnx._parts import TensorPart
+from seqcore.onnx._parts import ForeignNode, TensorPart
 from seqcore.onnx._schedule import Schedule
 from seqcore.onnx._steps import SEQUENCE_STEPS, own_copy
 
@@ -98,10 +98,7 @@ class Planner:
                 return SEQUENCE_STEPS[node.op_type](node, self)
             if node.op_type in CONTROL_STEPS:
                 return CONTROL_STEPS[node.op_type](entry, self, in_loop)
-        raise ValueError(
-            f"{label_of(node)} takes or gives sequences in a way that is not known here: "
-            f"the operator {node.domain or 'ai.onnx'}.{node.op_type} is none of ONNX's for sequences"
-        )
+        return ForeignNode(node, self.facts, self.place, self.runtime)
 
     def reader(self, reader, name):
         """Return a function of a frame that gives a value of its own for a reader (a node or a graph)."""

@@ -18,6 +18,7 @@ from onnx import NodeProto, TensorProto, TypeProto, helper
 from seqcore._sequence import TensorSequence
 from seqcore.onnx._graphs import all_graphs, dtype_of, subgraphs
 from seqcore.onnx._parts import cut_out, is_heavy, taken_from_outside
+from seqcore.onnx._steps import attributes
 
 # What onnxruntime's copies cost, in µs: an element at an Insert or Erase, and at an Identity, which copies the
 # data as well; and what an element costs that goes into a session or out of it, and a byte of it.
@@ -85,6 +86,8 @@ def _costs(schedule):
         (node,) = entry.nodes
         if node.op_type in ("Loop", "Scan", "SequenceMap") or node.op_type.startswith("Optional"):
             return None, 0, 0
+        if node.op_type == "SplitToSequence" and any(node.input[1:]) and not _keeps_dims(node):
+            return None, 0, 0  # onnxruntime drops the axis here, where the text says not to
         if node.op_type in ("SequenceInsert", "SequenceErase"):
             edits += 1
         elif node.op_type == "Identity":
@@ -126,6 +129,11 @@ def _is_appended(state, output, facts):
         for name in {state, *ends}
         for reader, _ in facts.readers[name]
     ) and all(sum(reader is None for reader, _ in facts.readers[name]) <= 1 for name in {state, *ends})
+
+
+def _keeps_dims(node):
+    (keepdims,) = attributes(node, keepdims=1)
+    return bool(keepdims)
 
 
 class Rounds:
