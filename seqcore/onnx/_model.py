@@ -276,10 +276,8 @@ def _has_type_and_shape(kind):
 def restamp(model):
     """Lower the versions of a model to what onnxruntime loads, as far as that changes no operator.
 
-    Return whether there was anything to lower.
-
-    onnx stamps new models with versions that onnxruntime doesn't know yet, although most of their operators
-    are years old.
+    Return whether there was anything to lower. onnx stamps new models with versions that onnxruntime doesn't
+    know yet, although most of their operators are years old.
     """
     changed = model.ir_version > _newest_ir()
     model.ir_version = min(model.ir_version, _newest_ir())
@@ -287,9 +285,34 @@ def restamp(model):
         for one in imports:
             newest = newest_opset(one.domain)
             if newest < one.version <= _known_opset(one.domain) and all(
-                onnx.defs.get_schema(node.op_type, one.version, one.domain).since_version <= newest
+                _does_the_same(node.op_type, one.domain, newest, one.version)
                 for node in all_nodes(model)
                 if node.domain == one.domain and onnx.defs.has(node.op_type, one.domain)
             ):
                 one.version, changed = newest, True
     return changed
+
+
+@functools.cache
+def _does_the_same(operator, domain, old, new):
+    """Return whether an operator does in an old version what it does in a new one, on the types of the old."""
+    new = onnx.defs.get_schema(operator, new, domain)
+    if new.since_version <= old:
+        return True
+    try:
+        old = onnx.defs.get_schema(operator, old, domain)
+    except onnx.defs.SchemaError:
+        return False
+    # Most new versions do no more than add types.
+    return (
+        old.doc == new.doc
+        and all(
+            _signature(one) == _signature(other)
+            for one, other in ((old.inputs, new.inputs), (old.outputs, new.outputs))
+        )
+        and old.attributes.keys() == new.attributes.keys()
+    )
+
+
+def _signature(parameters):
+    return [(one.name, one.option) for one in parameters]
