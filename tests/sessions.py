@@ -7,10 +7,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 import seqcore as sq
-from seqcore.dtypes import element_type
 from seqcore.onnx import InferenceSession
 
 MODELS = Path(__file__).parent / "models"
@@ -59,7 +58,7 @@ def by_reference(given, feed):
 
 
 def assert_value(found, expected, rtol=0.0):
-    """One result is as expected: None, an array, or a list for a sequence, whose type an empty one can't show."""
+    """One result is as expected: None, an array, or for a sequence a list, which shows no type where empty."""
     if expected is None:
         assert found is None
     elif isinstance(expected, list | tuple | sq.TensorSequence):
@@ -97,6 +96,14 @@ def assert_as_reference(given, feed, rtol=0.0):
     return found
 
 
+def signature(used):
+    """What a session says of its inputs and outputs."""
+    return [
+        [(value.name, value.type, value.shape) for value in values]
+        for values in (used.get_inputs(), used.get_outputs())
+    ]
+
+
 def said(caught):
     """All that an exception says: its message and its notes."""
     error = caught.value
@@ -118,7 +125,7 @@ def floats(*lengths, width=None):
     start = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)])
     return [
         np.arange(a, a + np.prod(shape, dtype=int), dtype=np.float32).reshape(shape) / 4
-        for a, shape in zip(start, shapes)
+        for a, shape in zip(start[:-1], shapes, strict=True)
     ]
 
 
@@ -133,13 +140,6 @@ def i64(value):
 def text_type(name):
     """An element type's name in model text."""
     return TEXT_NAMES.get(name, name)
-
-
-def number_of(name):
-    """An element type's number in TensorProto."""
-    return (
-        helper.np_dtype_to_tensor_dtype(element_type(name)) if name != "string" else onnx.TensorProto.STRING
-    )
 
 
 def constant(name, array):
