@@ -58,7 +58,7 @@ def by_reference(given, feed):
 
 
 def assert_value(found, expected, rtol=0.0):
-    """One result is as expected: None, an array, or for a sequence a list, which shows no type where empty."""
+    """One result is as expected: None, an array, or a list for a sequence."""
     if expected is None:
         assert found is None
     elif isinstance(expected, list | tuple | sq.TensorSequence):

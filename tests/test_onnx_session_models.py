@@ -1,4 +1,4 @@
-"""Models exported from PyTorch by tests/models/export.py, at several lengths, against onnxruntime and NumPy."""
+"""Models exported from PyTorch (tests/models), at several lengths, against onnxruntime and NumPy."""
 
 from dataclasses import dataclass, field
 
@@ -263,11 +263,7 @@ def test_model(name, sessions):
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_session_says_of_a_model(name, sessions):
     used, other = sessions(name)
-    for found, expected in (
-        (used.get_inputs(), other.get_inputs()),
-        (used.get_outputs(), other.get_outputs()),
-    ):
-        assert [(v.name, v.type, v.shape) for v in found] == [(v.name, v.type, v.shape) for v in expected]
+    assert signature(used) == signature(other)
     assert used.get_modelmeta().producer_name == other.get_modelmeta().producer_name
     assert used.get_modelmeta().graph_name == other.get_modelmeta().graph_name
 
