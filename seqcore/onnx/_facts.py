@@ -6,9 +6,11 @@ from collections import defaultdict
 import onnx
 from onnx import ModelProto, TypeProto
 
-from seqcore.onnx._graphs import all_graphs, from_tensor_proto
+from seqcore.onnx._graphs import all_graphs, from_tensor_proto, subgraphs
 from seqcore.onnx._runners import one_line
 
+# Operators that make sequences.
+_MAKERS = ("SequenceConstruct", "SequenceEmpty", "SequenceMap", "SplitToSequence")
 # Larger constants are weights: nothing is decided by them.
 _MOST_NUMBERS = 4096
 
@@ -26,6 +28,10 @@ class Facts:
         Who makes a value, and where. Inputs and initializers have none.
     readers : dict of str to list of (NodeProto or None, GraphProto)
         Who reads a value, and where; None for the graph whose output it is.
+    initializers : dict of str to TensorProto
+        The constants. One that is an input too isn't: a feed may override it.
+    constants : set of str
+        Their names, those of sparse ones included.
     """
 
     def __init__(self, normal):
@@ -33,31 +39,65 @@ class Facts:
         self.types = {}
         self.producers = {}
         self.readers = defaultdict(list)
-        self._initializers = {one.name: one for one in self.model.graph.initializer}
-        # An initializer that is an input too can be overridden by a feed.
+        self.initializers = {one.name: one for one in self.model.graph.initializer}
         for value in self.model.graph.input:
-            self._initializers.pop(value.name, None)
+            self.initializers.pop(value.name, None)
+        sparse = {one.values.name for one in self.model.graph.sparse_initializer}
+        self.constants = sparse | self.initializers.keys()
         for graph in all_graphs(infer_types(normal).graph):
             for value in (*graph.value_info, *graph.output, *graph.input):
                 if value.type.WhichOneof("value"):
                     self.types[value.name] = value.type
-        for graph in all_graphs(normal.graph):
-            for node in graph.node:
+        # Protobuf makes a node's object anew when nobody holds it, and we tell nodes apart by their `id`.
+        self._held = [(graph, list(graph.node)) for graph in all_graphs(normal.graph)]
+        for graph, nodes in self._held:
+            for node in nodes:
                 for name in filter(None, node.input):
                     self.readers[name].append((node, graph))
                 for name in filter(None, node.output):
                     self.producers[name] = node, graph
             for value in graph.output:
                 self.readers[value.name].append((None, graph))
+        self._complete(normal.graph)
+
+    def _complete(self, graph):
+        """Add the types that onnx doesn't infer, because a tensor is of a type that it doesn't know."""
+        for node in graph.node:
+            inners = list(subgraphs(node))
+            for inner in inners:
+                self._complete(inner)
+            if all(name in self.types for name in node.output if name) or node.domain not in ("", "ai.onnx"):
+                continue
+            sources = []
+            if node.op_type in _MAKERS:
+                kind = TypeProto()
+                kind.sequence_type.elem_type.tensor_type.elem_type = 0
+                sources = [kind] * len(node.output)
+            elif node.op_type in ("Identity", "SequenceInsert", "SequenceErase"):
+                sources = [self.types.get(node.input[0])]
+            elif node.op_type in ("If", "Loop"):
+                outputs = inners[0].output[1 if node.op_type == "Loop" else 0 :]
+                sources = [self.types.get(output.name) for output in outputs]
+                if node.op_type == "Loop":
+                    states = len(node.input) - 2
+                    sources[states:] = [None] * len(sources[states:])
+            for name, kind in zip(node.output, sources, strict=False):
+                if kind is not None and name:
+                    self.types.setdefault(name, kind)
+
+    def is_tensor(self, name):
+        """Return whether a value is a tensor: neither a sequence nor optional. What isn't known is one."""
+        kind = self.types.get(name)
+        return kind is None or kind.WhichOneof("value") in ("tensor_type", "sparse_tensor_type", None)
 
     def constant(self, name):
         """Return the small constant tensor that a value is, None if it is computed, fed or large."""
-        while name not in self._initializers:
+        while name not in self.initializers:
             node, _ = self.producers.get(name, (None, None))
             if node is None or node.op_type != "Identity" or node.domain:
                 return None
             name = node.input[0]
-        tensor = self._initializers[name]
+        tensor = self.initializers[name]
         return from_tensor_proto(tensor) if math.prod(tensor.dims) <= _MOST_NUMBERS else None
 
     def shape(self, name):

@@ -67,6 +67,14 @@ def free_names(graph):
     return [name for name in used if name and name not in defined]
 
 
+def reads_of(node):
+    """Return the names of the values that a node reads, itself or in its graphs."""
+    names = {name for name in node.input if name}
+    for inner in subgraphs(node):
+        names.update(free_names(inner))
+    return names
+
+
 def used_names(graph):
     """Return the names that nodes read, in all depths: more than a graph's own where they are shadowed."""
     used = set()

@@ -4,6 +4,7 @@ import functools
 import os
 
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, TensorProto, helper
 
 from seqcore._tensors import as_tensor
@@ -54,16 +55,92 @@ def read_model(graph, opset_imports=None, captures=None):
         declared_dtype(value)
     if not graph.output:
         raise ValueError(f"the body '{graph.name}' has no outputs")
-    for one in model.opset_import:
-        known = _known_opset(one.domain)
-        if known and one.version > known:
-            raise ValueError(
-                f"the body '{graph.name}' asks for opset {one.version} of '{one.domain or 'ai.onnx'}': "
-                f"onnx {onnx.__version__} knows them up to {known}"
-            )
+    _check_versions(model, f"the body '{graph.name}'")
     _check(model)
-    _restamp(model)
+    restamp(model)
     return model
+
+
+def load_model(model):
+    """Return a model as a ModelProto, its external data left where they are.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+
+    Raises
+    ------
+    ValueError
+        If the bytes or the file are no model.
+    TypeError
+        If `model` is none of these.
+    FileNotFoundError
+        If there is no file at the path.
+    """
+    if isinstance(model, ModelProto):
+        return model
+    if isinstance(model, bytes | bytearray | memoryview):
+        data, what = bytes(model), "the bytes"
+    elif isinstance(model, str | os.PathLike):
+        what = os.fspath(model)
+        with open(what, "rb") as file:
+            data = file.read()
+    else:
+        raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(model).__name__}")
+    try:
+        loaded = ModelProto.FromString(data)
+    except DecodeError as error:
+        raise ValueError(f"{what} can't be read as an ONNX model: {one_line(error)}") from error
+    if not loaded.HasField("graph"):
+        raise ValueError(f"{what} can't be read as an ONNX model: there is no graph in it")
+    return loaded
+
+
+def with_external_data(model, folder):
+    """Return a model with the data that it keeps in files of a folder; None where there is no folder."""
+    if not any(one.data_location == TensorProto.EXTERNAL for one in all_tensors(model)):
+        return model
+    if folder is None:
+        raise ValueError("the model keeps data in files beside it: give its path")
+    loaded = ModelProto()
+    loaded.CopyFrom(model)
+    try:
+        onnx.load_external_data_for_model(loaded, folder)
+    except onnx.checker.ValidationError as error:
+        raise ValueError(f"the model's external data can't be read: {one_line(error)}") from error
+    return loaded
+
+
+def check_model(model):
+    """Raise ValueError where onnx's checker rejects a model, or it asks for versions that onnx doesn't know."""
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise ValueError(f"the model is not valid: {one_line(error)}") from error
+    _check_versions(model, "the model")
+
+
+def has_sequences(model):
+    """Return whether a model has to do with sequences of tensors, or with optionals."""
+    return any(
+        node.op_type in _SEQUENCE_OPERATORS and node.domain in ("", "ai.onnx") for node in all_nodes(model)
+    ) or any(_is_sequence(value.type) for value in (*model.graph.input, *model.graph.output))
+
+
+_SEQUENCE_OPERATORS = frozenset(
+    (
+        *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"),
+        *("SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence"),
+        *("Optional", "OptionalGetElement", "OptionalHasElement"),
+    )
+)
+
+
+def _is_sequence(kind):
+    which = kind.WhichOneof("value")
+    if which == "optional_type":
+        return True
+    return which == "sequence_type" and kind.sequence_type.elem_type.WhichOneof("value") == "tensor_type"
 
 
 def _as_model(graph, opset_imports):
@@ -182,19 +259,31 @@ def _check(model):
         raise ValueError(f"the body '{model.graph.name}' is no valid graph: {one_line(error)}") from error
 
 
+def _check_versions(model, label):
+    for one in model.opset_import:
+        known = _known_opset(one.domain)
+        if known and one.version > known:
+            raise ValueError(
+                f"{label} asks for opset {one.version} of '{one.domain or 'ai.onnx'}': "
+                f"onnx {onnx.__version__} knows them up to {known}"
+            )
+
+
 def _has_type_and_shape(value):
     kind = value.type.tensor_type
     return kind.elem_type != TensorProto.UNDEFINED and kind.HasField("shape")
 
 
-def _restamp(model):
+def restamp(model):
     """Lower the versions of a model to what onnxruntime loads, as far as that changes no operator.
+
+    Return whether there was anything to lower.
 
     onnx stamps new models with versions that onnxruntime doesn't know yet, although most of their operators
     are years old.
     """
-    if model.ir_version > _newest_ir():
-        model.ir_version = _newest_ir()
+    changed = model.ir_version > _newest_ir()
+    model.ir_version = min(model.ir_version, _newest_ir())
     for imports in (model.opset_import, *(function.opset_import for function in model.functions)):
         for one in imports:
             newest = newest_opset(one.domain)
@@ -203,4 +292,5 @@ def _restamp(model):
                 for node in all_nodes(model)
                 if node.domain == one.domain and onnx.defs.has(node.op_type, one.domain)
             ):
-                one.version = newest
+                one.version, changed = newest, True
+    return changed

@@ -1,8 +1,8 @@
 """Models in normal form: what the session and the lowering work on.
 
-A normal model has no functions (they are inlined), no name twice in whatever scope, and no Constant node: its
-constants are initializers of the main graph, which every scope sees. So a name alone says which value is meant,
-and a node may move between scopes.
+A normal model has no functions (they are inlined), no name twice in whatever scope, no Constant node (constants
+are initializers of the main graph, which every scope sees), no dead and no nameless node. So a name alone says
+which value is meant, and a node may move between scopes.
 """
 
 from itertools import count
@@ -10,7 +10,7 @@ from itertools import count
 import onnx
 from onnx import ModelProto, TensorProto, helper
 
-from seqcore.onnx._graphs import all_graphs, initializer_names, subgraphs
+from seqcore.onnx._graphs import all_graphs, free_names, initializer_names, subgraphs
 
 # A Constant's attribute → the element type and rank of what it holds.
 _CONSTANTS = {
@@ -33,7 +33,27 @@ def normal_form(model):
     normal.ir_version = max(normal.ir_version, 4)
     give_unique_names(normal.graph)
     _hoist_constants(normal.graph)
+    drop_dead_nodes(normal.graph)
+    for graph in all_graphs(normal.graph):
+        for node in graph.node:
+            # So that errors can name it.
+            node.name = node.name or next(filter(None, node.output), "")
     return normal
+
+
+def drop_dead_nodes(graph):
+    """Take out the nodes of which nobody reads an output, in all depths."""
+    read = {value.name for value in graph.output}
+    live = []
+    for node in reversed(graph.node):
+        if not read.isdisjoint(filter(None, node.output)):
+            live.append(node)
+            for inner in subgraphs(node):
+                drop_dead_nodes(inner)
+                read.update(free_names(inner))
+            read.update(node.input)
+    if len(live) < len(graph.node):
+        replace_all(graph.node, reversed(live))
 
 
 def give_unique_names(graph):

@@ -30,8 +30,8 @@ def make_session(model):
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def make_runner(model, label):
-    """Return what runs a typed model: a runner, whose `run(feed)` gives a list.
+def make_runner(model, label, make=make_session):
+    """Return what runs a typed model: a runner, whose `run(feed)` gives a list. `make` makes its session.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def make_runner(model, label):
         If the operators don't take the types, or neither runtime knows an operator.
     """
     try:
-        return SessionRunner(model)
+        return SessionRunner(model, make)
     except Exception as refusal:
         # It has nine kinds of exceptions, and most can mean a missing kernel; so what it says decides, and
         # what onnx says: either knows rules about types that the other doesn't.
@@ -58,8 +58,8 @@ def make_runner(model, label):
 class SessionRunner:
     """A model in onnxruntime. Several threads may run it at once."""
 
-    def __init__(self, model):
-        self.session = make_session(model.SerializeToString())
+    def __init__(self, model, make=make_session):
+        self.session = make(model.SerializeToString())
         outputs = self.session.get_outputs()
         self.output_names = [output.name for output in outputs]
         self.output_types = [output.type for output in outputs]
@@ -74,14 +74,14 @@ class SessionRunner:
             # The wrapper around this method checks the feed again, in time quadratic in its length.
             bare = getattr(self.session, "_sess", self.session).run
             names = self.output_names
-            self.run = lambda feed: bare(names, feed, None)
+            self.run = lambda feed, options=None: bare(names, feed, options)
             if any(dtype in _TWO_C_TYPES for dtype in self.output_dtypes if dtype is not None):
-                self.run = lambda feed: list(
-                    map(np.ndarray.view, bare(names, feed, None), self.output_dtypes)
+                self.run = lambda feed, options=None: list(
+                    map(np.ndarray.view, bare(names, feed, options), self.output_dtypes)
                 )
             self.copies_well = True
 
-    def _run_with_values(self, feed):
+    def _run_with_values(self, feed, options=None):
         """Run with bfloat16 among the types, which onnxruntime takes and gives only in values of its own."""
         make = onnxruntime.OrtValue.ortvalue_from_numpy
         make_typed = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type
@@ -92,7 +92,7 @@ class SessionRunner:
                 values[name] = make_typed(array, tensor_type(array.dtype))
             else:
                 values[name] = make(array)
-        outputs = self.session.run_with_ort_values(self.output_names, values)
+        outputs = self.session.run_with_ort_values(self.output_names, values, options)
         return [
             _bits_of(value, dtype) if dtype.name == "bfloat16" else value.numpy().copy()
             for value, dtype in zip(outputs, self.output_dtypes, strict=True)
@@ -117,7 +117,7 @@ class ReferenceRunner:
         inferred = onnx.shape_inference.infer_shapes(model)
         self.output_dtypes = [declared_dtype(output) for output in inferred.graph.output]
 
-    def run(self, feed):
+    def run(self, feed, options=None):
         outputs = self.evaluator.run(None, feed)
         # They may be views of the feed or of each other, scalars, or of a type that NumPy promoted to.
         return [_own(value, dtype) for value, dtype in zip(outputs, self.output_dtypes, strict=True)]

@@ -1,0 +1,125 @@
+"""A model that is run in parts: what `InferenceSession` does where there are sequences."""
+
+import numpy as np
+
+from seqcore._sequence import TensorSequence
+from seqcore.onnx._facts import Facts
+from seqcore.onnx._feeds import NodeArg, checked
+from seqcore.onnx._graphs import from_tensor_proto
+from seqcore.onnx._normal import normal_form
+from seqcore.onnx._plan import Planner
+from seqcore.onnx._shares import feed_holders
+from seqcore.onnx._steps import own_copy
+
+
+class CutModel:
+    """A checked model, cut into parts that onnxruntime runs and steps of our own.
+
+    Parameters
+    ----------
+    model : ModelProto
+        Checked, its external data loaded.
+    runtime : Runtime
+        Makes the sessions.
+    max_workers : int or None
+        For SequenceMap nodes.
+    """
+
+    def __init__(self, model, runtime, max_workers):
+        facts = Facts(normal_form(model))
+        graph = facts.model.graph
+        planner = Planner(facts, runtime, max_workers)
+        self._plan = planner.plan
+        defaults = {one.name: one for one in graph.initializer}
+        self._inputs = {}  # name → its type, its place, and what it is if it isn't fed
+        self._required = []
+        for value in graph.input:
+            default = defaults.get(value.name)
+            if default is None:
+                self._required.append(value.name)
+            else:
+                default = from_tensor_proto(default)
+            self._inputs[value.name] = value.type, planner.place(value.name), default
+        names = [value.name for value in graph.output]
+        self._outputs = dict(zip(names, planner.outputs_of(graph), strict=True))
+        holders = feed_holders(facts, planner.own)
+        self._shared = {name for name in names if name in holders}
+        self._fresh = {name for name in names if _is_fresh(name, facts, planner.own)}
+        self._frame = planner.frame
+        self.inputs = [NodeArg(value.name, value.type) for value in graph.input if value.name not in defaults]
+        self.overridable = [
+            NodeArg(value.name, value.type) for value in graph.input if value.name in defaults
+        ]
+        self.outputs = [NodeArg(name, facts.types[name]) for name in names]
+
+    def run(self, output_names, feed, options=None):
+        """Return the outputs of these names, of all if there are none: tensors of their own, sequences.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a feed is missing, unknown, or not what the model declares.
+        Exception
+            What a node raises; it is named.
+        """
+        frame = self._frame.copy()
+        frame[0] = options
+        self._feed(frame, feed)
+        for name in output_names or ():
+            if name not in self._outputs:
+                raise ValueError(f"the model has no output '{name}': it has {', '.join(self._outputs)}")
+        self._plan.run(frame)
+        results = {name: self._result(name, frame) for name in output_names or self._outputs}
+        if output_names is None or len(results) == len(output_names):
+            return list(results.values())
+        given = set()
+        return [_again(results[name], name in given or given.add(name)) for name in output_names]
+
+    def _feed(self, frame, feed):
+        missing = [name for name in self._required if name not in feed]
+        if missing:
+            raise ValueError(f"the feed lacks {_quoted(missing)}: the model's inputs are {self._named()}")
+        for name, value in feed.items():
+            if name not in self._inputs:
+                raise ValueError(f"the model has no input '{name}': its inputs are {self._named()}")
+            kind, place, _ = self._inputs[name]
+            frame[place] = checked(name, value, kind)
+        for name, (_, place, default) in self._inputs.items():
+            if default is not None and name not in feed:
+                frame[place] = default
+
+    def _named(self):
+        return ", ".join(self._inputs) or "none"
+
+    def _result(self, name, frame):
+        value = self._outputs[name](frame)
+        if isinstance(value, TensorSequence):
+            if name in self._shared:
+                value.compact()
+            return value
+        if isinstance(value, np.ndarray) and name not in self._fresh:
+            return np.array(value)
+        return value
+
+
+def _is_fresh(name, facts, own):
+    """Return whether a tensor's array is nobody else's: onnxruntime made it and no own node keeps it."""
+    node, _ = facts.producers.get(name, (None, None))
+    readers = facts.readers[name]
+    return (
+        node is not None
+        and (id(node) not in own or node.op_type == "ConcatFromSequence")
+        and sum(reader is None for reader, _ in readers) == 1
+        and not any(id(reader) in own for reader, _ in readers)
+    )
+
+
+def _again(value, given):
+    """Return a value, or a copy if it was given before."""
+    if not given:
+        return value
+    return np.array(value) if isinstance(value, np.ndarray) else own_copy(value)
+
+
+def _quoted(names):
+    return ", ".join(f"'{name}'" for name in names)
