@@ -25,6 +25,7 @@ NUMERIC_NAMES = [
 ]
 NUMBER_NAMES = [*NUMERIC_NAMES, "bfloat16"]
 NAMES = [*NUMBER_NAMES, "string"]
+OPERATOR_NAMES = [*NUMERIC_NAMES, "string"]  # which all of ONNX's sequence operators take
 LAYOUTS = ["plain", "fortran", "transposed", "strided", "reversed", "offset", "broadcast", "unaligned"]
 
 

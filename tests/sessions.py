@@ -1,0 +1,171 @@
+"""What the tests of `seqcore.onnx.InferenceSession` share: models from text, runs, and comparisons."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import numpy_helper
+
+import seqcore as sq
+from seqcore.onnx import InferenceSession
+
+MODELS = Path(__file__).parent / "models"
+HEADER = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
+
+# ONNX's names of the element types in model text, and where they differ, NumPy's.
+TEXT_NAMES = {"float32": "float", "float64": "double"}
+
+
+def model(text, opset=17):
+    """The model that a text describes; a text that begins with a graph gets a header.
+
+    In this syntax `float` is a tensor of rank 0, `float[]` one of any shape.
+    """
+    text = text.strip()
+    return onnx.parser.parse_model(text if text.startswith("<") else HEADER.format(opset=opset) + text)
+
+
+def session(text, opset=17, **options):
+    """A session for a model, or for its text."""
+    given = model(text, opset) if isinstance(text, str) else text
+    return InferenceSession(given, **options)
+
+
+def run(text, opset=17, **feed):
+    """All outputs of a model, run once."""
+    return session(text, opset).run(None, feed)
+
+
+def reference(given):
+    """onnxruntime's session for a model or a path, silent."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    data = given.SerializeToString() if isinstance(given, onnx.ModelProto) else given
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def plain(value):
+    """A value as onnxruntime takes and gives it: sequences are lists."""
+    return list(value) if isinstance(value, sq.TensorSequence | tuple) else value
+
+
+def by_reference(given, feed):
+    """All outputs of a model as onnxruntime has them."""
+    return reference(given).run(None, {name: plain(value) for name, value in feed.items()})
+
+
+def assert_value(found, expected, rtol=0.0):
+    """One result is as expected: None, an array, or a list for a sequence."""
+    if expected is None:
+        assert found is None
+    elif isinstance(expected, list | tuple | sq.TensorSequence):
+        assert isinstance(found, sq.TensorSequence), type(found)
+        assert len(found) == len(expected)
+        if isinstance(expected, sq.TensorSequence):
+            assert found.dtype == expected.dtype
+        for one, other in zip(found, expected, strict=True):
+            assert_value(one, other, rtol)
+    else:
+        assert type(found) is np.ndarray, type(found)
+        expected = np.asarray(expected)
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        if rtol:
+            np.testing.assert_allclose(found, expected, rtol, rtol)
+        else:
+            equal = found == expected
+            if expected.dtype.kind in "fc":
+                equal |= np.isnan(found) & np.isnan(expected)
+            assert np.all(equal), (found, expected)
+
+
+def assert_values(found, expected, rtol=0.0):
+    """Results are as expected, one by one."""
+    assert isinstance(found, list)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert_value(one, other, rtol)
+
+
+def assert_as_reference(given, feed, rtol=0.0):
+    """A session's results equal onnxruntime's; they are returned."""
+    found = InferenceSession(given).run(None, feed)
+    assert_values(found, by_reference(given, feed), rtol)
+    return found
+
+
+def signature(used):
+    """What a session says of its inputs and outputs."""
+    return [
+        [(value.name, value.type, value.shape) for value in values]
+        for values in (used.get_inputs(), used.get_outputs())
+    ]
+
+
+def said(caught):
+    """All that an exception says: its message and its notes."""
+    error = caught.value
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
+
+
+def assert_fails(used, feed, kind=Exception, names=()):
+    """A run fails with an exception of this kind that has these names in its message or notes."""
+    with pytest.raises(kind) as caught:
+        used.run(None, feed)
+    for name in [names] if isinstance(names, str) else names:
+        assert name in said(caught), said(caught)
+    return caught.value
+
+
+def floats(*lengths, width=None):
+    """A list of float32 arrays, of these lengths, whose values are all different."""
+    shapes = [(n,) if width is None else (n, width) for n in lengths]
+    start = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)])
+    return [
+        np.arange(a, a + np.prod(shape, dtype=int), dtype=np.float32).reshape(shape) / 4
+        for a, shape in zip(start[:-1], shapes, strict=True)
+    ]
+
+
+def f32(*values):
+    return np.array(values, np.float32)
+
+
+def i64(value):
+    return np.array(value, np.int64)
+
+
+def text_type(name):
+    """An element type's name in model text."""
+    return TEXT_NAMES.get(name, name)
+
+
+def constant(name, array):
+    """An initializer."""
+    return numpy_helper.from_array(np.asarray(array), name)
+
+
+def in_threads(count, work):
+    """What `work(k)` returns for each k below count, all started at once."""
+    results = [None] * count
+    errors = []
+    barrier = threading.Barrier(count)
+
+    def begin(k):
+        try:
+            barrier.wait(30)
+            results[k] = work(k)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=begin, args=(k,), daemon=True) for k in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "deadlock"
+    if errors:
+        raise errors[0]
+    return results
