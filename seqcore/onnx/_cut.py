@@ -29,6 +29,7 @@ class CutModel:
         facts = Facts(normal_form(model))
         graph = facts.model.graph
         planner = Planner(facts, runtime, max_workers)
+        self.planner = planner
         self._plan = planner.plan
         defaults = {one.name: one for one in graph.initializer}
         self._inputs = {}  # name → its type, its place, and what it is if it isn't fed

@@ -115,6 +115,8 @@ class Facts:
 
     def element_number(self, name):
         """Return ONNX's number of the element type of a tensor or of a sequence's tensors, 0 if unknown."""
+        if name in self.initializers:
+            return self.initializers[name].data_type
         tensor = tensor_part(self.types.get(name, TypeProto()))
         return 0 if tensor is None else tensor.elem_type
 

@@ -142,7 +142,6 @@ class TensorPart:
         self._facts = facts
         self._runtime = runtime
         self._in_loop = in_loop
-        self.label = f"the part from '{nodes[0].name}' to '{nodes[-1].name}'"
         self.outputs = wanted_outside(nodes, facts)
         inputs = sorted(taken_from_outside(nodes) - facts.constants)
         self._from = [(name, place(name)) for name in inputs]
@@ -170,7 +169,8 @@ class TensorPart:
             model = cut_out(self._nodes, inputs, self.outputs, self._facts, "part")
             busy = self._in_loop and not is_heavy(model)
             make = self._runtime.busy_session if busy else self._runtime.session
-            self._run = make_runner(model, self.label, make).run
+            label = f"the part from '{self._nodes[0].name}' to '{self._nodes[-1].name}'"
+            self._run = make_runner(model, label, make).run
 
 
 class ForeignNode:
