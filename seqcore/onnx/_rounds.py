@@ -23,8 +23,9 @@ from seqcore.onnx._steps import attributes
 # What onnxruntime's copies cost, in µs: an element at an Insert or Erase, and at an Identity, which copies the
 # data as well; and what an element costs that goes into a session or out of it, and a byte of it.
 _EDIT, _IDENTITY, _CROSS, _BYTE = 0.01, 0.25, 0.5, 5e-5
-# What a step of ours costs beyond the work itself, in µs: a part with its session's run, and an own node.
-_PART, _OWN = 4.0, 0.5
+# What a step of ours costs beyond the work itself, in µs: a part with its session's run, one that NumPy runs,
+# and an own node.
+_PART, _SMALL, _OWN = 4.0, 1.0, 0.5
 # What a round costs, in µs.
 _ROUND = 15.0
 # A round is worth building, which takes some ms, after so many iterations without.
@@ -38,7 +39,7 @@ def plan_rounds(entry, planner, runs_out):
     (schedule,) = entry.inner
     facts = planner.facts
     body = schedule.graph
-    saved, edits, copies = _costs(schedule)
+    saved, edits, copies = _costs(schedule, planner)
     if saved is None:
         return None
     captures = sorted(taken_from_outside([node]) - facts.constants - set(node.input))
@@ -72,7 +73,7 @@ def _plain_type(name, facts):
     return plain
 
 
-def _costs(schedule):
+def _costs(schedule, planner):
     """Return what an iteration saves in onnxruntime (in µs), and how often that edits and copies a sequence.
 
     Of branches the dearest counts. Loops and maps inside, which may copy without end, make it None.
@@ -80,7 +81,7 @@ def _costs(schedule):
     saved, edits, copies = 0.0, 0, 0
     for entry in schedule.entries:
         if not entry.own:
-            saved += _PART
+            saved += _SMALL if id(entry.nodes[0]) in planner.small else _PART
             continue
         saved += _OWN
         (node,) = entry.nodes
@@ -93,7 +94,7 @@ def _costs(schedule):
         elif node.op_type == "Identity":
             copies += 1
         elif node.op_type == "If":
-            branches = [_costs(inner) for inner in entry.inner]
+            branches = [_costs(inner, planner) for inner in entry.inner]
             if any(branch[0] is None for branch in branches):
                 return None, 0, 0
             saved += max(branch[0] for branch in branches)
