@@ -33,6 +33,8 @@ class Facts:
         The constants. One that is an input too isn't: a feed may override it.
     constants : set of str
         Their names, those of sparse ones included.
+    symbols : set of str
+        The names that the model's inputs give to lengths.
     """
 
     def __init__(self, normal):
@@ -59,6 +61,13 @@ class Facts:
                     self.producers[name] = node, graph
             for value in graph.output:
                 self.readers[value.name].append((None, graph))
+        # The lengths that inputs name. Others that have a name may be another in each iteration.
+        self.symbols = {
+            dim.dim_param
+            for value in normal.graph.input
+            for dim in value.type.tensor_type.shape.dim
+            if dim.dim_param
+        }
         self._complete(normal.graph)
 
     def _complete(self, graph):
@@ -106,6 +115,8 @@ class Facts:
 
         None instead of the list where not even the rank is known.
         """
+        if name in self.initializers:
+            return list(self.initializers[name].dims)
         tensor = tensor_part(self.types.get(name, TypeProto()))
         if tensor is None or not tensor.HasField("shape"):
             return None
