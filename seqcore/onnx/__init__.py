@@ -9,5 +9,6 @@ except ImportError as error:
     ) from None
 
 from seqcore.onnx.body import GraphBody
+from seqcore.onnx.protos import from_proto, to_proto
 
-__all__ = ["GraphBody"]
+__all__ = ["GraphBody", "from_proto", "to_proto"]

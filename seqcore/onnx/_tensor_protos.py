@@ -1,0 +1,160 @@
+"""A TensorProto as an array, with nothing taken on trust, and the bytes that a plain one begins with."""
+
+import functools
+import math
+import sys
+
+import numpy as np
+from onnx import TensorProto
+
+from seqcore.dtypes import STRING, type_name
+from seqcore.onnx._graphs import dtype_of, tensor_type
+
+# Which typed field has the values of which types, and what NumPy calls its numbers.
+_FIELDS = {
+    "float_data": ("float32", ("float32", "complex64")),
+    "int32_data": ("int32", ("bool", "int8", "int16", "int32", "uint8", "uint16", "float16", "bfloat16")),
+    "string_data": (None, ("string",)),
+    "int64_data": ("int64", ("int64",)),
+    "double_data": ("float64", ("float64", "complex128")),
+    "uint64_data": ("uint64", ("uint32", "uint64")),
+}
+_FIELD_OF = {name: field for field, (_, names) in _FIELDS.items() for name in names}
+_MOST_DIMENSIONS = 64
+
+
+def read_tensor(tensor):
+    """Return the array that a TensorProto holds. It may be a read-only view of immutable bytes.
+
+    Raises
+    ------
+    ValueError
+        If the message is damaged, contradicts itself, or keeps its data elsewhere.
+    TypeError
+        If it is of a type that sequences don't have.
+    """
+    # One call for what is there at all: to ask for each field makes an object each time.
+    fields = {field.name: value for field, value in tensor.ListFields()}
+    if fields.get("data_location") == TensorProto.EXTERNAL or "external_data" in fields:
+        raise ValueError("the data is in another file, and a sequence has no place to look for that")
+    if "segment" in fields:
+        raise ValueError("it is one segment of a tensor, not a whole one")
+    dtype = _dtype_of(fields.get("data_type", TensorProto.UNDEFINED))
+    shape = tuple(fields.get("dims", ()))
+    nbytes = _checked_nbytes(shape, dtype.itemsize)
+    field = _data_field(fields, dtype)
+    values = fields.get(field, ())
+    if field == "raw_data":
+        if len(values) != nbytes:
+            raise ValueError(f"{len(values)} bytes of raw_data, but {_kind(dtype, shape)} has {nbytes}")
+        return array_of(values, dtype, shape)
+    expected = math.prod(shape) * (2 if dtype.kind == "c" else 1)
+    if len(values) != expected:
+        raise ValueError(f"{len(values)} values in {field}, but {_kind(dtype, shape)} has {expected}")
+    array = _strings(values) if dtype == STRING else _numbers(values, field, dtype)
+    return array.reshape(shape)
+
+
+def array_of(raw, dtype, shape):
+    """Return a tensor of raw data of the right length, without a copy where the machine is little-endian."""
+    if dtype.kind == "b" and raw.translate(None, b"\0\1"):
+        raise ValueError("raw_data of bool tensors has bytes 0 and 1 only, this one has others")
+    array = np.ndarray(shape, dtype, raw)
+    return array if sys.byteorder == "little" else array.byteswap()
+
+
+def raw_bytes(array):
+    """Return the little-endian bytes of a tensor of numbers."""
+    return array.tobytes() if sys.byteorder == "little" else array.byteswap().tobytes()
+
+
+@functools.lru_cache(1024)
+def plain_head(dtype, shape):
+    """Return the bytes of a tensor's message up to its raw data, if it says its shape and type and no more.
+
+    Protobuf writes fields in the order of their numbers, and the raw data's is the highest of the three.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    message = TensorProto(dims=shape, data_type=tensor_type(dtype))
+    return message.SerializeToString() + field_head(TensorProto.RAW_DATA_FIELD_NUMBER, nbytes)
+
+
+def field_head(number, nbytes):
+    """Return what protobuf writes before the bytes of a field: its number and kind, and how many follow."""
+    head = bytearray([number << 3 | 2])
+    while nbytes > 0x7F:
+        head.append(nbytes & 0x7F | 0x80)
+        nbytes >>= 7
+    head.append(nbytes)
+    return bytes(head)
+
+
+@functools.cache
+def _dtype_of(number):
+    if number == TensorProto.UNDEFINED:
+        raise ValueError("it has no data_type")
+    if number not in TensorProto.DataType.values():
+        raise ValueError(f"data_type {number} is none of ONNX's")
+    dtype = dtype_of(number)
+    if dtype is None:
+        word = TensorProto.DataType.Name(number).lower()
+        raise TypeError(f"it is a tensor of {word}, a type that sequences don't have")
+    return dtype
+
+
+def _checked_nbytes(shape, itemsize):
+    """Return the bytes of a tensor, after a check that NumPy can have such a shape."""
+    if len(shape) > _MOST_DIMENSIONS:
+        raise ValueError(f"it has {len(shape)} dimensions; arrays have at most {_MOST_DIMENSIONS}")
+    if shape and min(shape) < 0:
+        raise ValueError(f"its shape {shape} has a negative length")
+    nbytes = math.prod(shape) * itemsize
+    # NumPy wants what is not zero to have a size, in empty arrays too.
+    if nbytes > sys.maxsize or (nbytes == 0 and math.prod(filter(None, shape)) * itemsize > sys.maxsize):
+        raise ValueError(f"its shape {shape} is too large for any memory")
+    return nbytes
+
+
+def _data_field(fields, dtype):
+    """Return the name of the one field that has the data."""
+    present = [field for field in (*_FIELDS, "raw_data") if field in fields]
+    if len(present) > 1:
+        raise ValueError(f"it has data in several fields: {', '.join(present)}")
+    own = _FIELD_OF[type_name(dtype)]
+    if not present:
+        return own
+    allowed = [own] if dtype == STRING else [own, "raw_data"]
+    if present[0] not in allowed:
+        where = " or ".join(allowed)
+        raise ValueError(f"its data is in {present[0]}, but that of {type_name(dtype)} tensors is in {where}")
+    return present[0]
+
+
+def _kind(dtype, shape):
+    return f"a {type_name(dtype)} tensor of shape {shape}"
+
+
+def _strings(values):
+    strings = np.empty(len(values), object)
+    for i, text in enumerate(values):
+        try:
+            strings[i] = text.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"string {i} is no UTF-8: {error.reason} at byte {error.start}") from None
+    return strings
+
+
+def _numbers(values, field, dtype):
+    numbers = np.array(values, _FIELDS[field][0])
+    if field in ("float_data", "double_data"):
+        return numbers.view(dtype)
+    # The types of 16 bits that are no integers stand there as their bits.
+    stored = dtype if dtype.kind in "iu" else np.dtype("uint8" if dtype.kind == "b" else "uint16")
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(stored).min, np.iinfo(stored).max)
+    wrong = (numbers < low) | (numbers > high)
+    if wrong.any():
+        raise ValueError(
+            f"value {wrong.argmax()} in {field} is {numbers[wrong.argmax()]}: {type_name(dtype)} tensors "
+            f"have {low} to {high} there"
+        )
+    return numbers.astype(stored).view(dtype)

@@ -1,0 +1,366 @@
+"""Sequences as ONNX's SequenceProto, the form of its test data, and back."""
+
+import itertools
+import math
+import os
+
+import numpy as np
+from google.protobuf.message import DecodeError, EncodeError, Message
+from onnx import SequenceProto
+
+from seqcore._sequence import TensorSequence
+from seqcore.dtypes import STRING, element_type, type_name
+from seqcore.onnx._graphs import tensor_type
+from seqcore.onnx._tensor_protos import array_of, field_head, plain_head, raw_bytes, read_tensor
+from seqcore.operators import as_sequence, concat_from_sequence, split_to_sequence
+
+__all__ = ["from_proto", "to_proto"]
+
+_LIMIT = 2**31 - 1  # of protobuf, for the bytes of a message
+
+# Tensors up to this many bytes go many at a time; beyond it a copy costs more than that saves.
+_SMALL = 4096
+# Runs of tensors of one shape, from this length on, are handled as the rows of one array.
+_A_RUN = 16
+# So many bytes are written before protobuf gets them.
+_CHUNK = 1 << 18
+
+
+# The bytes of a sequence of plain tensors, of which those of one shape are rows of one length:
+#
+#     name elem_type | head raw_data | head raw_data | head raw_data | …
+#
+# where a head is the field's number, the tensor's length, its shape and type, and its data's length. Protobuf
+# itself takes some 30 ns for a row; each of its Python objects takes a microsecond.
+
+
+def to_proto(seq, name=""):
+    """Return a sequence as a `SequenceProto`. O(n), and one copy of the data.
+
+    Parameters
+    ----------
+    seq : TensorSequence or list or tuple of array_like
+        An empty list is taken for a sequence of float32.
+    name : str, optional
+        The message's `name`.
+
+    Returns
+    -------
+    onnx.SequenceProto
+        Its tensors have their values in `raw_data`, strings in `string_data`. An empty one does not tell
+        its tensor type: ONNX has no field for that.
+
+    Raises
+    ------
+    ValueError
+        If it would be larger than the 2 GB that protobuf allows, or a string has no UTF-8.
+    TypeError
+        If `seq` is no sequence of tensors of one type, or the name is no string.
+
+    Examples
+    --------
+    >>> proto = to_proto([[1, 2], [3]], name="tokens")
+    >>> proto.name, [list(tensor.dims) for tensor in proto.tensor_values]
+    ('tokens', [[2], [1]])
+    >>> from_proto(proto)
+    <TensorSequence of 2 int64 tensors: (2,) (1,)>
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a SequenceProto is a str, not {type(name).__name__}")
+    seq = as_sequence(seq)[:]  # other threads may edit it
+    proto = SequenceProto(elem_type=SequenceProto.TENSOR)
+    if name:
+        proto.name = name
+    if seq.dtype == STRING:
+        _put_strings(proto, seq)
+    else:
+        _put_numbers(proto, seq)
+    return proto
+
+
+def from_proto(proto, dtype=None):
+    """Return the sequence that a `SequenceProto` holds. O(n).
+
+    Parameters
+    ----------
+    proto : onnx.SequenceProto, bytes, str or os.PathLike
+        A message, its bytes, or the path to a file of them, such as the `input_0.pb` of ONNX's tests.
+    dtype : data-type, optional
+        The element type. It has to be given where the sequence may be empty, since an empty
+        `SequenceProto` does not tell it. It never casts.
+
+    Returns
+    -------
+    TensorSequence
+        Small elements may share one buffer; `compact` of a few of them lets it go.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are none of a SequenceProto, or it is damaged, contradicts itself or keeps data in other
+        files; or if it is empty and there is no `dtype`.
+    TypeError
+        If it is a sequence of something else than tensors, or of a type that sequences don't have, or its
+        elements are of several types or not of `dtype`.
+
+    Notes
+    -----
+    Whatever the bytes are, no more memory is taken than in proportion to their number.
+
+    Examples
+    --------
+    >>> from onnx import numpy_helper
+    >>> proto = numpy_helper.from_list([np.zeros((2, 3)), np.ones(4)])
+    >>> from_proto(proto)
+    <TensorSequence of 2 float64 tensors: (2, 3) (4,)>
+    >>> from_proto(to_proto([]), dtype="int8")
+    <TensorSequence of 0 int8 tensors>
+    """
+    dtype = None if dtype is None else element_type(dtype)
+    if isinstance(proto, SequenceProto):
+        return _read(proto, dtype)
+    if isinstance(proto, bytes | bytearray | memoryview):
+        return _read(_parsed(bytes(proto)), dtype)
+    if not isinstance(proto, str | os.PathLike):
+        what = f"{type(proto).__name__}"
+        hint = ": a tensor or an optional is no sequence" if isinstance(proto, Message) else ""
+        raise TypeError(f"a sequence is read from a SequenceProto, its bytes or a path, not a {what}{hint}")
+    try:
+        with open(proto, "rb") as file:
+            _check_size(os.fstat(file.fileno()).st_size)
+            return _read(_parsed(file.read()), dtype)
+    except (ValueError, TypeError) as error:
+        error.add_note(f"in the file {os.fspath(proto)!r}")
+        raise
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+def _put_strings(proto, seq):
+    number = tensor_type(STRING)
+    nbytes = 0
+    for i, tensor in enumerate(seq):
+        try:
+            texts = [text.encode() for text in tensor.flat]
+        except UnicodeEncodeError as error:
+            raise ValueError(f"element {i} has a string without UTF-8: {error}") from None
+        nbytes += sum(map(len, texts)) + 6 * len(texts)  # each with a head
+        _check_size(nbytes)
+        proto.tensor_values.add(dims=tensor.shape, data_type=number, string_data=texts)
+
+
+def _put_numbers(proto, seq):
+    dtype = seq.dtype
+    size = seq.nbytes
+    _check_size(size)
+    shapes = seq.shapes
+    heads = {}
+    parts = []
+    pending = i = 0
+    while i < len(shapes):
+        shape = shapes[i]
+        head, nbytes = heads.get(shape) or heads.setdefault(shape, _element_head(dtype, shape))
+        n = 1 if nbytes > _SMALL else _run_length(shapes, i, _CHUNK // (len(head) + nbytes))
+        if nbytes > _SMALL:
+            _flush(proto, parts)
+            data = raw_bytes(seq[i])
+            proto.tensor_values.add(dims=shape, data_type=tensor_type(dtype), raw_data=data)
+        elif n == 1:
+            parts += (head, raw_bytes(seq[i]))
+        else:
+            parts.append(_rows(head, seq[i : i + n], nbytes))
+        i += n
+        size += n * len(head)
+        pending += n * (len(head) + nbytes)
+        if pending >= _CHUNK or i == len(shapes):
+            _check_size(size)
+            _flush(proto, parts)
+            pending = 0
+
+
+def _run_length(shapes, i, most):
+    """Return how many elements from a position on are of its shape: 1 if they are fewer than make a run."""
+    shape = shapes[i]
+    stop = i + _A_RUN
+    if stop > len(shapes) or shapes[stop - 1] != shape:
+        return 1
+    if shapes[i:stop].count(shape) < _A_RUN:
+        return 1
+    last = min(len(shapes), i + most)
+    while stop < last and shapes[stop] == shape:
+        stop += 1
+    return stop - i
+
+
+def _flush(proto, parts):
+    """Let protobuf read the bytes that have been written; it appends to what there is."""
+    if parts:
+        proto.MergeFromString(b"".join(parts))
+        parts.clear()
+
+
+def _element_head(dtype, shape):
+    """Return the bytes of a sequence that stand before the data of an element, and the length of the data."""
+    head = plain_head(dtype, shape)
+    nbytes = math.prod(shape) * dtype.itemsize
+    return field_head(SequenceProto.TENSOR_VALUES_FIELD_NUMBER, len(head) + nbytes) + head, nbytes
+
+
+def _rows(head, seq, nbytes):
+    """Return elements of one shape as the bytes of a sequence."""
+    rows = np.empty((len(seq), len(head) + nbytes), np.uint8)
+    rows[:, : len(head)] = np.frombuffer(head, np.uint8)
+    data = raw_bytes(concat_from_sequence(seq, axis=0, new_axis=1))
+    rows[:, len(head) :] = np.ndarray((len(seq), nbytes), np.uint8, data)
+    return rows.tobytes()
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+def _parsed(data):
+    _check_size(len(data))
+    try:
+        return SequenceProto.FromString(data)
+    except DecodeError as error:
+        raise ValueError(f"these {len(data)} bytes are no SequenceProto, or are cut short: {error}") from None
+
+
+def _check_size(nbytes):
+    if nbytes > _LIMIT:
+        raise ValueError(
+            f"{nbytes:,} bytes are too many for a SequenceProto: "
+            f"a message of protobuf has at most {_LIMIT:,}; make several of shorter sequences"
+        )
+
+
+def _read(proto, dtype):
+    _check_message(proto)
+    tensors = proto.tensor_values
+    if not len(tensors):
+        if dtype is None:
+            raise ValueError(
+                "an empty SequenceProto does not tell its tensor type: name one, "
+                "as in from_proto(proto, dtype='float32')"
+            )
+        return TensorSequence(dtype=dtype)
+    first = _element(tensors[0], 0, dtype)
+    result = _leading_run(proto, first) or TensorSequence(dtype=first.dtype)
+    result.extend(_rest(tensors, len(result), first.dtype))
+    return result
+
+
+def _check_message(proto):
+    kind = proto.elem_type
+    if kind not in SequenceProto.DataType.values():
+        raise ValueError(f"elem_type {kind} of the SequenceProto is none of ONNX's")
+    if _has_unknown_fields(proto):
+        raise ValueError("this is another message, or damaged: it has fields that no SequenceProto has")
+    if kind == SequenceProto.UNDEFINED:
+        raise ValueError(
+            "the SequenceProto does not tell of what it is a sequence: its elem_type is undefined"
+        )
+    if kind != SequenceProto.TENSOR:
+        word = SequenceProto.DataType.Name(kind).lower().replace("_", " ")
+        raise TypeError(f"a SequenceProto of elem_type {word}: a TensorSequence has tensors only")
+    others = ("sparse_tensor_values", "sequence_values", "map_values", "optional_values")
+    present = [field for field in others if len(getattr(proto, field))]
+    if present:
+        raise ValueError(f"the SequenceProto is of tensors, but it has {' and '.join(present)}")
+
+
+def _has_unknown_fields(proto):
+    try:
+        from google.protobuf.unknown_fields import UnknownFieldSet
+    except ImportError:  # protobuf before 4.22
+        return len(proto.UnknownFields()) > 0
+    return len(UnknownFieldSet(proto)) > 0
+
+
+def _element(tensor, i, dtype):
+    """Return the array of an element, of a type if there is one."""
+    try:
+        array = read_tensor(tensor)
+        if dtype is not None and array.dtype != dtype:
+            raise TypeError(
+                f"it is a tensor of {type_name(array.dtype)}, in a sequence of {type_name(dtype)}"
+            )
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"element {i} of the SequenceProto: {error}") from None
+    return array
+
+
+def _leading_run(proto, first):
+    """Return as many of the first elements as are plain and of one shape, None where that is not worth it."""
+    n = len(proto.tensor_values)
+    if n < _A_RUN or first.nbytes > _SMALL or first.dtype == STRING:
+        return None
+    try:
+        data = proto.SerializeToString()
+    except EncodeError:  # it is larger than a file of it could be
+        return None
+    begin = SequenceProto(elem_type=SequenceProto.TENSOR)
+    if proto.HasField("name"):
+        begin.name = proto.name
+    begin = begin.SerializeToString()
+    head, _ = _element_head(first.dtype, first.shape)
+    width = len(head) + first.nbytes
+    n = min(n, (len(data) - len(begin)) // width)
+    if not data.startswith(begin + head):
+        return None
+    rows = np.ndarray((n, width), np.uint8, data, len(begin))
+    same = (rows[:, : len(head)] == np.frombuffer(head, np.uint8)).all(axis=1)
+    if not same.all():
+        n = int(same.argmin())
+    raw = rows[:n, len(head) :].tobytes()
+    try:
+        array = array_of(raw, first.dtype, (n, *first.shape))
+    except ValueError:  # in which element it is comes out when they are read one by one
+        return None
+    return split_to_sequence(array, keepdims=0)
+
+
+def _rest(tensors, start, dtype):
+    """Return the elements from a position on, each of whatever shape, as a sequence or list."""
+    shapes_of = {}  # plain elements: the bytes before their data, and their shape
+    found = []  # the raw data of those, the array of any other
+    shapes = []
+    all_plain = True
+    small = dtype != STRING
+    for i, tensor in enumerate(itertools.islice(tensors, start, None), start):
+        shape = head = None
+        if small:
+            raw = tensor.raw_data
+            message = tensor.SerializeToString()
+            head = message[: len(message) - len(raw)]
+            shape = shapes_of.get(head)
+        if shape is None or (dtype.kind == "b" and raw.translate(None, b"\0\1")):
+            array = _element(tensor, i, dtype)
+            shape = array.shape
+            # Protobuf copies the data at every look; after a large element, this one too is looked at once.
+            small = array.nbytes <= _SMALL and dtype != STRING
+            if small and head == plain_head(dtype, shape):
+                shapes_of[head] = shape
+            else:
+                raw = array
+                all_plain = False
+        found.append(raw)
+        shapes.append(shape)
+    if all_plain and any(found) and _differ_in_length_only(shapes_of.values()):
+        return _parts_of_one(found, shapes, dtype)
+    return [
+        one if isinstance(one, np.ndarray) else array_of(one, dtype, shape)
+        for one, shape in zip(found, shapes, strict=True)
+    ]
+
+
+def _differ_in_length_only(shapes):
+    return () not in shapes and len({shape[1:] for shape in shapes}) == 1
+
+
+def _parts_of_one(raws, shapes, dtype):
+    """Return elements that differ in length only as parts of one array."""
+    lengths = [shape[0] for shape in shapes]
+    array = array_of(b"".join(raws), dtype, (sum(lengths), *shapes[0][1:]))
+    return split_to_sequence(array, lengths)
