@@ -19,7 +19,7 @@ from strategies import NAMES, array_lists, assert_holds, dtype_of, filled  # noq
 import seqcore as sq  # noqa: E402
 from seqcore.onnx import from_proto, to_proto  # noqa: E402
 from seqcore.onnx._graphs import tensor_type  # noqa: E402
-from seqcore.onnx.protos import _A_RUN, _CHUNK, _SMALL  # noqa: E402
+from seqcore.onnx.protos import _A_RUN, _BLOCK, _SMALL  # noqa: E402
 
 SHAPES = [(), (0,), (1,), (3,), (2, 0, 3), (2, 3), (1, 2, 3, 1)]
 
@@ -93,16 +93,21 @@ class TestRoundTrips:
         arrays = arrays[:1] * (3 * _A_RUN)
         assert_holds(from_proto(to_proto(arrays)), arrays)
 
-    @pytest.mark.parametrize("nbytes", [_SMALL - 1, _SMALL, _SMALL + 1, _CHUNK, 2 * _CHUNK + 1])
+    @pytest.mark.parametrize("nbytes", [_SMALL - 1, _SMALL, _SMALL + 1, 100_000])
     def test_small_and_large(self, nbytes):
         arrays = [filled("uint8", (n,)) for n in (3, nbytes, 5, nbytes, nbytes, 3, 3)] * 3
         assert_holds(from_proto(to_proto(arrays)), arrays)
         arrays = [filled("uint8", (nbytes,), start=i) for i in range(2 * _A_RUN)]
         assert_holds(from_proto(to_proto(arrays)), arrays)
 
-    def test_more_than_a_chunk_of_rows(self):
-        array = np.arange(5 * _CHUNK // 4).reshape(-1, 10)
+    @pytest.mark.parametrize("n", [_BLOCK - 1, _BLOCK, _BLOCK + 1, 5 * _BLOCK])
+    def test_blocks(self, n):
+        array = np.arange(2 * n).reshape(n, 2)
         seq = sq.split_to_sequence(array, keepdims=0)
+        assert from_proto(to_proto(seq)) == seq
+        seq[n - 1] = [1, 2, 3]
+        assert from_proto(to_proto(seq)) == seq
+        seq.insert(n // 2, np.arange(_SMALL))
         assert from_proto(to_proto(seq)) == seq
 
     @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -20,10 +20,10 @@ _LIMIT = 2**31 - 1  # of protobuf, for the bytes of a message
 
 # Tensors up to this many bytes go many at a time; beyond it a copy costs more than that saves.
 _SMALL = 4096
-# Runs of tensors of one shape, from this length on, are handled as the rows of one array.
+# So many are written at a time.
+_BLOCK = 512
+# From this length on, a sequence may begin with elements of one shape that are worth a look at all its bytes.
 _A_RUN = 16
-# So many bytes are written before protobuf gets them.
-_CHUNK = 1 << 18
 
 
 # The bytes of a sequence of plain tensors, of which those of one shape are rows of one length:
@@ -152,67 +152,48 @@ def _put_strings(proto, seq):
 
 def _put_numbers(proto, seq):
     dtype = seq.dtype
-    size = seq.nbytes
-    _check_size(size)
+    _check_size(seq.nbytes)
     shapes = seq.shapes
     heads = {}
-    parts = []
-    pending = i = 0
-    while i < len(shapes):
-        shape = shapes[i]
-        head, nbytes = heads.get(shape) or heads.setdefault(shape, _element_head(dtype, shape))
-        n = 1 if nbytes > _SMALL else _run_length(shapes, i, _CHUNK // (len(head) + nbytes))
-        if nbytes > _SMALL:
-            _flush(proto, parts)
-            data = raw_bytes(seq[i])
-            proto.tensor_values.add(dims=shape, data_type=tensor_type(dtype), raw_data=data)
-        elif n == 1:
-            parts += (head, raw_bytes(seq[i]))
-        else:
-            parts.append(_rows(head, seq[i : i + n], nbytes))
-        i += n
-        size += n * len(head)
-        pending += n * (len(head) + nbytes)
-        if pending >= _CHUNK or i == len(shapes):
+    size = 0
+    for start in range(0, len(seq), _BLOCK):
+        block = seq[start : start + _BLOCK]
+        block_shapes = shapes[start : start + _BLOCK]
+        distinct = set(block_shapes)
+        for shape in distinct - heads.keys():
+            heads[shape] = _element_head(dtype, shape)
+        if max(math.prod(shape) for shape in distinct) * dtype.itemsize > _SMALL:
+            size += block.nbytes + sum(len(heads[shape]) for shape in block_shapes)
             _check_size(size)
-            _flush(proto, parts)
-            pending = 0
-
-
-def _run_length(shapes, i, most):
-    """Return how many elements from a position on are of its shape: 1 if they are fewer than make a run."""
-    shape = shapes[i]
-    stop = i + _A_RUN
-    if stop > len(shapes) or shapes[stop - 1] != shape:
-        return 1
-    if shapes[i:stop].count(shape) < _A_RUN:
-        return 1
-    last = min(len(shapes), i + most)
-    while stop < last and shapes[stop] == shape:
-        stop += 1
-    return stop - i
-
-
-def _flush(proto, parts):
-    """Let protobuf read the bytes that have been written; it appends to what there is."""
-    if parts:
-        proto.MergeFromString(b"".join(parts))
-        parts.clear()
+            for shape, array in zip(block_shapes, block, strict=True):
+                number = tensor_type(dtype)
+                proto.tensor_values.add(dims=shape, data_type=number, raw_data=raw_bytes(array))
+            continue
+        if len(distinct) == 1:
+            data = _rows(heads[block_shapes[0]], block)
+        else:
+            pairs = zip(map(heads.get, block_shapes), map(raw_bytes, block), strict=True)
+            data = b"".join(itertools.chain.from_iterable(pairs))
+        size += len(data)
+        _check_size(size)
+        proto.MergeFromString(data)  # behind what there is
 
 
 def _element_head(dtype, shape):
-    """Return the bytes of a sequence that stand before the data of an element, and the length of the data."""
+    """Return the bytes of a sequence that stand before the data of an element."""
     head = plain_head(dtype, shape)
-    nbytes = math.prod(shape) * dtype.itemsize
-    return field_head(SequenceProto.TENSOR_VALUES_FIELD_NUMBER, len(head) + nbytes) + head, nbytes
+    nbytes = len(head) + math.prod(shape) * dtype.itemsize
+    return field_head(SequenceProto.TENSOR_VALUES_FIELD_NUMBER, nbytes) + head
 
 
-def _rows(head, seq, nbytes):
+def _rows(head, seq):
     """Return elements of one shape as the bytes of a sequence."""
+    nbytes = seq[0].nbytes
     rows = np.empty((len(seq), len(head) + nbytes), np.uint8)
     rows[:, : len(head)] = np.frombuffer(head, np.uint8)
-    data = raw_bytes(concat_from_sequence(seq, axis=0, new_axis=1))
-    rows[:, len(head) :] = np.ndarray((len(seq), nbytes), np.uint8, data)
+    if nbytes:
+        data = raw_bytes(concat_from_sequence(seq, axis=0, new_axis=1))
+        rows[:, len(head) :] = np.ndarray((len(seq), nbytes), np.uint8, data)
     return rows.tobytes()
 
 
@@ -304,7 +285,7 @@ def _leading_run(proto, first):
     if proto.HasField("name"):
         begin.name = proto.name
     begin = begin.SerializeToString()
-    head, _ = _element_head(first.dtype, first.shape)
+    head = _element_head(first.dtype, first.shape)
     width = len(head) + first.nbytes
     n = min(n, (len(data) - len(begin)) // width)
     if not data.startswith(begin + head):
