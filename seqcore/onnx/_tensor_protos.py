@@ -19,7 +19,7 @@ _FIELDS = {
     "double_data": ("float64", ("float64", "complex128")),
     "uint64_data": ("uint64", ("uint32", "uint64")),
 }
-_FIELD_OF = {name: field for field, (_, names) in _FIELDS.items() for name in names}
+_DATA_FIELDS = {*_FIELDS, "raw_data"}
 _MOST_DIMENSIONS = 64
 
 
@@ -39,19 +39,23 @@ def read_tensor(tensor):
         raise ValueError("the data is in another file, and a sequence has no place to look for that")
     if "segment" in fields:
         raise ValueError("it is one segment of a tensor, not a whole one")
-    dtype = _dtype_of(fields.get("data_type", TensorProto.UNDEFINED))
+    dtype, own_field = _type_of(fields.get("data_type", TensorProto.UNDEFINED))
     shape = tuple(fields.get("dims", ()))
-    nbytes = _checked_nbytes(shape, dtype.itemsize)
-    field = _data_field(fields, dtype)
+    count = _checked_size(shape, dtype.itemsize)
+    present = _DATA_FIELDS & fields.keys()
+    field = present.pop() if len(present) == 1 else own_field
+    if present or (field != own_field and (field != "raw_data" or dtype == STRING)):
+        raise ValueError(_wrong_fields(fields, dtype, own_field))
     values = fields.get(field, ())
     if field == "raw_data":
-        if len(values) != nbytes:
-            raise ValueError(f"{len(values)} bytes of raw_data, but {_kind(dtype, shape)} has {nbytes}")
+        if len(values) != count * dtype.itemsize:
+            expected = f"{_kind(dtype, shape)} has {count * dtype.itemsize}"
+            raise ValueError(f"{len(values)} bytes of raw_data, but {expected}")
         return array_of(values, dtype, shape)
-    expected = math.prod(shape) * (2 if dtype.kind == "c" else 1)
-    if len(values) != expected:
-        raise ValueError(f"{len(values)} values in {field}, but {_kind(dtype, shape)} has {expected}")
-    array = _strings(values) if dtype == STRING else _numbers(values, field, dtype)
+    count *= 2 if dtype.kind == "c" else 1
+    if len(values) != count:
+        raise ValueError(f"{len(values)} values in {field}, but {_kind(dtype, shape)} has {count}")
+    array = _strings(values) if field == "string_data" else _numbers(values, field, dtype)
     return array.reshape(shape)
 
 
@@ -68,20 +72,27 @@ def raw_bytes(array):
     return array.tobytes() if sys.byteorder == "little" else array.byteswap().tobytes()
 
 
-@functools.lru_cache(1024)
 def plain_head(dtype, shape):
-    """Return the bytes of a tensor's message up to its raw data, if it says its shape and type and no more.
+    """Return the bytes of a tensor's message up to its data, if it says its shape and type and no more.
 
-    Protobuf writes fields in the order of their numbers, and the raw data's is the highest of the three.
+    Protobuf writes fields in the order of their numbers, and those of the data come later. Strings have a
+    field each, all other data is one: its tag and length are part of the head.
     """
-    nbytes = math.prod(shape) * dtype.itemsize
-    message = TensorProto(dims=shape, data_type=tensor_type(dtype))
-    return message.SerializeToString() + field_head(TensorProto.RAW_DATA_FIELD_NUMBER, nbytes)
+    head = TensorProto(dims=shape, data_type=tensor_type(dtype)).SerializeToString()
+    if dtype == STRING:
+        return head
+    raw_data = field_tag(TensorProto.RAW_DATA_FIELD_NUMBER)
+    return head + field_head(raw_data, math.prod(shape) * dtype.itemsize)
 
 
-def field_head(number, nbytes):
-    """Return what protobuf writes before the bytes of a field: its number and kind, and how many follow."""
-    head = bytearray([number << 3 | 2])
+def field_tag(number):
+    """Return what protobuf writes first of a field of bytes or a message."""
+    return bytes([number << 3 | 2])
+
+
+def field_head(tag, nbytes):
+    """Return what protobuf writes of a field before its bytes: the tag, and how many follow."""
+    head = bytearray(tag)
     while nbytes > 0x7F:
         head.append(nbytes & 0x7F | 0x80)
         nbytes >>= 7
@@ -90,7 +101,8 @@ def field_head(number, nbytes):
 
 
 @functools.cache
-def _dtype_of(number):
+def _type_of(number):
+    """Return the element type for one of ONNX's numbers, and the typed field that has its values."""
     if number == TensorProto.UNDEFINED:
         raise ValueError("it has no data_type")
     if number not in TensorProto.DataType.values():
@@ -99,35 +111,28 @@ def _dtype_of(number):
     if dtype is None:
         word = TensorProto.DataType.Name(number).lower()
         raise TypeError(f"it is a tensor of {word}, a type that sequences don't have")
-    return dtype
+    name = type_name(dtype)
+    return dtype, next(field for field, (_, names) in _FIELDS.items() if name in names)
 
 
-def _checked_nbytes(shape, itemsize):
-    """Return the bytes of a tensor, after a check that NumPy can have such a shape."""
+def _checked_size(shape, itemsize):
+    """Return the number of items, after a check that NumPy can have such a shape."""
     if len(shape) > _MOST_DIMENSIONS:
         raise ValueError(f"it has {len(shape)} dimensions; arrays have at most {_MOST_DIMENSIONS}")
     if shape and min(shape) < 0:
         raise ValueError(f"its shape {shape} has a negative length")
-    nbytes = math.prod(shape) * itemsize
-    # NumPy wants what is not zero to have a size, in empty arrays too.
-    if nbytes > sys.maxsize or (nbytes == 0 and math.prod(filter(None, shape)) * itemsize > sys.maxsize):
+    # The lengths that are not zero count for NumPy in empty arrays too.
+    if math.prod(filter(None, shape)) * itemsize > sys.maxsize:
         raise ValueError(f"its shape {shape} is too large for any memory")
-    return nbytes
+    return math.prod(shape)
 
 
-def _data_field(fields, dtype):
-    """Return the name of the one field that has the data."""
+def _wrong_fields(fields, dtype, own_field):
     present = [field for field in (*_FIELDS, "raw_data") if field in fields]
     if len(present) > 1:
-        raise ValueError(f"it has data in several fields: {', '.join(present)}")
-    own = _FIELD_OF[type_name(dtype)]
-    if not present:
-        return own
-    allowed = [own] if dtype == STRING else [own, "raw_data"]
-    if present[0] not in allowed:
-        where = " or ".join(allowed)
-        raise ValueError(f"its data is in {present[0]}, but that of {type_name(dtype)} tensors is in {where}")
-    return present[0]
+        return f"it has data in several fields: {', '.join(present)}"
+    allowed = own_field if dtype == STRING else f"{own_field} or raw_data"
+    return f"its data is in {present[0]}, but that of {type_name(dtype)} tensors is in {allowed}"
 
 
 def _kind(dtype, shape):
@@ -136,11 +141,11 @@ def _kind(dtype, shape):
 
 def _strings(values):
     strings = np.empty(len(values), object)
-    for i, text in enumerate(values):
-        try:
-            strings[i] = text.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"string {i} is no UTF-8: {error.reason} at byte {error.start}") from None
+    try:
+        strings[:] = [text.decode() for text in values]
+    except UnicodeDecodeError as error:
+        i = next(i for i, text in enumerate(values) if text == error.object)
+        raise ValueError(f"string {i} is no UTF-8: {error.reason} at byte {error.start}") from None
     return strings
 
 

@@ -11,7 +11,7 @@ from onnx import SequenceProto
 from seqcore._sequence import TensorSequence
 from seqcore.dtypes import STRING, element_type, type_name
 from seqcore.onnx._graphs import tensor_type
-from seqcore.onnx._tensor_protos import array_of, field_head, plain_head, raw_bytes, read_tensor
+from seqcore.onnx._tensor_protos import array_of, field_head, field_tag, plain_head, raw_bytes, read_tensor
 from seqcore.operators import as_sequence, concat_from_sequence, split_to_sequence
 
 __all__ = ["from_proto", "to_proto"]
@@ -22,8 +22,10 @@ _LIMIT = 2**31 - 1  # of protobuf, for the bytes of a message
 _SMALL = 4096
 # So many are written at a time.
 _BLOCK = 512
-# From this length on, a sequence may begin with elements of one shape that are worth a look at all its bytes.
+# From this length on, elements of one shape are read as rows.
 _A_RUN = 16
+# What a sequence's bytes have before each element: the number and kind of its field.
+_ELEMENT = field_tag(SequenceProto.TENSOR_VALUES_FIELD_NUMBER)
 
 
 # The bytes of a sequence of plain tensors, of which those of one shape are rows of one length:
@@ -182,8 +184,7 @@ def _put_numbers(proto, seq):
 def _element_head(dtype, shape):
     """Return the bytes of a sequence that stand before the data of an element."""
     head = plain_head(dtype, shape)
-    nbytes = len(head) + math.prod(shape) * dtype.itemsize
-    return field_head(SequenceProto.TENSOR_VALUES_FIELD_NUMBER, nbytes) + head
+    return field_head(_ELEMENT, len(head) + math.prod(shape) * dtype.itemsize) + head
 
 
 def _rows(head, seq):
@@ -227,8 +228,14 @@ def _read(proto, dtype):
             )
         return TensorSequence(dtype=dtype)
     first = _element(tensors[0], 0, dtype)
-    result = _leading_run(proto, first) or TensorSequence(dtype=first.dtype)
-    result.extend(_rest(tensors, len(result), first.dtype))
+    if first.dtype == STRING:
+        return TensorSequence(_strings(tensors))
+    data, at = _bytes_of_small(proto, first)
+    if data is None:
+        return TensorSequence([_element(tensor, i, first.dtype) for i, tensor in enumerate(tensors)])
+    result = _leading_run(data, at, len(tensors), first)
+    at += len(result) * (len(_element_head(first.dtype, first.shape)) + first.nbytes)
+    result.extend(_scanned(data, at, tensors, len(result), first.dtype))
     return result
 
 
@@ -272,76 +279,134 @@ def _element(tensor, i, dtype):
     return array
 
 
-def _leading_run(proto, first):
-    """Return as many of the first elements as are plain and of one shape, None where that is not worth it."""
-    n = len(proto.tensor_values)
-    if n < _A_RUN or first.nbytes > _SMALL or first.dtype == STRING:
-        return None
+def _strings(tensors):
+    """Return the elements of a sequence of strings, cut from one array."""
+    plain = {}  # the bytes before the strings of an element, and their number: its shape
+    texts = []
+    shapes = []
+    for i, tensor in enumerate(tensors):
+        encoded = tensor.string_data[:]
+        message = tensor.SerializeToString()
+        # Before each string stand two bytes, or more if it is long. Then this is no head that we know.
+        head = message[: len(message) - sum(map(len, encoded)) - 2 * len(encoded)]
+        shape = plain.get((head, len(encoded)))
+        decoded = None if shape is None else _decoded(encoded)
+        if decoded is None:
+            array = _element(tensor, i, STRING)
+            shape = array.shape
+            decoded = array.reshape(-1).tolist()
+            if head == plain_head(STRING, shape):
+                plain[head, len(encoded)] = shape
+        texts += decoded
+        shapes.append(shape)
+    whole = np.empty(len(texts), object)
+    whole[:] = texts
+    if texts and _differ_in_length_only(set(shapes)):
+        lengths = [shape[0] for shape in shapes]
+        return split_to_sequence(whole.reshape(sum(lengths), *shapes[0][1:]), lengths)
+    ends = itertools.accumulate(map(math.prod, shapes))
+    return [
+        whole[end - math.prod(shape) : end].reshape(shape) for shape, end in zip(shapes, ends, strict=True)
+    ]
+
+
+def _decoded(encoded):
     try:
-        data = proto.SerializeToString()
-    except EncodeError:  # it is larger than a file of it could be
+        return [text.decode() for text in encoded]
+    except UnicodeDecodeError:  # which one it is comes out when the tensor is read
         return None
+
+
+def _bytes_of_small(proto, first):
+    """Return the bytes of a message and where its elements begin, None where one by one is as good."""
+    if first.nbytes > _SMALL:
+        return None, 0
     begin = SequenceProto(elem_type=SequenceProto.TENSOR)
     if proto.HasField("name"):
         begin.name = proto.name
     begin = begin.SerializeToString()
+    try:
+        data = proto.SerializeToString()
+    except EncodeError:  # it is larger than a file of it could be
+        return None, 0
+    # Protobuf writes fields in the order of their numbers. If ever it didn't, we would see it here.
+    return (data, len(begin)) if data.startswith(begin + _ELEMENT) else (None, 0)
+
+
+def _leading_run(data, at, n, first):
+    """Return the first elements as far as they are plain and of one shape, if these are worth a look."""
     head = _element_head(first.dtype, first.shape)
     width = len(head) + first.nbytes
-    n = min(n, (len(data) - len(begin)) // width)
-    if not data.startswith(begin + head):
-        return None
-    rows = np.ndarray((n, width), np.uint8, data, len(begin))
+    n = min(n, (len(data) - at) // width)
+    if n < _A_RUN:
+        return TensorSequence(dtype=first.dtype)
+    rows = np.ndarray((n, width), np.uint8, data, at)
     same = (rows[:, : len(head)] == np.frombuffer(head, np.uint8)).all(axis=1)
-    if not same.all():
-        n = int(same.argmin())
-    raw = rows[:n, len(head) :].tobytes()
+    n = n if same.all() else int(same.argmin())
     try:
-        array = array_of(raw, first.dtype, (n, *first.shape))
-    except ValueError:  # in which element it is comes out when they are read one by one
-        return None
+        array = array_of(rows[:n, len(head) :].tobytes(), first.dtype, (n, *first.shape))
+    except ValueError:  # which element is at fault comes out when they are read one by one
+        return TensorSequence(dtype=first.dtype)
     return split_to_sequence(array, keepdims=0)
 
 
-def _rest(tensors, start, dtype):
-    """Return the elements from a position on, each of whatever shape, as a sequence or list."""
-    shapes_of = {}  # plain elements: the bytes before their data, and their shape
-    found = []  # the raw data of those, the array of any other
+def _scanned(data, at, tensors, start, dtype):
+    """Return the elements from a position on, whose bytes begin at `at`.
+
+    Where the bytes are those of a head that was met before, what follows is its data: a head says how long
+    it is itself, so none can be taken for another.
+    """
+    shapes_of = {}  # by head: an element's shape and the bytes of its data
+    lengths = []  # that heads have
+    found = []  # the raw data of plain elements, the array of any other
     shapes = []
     all_plain = True
-    small = dtype != STRING
-    for i, tensor in enumerate(itertools.islice(tensors, start, None), start):
-        shape = head = None
-        if small:
-            raw = tensor.raw_data
-            message = tensor.SerializeToString()
-            head = message[: len(message) - len(raw)]
-            shape = shapes_of.get(head)
-        if shape is None or (dtype.kind == "b" and raw.translate(None, b"\0\1")):
-            array = _element(tensor, i, dtype)
-            shape = array.shape
-            # Protobuf copies the data at every look; after a large element, this one too is looked at once.
-            small = array.nbytes <= _SMALL and dtype != STRING
-            if small and head == plain_head(dtype, shape):
-                shapes_of[head] = shape
-            else:
-                raw = array
+    for i in range(start, len(tensors)):
+        known = None
+        for length in lengths:
+            known = shapes_of.get(data[at : at + length])
+            if known is not None:
+                break
+        if known is None:
+            array = _element(tensors[i], i, dtype)
+            head = _element_head(dtype, array.shape)
+            if not data.startswith(head, at):
+                found.append(array)
+                shapes.append(array.shape)
                 all_plain = False
+                at = _end_of_field(data, at)
+                continue
+            length = len(head)
+            known = shapes_of[head] = array.shape, array.nbytes
+            if length not in lengths:
+                lengths.append(length)
+        shape, nbytes = known
+        raw = data[at + length : at + length + nbytes]
+        if dtype.kind == "b" and raw.translate(None, b"\0\1"):
+            _element(tensors[i], i, dtype)  # names it
         found.append(raw)
         shapes.append(shape)
-    if all_plain and any(found) and _differ_in_length_only(shapes_of.values()):
-        return _parts_of_one(found, shapes, dtype)
+        at += length + nbytes
+    if all_plain and any(found) and _differ_in_length_only({shape for shape, _ in shapes_of.values()}):
+        lengths = [shape[0] for shape in shapes]
+        array = array_of(b"".join(found), dtype, (sum(lengths), *shapes[0][1:]))
+        return split_to_sequence(array, lengths)
     return [
         one if isinstance(one, np.ndarray) else array_of(one, dtype, shape)
         for one, shape in zip(found, shapes, strict=True)
     ]
 
 
+def _end_of_field(data, at):
+    """Return where a field ends that is a message or bytes."""
+    at += 1
+    nbytes = shift = 0
+    while data[at] > 0x7F:
+        nbytes |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+    return at + 1 + (nbytes | data[at] << shift)
+
+
 def _differ_in_length_only(shapes):
     return () not in shapes and len({shape[1:] for shape in shapes}) == 1
-
-
-def _parts_of_one(raws, shapes, dtype):
-    """Return elements that differ in length only as parts of one array."""
-    lengths = [shape[0] for shape in shapes]
-    array = array_of(b"".join(raws), dtype, (sum(lengths), *shapes[0][1:]))
-    return split_to_sequence(array, lengths)
