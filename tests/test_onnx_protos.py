@@ -182,10 +182,15 @@ class TestEmpty:
             from_proto(to_proto([]), dtype="float8")
 
 
+# Before its version 1.19, onnx took bfloat16 for float32.
+NEW_ONNX = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 19)
+NAMES_IN_ONNX = [name for name in NAMES if name != "bfloat16" or NEW_ONNX]
+
+
 class TestOnnxHelpers:
     """onnx.numpy_helper on the other side."""
 
-    @given(array_lists())
+    @given(array_lists(st.sampled_from(NAMES_IN_ONNX)))
     def test_onnx_reads_ours(self, arrays):
         found = numpy_helper.to_list(to_proto(arrays))
         assert len(found) == len(arrays)
@@ -194,11 +199,11 @@ class TestOnnxHelpers:
             assert one.shape == array.shape
             assert one.dtype == array.dtype
 
-    @given(array_lists())
+    @given(array_lists(st.sampled_from(NAMES_IN_ONNX)))
     def test_we_read_onnx(self, arrays):
         assert_holds(from_proto(numpy_helper.from_list(arrays)), arrays)
 
-    @given(array_lists(), st.integers(1, 20))
+    @given(array_lists(st.sampled_from(NAMES_IN_ONNX)), st.integers(1, 20))
     def test_the_bytes_are_the_same(self, arrays, times):
         arrays = arrays * times
         ours = to_proto(arrays, name="n").SerializeToString()
@@ -424,7 +429,7 @@ class TestDamagedSequences:
 
     def test_a_name_without_utf8(self):
         data = to_proto([[1.0]], name="name").SerializeToString().replace(b"name", b"nam\xff")
-        with pytest.raises(ValueError, match=r"its name b'nam\\xff' is no UTF-8"):
+        with pytest.raises(ValueError, match=r"its name b'nam\\xff' is no UTF-8|no SequenceProto"):
             from_proto(data)
 
     def test_of_several_kinds(self):
@@ -482,7 +487,9 @@ class TestDamagedSequences:
             return
         seq._check()
         again = from_proto(to_proto(seq), dtype=seq.dtype)
-        assert [element.tobytes() for element in again] == [element.tobytes() for element in seq]
+        assert again.shapes == seq.shapes
+        for one, other in zip(again, seq, strict=True):
+            assert one.tolist() == other.tolist() if seq.dtype == object else one.tobytes() == other.tobytes()
 
     @given(st.binary(max_size=200))
     def test_any_bytes(self, data):

@@ -122,7 +122,7 @@ def _parsed(data):
     check_size(len(data))
     try:
         return SequenceProto.FromString(data)
-    except DecodeError as error:
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:  # the latter two where it is in Python
         raise ValueError(f"these {len(data)} bytes are no SequenceProto, or are cut short: {error}") from None
 
 
