@@ -140,10 +140,10 @@ def _read(proto, dtype):
 
 def _check_message(proto):
     kind = proto.elem_type
-    if kind not in SequenceProto.DataType.values():
-        raise ValueError(f"elem_type {kind} of the SequenceProto is none of ONNX's")
     if _has_unknown_fields(proto):
         raise ValueError("this is another message, or damaged: it has fields that no SequenceProto has")
+    if kind not in SequenceProto.DataType.values():
+        raise ValueError(f"elem_type {kind} of the SequenceProto is none of ONNX's")
     if isinstance(proto.name, bytes):  # protobuf could not decode it
         raise ValueError(f"the SequenceProto is damaged: its name {proto.name!r:.60} is no UTF-8")
     if kind == SequenceProto.UNDEFINED:
