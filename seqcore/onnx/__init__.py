@@ -9,5 +9,6 @@ except ImportError as error:
     ) from None
 
 from seqcore.onnx.body import GraphBody
+from seqcore.onnx.lowering import lower
 
-__all__ = ["GraphBody"]
+__all__ = ["GraphBody", "lower"]
