@@ -151,8 +151,17 @@ class UnitPieces(Pieces):
     def _known_lengths(self):
         return None if not self.count else [1] * self.count
 
+    def plan(self, facts, name, read):
+        super().plan(facts, name, read)
+        # In a loop each node counts: there the positions are taken as they are.
+        self._in_loops = self.keepdims and any(
+            is_op(node, "SequenceAt") and place is not self.graph for node, place in facts.readers[name]
+        )
+
     def _prepare(self, nodes):
-        pass
+        if self._in_loops:
+            # Gather then takes the first of two axes: the one that is left is of length 1.
+            self._rows = nodes.unsqueeze(self.tensor, self.axis + (self.axis >= 0))
 
     def _take(self, nodes, piece, out):
         if self.keepdims:
@@ -160,6 +169,9 @@ class UnitPieces(Pieces):
         return nodes.squeeze(piece, self.axis, out=out)
 
     def _pick(self, nodes, position, out):
+        if self._in_loops:
+            axis = self.axis - (self.axis < 0)
+            return nodes.op("Gather", self._rows, nodes.position(position, 0), axis=axis, out=out)
         # Positions of shape [1] leave an axis of length 1 in place of the one that they pick from.
         rank = 1 if self.keepdims else 0
         return nodes.op("Gather", self.tensor, nodes.position(position, rank), axis=self.axis, out=out)

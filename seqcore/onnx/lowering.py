@@ -12,11 +12,11 @@ from seqcore.onnx._facts import MOST_NUMBERS, Facts
 from seqcore.onnx._forms import Form, label, opset_of
 from seqcore.onnx._graphs import all_graphs, all_nodes, initializer_names, used_names
 from seqcore.onnx._lower_lists import LIST_EDITS, Listed, find_lists
-from seqcore.onnx._lower_loops import find_loop_lists
+from seqcore.onnx._lower_loops import find_loop_lists, is_true
 from seqcore.onnx._lower_maps import write_out_maps
 from seqcore.onnx._lower_splits import find_splits
-from seqcore.onnx._normal import normal_form, replace_all
-from seqcore.onnx._prune import drop_aliases, is_op, prune, read_names
+from seqcore.onnx._normal import defined_names, fresh_name, normal_form, replace_all
+from seqcore.onnx._prune import body_of, drop_aliases, is_op, prune, read_names
 from seqcore.onnx._runners import one_line
 
 __all__ = ["Note", "lower", "lower_with_report"]
@@ -25,6 +25,8 @@ _SEQUENCE_OPS = (
     *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt"),
     *("SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"),
 )
+# Larger constants are left where they are, for all to share.
+_MOST_COPIED = 64
 
 
 class Note(NamedTuple):
@@ -168,10 +170,11 @@ class _Lowering:
             for key in failed:
                 self._explain_map(key)
             kept |= failed
+        self._pass_conditions()
 
     def _lower_once(self, builder):
         """Lower what can be in the model as it is; return whether there was something."""
-        facts = Facts(self.model)
+        facts = self._last = Facts(self.model)
         forms, self.stays = {}, {}
         for find in (find_loop_lists, find_splits, find_lists):
             for name, form in find(facts):
@@ -194,6 +197,15 @@ class _Lowering:
         builder.apply()
         prune(self.model)
         return bool(forms)
+
+    def _pass_conditions(self):
+        """Let loops that never stop early pass their condition on: a constant would be handed in each time."""
+        for node in all_nodes(self.model):
+            if is_op(node, "Loop") and node.input[1] and is_true(self._last, node.input[1]):
+                body = body_of(node)
+                maker, _ = self._last.producers.get(body.output[0].name, (None, None))
+                if is_op(maker, "Identity") and is_true(self._last, maker.input[0]):
+                    maker.input[0] = body.input[1].name
 
     def _explain_map(self, key):
         node, _ = self._facts.producers[key]
@@ -322,6 +334,7 @@ def _forget_symbols(graph):
 
 def _finished(lowered, given):
     """Return a lowered model with the given one's weights and inputs, without what is read no more."""
+    _sink_constants(lowered.graph)
     replace_all(lowered.graph.input, given.graph.input)
     used = used_names(lowered.graph) | {value.name for value in lowered.graph.output}
     unread = initializer_names(given.graph) - used_names(given.graph)
@@ -333,3 +346,29 @@ def _finished(lowered, given):
     kept = [tensors[name] for name in names | own if name in used | unread | inputs]
     replace_all(lowered.graph.initializer, kept)
     return lowered
+
+
+def _sink_constants(graph):
+    """Give the graphs inside a graph initializers of their own for the small constants that they read.
+
+    A loop hands all that its body takes from outside on in each round; what is its own costs nothing.
+    """
+    fed = {value.name for value in graph.input}
+    small = {
+        tensor.name: tensor
+        for tensor in graph.initializer
+        if math.prod(tensor.dims) <= _MOST_COPIED and tensor.name not in fed
+    }
+    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
+    for inner in all_graphs(graph):
+        if inner is graph:
+            continue
+        own = {}
+        for node in inner.node:
+            for k, name in enumerate(node.input):
+                if name in small:
+                    if name not in own:
+                        own[name] = fresh_name(name, taken)
+                        inner.initializer.add().CopyFrom(small[name])
+                        inner.initializer[-1].name = own[name]
+                    node.input[k] = own[name]
