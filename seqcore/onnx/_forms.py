@@ -200,6 +200,9 @@ class Stack(Form):
 
     def _at(self, nodes, position, out):
         nodes.declare(out, self.element_type, self.shape)
+        if self.element_type == TensorProto.STRING:
+            # onnxruntime's Gather takes one string only for each index (1.31).
+            return nodes.op("GatherND", self.tensor, nodes.position(position, 1), out=out)
         return nodes.op("Gather", self.tensor, nodes.position(position, 0), axis=0, out=out)
 
     def _length(self, nodes, out):

@@ -82,8 +82,6 @@ def _write_out(node, facts, builder):
             sequence_op(own, "SequenceAt", name, number, out=value.name)
         else:
             own.op("Identity", name, out=value.name)
-        if value.type.WhichOneof("value"):
-            loop.value_info.add().CopyFrom(value)
     loop.output.append(helper.make_tensor_value_info(still, TensorProto.BOOL, []))
     ends = Nodes(builder, node)
     for name, value in zip(node.output, body.output, strict=True):
@@ -94,7 +92,8 @@ def _write_out(node, facts, builder):
         longer = sequence_op(ends, "SequenceInsert", state, value.name)
         loop.output.append(helper.make_value_info(longer, kind))
     loop.node.extend([*own.nodes, *body.node, *ends.nodes])
-    loop.value_info.extend(body.value_info)
+    declared = {value.name: value for value in (*body.value_info, *body.output, *body.input)}
+    loop.value_info.extend(value for value in declared.values() if value.type.WhichOneof("value"))
     always = nodes.constant(True, np.bool_)
     nodes.ops("Loop", [trips, always, *starts], list(node.output), body=loop)
     return operators

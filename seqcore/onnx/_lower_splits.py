@@ -159,7 +159,10 @@ class UnitPieces(Pieces):
         )
 
     def _prepare(self, nodes):
-        if self._in_loops:
+        if self.element_type == TensorProto.STRING:
+            total = nodes.length(self.tensor, self.axis)
+            self._starts = nodes.op("Range", nodes.constant(0), total, nodes.constant(1))
+        elif self._in_loops:
             # Gather then takes the first of two axes: the one that is left is of length 1.
             self._rows = nodes.unsqueeze(self.tensor, self.axis + (self.axis >= 0))
 
@@ -169,6 +172,12 @@ class UnitPieces(Pieces):
         return nodes.squeeze(piece, self.axis, out=out)
 
     def _pick(self, nodes, position, out):
+        if self.element_type == TensorProto.STRING:
+            # onnxruntime's Gather takes one string only for each index (1.31).
+            start = nodes.op("Gather", self._starts, nodes.position(position, 1), axis=0)
+            end = nodes.op("Add", start, nodes.constant(1))
+            piece = nodes.slice(self.tensor, start, end, self.axis, out=out if self.keepdims else "")
+            return piece if self.keepdims else nodes.squeeze(piece, self.axis, out=out)
         if self._in_loops:
             axis = self.axis - (self.axis < 0)
             return nodes.op("Gather", self._rows, nodes.position(position, 0), axis=axis, out=out)

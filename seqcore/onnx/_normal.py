@@ -7,7 +7,7 @@ and a node may move between scopes.
 
 from itertools import count
 
-import onnx
+import onnx.inliner
 from onnx import ModelProto, TensorProto, helper
 
 from seqcore.onnx._graphs import all_graphs, initializer_names, subgraphs
