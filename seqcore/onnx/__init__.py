@@ -9,7 +9,8 @@ except ImportError as error:
     ) from None
 
 from seqcore.onnx.body import GraphBody
+from seqcore.onnx.lowering import lower
 from seqcore.onnx.protos import from_proto, to_proto
 from seqcore.onnx.session import InferenceSession
 
-__all__ = ["GraphBody", "InferenceSession", "from_proto", "to_proto"]
+__all__ = ["GraphBody", "InferenceSession", "from_proto", "lower", "to_proto"]

@@ -13,7 +13,7 @@ from seqcore.onnx._runners import one_line
 # Operators that make sequences.
 _MAKERS = ("SequenceConstruct", "SequenceEmpty", "SequenceMap", "SplitToSequence")
 # Larger constants are weights: nothing is decided by them.
-_MOST_NUMBERS = 4096
+MOST_NUMBERS = 4096
 
 
 class Facts:
@@ -108,7 +108,11 @@ class Facts:
                 return None
             name = node.input[0]
         tensor = self.initializers[name]
-        return from_tensor_proto(tensor) if math.prod(tensor.dims) <= _MOST_NUMBERS else None
+        return from_tensor_proto(tensor) if math.prod(tensor.dims) <= MOST_NUMBERS else None
+
+    def is_sequence(self, name):
+        """Return whether a value is known to be a sequence."""
+        return name in self.types and self.types[name].WhichOneof("value") == "sequence_type"
 
     def shape(self, name):
         """Return the lengths of a tensor's (or a sequence's elements') axes: int, str, or None each.
@@ -157,7 +161,7 @@ def infer_types(normal):
     for field in ("node", "input", "output", "value_info", "sparse_initializer"):
         getattr(graph, field).extend(getattr(normal.graph, field))
     for one in normal.graph.initializer:
-        if math.prod(one.dims) <= _MOST_NUMBERS:
+        if math.prod(one.dims) <= MOST_NUMBERS:
             graph.initializer.append(one)
         else:  # weights are of a type and a shape; their numbers would only be copied
             graph.initializer.add(name=one.name, dims=one.dims, data_type=one.data_type)
@@ -177,7 +181,7 @@ def infer_types(normal):
 
 def _sink_constants(graph):
     """Put small initializers into each graph that reads them: onnx looks nowhere else for axes and shapes."""
-    small = {one.name: one for one in graph.initializer if math.prod(one.dims) <= _MOST_NUMBERS}
+    small = {one.name: one for one in graph.initializer if math.prod(one.dims) <= MOST_NUMBERS}
     for inner in all_graphs(graph):
         if inner is not graph:
             read = {name for node in inner.node for name in node.input}

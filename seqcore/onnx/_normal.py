@@ -8,7 +8,7 @@ name alone says which value is meant, and a node may move between scopes.
 import math
 from itertools import count
 
-import onnx
+import onnx.inliner
 from onnx import ModelProto, TensorProto, helper
 
 from seqcore.onnx._graphs import all_graphs, free_names, from_tensor_proto, initializer_names, subgraphs
@@ -90,11 +90,12 @@ def give_unique_names(graph):
     """Rename the values inside subgraphs so that no name is defined twice in all of a graph."""
     taken = set()
     for inner in all_graphs(graph):
-        taken.update(_defined(inner))
-    _rename(graph, {}, set(_defined(graph)), taken)
+        taken.update(defined_names(inner))
+    _rename(graph, {}, set(defined_names(graph)), taken)
 
 
-def _defined(graph):
+def defined_names(graph):
+    """Yield the names that a graph defines, not those of graphs inside it."""
     yield from (value.name for value in graph.input)
     yield from initializer_names(graph)
     for node in graph.node:
@@ -108,7 +109,7 @@ def _rename(graph, names, defined, taken):
         node.output[:] = [names.get(name, name) for name in node.output]
         for inner in subgraphs(node):
             own = {}
-            for name in filter(None, _defined(inner)):
+            for name in filter(None, defined_names(inner)):
                 own[name] = fresh_name(name, taken) if name in defined else name
             defined.update(own.values())
             _rename(inner, names | own, defined, taken)
@@ -126,7 +127,7 @@ def fresh_name(name, taken):
 
 def _hoist_constants(graph):
     """Make initializers of the main graph of all constants, in whatever scope they stand."""
-    taken = {name for inner in all_graphs(graph) for name in _defined(inner)}
+    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
     # Innermost first: a graph's nodes are copied when they are replaced, with the graphs inside them.
     for inner in reversed(list(all_graphs(graph))):
         inputs = {value.name for value in inner.input}

@@ -1,0 +1,113 @@
+"""Lists whose elements are known before the run: constructed, and edited at constant positions."""
+
+from onnx import TensorProto
+
+from seqcore.onnx._forms import Form, Stack, label, position_of, trusted
+from seqcore.onnx._prune import is_op
+
+LIST_EDITS = ("SequenceInsert", "SequenceErase")
+
+
+def find_lists(facts):
+    """Yield the sequences of known elements with their form, and edits of them with why they have none."""
+    known = {}
+    # Outer graphs come first, and nodes in order: what a list is made from is known before it.
+    for name, (node, graph) in facts.producers.items():
+        elements = _elements(facts, node, known)
+        if isinstance(elements, list):
+            known[name] = elements
+            yield name, Listed(facts, node, graph, elements)
+        elif elements:
+            yield name, elements
+
+
+def _elements(facts, node, known):
+    """Return a list of names, why there is none, or None for what is no list at all."""
+    if is_op(node, "SequenceConstruct"):
+        return list(node.input)
+    if is_op(node, "SequenceEmpty"):
+        return []
+    if not is_op(node, *LIST_EDITS) or node.input[0] not in known:
+        return None
+    elements = list(known[node.input[0]])
+    inserts = node.op_type == "SequenceInsert"
+    given = node.input[1 + inserts] if len(node.input) > 1 + inserts else ""
+    n = len(elements)
+    position = n - (not inserts)
+    if given:
+        position = position_of(facts, given).value
+        if position is None:
+            return f"where {label(node)} edits is known only at run time"
+    if not -n <= position < n + inserts or position < -n or (not inserts and n == 0):
+        return f"position {position} at {label(node)} is out of range for {n} elements"
+    if position < 0:
+        position += n
+    if inserts:
+        elements.insert(position, node.input[1])
+    else:
+        del elements[position]
+    return elements
+
+
+class Listed(Form):
+    """Tensors by their names."""
+
+    def __init__(self, facts, node, graph, elements):
+        self.node, self.graph, self.elements = node, graph, elements
+        self.count = len(elements)
+        self.became = "becomes its elements"
+        self._shapes = [trusted(facts, facts.shape(name)) for name in elements]
+        self.element_type = facts.element_number(elements[0]) if elements else 0
+        self._stack = None
+
+    def plan(self, facts, name, read):
+        picks = (node for node, _ in facts.readers[name] if is_op(node, "SequenceAt"))
+        self._needs_stack = any(position_of(facts, node.input[1]).value is None for node in picks)
+
+    def prepare(self, builder, facts):
+        """Stack the elements where they are picked at positions that only a run knows."""
+        if self._needs_stack:
+            nodes = builder.after(self.node)
+            rows = [nodes.unsqueeze(name, 0) for name in self.elements]
+            self._stack = Stack(nodes.op("Concat", *rows, axis=0), self.element_type, self._shapes[0])
+
+    def _why_not_at(self, position):
+        if position.value is not None:
+            return ""
+        if not self.elements:
+            return "there is none"
+        shape = self._shapes[0]
+        if self.element_type == TensorProto.UNDEFINED or shape is None or None in shape:
+            return "where is known only at run time, and their shapes aren't known"
+        if any(other != shape for other in self._shapes):
+            return "where is known only at run time, and their shapes differ"
+        return ""
+
+    def _why_not_join(self, axis, new_axis, facts):
+        shapes = [shape for shape in self._shapes if shape is not None]
+        ranks = {len(shape) for shape in shapes}
+        if len(ranks) > 1:
+            return "their ranks differ"
+        if ranks:
+            rank = ranks.pop() + bool(new_axis)
+            if not -rank <= axis < rank:
+                return f"axis {axis} is out of range"
+            own = None if new_axis else axis % rank
+            for k, lengths in enumerate(zip(*shapes, strict=True)):
+                if k != own and len({length for length in lengths if isinstance(length, int)}) > 1:
+                    return f"their lengths on axis {k} differ"
+        return ""
+
+    def _at(self, nodes, position, out):
+        if position.value is None:
+            return self._stack._at(nodes, position, out)
+        return nodes.op("Identity", self.elements[position.value], out=out)
+
+    def _length(self, nodes, out):
+        return nodes.op("Identity", nodes.constant(self.count), out=out)
+
+    def _join(self, nodes, axis, new_axis, out):
+        parts = self.elements
+        if new_axis:
+            parts = [nodes.unsqueeze(name, axis) for name in parts]
+        nodes.op("Concat", *parts, axis=axis, out=out)

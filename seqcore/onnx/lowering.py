@@ -1,0 +1,374 @@
+"""lower: a model's sequences compiled away, for runtimes that are slow with them or don't have them."""
+
+import math
+import os
+from typing import NamedTuple
+
+import onnx
+from onnx import ModelProto, TensorProto
+
+from seqcore.onnx._build import Builder
+from seqcore.onnx._facts import MOST_NUMBERS, Facts
+from seqcore.onnx._forms import Form, label, opset_of
+from seqcore.onnx._graphs import all_graphs, all_nodes, initializer_names, used_names
+from seqcore.onnx._lower_lists import LIST_EDITS, Listed, find_lists
+from seqcore.onnx._lower_loops import find_loop_lists, is_true
+from seqcore.onnx._lower_maps import write_out_maps
+from seqcore.onnx._lower_splits import find_splits
+from seqcore.onnx._normal import defined_names, fresh_name, normal_form, replace_all
+from seqcore.onnx._prune import body_of, drop_aliases, is_op, prune, read_names
+from seqcore.onnx._runners import one_line
+
+__all__ = ["Note", "lower", "lower_with_report"]
+
+_SEQUENCE_OPS = (
+    *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt"),
+    *("SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"),
+)
+# Larger constants are left where they are, for all to share.
+_MOST_COPIED = 64
+
+
+class Note(NamedTuple):
+    """What became of a sequence: its name, the node that makes it, whether it is gone, and how or why not."""
+
+    value: str
+    node: str
+    is_lowered: bool
+    text: str
+
+    def __str__(self):
+        return f"'{self.value}' {self.text}"
+
+
+def lower(model):
+    """Return a model that computes the same with its sequences compiled away, where they can be.
+
+    A list that a loop appends to becomes a scan output of the loop; what is picked from a split becomes a
+    Gather, a Slice or the output of a Split; a list whose elements are known before the run becomes those; a
+    SequenceMap becomes a loop with scan outputs. A sequence stays where one of its readers needs it as such,
+    and where tensors would be wrong: if elements may differ in shape, for instance. Errors stay errors:
+    joining an empty sequence fails in the lowered model too, and so does a position that is out of range.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+        A model, a serialized one, or the path to a model file, whose external data are loaded with it.
+
+    Returns
+    -------
+    ModelProto
+        A model of its own memory: the argument never changes. Inputs, outputs, opsets and metadata are as
+        they were. Where nothing could be lowered the model comes back as it is; else functions are inlined,
+        and what no output needs is gone.
+
+    Raises
+    ------
+    ValueError
+        If the model is invalid.
+    TypeError
+        If `model` is nothing of the kind.
+    FileNotFoundError
+        If there is no file at the path.
+
+    Notes
+    -----
+    `python -m seqcore.onnx lower` does it for files, and `python -m seqcore.onnx explain` tells what becomes
+    of each sequence. Takes some milliseconds for a model of a hundred nodes; weights are copied, not read.
+
+    Examples
+    --------
+    >>> import onnx
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["": 17]>
+    ...     pick (float[N, 4] x, int64 i) => (float[4] y) {
+    ...         rows = SplitToSequence <keepdims = 0> (x)
+    ...         y = SequenceAt (rows, i)
+    ...     }''')
+    >>> [node.op_type for node in lower(model).graph.node]
+    ['Gather']
+    """
+    return lower_with_report(model)[0]
+
+
+def lower_with_report(model):
+    """Return what `lower` returns, and a `Note` for each sequence.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+        As for `lower`, which tells what is raised.
+
+    Returns
+    -------
+    (ModelProto, list of Note)
+
+    Examples
+    --------
+    >>> import onnx
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["": 17]>
+    ...     pick (seq(float[4]) s, float[N, 4] x, int64 i) => (float[4] y, float[4] z) {
+    ...         rows = SplitToSequence <keepdims = 0> (x)
+    ...         y = SequenceAt (rows, i)
+    ...         z = SequenceAt (s, i)
+    ...     }''')
+    >>> lowered, notes = lower_with_report(model)
+    >>> print(*notes, sep="\\n")
+    's' stays: it is an input of the model
+    'rows' becomes pieces of 'x'
+    """
+    given = _read(model)
+    hollow = _without_weights(given)
+    try:
+        onnx.checker.check_model(hollow)
+    except onnx.checker.ValidationError as error:
+        raise ValueError(f"the model is not valid: {one_line(error)}") from error
+    if not any(is_op(node, *_SEQUENCE_OPS) for node in all_nodes(hollow)):
+        return _copy(given), []
+    normal = normal_form(hollow)
+    _forget_symbols(normal.graph)
+    drop_aliases(normal, Facts(normal).is_sequence)
+    prune(normal)
+    lowering = _Lowering(normal)
+    if not lowering.became:
+        return _copy(given), lowering.notes()
+    return _finished(lowering.model, given), lowering.notes()
+
+
+class _Lowering:
+    """A model in normal form, lowered as far as it goes.
+
+    Attributes
+    ----------
+    model : ModelProto
+        The lowered model.
+    became : dict of str to str
+        Sequences that are gone → what they became.
+    stays : dict of str to str
+        Sequences that stay → why, for those of which something is known.
+    """
+
+    def __init__(self, normal):
+        self._facts = Facts(normal)
+        self._maps = {}  # the outputs of maps that stay → why
+        kept = set()
+        while True:
+            # Maps are written out on trial: where an operator of a map's loop is left, the map stays.
+            self.model = _copy(normal)
+            self.became, self.stays = {}, {}
+            builder = Builder(self.model, opset_of(normal))
+            written = write_out_maps(self.model, self._facts, builder, kept)
+            while self._lower_once(builder):
+                pass
+            left = {
+                name for node in all_nodes(self.model) if is_op(node, *_SEQUENCE_OPS) for name in node.output
+            }
+            failed = {key for key, outputs in written.items() if outputs & left}
+            if not failed:
+                break
+            for key in failed:
+                self._explain_map(key)
+            kept |= failed
+        self._pass_conditions()
+
+    def _lower_once(self, builder):
+        """Lower what can be in the model as it is; return whether there was something."""
+        facts = self._last = Facts(self.model)
+        forms, self.stays = {}, {}
+        for find in (find_loop_lists, find_splits, find_lists):
+            for name, form in find(facts):
+                (forms if isinstance(form, Form) else self.stays)[name] = form
+        # A list goes only if each edit of it does, and so on along a chain of edits.
+        while refused := {
+            name: why for name, form in forms.items() if (why := _why_not(name, form, facts, forms))
+        }:
+            self.stays |= refused
+            for name in refused:
+                del forms[name]
+        read = read_names(self.model)
+        for name, form in forms.items():
+            form.plan(facts, name, read)
+            form.prepare(builder, facts)
+            for node, _ in facts.readers[name]:
+                if not is_op(node, *LIST_EDITS):
+                    form.serve(node, builder.instead(node), facts, node.output[0] in read)
+            self.became[name] = form.became
+        builder.apply()
+        prune(self.model)
+        return bool(forms)
+
+    def _pass_conditions(self):
+        """Let loops that never stop early pass their condition on: a constant would be handed in each time."""
+        for node in all_nodes(self.model):
+            if is_op(node, "Loop") and node.input[1] and is_true(self._last, node.input[1]):
+                body = body_of(node)
+                maker, _ = self._last.producers.get(body.output[0].name, (None, None))
+                if is_op(maker, "Identity") and is_true(self._last, maker.input[0]):
+                    maker.input[0] = body.input[1].name
+
+    def _explain_map(self, key):
+        node, _ = self._facts.producers[key]
+        own = [self.stays[name] for name in node.output if name in self.stays]
+        inputs = [name for name in node.input if self._facts.is_sequence(name) and name not in self.became]
+        if own:
+            why = own[0]
+        elif inputs:
+            why = f"{label(node)} maps over '{inputs[0]}', which stays"
+        else:
+            why = f"{label(node)} can't be written as a loop"
+        self._maps |= dict.fromkeys(node.output, why)
+
+    def notes(self):
+        """Return a `Note` for each sequence that there was, but for the states in loops."""
+        facts = self._facts
+        left = {name for node in all_nodes(self.model) for name in node.output}
+        notes = [
+            Note(value.name, "", False, "stays: it is an input of the model")
+            for value in self.model.graph.input
+            if facts.is_sequence(value.name)
+        ]
+        for name, (node, _) in facts.producers.items():
+            if name in self.became:
+                notes.append(Note(name, node.name, True, self.became[name]))
+            elif facts.is_sequence(name) and name in left and not self._is_part(name, node):
+                notes.append(Note(name, node.name, False, f"stays: {self._why(name, node)}"))
+        return notes
+
+    def _is_part(self, name, node):
+        """Return whether a sequence is what a loop starts with, or is on its way through a loop's body."""
+        if is_op(node, "SequenceEmpty"):
+            return all(is_op(reader, "Loop") for reader, _ in self._facts.readers[name])
+        while is_op(node, *LIST_EDITS, "Identity"):
+            name = node.input[0]
+            node, _ = self._facts.producers.get(name, (None, None))
+        return node is None and all(value.name != name for value in self.model.graph.input)
+
+    def _why(self, name, node):
+        if name in self._maps:
+            return self._maps[name]
+        if name in self.stays:
+            return self.stays[name]
+        if is_op(node, *LIST_EDITS, "Identity"):
+            return f"it is made from '{node.input[0]}', which stays"
+        if is_op(node, "If"):
+            return f"a branch of {label(node)} makes it"
+        return f"it comes from {label(node)} ({node.op_type})"
+
+
+def _why_not(name, form, facts, forms):
+    """Return why a sequence can't be lowered, "" if all its readers can do without it."""
+    for node, _ in facts.readers[name]:
+        if isinstance(form, Listed) and is_op(node, *LIST_EDITS) and node.output[0] in forms:
+            continue
+        if why := form.why_not(node, facts):
+            return why
+    return ""
+
+
+def _read(model):
+    if isinstance(model, ModelProto):
+        return model
+    try:
+        if isinstance(model, bytes):
+            return ModelProto.FromString(model)
+        if isinstance(model, str | os.PathLike):
+            return onnx.load(os.fspath(model))
+    except OSError:
+        raise
+    except Exception as error:
+        where = "the bytes" if isinstance(model, bytes) else os.fspath(model)
+        raise ValueError(f"{where} can't be read as an ONNX model: {one_line(error)}") from error
+    raise TypeError(f"a model is a ModelProto, bytes or the path to a file, not {type(model).__name__}")
+
+
+def _copy(model):
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+def _without_weights(model):
+    """Return a model with inputs in place of its large initializers, which nothing here looks into."""
+    hollow = ModelProto()
+    for source, target, kept in ((model, hollow, "graph"), (model.graph, hollow.graph, "initializer")):
+        for field, value in source.ListFields():
+            if field.name == kept:
+                continue
+            if hasattr(value, "extend"):
+                getattr(target, field.name).extend(value)
+            elif hasattr(value, "CopyFrom"):
+                getattr(target, field.name).CopyFrom(value)
+            else:
+                setattr(target, field.name, value)
+    inputs = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        if not _is_weight(tensor):
+            hollow.graph.initializer.add().CopyFrom(tensor)
+        elif tensor.name not in inputs:
+            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            hollow.graph.input.append(value)
+    return hollow
+
+
+def _is_weight(tensor):
+    return math.prod(tensor.dims) > MOST_NUMBERS or tensor.data_location == TensorProto.EXTERNAL
+
+
+def _forget_symbols(graph):
+    """Clear the names for lengths that the graphs inside a graph declare.
+
+    Some exporters make them up, and in a body each round may have its own. Those that onnx infers there come
+    from the model's inputs, or are made up in a way that is told apart.
+    """
+    for inner in all_graphs(graph):
+        if inner is not graph:
+            for value in (*inner.input, *inner.output, *inner.value_info):
+                kind = value.type
+                while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
+                    kind = getattr(kind, which).elem_type
+                if which == "tensor_type":
+                    for dim in kind.tensor_type.shape.dim:
+                        dim.ClearField("dim_param")
+
+
+def _finished(lowered, given):
+    """Return a lowered model with the given one's weights and inputs, without what is read no more."""
+    _sink_constants(lowered.graph)
+    replace_all(lowered.graph.input, given.graph.input)
+    used = used_names(lowered.graph) | {value.name for value in lowered.graph.output}
+    unread = initializer_names(given.graph) - used_names(given.graph)
+    inputs = {value.name for value in given.graph.input}
+    own = {tensor.name: tensor for tensor in lowered.graph.initializer}
+    tensors = [tensor for tensor in given.graph.initializer if _is_weight(tensor)]
+    tensors = {tensor.name: tensor for tensor in tensors} | own
+    names = dict.fromkeys([tensor.name for tensor in given.graph.initializer if tensor.name in tensors])
+    kept = [tensors[name] for name in names | own if name in used | unread | inputs]
+    replace_all(lowered.graph.initializer, kept)
+    return lowered
+
+
+def _sink_constants(graph):
+    """Give the graphs inside a graph initializers of their own for the small constants that they read.
+
+    A loop hands all that its body takes from outside on in each round; what is its own costs nothing.
+    """
+    fed = {value.name for value in graph.input}
+    small = {
+        tensor.name: tensor
+        for tensor in graph.initializer
+        if math.prod(tensor.dims) <= _MOST_COPIED and tensor.name not in fed
+    }
+    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
+    for inner in all_graphs(graph):
+        if inner is graph:
+            continue
+        own = {}
+        for node in inner.node:
+            for k, name in enumerate(node.input):
+                if name in small:
+                    if name not in own:
+                        own[name] = fresh_name(name, taken)
+                        inner.initializer.add().CopyFrom(small[name])
+                        inner.initializer[-1].name = own[name]
+                    node.input[k] = own[name]

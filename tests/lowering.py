@@ -1,0 +1,96 @@
+"""What the tests of lowering share: models as text, run before and after."""
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from seqcore.onnx import lower
+from seqcore.onnx._graphs import all_nodes
+
+SEQUENCE_OPS = {
+    *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt"),
+    *("SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"),
+}
+OPSETS = [11, 13, 17, 21]
+
+
+def parse(text, opset=17):
+    """A checked model from a graph's text."""
+    model = unchecked(text, opset)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def unchecked(text, opset=17):
+    ir = 6 if opset == 11 else 7 if opset < 15 else 8 if opset < 19 else 10
+    return onnx.parser.parse_model(f'<ir_version: {ir}, opset_import: ["": {opset}]>\n{text}')
+
+
+def session(model):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def outcome(running, feed):
+    """The results, or None where it fails: wording and kinds of errors differ."""
+    feed = {name: array if isinstance(array, list) else np.asarray(array) for name, array in feed.items()}
+    try:
+        return running.run(None, feed)
+    except Exception:
+        return None
+
+
+def left_in(model):
+    """The sequence operators in a model."""
+    return sorted(node.op_type for node in all_nodes(model) if node.op_type in SEQUENCE_OPS)
+
+
+def ops(model):
+    return [node.op_type for node in all_nodes(model)]
+
+
+def lowered(model):
+    """A lowered model, which is valid, has the same face, and whose making leaves the argument alone."""
+    before = model.SerializeToString(deterministic=True)
+    result = lower(model)
+    assert model.SerializeToString(deterministic=True) == before
+    onnx.checker.check_model(result, full_check=True)
+    for field in ("input", "output"):
+        assert list(getattr(result.graph, field)) == list(getattr(model.graph, field))
+    assert list(result.opset_import) == list(model.opset_import)
+    return result
+
+
+def assert_same(one, other):
+    assert (one is None) == (other is None), (one, other)
+    if one is not None:
+        for first, second in zip(one, other, strict=True):
+            if isinstance(first, list):
+                assert_same(first, second)
+            else:
+                assert np.asarray(first).dtype == np.asarray(second).dtype
+                np.testing.assert_array_equal(first, second)
+
+
+def check(text, feeds, opset=17, gone=True, succeeds=True):
+    """Lower a model; it has to do what it did, for each feed, and the sequences have to be gone or stay."""
+    model = text if isinstance(text, onnx.ModelProto) else parse(text, opset)
+    result = lowered(model)
+    if gone:
+        assert left_in(result) == []
+    else:
+        assert result == model
+    before, after = session(model), session(result)
+    outcomes = [outcome(before, feed) for feed in feeds]
+    assert any(one is not None for one in outcomes) == succeeds
+    for feed, one in zip(feeds, outcomes, strict=True):
+        assert_same(one, outcome(after, feed))
+    return result, after
+
+
+def rows(n, width=4, seed=0, dtype="float32"):
+    return np.random.default_rng(seed + n).integers(0, 100, (n, width)).astype(dtype)
