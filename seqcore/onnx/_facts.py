@@ -1,6 +1,7 @@
 """What is known of a model before it runs: each value's type, its constant, who makes it and who reads it."""
 
 import math
+import re
 from collections import defaultdict
 from functools import partial
 
@@ -171,9 +172,11 @@ def infer_types(normal):
         try:
             return infer(strict_mode=True)
         except onnx.shape_inference.InferenceError as error:
-            if "[TypeInferenceError]" in str(error):
+            # What it says of shapes may be what a file declares and the model never does, and a type may
+            # be missing because an operator's domain isn't onnx's.
+            first = re.search(r"\): \[(\w+)\] ([^(]*)", str(error))
+            if first and first[1] == "TypeInferenceError" and "is null" not in first[2]:
                 raise
-            # What it says of shapes may be what a file declares and the model never does.
             return infer()
     except onnx.shape_inference.InferenceError as error:
         raise ValueError(f"the model is not valid: {one_line(error)}") from error
