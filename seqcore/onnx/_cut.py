@@ -20,14 +20,16 @@ class CutModel:
     ----------
     model : ModelProto
         Checked, its external data loaded.
+    lowered : ModelProto
+        The same with the sequences compiled away that can be.
     runtime : Runtime
         Makes the sessions.
     max_workers : int or None
         For SequenceMap nodes.
     """
 
-    def __init__(self, model, runtime, max_workers):
-        facts = Facts(normal_form(model))
+    def __init__(self, model, lowered, runtime, max_workers):
+        facts = Facts(normal_form(lowered))
         graph = facts.model.graph
         planner = Planner(facts, runtime, max_workers)
         self.planner = planner
@@ -57,7 +59,7 @@ class CutModel:
         # The shapes that the model declares, else those that can be inferred.
         self.outputs = [
             NodeArg(value.name, value.type if declares_shape(value.type) else facts.types[value.name])
-            for value in graph.output
+            for value in model.graph.output
         ]
 
     def run(self, output_names, feed, options=None):

@@ -3,6 +3,7 @@
 from onnx import TensorProto, helper
 
 from seqcore.onnx._build import node_key
+from seqcore.onnx._departures import is_told_by_size
 from seqcore.onnx._forms import Stack, label, position_of, trusted
 from seqcore.onnx._prune import attribute_of, body_of, is_op
 
@@ -80,13 +81,15 @@ class LoopList(Stack):
         self._insert, self._at_front, self._counts = insert, at_front, counts
         shape = trusted(facts, facts.shape(insert.input[1]))
         proven = shape is not None and None not in shape
-        # Where elements of several shapes would be an error anyway, the loop may as well fail.
+        # Where elements of several shapes would be an error anyway, the loop may as well fail. But
+        # onnxruntime's sees no more of a shape than its size.
         stacked = any(
             is_op(node, "ConcatFromSequence") and attribute_of(node, "new_axis", 0) and place is graph
             for node, place in facts.readers[name]
         )
         element_type = facts.element_number(insert.input[1]) or facts.element_number(name)
-        super().__init__("", element_type, shape, proven or stacked, _runs_at_least_once(facts, loop))
+        uniform = proven or (stacked and is_told_by_size(shape))
+        super().__init__("", element_type, shape, uniform, _runs_at_least_once(facts, loop))
         self.became = f"becomes a scan output of {label(loop)}"
 
     def why_not(self, node, facts):

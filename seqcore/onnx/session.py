@@ -14,6 +14,7 @@ from seqcore.onnx._model import (
     with_external_data,
 )
 from seqcore.onnx._parts import Runtime
+from seqcore.onnx.lowering import lower
 
 __all__ = ["InferenceSession"]
 
@@ -76,7 +77,7 @@ class InferenceSession:
         check_model(proto)
         self._proto = proto
         self._runtime = runtime
-        self._cut = CutModel(proto, runtime, max_workers)
+        self._cut = CutModel(proto, lower(proto), runtime, max_workers)
 
     def _take_whole(self, session, proto):
         self._whole = session
