@@ -1,10 +1,12 @@
 """A model that is run in parts: what `InferenceSession` does where there are sequences."""
 
+import functools
+
 import numpy as np
 
 from seqcore._sequence import TensorSequence
 from seqcore.onnx._facts import Facts
-from seqcore.onnx._feeds import NodeArg, checked, declares_shape
+from seqcore.onnx._feeds import Feed, NodeArg, declares_shape
 from seqcore.onnx._graphs import from_tensor_proto
 from seqcore.onnx._head import Head
 from seqcore.onnx._normal import normal_form
@@ -20,22 +22,25 @@ class CutModel:
     ----------
     model : ModelProto
         Checked, its external data loaded.
-    lowered : ModelProto
-        The same with the sequences compiled away that can be.
     runtime : Runtime
         Makes the sessions.
     max_workers : int or None
         For SequenceMap nodes.
+    lowered : ModelProto, optional
+        The same with sequences compiled away, to be run in its place.
     """
 
-    def __init__(self, model, lowered, runtime, max_workers):
-        facts = Facts(normal_form(lowered))
+    def __init__(self, model, runtime, max_workers, lowered=None):
+        self._original = None
+        if lowered is not None:
+            self._original = functools.cache(lambda: CutModel(model, runtime, max_workers))
+        facts = Facts(normal_form(model if lowered is None else lowered))
         graph = facts.model.graph
         planner = Planner(facts, runtime, max_workers)
         self.planner = planner
         self._plan = planner.plan
         defaults = {one.name: one for one in graph.initializer}
-        self._inputs = {}  # name → its type, its place, and what it is if it isn't fed
+        self._inputs = {}  # name → its feed, its place, and what it is if it isn't fed
         self._required = []
         for value in graph.input:
             default = defaults.get(value.name)
@@ -43,7 +48,7 @@ class CutModel:
                 default = from_tensor_proto(default)
             elif value.type.WhichOneof("value") != "optional_type":
                 self._required.append(value.name)
-            self._inputs[value.name] = value.type, planner.place(value.name), default
+            self._inputs[value.name] = Feed(value.name, value.type), planner.place(value.name), default
         names = [value.name for value in graph.output]
         self._outputs = dict(zip(names, planner.outputs_of(graph), strict=True))
         holders = feed_holders(facts, planner.own)
@@ -72,18 +77,24 @@ class CutModel:
         Exception
             What a node raises; it is named.
         """
-        values = self._fed(feed)
-        names = output_names or list(self._outputs)
-        for name in names:
+        frame = self._fed(feed)
+        frame[0] = options
+        for name in output_names or ():
             if name not in self._outputs:
                 raise ValueError(f"the model has no output '{name}': it has {', '.join(self._outputs)}")
-        frame = self._frame.copy()
-        frame[0] = options
-        for name, value in values.items():
-            frame[self._inputs[name][1]] = value
-        self._plan.run(frame, self._after_head if self._head.run(frame) else 0)
+        try:
+            self._plan.run(frame, self._after_head if self._head.run(frame) else 0)
+        except Exception:
+            # What is left of a sequence that was compiled away can't name its node: the model as it was can.
+            if self._original is None:
+                raise
+            return self._original().run(output_names, feed, options)
         # Each is taken from the frame once, also where it is asked for twice.
-        return self._each_once({name: self._result(name, frame) for name in dict.fromkeys(names)}, names)
+        names = output_names or self._outputs
+        results = {name: self._result(name, frame) for name in dict.fromkeys(names)}
+        if len(results) == len(names):
+            return list(results.values())
+        return self._each_once(results, names)
 
     def _each_once(self, results, names):
         """Return results by name, a copy where one is asked for again."""
@@ -91,19 +102,17 @@ class CutModel:
         return [_again(results[name], name in given or given.add(name)) for name in names]
 
     def _fed(self, feed):
-        """Return the inputs' values, checked; what was not fed is what it is by default."""
+        """Return a frame with the inputs, checked; what was not fed is what it is by default."""
         missing = [name for name in self._required if name not in feed]
         if missing:
             raise ValueError(f"the feed lacks {_quoted(missing)}: the model's inputs are {self._named()}")
-        values = {}
-        for name, value in feed.items():
+        for name in feed:
             if name not in self._inputs:
                 raise ValueError(f"the model has no input '{name}': its inputs are {self._named()}")
-            values[name] = checked(name, value, self._inputs[name][0])
-        for name, (_, _, default) in self._inputs.items():
-            if name not in feed:
-                values[name] = default
-        return values
+        frame = self._frame.copy()
+        for name, (one, place, default) in self._inputs.items():
+            frame[place] = one.check(feed[name]) if name in feed else default
+        return frame
 
     def _named(self):
         return ", ".join(self._inputs) or "none"

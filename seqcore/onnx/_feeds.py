@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from seqcore._sequence import TensorSequence
 from seqcore._tensors import as_tensor
-from seqcore.dtypes import type_name
+from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._graphs import dtype_of
 
 
@@ -66,55 +66,85 @@ def _shape(kind):
     ]
 
 
-def checked(name, value, kind):
-    """Return a value that was fed, in the form that plans work on.
+class Feed:
+    """An input, and whether what is fed to it is what the model declares.
 
-    A tensor is an array of the declared type, a sequence one that the plan may edit, an empty optional None.
-
-    Raises
-    ------
-    TypeError
-        If it is of another kind or element type than declared.
-    ValueError
-        If a tensor's shape contradicts the declared one.
+    Parameters
+    ----------
+    name : str
+    kind : TypeProto
     """
-    which = kind.WhichOneof("value")
-    if which == "optional_type":
-        return None if value is None else checked(name, value, kind.optional_type.elem_type)
-    if which == "sequence_type":
-        return _sequence(name, value, kind.sequence_type.elem_type)
-    if which == "tensor_type":
-        return _tensor(name, value, kind.tensor_type)
-    return value  # onnxruntime's business
+
+    def __init__(self, name, kind):
+        self.name = name
+        self.kind = kind
+        which = kind.WhichOneof("value")
+        self._dtype = dtype_of(kind.tensor_type.elem_type) if which == "tensor_type" else None
+        self._rank, self._lengths = None, []
+        if self._dtype is not None and kind.tensor_type.HasField("shape"):
+            dims = kind.tensor_type.shape.dim
+            self._rank = len(dims)
+            self._lengths = [(k, dim.dim_value) for k, dim in enumerate(dims) if dim.HasField("dim_value")]
+
+    def check(self, value):
+        """Return a value that was fed, in the form that plans work on.
+
+        A tensor is an array of the declared type, a sequence one that the plan may edit, an empty optional
+        None.
+
+        Raises
+        ------
+        TypeError
+            If it is of another kind or element type than declared.
+        ValueError
+            If a tensor's shape contradicts the declared one.
+        """
+        if self._dtype is None:  # asked first: to NumPy, None is float64
+            return self._other(value)
+        quick = type(value) is np.ndarray and value.dtype == self._dtype and self._dtype != STRING
+        if quick and self._fits(value.shape):
+            return value
+        array = _tensor(self.name, value, self._dtype)
+        if not self._fits(array.shape):
+            wanted = ", ".join(
+                str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
+                for dim in self.kind.tensor_type.shape.dim
+            )
+            raise ValueError(f"input '{self.name}' has the shape ({wanted}), not {array.shape}")
+        return array
+
+    def _other(self, value):
+        which = self.kind.WhichOneof("value")
+        if which == "optional_type":
+            return None if value is None else Feed(self.name, self.kind.optional_type.elem_type).check(value)
+        if which == "sequence_type":
+            return _sequence(self.name, value, self.kind.sequence_type.elem_type)
+        return value  # onnxruntime's business, as are tensors of types that sequences don't have
+
+    def _fits(self, shape):
+        if self._rank is None:
+            return True
+        if len(shape) != self._rank:
+            return False
+        for axis, length in self._lengths:  # noqa: SIM110  (quicker than all)
+            if shape[axis] != length:
+                return False
+        return True
 
 
-def _tensor(name, value, declared):
+def _tensor(name, value, dtype):
     if isinstance(value, onnxruntime.OrtValue):
         value = value.numpy()
     if isinstance(value, TensorSequence):
         raise TypeError(f"input '{name}' is a tensor, but a sequence of {len(value)} tensors was given")
     if value is None:
         raise TypeError(f"input '{name}' is a tensor, but None was given")
-    dtype = dtype_of(declared.elem_type)
-    if dtype is None:
-        return value  # a type of onnxruntime's alone
     try:
         array = as_tensor(value) if isinstance(value, np.ndarray | np.generic) else as_tensor(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise type(error)(f"input '{name}': {error}") from error
     if array.dtype != dtype:
         raise TypeError(f"input '{name}' takes {type_name(dtype)}, not {type_name(array.dtype)}")
-    if declared.HasField("shape"):
-        lengths = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared.shape.dim]
-        fits = len(lengths) == array.ndim and all(
-            length is None or length == given for length, given in zip(lengths, array.shape, strict=True)
-        )
-        if not fits:
-            wanted = ", ".join(
-                str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
-                for dim in declared.shape.dim
-            )
-            raise ValueError(f"input '{name}' has the shape ({wanted}), not {array.shape}")
     return array
 
 

@@ -1,11 +1,12 @@
 """InferenceSession: ONNX models with sequences, in time that is linear in what they do."""
 
+import functools
 import os
 
 from onnx import ModelProto
 
 from seqcore.onnx._cut import CutModel
-from seqcore.onnx._feeds import checked
+from seqcore.onnx._feeds import Feed
 from seqcore.onnx._model import (
     check_model,
     has_sequences,
@@ -64,24 +65,25 @@ class InferenceSession:
     """
 
     def __init__(self, model, sess_options=None, providers=None, provider_options=None, *, max_workers=1):
-        runtime = Runtime(sess_options, providers, provider_options)
-        self._whole = self._cut = None
+        self._runtime = runtime = Runtime(sess_options, providers, provider_options)
+        self._whole = self._cut = self._proto = None
         if _is_ort_format(model):
-            self._take_whole(runtime.whole_session(model), None)
+            self._whole = runtime.whole_session(model)
             return
-        proto = load_model(model)
+        self._proto = proto = load_model(model)
         if not has_sequences(proto):
-            self._take_whole(runtime.whole_session(_loadable(model, proto)), proto)
+            self._whole = runtime.whole_session(_loadable(model, proto))
             return
-        proto = with_external_data(proto, _folder(model))
+        self._proto = proto = with_external_data(proto, _folder(model))
         check_model(proto)
-        self._proto = proto
-        self._runtime = runtime
-        self._cut = CutModel(proto, lower(proto), runtime, max_workers)
-
-    def _take_whole(self, session, proto):
-        self._whole = session
-        self._proto = proto
+        lowered = lower(proto)
+        if not has_sequences(lowered):
+            self._whole = _session_if_any(runtime, lowered)
+            # A run that fails is run again by steps, which can name the node.
+            self._cut = functools.cache(lambda: CutModel(proto, runtime, max_workers))
+        if self._whole is None:
+            cut = CutModel(proto, runtime, max_workers, lowered)
+            self._cut = lambda: cut
 
     def run(self, output_names, input_feed, run_options=None):
         """Run the model.
@@ -112,33 +114,35 @@ class InferenceSession:
         Exception
             What onnxruntime raises, as it is.
         """
-        if self._cut is not None:
-            return self._cut.run(output_names, input_feed, run_options)
+        if self._whole is None:
+            return self._cut().run(output_names, input_feed, run_options)
         try:
             return self._whole.run(output_names, input_feed, run_options)
         except Exception:
             self._explain(input_feed)
-            raise
+            if self._cut is None:
+                raise
+            return self._cut().run(output_names, input_feed, run_options)
 
     def _explain(self, feed):
         """Raise an exception that names the input, where a feed is to blame; onnxruntime's often don't."""
         kinds = {} if self._proto is None else {one.name: one.type for one in self._proto.graph.input}
         for name, value in feed.items():
             if name in kinds:
-                checked(name, value, kinds[name])
+                Feed(name, kinds[name]).check(value)
 
     def get_inputs(self):
         """Return what the model needs to be fed: names, types and shapes."""
-        return self._whole.get_inputs() if self._cut is None else list(self._cut.inputs)
+        return list(self._cut().inputs) if self._whole is None else self._whole.get_inputs()
 
     def get_outputs(self):
         """Return what the model gives: names, types and shapes."""
-        return self._whole.get_outputs() if self._cut is None else list(self._cut.outputs)
+        return list(self._cut().outputs) if self._whole is None else self._whole.get_outputs()
 
     def get_overridable_initializers(self):
         """Return the inputs that have a default."""
         whole = self._whole
-        return list(self._cut.overridable) if whole is None else whole.get_overridable_initializers()
+        return list(self._cut().overridable) if whole is None else whole.get_overridable_initializers()
 
     def get_modelmeta(self):
         """Return the model's metadata."""
@@ -178,6 +182,15 @@ def _is_ort_format(model):
     if isinstance(model, str | os.PathLike):
         return os.fspath(model).endswith(".ort")
     return isinstance(model, bytes) and model[4:8] == b"ORTM"
+
+
+def _session_if_any(runtime, model):
+    """Return onnxruntime's session on a model, None where it has no kernels for it."""
+    restamp(model)
+    try:
+        return runtime.session(model.SerializeToString())
+    except Exception:  # the plan has another runtime for what it can't run
+        return None
 
 
 def _loadable(model, proto):
