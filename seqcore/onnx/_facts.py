@@ -26,6 +26,8 @@ class Facts:
         Who makes a value, and where. Inputs and initializers have none.
     readers : dict of str to list of (NodeProto or None, GraphProto)
         Who reads a value, and where; None for the graph whose output it is.
+    symbols : set of str
+        The names of lengths that the model's inputs have.
     """
 
     def __init__(self, normal):
@@ -49,6 +51,9 @@ class Facts:
                     self.producers[name] = node, graph
             for value in graph.output:
                 self.readers[value.name].append((None, graph))
+
+        inputs = [tensor_part(value.type) for value in normal.graph.input]
+        self.symbols = {dim.dim_param for one in inputs if one is not None for dim in one.shape.dim}
 
     def constant(self, name):
         """Return the small constant tensor that a value is, None if it is computed, fed or large."""

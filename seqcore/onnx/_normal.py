@@ -1,8 +1,8 @@
 """Models in normal form: what the session and the lowering work on.
 
-A normal model has no functions (they are inlined), no name twice in whatever scope, and no Constant node: its
-constants are initializers of the main graph, which every scope sees. So a name alone says which value is meant,
-and a node may move between scopes.
+A normal model has no functions (they are inlined), no name twice in whatever scope, and no Constant node:
+its constants are initializers of the main graph, which every scope sees. So a name alone says which value is
+meant, and a node may move between scopes.
 """
 
 from itertools import count

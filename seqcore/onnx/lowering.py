@@ -179,29 +179,28 @@ class _Lowering:
         for find in (find_loop_lists, find_splits, find_lists):
             for name, form in find(facts):
                 (forms if isinstance(form, Form) else self.stays)[name] = form
-        # A list goes only if each edit of it does, and so on along a chain of edits.
-        while refused := {
-            name: why for name, form in forms.items() if (why := _why_not(name, form, facts, forms))
-        }:
-            self.stays |= refused
-            for name in refused:
-                del forms[name]
         read = read_names(self.model)
+        # A list goes only if each edit of it does: those come after it.
+        for name in reversed(list(forms)):
+            if why := _why_not(name, forms[name], facts, forms, read):
+                self.stays[name] = why
+                del forms[name]
         for name, form in forms.items():
             form.plan(facts, name, read)
             form.prepare(builder, facts)
             for node, _ in facts.readers[name]:
                 if not is_op(node, *LIST_EDITS):
-                    form.serve(node, builder.instead(node), facts, node.output[0] in read)
+                    nodes = builder.instead(node)
+                    form.serve(node, nodes, facts, node.output[0] in read)
             self.became[name] = form.became
         builder.apply()
         prune(self.model)
         return bool(forms)
 
     def _pass_conditions(self):
-        """Let loops that never stop early pass their condition on: a constant would be handed in each time."""
+        """Let loops that never stop early pass their condition on, with no constant from outside."""
         for node in all_nodes(self.model):
-            if is_op(node, "Loop") and node.input[1] and is_true(self._last, node.input[1]):
+            if is_op(node, "Loop") and is_true(self._last, "".join(node.input[1:2])):
                 body = body_of(node)
                 maker, _ = self._last.producers.get(body.output[0].name, (None, None))
                 if is_op(maker, "Identity") and is_true(self._last, maker.input[0]):
@@ -223,6 +222,7 @@ class _Lowering:
         """Return a `Note` for each sequence that there was, but for the states in loops."""
         facts = self._facts
         left = {name for node in all_nodes(self.model) for name in node.output}
+        parts = self._parts()
         notes = [
             Note(value.name, "", False, "stays: it is an input of the model")
             for value in self.model.graph.input
@@ -231,18 +231,26 @@ class _Lowering:
         for name, (node, _) in facts.producers.items():
             if name in self.became:
                 notes.append(Note(name, node.name, True, self.became[name]))
-            elif facts.is_sequence(name) and name in left and not self._is_part(name, node):
+            elif not (facts.is_sequence(name) or name in self.stays) or name not in left:
+                continue
+            elif name not in parts:
                 notes.append(Note(name, node.name, False, f"stays: {self._why(name, node)}"))
         return notes
 
-    def _is_part(self, name, node):
-        """Return whether a sequence is what a loop starts with, or is on its way through a loop's body."""
-        if is_op(node, "SequenceEmpty"):
-            return all(is_op(reader, "Loop") for reader, _ in self._facts.readers[name])
-        while is_op(node, *LIST_EDITS, "Identity"):
-            name = node.input[0]
-            node, _ = self._facts.producers.get(name, (None, None))
-        return node is None and all(value.name != name for value in self.model.graph.input)
+    def _parts(self):
+        """Return the names of what loops start with, and of what is on its way through a loop's body."""
+        facts = self._facts
+        inputs = {value.name for value in self.model.graph.input}
+        parts = set()
+        for name, (node, _) in facts.producers.items():
+            if is_op(node, "SequenceEmpty"):
+                if all(is_op(reader, "Loop") for reader, _ in facts.readers[name]):
+                    parts.add(name)
+            elif is_op(node, *LIST_EDITS, "Identity"):
+                source = node.input[0]
+                if source in parts or (source not in facts.producers and source not in inputs):
+                    parts.add(name)
+        return parts
 
     def _why(self, name, node):
         if name in self._maps:
@@ -256,12 +264,12 @@ class _Lowering:
         return f"it comes from {label(node)} ({node.op_type})"
 
 
-def _why_not(name, form, facts, forms):
+def _why_not(name, form, facts, forms, read):
     """Return why a sequence can't be lowered, "" if all its readers can do without it."""
     for node, _ in facts.readers[name]:
         if isinstance(form, Listed) and is_op(node, *LIST_EDITS) and node.output[0] in forms:
             continue
-        if why := form.why_not(node, facts):
+        if why := form.why_not(node, facts, read):
             return why
     return ""
 
@@ -282,9 +290,9 @@ def _read(model):
     raise TypeError(f"a model is a ModelProto, bytes or the path to a file, not {type(model).__name__}")
 
 
-def _copy(model):
-    copy = ModelProto()
-    copy.CopyFrom(model)
+def _copy(message):
+    copy = type(message)()
+    copy.CopyFrom(message)
     return copy
 
 
@@ -339,12 +347,13 @@ def _finished(lowered, given):
     used = used_names(lowered.graph) | {value.name for value in lowered.graph.output}
     unread = initializer_names(given.graph) - used_names(given.graph)
     inputs = {value.name for value in given.graph.input}
-    own = {tensor.name: tensor for tensor in lowered.graph.initializer}
-    tensors = [tensor for tensor in given.graph.initializer if _is_weight(tensor)]
-    tensors = {tensor.name: tensor for tensor in tensors} | own
+    own = {tensor.name: _copy(tensor) for tensor in lowered.graph.initializer}
+    tensors = {tensor.name: tensor for tensor in given.graph.initializer if _is_weight(tensor)} | own
     names = dict.fromkeys([tensor.name for tensor in given.graph.initializer if tensor.name in tensors])
-    kept = [tensors[name] for name in names | own if name in used | unread | inputs]
-    replace_all(lowered.graph.initializer, kept)
+    del lowered.graph.initializer[:]
+    for name in names | own:
+        if name in used | unread | inputs:
+            lowered.graph.initializer.add().CopyFrom(tensors[name])
     return lowered
 
 
