@@ -98,7 +98,8 @@ class TestLoops:
 
     def test_rounds_that_differ_in_shape_but_not_in_size_fail(self):
         element = """f = Constant<value = int64[1] {1}>() m = Constant<value = int64[1] {-1}>()
-            i1 = Reshape(i, f) n1 = Add(i1, f) sh = Concat<axis = 0>(n1, m) q = Gather(x, i) e = Reshape(q, sh)"""
+            i1 = Reshape(i, f) n1 = Add(i1, f)
+            sh = Concat<axis = 0>(n1, m) q = Gather(x, i) e = Reshape(q, sh)"""
         text = loop(after=STACK, element=element, outs="float[A, B, C] y")
         result = lowered(parse(text.replace("seq(float[?])", "seq(float[?, ?])")))
         assert left_in(result) == []

@@ -1,23 +1,23 @@
 """lower: a model's sequences compiled away, for runtimes that are slow with them or don't have them."""
 
-import math
 import os
 from typing import NamedTuple
 
 import onnx
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
 from seqcore.onnx._build import Builder
-from seqcore.onnx._facts import MOST_NUMBERS, Facts
+from seqcore.onnx._facts import Facts
 from seqcore.onnx._forms import Form, label, opset_of
-from seqcore.onnx._graphs import all_graphs, all_nodes, initializer_names, used_names
+from seqcore.onnx._graphs import all_graphs, all_nodes
 from seqcore.onnx._lower_lists import LIST_EDITS, Listed, find_lists
 from seqcore.onnx._lower_loops import find_loop_lists, is_true
 from seqcore.onnx._lower_maps import write_out_maps
 from seqcore.onnx._lower_splits import find_splits
-from seqcore.onnx._normal import defined_names, fresh_name, normal_form, replace_all
+from seqcore.onnx._normal import copied, normal_form
 from seqcore.onnx._prune import body_of, drop_aliases, is_op, prune, read_names
 from seqcore.onnx._runners import one_line
+from seqcore.onnx._weights import with_weights, without_weights
 
 __all__ = ["Note", "lower", "lower_with_report"]
 
@@ -25,8 +25,6 @@ _SEQUENCE_OPS = (
     *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt"),
     *("SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"),
 )
-# Larger constants are left where they are, for all to share.
-_MOST_COPIED = 64
 
 
 class Note(NamedTuple):
@@ -119,21 +117,21 @@ def lower_with_report(model):
     'rows' becomes pieces of 'x'
     """
     given = _read(model)
-    hollow = _without_weights(given)
+    hollow = without_weights(given)
     try:
         onnx.checker.check_model(hollow)
     except onnx.checker.ValidationError as error:
         raise ValueError(f"the model is not valid: {one_line(error)}") from error
     if not any(is_op(node, *_SEQUENCE_OPS) for node in all_nodes(hollow)):
-        return _copy(given), []
+        return copied(given), []
     normal = normal_form(hollow)
     _forget_symbols(normal.graph)
     drop_aliases(normal, Facts(normal).is_sequence)
     prune(normal)
     lowering = _Lowering(normal)
     if not lowering.became:
-        return _copy(given), lowering.notes()
-    return _finished(lowering.model, given), lowering.notes()
+        return copied(given), lowering.notes()
+    return with_weights(lowering.model, given), lowering.notes()
 
 
 class _Lowering:
@@ -155,7 +153,7 @@ class _Lowering:
         kept = set()
         while True:
             # Maps are written out on trial: where an operator of a map's loop is left, the map stays.
-            self.model = _copy(normal)
+            self.model = copied(normal)
             self.became, self.stays = {}, {}
             builder = Builder(self.model, opset_of(normal))
             written = write_out_maps(self.model, self._facts, builder, kept)
@@ -290,39 +288,6 @@ def _read(model):
     raise TypeError(f"a model is a ModelProto, bytes or the path to a file, not {type(model).__name__}")
 
 
-def _copy(message):
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy
-
-
-def _without_weights(model):
-    """Return a model with inputs in place of its large initializers, which nothing here looks into."""
-    hollow = ModelProto()
-    for source, target, kept in ((model, hollow, "graph"), (model.graph, hollow.graph, "initializer")):
-        for field, value in source.ListFields():
-            if field.name == kept:
-                continue
-            if hasattr(value, "extend"):
-                getattr(target, field.name).extend(value)
-            elif hasattr(value, "CopyFrom"):
-                getattr(target, field.name).CopyFrom(value)
-            else:
-                setattr(target, field.name, value)
-    inputs = {value.name for value in model.graph.input}
-    for tensor in model.graph.initializer:
-        if not _is_weight(tensor):
-            hollow.graph.initializer.add().CopyFrom(tensor)
-        elif tensor.name not in inputs:
-            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            hollow.graph.input.append(value)
-    return hollow
-
-
-def _is_weight(tensor):
-    return math.prod(tensor.dims) > MOST_NUMBERS or tensor.data_location == TensorProto.EXTERNAL
-
-
 def _forget_symbols(graph):
     """Clear the names for lengths that the graphs inside a graph declare.
 
@@ -338,46 +303,3 @@ def _forget_symbols(graph):
                 if which == "tensor_type":
                     for dim in kind.tensor_type.shape.dim:
                         dim.ClearField("dim_param")
-
-
-def _finished(lowered, given):
-    """Return a lowered model with the given one's weights and inputs, without what is read no more."""
-    _sink_constants(lowered.graph)
-    replace_all(lowered.graph.input, given.graph.input)
-    used = used_names(lowered.graph) | {value.name for value in lowered.graph.output}
-    unread = initializer_names(given.graph) - used_names(given.graph)
-    inputs = {value.name for value in given.graph.input}
-    own = {tensor.name: _copy(tensor) for tensor in lowered.graph.initializer}
-    tensors = {tensor.name: tensor for tensor in given.graph.initializer if _is_weight(tensor)} | own
-    names = dict.fromkeys([tensor.name for tensor in given.graph.initializer if tensor.name in tensors])
-    del lowered.graph.initializer[:]
-    for name in names | own:
-        if name in used | unread | inputs:
-            lowered.graph.initializer.add().CopyFrom(tensors[name])
-    return lowered
-
-
-def _sink_constants(graph):
-    """Give the graphs inside a graph initializers of their own for the small constants that they read.
-
-    A loop hands all that its body takes from outside on in each round; what is its own costs nothing.
-    """
-    fed = {value.name for value in graph.input}
-    small = {
-        tensor.name: tensor
-        for tensor in graph.initializer
-        if math.prod(tensor.dims) <= _MOST_COPIED and tensor.name not in fed
-    }
-    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
-    for inner in all_graphs(graph):
-        if inner is graph:
-            continue
-        own = {}
-        for node in inner.node:
-            for k, name in enumerate(node.input):
-                if name in small:
-                    if name not in own:
-                        own[name] = fresh_name(name, taken)
-                        inner.initializer.add().CopyFrom(small[name])
-                        inner.initializer[-1].name = own[name]
-                    node.input[k] = own[name]
