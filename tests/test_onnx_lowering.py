@@ -326,6 +326,19 @@ def test_functions_are_inlined_and_metadata_stays():
     assert result.metadata_props == model.metadata_props
 
 
+def test_a_model_that_fits_no_more_once_it_is_lowered_stays():
+    text = """g (float[3, 4] x) => (float[A] y) {
+        s = SplitToSequence<keepdims = 0>(x)
+        w = ConcatFromSequence<axis = 0>(s)
+        t = SequenceMap <body = f (float[K] e, float[L] h) => (float[M] o) { o = Add(e, h) }> (s, w)
+        y = ConcatFromSequence<axis = 0>(t)
+    }"""
+    result, notes = lower_with_report(parse(text))
+    assert result == parse(text)
+    assert not any(note.is_lowered for note in notes)
+    assert "a lowered model would not be valid" in str(notes[0])
+
+
 def test_weights_come_back():
     weights = onnx.numpy_helper.from_array(np.random.rand(100, 100).astype("f"), "w")
     dead = onnx.numpy_helper.from_array(np.random.rand(100, 100).astype("f"), "dead")

@@ -5,8 +5,9 @@ import math
 from onnx import ModelProto, TensorProto, helper
 
 from seqcore.onnx._facts import MOST_NUMBERS
-from seqcore.onnx._graphs import all_graphs, initializer_names, used_names
+from seqcore.onnx._graphs import all_graphs, initializer_names, subgraphs, used_names
 from seqcore.onnx._normal import copied, defined_names, fresh_name, replace_all
+from seqcore.onnx._prune import is_op
 
 # Larger constants are left where they are, for all to share.
 _MOST_COPIED = 64
@@ -41,7 +42,6 @@ def _is_weight(tensor):
 
 def with_weights(lowered, given):
     """Return a lowered model with the given one's weights and inputs, without what is read no more."""
-    _sink_constants(lowered.graph)
     replace_all(lowered.graph.input, given.graph.input)
     used = used_names(lowered.graph) | {value.name for value in lowered.graph.output}
     unread = initializer_names(given.graph) - used_names(given.graph)
@@ -56,7 +56,7 @@ def with_weights(lowered, given):
     return lowered
 
 
-def _sink_constants(graph):
+def sink_constants(graph):
     """Give the graphs inside a graph initializers of their own for the small constants that they read.
 
     A loop hands all that its body takes from outside on in each round; what is its own costs nothing.
@@ -68,9 +68,7 @@ def _sink_constants(graph):
         if math.prod(tensor.dims) <= _MOST_COPIED and tensor.name not in fed
     }
     taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
-    for inner in all_graphs(graph):
-        if inner is graph:
-            continue
+    for inner in _graphs_with_own(graph):
         own = {}
         for node in inner.node:
             for k, name in enumerate(node.input):
@@ -80,3 +78,12 @@ def _sink_constants(graph):
                         inner.initializer.add().CopyFrom(small[name])
                         inner.initializer[-1].name = own[name]
                     node.input[k] = own[name]
+
+
+def _graphs_with_own(graph):
+    """Yield the graphs inside a graph that may have initializers: not the bodies of maps."""
+    for node in graph.node:
+        if not is_op(node, "SequenceMap"):
+            for inner in subgraphs(node):
+                yield inner
+                yield from _graphs_with_own(inner)

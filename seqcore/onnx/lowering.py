@@ -17,7 +17,7 @@ from seqcore.onnx._lower_splits import find_splits
 from seqcore.onnx._normal import copied, normal_form
 from seqcore.onnx._prune import body_of, drop_aliases, is_op, prune, read_names
 from seqcore.onnx._runners import one_line
-from seqcore.onnx._weights import with_weights, without_weights
+from seqcore.onnx._weights import sink_constants, with_weights, without_weights
 
 __all__ = ["Note", "lower", "lower_with_report"]
 
@@ -131,7 +131,22 @@ def lower_with_report(model):
     lowering = _Lowering(normal)
     if not lowering.became:
         return copied(given), lowering.notes()
+    sink_constants(lowering.model.graph)
+    fault = _fault_of(lowering.model)
+    if fault and not _fault_of(hollow):
+        # More is known of tensors than of sequences: that they never fit, for instance.
+        why = f"stays: a lowered model would not be valid: {fault}"
+        return copied(given), [note._replace(is_lowered=False, text=why) for note in lowering.notes()]
     return with_weights(lowering.model, given), lowering.notes()
+
+
+def _fault_of(model):
+    """Return what the checker finds in a model when it infers all shapes, "" if nothing."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return one_line(error)
+    return ""
 
 
 class _Lowering:
