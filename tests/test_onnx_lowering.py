@@ -96,6 +96,17 @@ class TestLoops:
         check(loop(after=what, outs=outs, element=RAGGED), loop_feeds(-2, 0, 1), gone=False)
         check(loop(after=STACK, element=RAGGED), loop_feeds(0))
 
+    def test_rounds_that_differ_in_shape_but_not_in_size_fail(self):
+        element = """f = Constant<value = int64[1] {1}>() m = Constant<value = int64[1] {-1}>()
+            i1 = Reshape(i, f) n1 = Add(i1, f)
+            sh = Concat<axis = 0>(n1, m) q = Gather(x, i) e = Reshape(q, sh)"""
+        text = loop(after=STACK, element=element, outs="float[A, B, C] y")
+        result = lowered(parse(text.replace("seq(float[?])", "seq(float[?, ?])")))
+        assert left_in(result) == []
+        running = session(result)
+        assert outcome(running, loop_feeds(0, lengths=[1])[0])[0].shape == (1, 1, 4)
+        assert outcome(running, loop_feeds(0, lengths=[2])[0]) is None
+
     def test_a_stack_that_may_not_be_needed_proves_nothing(self):
         check(loop(after=BRANCH, element=RAGGED), loop_feeds(0, 1), gone=False)
 
@@ -313,6 +324,19 @@ def test_functions_are_inlined_and_metadata_stays():
     assert ops(result) == ["Gather"]
     assert result.producer_name == "us"
     assert result.metadata_props == model.metadata_props
+
+
+def test_a_model_that_fits_no_more_once_it_is_lowered_stays():
+    text = """g (float[3, 4] x) => (float[A] y) {
+        s = SplitToSequence<keepdims = 0>(x)
+        w = ConcatFromSequence<axis = 0>(s)
+        t = SequenceMap <body = f (float[K] e, float[L] h) => (float[M] o) { o = Add(e, h) }> (s, w)
+        y = ConcatFromSequence<axis = 0>(t)
+    }"""
+    result, notes = lower_with_report(parse(text))
+    assert result == parse(text)
+    assert not any(note.is_lowered for note in notes)
+    assert "a lowered model would not be valid" in str(notes[0])
 
 
 def test_weights_come_back():

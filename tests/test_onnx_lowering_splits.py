@@ -247,6 +247,16 @@ class TestJoiningPieces:
             x = np.random.rand(*shape).astype("f")
             check(text, [{"x": x}], gone=gone, succeeds=shape[0] > 0)
 
+    @pytest.mark.parametrize("k", [-1, 0, 1, 7])
+    def test_a_check_outlives_a_reshape(self, k):
+        reads = (
+            "z = ConcatFromSequence<axis = 0>(s) to = Constant<value = int64[2] {4, 7}>() y = Reshape(z, to)"
+        )
+        text = split(reads, "float[A, B] y", "float z0 = {0}", inputs=", int64 k", split="x, k", shape="7, 4")
+        check(text, [one | {"k": k} for one in feeds([7])], succeeds=k > 0)
+        text = text.replace("int64 k", "int64[K] k")
+        check(text, [feeds([7])[0] | {"k": [k, rest]} for rest in (7 - k, 8)], succeeds=k >= 0)
+
     def test_join_of_listed_pieces(self):
         text = split("y = ConcatFromSequence<axis = 0>(s)", "float[A, B] y", LISTED)
         check(text, feeds())
@@ -300,6 +310,11 @@ def test_a_split_whose_form_is_not_known_stays():
     assert "one length or a list of them is not known" in str(notes[0])
 
 
+LIST_FEEDS = [
+    {"x": rows(n), "w": rows(m), "p": np.array(p)} for n in (0, 3) for m in (0, 3, 5) for p in range(-4, 4)
+]
+
+
 class TestLists:
     TEXT = """g (float[N, 4] x, float[M, 4] w, int64 p) => (%s)
     <int64 o = {0}, int64 i = {1}, int64[1] b = {-1}, int64 far = {3}> {
@@ -309,12 +324,6 @@ class TestLists:
         u = SequenceErase(t%s)
         %s
     }"""
-    FEEDS = [
-        {"x": rows(n), "w": rows(m), "p": np.array(p)}
-        for n in (0, 3)
-        for m in (0, 3, 5)
-        for p in range(-4, 4)
-    ]
 
     @pytest.mark.parametrize("opset", OPSETS)
     @pytest.mark.parametrize("at", ["", "o", "i", "b"])
@@ -323,7 +332,7 @@ class TestLists:
         reads = """c = ConcatFromSequence<axis = 0>(t) d = ConcatFromSequence<axis = -1, new_axis = 1>(s)
         e = SequenceAt(u, o) f = SequenceAt(u, b) n = SequenceLength(t) m = SequenceLength(u)"""
         outs = "float[A, B] c, float[C, D, E] d, float[F, G] e, float[H, I] f, int64 n, int64 m"
-        check(self.TEXT % (outs, at or "", erased, reads), self.FEEDS, opset)
+        check(self.TEXT % (outs, at or "", erased, reads), LIST_FEEDS, opset)
 
     @pytest.mark.parametrize(
         ("at", "erased", "reads", "why"),
@@ -378,6 +387,13 @@ class TestLists:
         got, joined = outcome(session(result), {"x": rows(3)})
         assert len(got) == 2
         assert joined.shape == (9, 4)
+
+    def test_a_join_of_which_the_shape_alone_is_read(self):
+        text = """g (float[N, 4] x, float[3, 4] w) => (int64[K] y) {
+            s = SequenceConstruct(x, w) z = ConcatFromSequence<axis = 0, new_axis = 1>(s) y = Shape(z)
+        }"""
+        check(text, [{"x": rows(n), "w": rows(3)} for n in (2, 3)], gone=False)
+        check(text.replace("N, 4", "3, 4"), [{"x": rows(3), "w": rows(3)}])
 
     def test_shapes_that_do_not_fit_are_left_to_fail(self):
         text = """g (float[3, 4] x, float[3, 5] w) => (float[A, B] y) {

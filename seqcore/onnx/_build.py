@@ -8,6 +8,9 @@ from onnx import TensorProto, helper
 from seqcore.onnx._graphs import all_graphs, to_tensor_proto
 from seqcore.onnx._normal import fresh_name, replace_all
 
+# An end that lies behind the last element.
+_AFTER_ALL = (1 << 63) - 1
+
 
 class Builder:
     """Nodes to put into a model in normal form: in place of others, or after them.
@@ -163,8 +166,16 @@ class Nodes:
     def fail_unless_equal(self, one, other):
         return self.fail_if(self.op("Not", self.op("Equal", one, other)))
 
+    def bound(self, tensor, zero, out=""):
+        """Return a copy of a tensor with axes, bound to a scalar of `fail_if`."""
+        return self.slice(tensor, self.unsqueeze(zero, 0), self.constant([_AFTER_ALL]), 0, out=out)
+
     def checked(self, tensor, zero, out=""):
-        """Return a tensor as it is, bound to a scalar of `fail_if`."""
+        """Return a tensor as it is, bound to a scalar of `fail_if`, without copying it.
+
+        Of one Reshape after another, onnxruntime leaves out the first, whatever its shape comes from, if it
+        knows the shape of the last. So this is for checks that a last shape would make again.
+        """
         return self.op("Reshape", tensor, self.op("Add", self.op("Shape", tensor), zero), out=out)
 
     def position(self, position, rank):

@@ -49,8 +49,7 @@ def trusted(facts, shape):
     """
     if shape is None:
         return None
-    symbols = {dim.dim_param for value in facts.model.graph.input for dim in value.type.tensor_type.shape.dim}
-    return [length if isinstance(length, int) or length in symbols else None for length in shape]
+    return [length if isinstance(length, int) or length in facts.symbols else None for length in shape]
 
 
 def opset_of(model):
@@ -90,8 +89,12 @@ class Form:
     element_type = 0
     count = None
 
-    def why_not(self, node, facts):
-        """Return why a reader can't be served, or "" where it can; None stands for a graph's output."""
+    def why_not(self, node, facts, read):
+        """Return why a reader can't be served, or "" where it can.
+
+        A node that is None stands for a graph's output; `read` has the names of what is read, other than for
+        its shape.
+        """
         if node is None:
             return "it is returned"
         where = label(node)
@@ -106,6 +109,8 @@ class Form:
             reason = self._why_not_length()
         elif is_op(node, "ConcatFromSequence"):
             reason = "there is none" if self.count == 0 else self._why_not_join(*_join_of(node), facts)
+            if not reason and node.output[0] not in read:
+                reason = self._why_not_shape_of_join()
         else:
             what = _WHAT.get(node.op_type) if is_op(node, node.op_type) else None
             return f"{where} {what or f'({node.op_type}) reads it'}"
@@ -148,6 +153,9 @@ class Form:
         return ""
 
     def _why_not_length(self):
+        return ""
+
+    def _why_not_shape_of_join(self):
         return ""
 
 
@@ -219,7 +227,9 @@ class Stack(Form):
             nodes.declare(out, self.element_type, [*self.shape[:axis], self.count, *self.shape[axis:]])
         moved = "" if axis == 0 else self._moved(nodes, axis, out if self.is_filled else "")
         if not self.is_filled:
-            nodes.checked(moved or self.tensor, self._fail_if_empty(nodes), out=out)
+            shape = nodes.op("Shape", moved or self.tensor)
+            zero = self._fail_if_empty(nodes, shape, axis)
+            nodes.op("Reshape", moved or self.tensor, nodes.op("Add", shape, zero), out=out)
         elif not moved:
             nodes.op("Identity", self.tensor, out=out)
 
@@ -245,7 +255,8 @@ class Stack(Form):
             shape = nodes.join_axes(*parts)
             zeros = {"allowzero": 1}
         if not self.is_filled:
-            shape = nodes.op("Add", shape, self._fail_if_empty(nodes))
+            own = nodes.op("Shape", self.tensor)
+            shape = nodes.op("Add", shape, self._fail_if_empty(nodes, own, 0))
         nodes.op("Reshape", moved, shape, out=out, **zeros)
 
     def _moved(self, nodes, axis, out=""):
@@ -253,5 +264,6 @@ class Stack(Form):
         order = [*range(1, axis + 1), 0, *range(axis + 1, len(self.shape) + 1)]
         return nodes.op("Transpose", self.tensor, perm=order, out=out)
 
-    def _fail_if_empty(self, nodes):
-        return nodes.fail_if(nodes.op("Equal", nodes.length(self.tensor), nodes.constant(0)))
+    def _fail_if_empty(self, nodes, shape, axis):
+        n = nodes.op("Gather", shape, nodes.constant(axis), axis=0)
+        return nodes.fail_if(nodes.op("Equal", n, nodes.constant(0)))

@@ -1,5 +1,7 @@
 """Lists whose elements are known before the run: constructed, and edited at constant positions."""
 
+import functools
+
 from onnx import TensorProto
 
 from seqcore.onnx._forms import Form, Stack, label, position_of, trusted
@@ -56,9 +58,13 @@ class Listed(Form):
         self.node, self.graph, self.elements = node, graph, elements
         self.count = len(elements)
         self.became = "becomes its elements"
-        self._shapes = [trusted(facts, facts.shape(name)) for name in elements]
         self.element_type = facts.element_number(elements[0]) if elements else 0
         self._stack = None
+        self._facts = facts
+
+    @functools.cached_property
+    def _shapes(self):
+        return [trusted(self._facts, self._facts.shape(name)) for name in self.elements]
 
     def plan(self, facts, name, read):
         picks = (node for node, _ in facts.readers[name] if is_op(node, "SequenceAt"))
@@ -97,6 +103,12 @@ class Listed(Form):
                 if k != own and len({length for length in lengths if isinstance(length, int)}) > 1:
                     return f"their lengths on axis {k} differ"
         return ""
+
+    def _why_not_shape_of_join(self):
+        # A runtime that infers the shape leaves out the Concat, and the error where the elements don't fit.
+        if all(shape is not None and all(isinstance(n, int) for n in shape) for shape in self._shapes):
+            return ""
+        return "no more than the shape of that is read, and their shapes aren't known"
 
     def _at(self, nodes, position, out):
         if position.value is None:

@@ -88,14 +88,14 @@ class LoopList(Stack):
             for node, place in facts.readers[name]
         )
         element_type = facts.element_number(insert.input[1]) or facts.element_number(name)
-        uniform = proven or (stacked and is_told_by_size(shape))
-        super().__init__("", element_type, shape, uniform, _runs_at_least_once(facts, loop))
+        self._is_proven = proven
+        super().__init__("", element_type, shape, proven or stacked, _runs_at_least_once(facts, loop))
         self.became = f"becomes a scan output of {label(loop)}"
 
-    def why_not(self, node, facts):
+    def why_not(self, node, facts, read):
         if self.element_type == TensorProto.UNDEFINED:
             return "the type of its elements is not known"
-        return super().why_not(node, facts)
+        return super().why_not(node, facts, read)
 
     def prepare(self, builder, facts):
         """Give the loop the scan output, and its body the counts of what the state would hold."""
@@ -110,6 +110,8 @@ class LoopList(Stack):
         body.output.append(helper.make_tensor_value_info(scan, self.element_type, self.shape))
         self.tensor = builder.fresh(f"{node_key(self.node)}/stack")
         self.node.output.append(self.tensor)
+        if not self._is_proven and not is_told_by_size(self.shape):
+            self._check_shapes(builder, body, scan)
         for node, more in self._counts:
             nodes = builder.instead(node)
             number = nodes.op("Reshape", body.input[0].name, nodes.constant([]))
@@ -118,6 +120,20 @@ class LoopList(Stack):
             nodes = builder.after(self.node)
             back, axis = nodes.constant([-1]), nodes.constant([0])
             self.tensor = nodes.op("Slice", self.tensor, back, nodes.constant([_BEFORE_ALL]), axis, back)
+
+    def _check_shapes(self, builder, body, scan):
+        """Let rounds that differ in shape fail: onnxruntime looks only at how many bytes they make (1.31)."""
+        shape = builder.after(self._insert).op("Shape", scan)
+        body.output.append(helper.make_tensor_value_info(shape, TensorProto.INT64, [self._rank]))
+        shapes = builder.fresh(f"{node_key(self.node)}/shapes")
+        self.node.output.append(shapes)
+        nodes = builder.after(self.node)
+        start, end = nodes.constant([0]), nodes.constant([1])
+        same = nodes.op("Equal", shapes, nodes.slice(shapes, start, end, 0))
+        differing = nodes.op("Cast", nodes.op("Not", same), to=TensorProto.INT64)
+        count = nodes.op("ReduceSum", differing, keepdims=0)
+        zero = nodes.fail_if(nodes.op("Greater", count, nodes.constant(0)))
+        self.tensor = nodes.bound(self.tensor, zero)
 
 
 def _runs_at_least_once(facts, loop):

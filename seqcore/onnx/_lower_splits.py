@@ -228,7 +228,7 @@ class _Cut(Pieces):
             # The number of pieces is bound to the checks.
             zero = nodes.fail_if(nodes.op("Equal", self._length(nodes, ""), nodes.constant(0)))
             nodes.declare(out, self.element_type, self.shape)
-            nodes.checked(self.tensor, zero, out=out)
+            nodes.bound(self.tensor, zero, out=out)
 
     def _why_not_join(self, axis, new_axis, facts):
         reason = super()._why_not_join(axis, new_axis, facts)

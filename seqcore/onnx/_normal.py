@@ -185,12 +185,13 @@ def _constant_of(node):
 
 def replace_all(field, values):
     """Give a repeated field of a message these values, which may be some of its own."""
-    copies = [_copy(value) for value in values]
+    copies = [copied(value) for value in values]
     del field[:]
     field.extend(copies)
 
 
-def _copy(message):
+def copied(message):
+    """Return a message of the same kind and content, of its own memory."""
     copy = type(message)()
     copy.CopyFrom(message)
     return copy

@@ -1,23 +1,23 @@
 """lower: a model's sequences compiled away, for runtimes that are slow with them or don't have them."""
 
-import math
 import os
 from typing import NamedTuple
 
 import onnx
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
 from seqcore.onnx._build import Builder
-from seqcore.onnx._facts import MOST_NUMBERS, Facts
+from seqcore.onnx._facts import Facts
 from seqcore.onnx._forms import Form, label, opset_of
-from seqcore.onnx._graphs import all_graphs, all_nodes, initializer_names, used_names
+from seqcore.onnx._graphs import all_graphs, all_nodes
 from seqcore.onnx._lower_lists import LIST_EDITS, Listed, find_lists
 from seqcore.onnx._lower_loops import find_loop_lists, is_true
 from seqcore.onnx._lower_maps import write_out_maps
 from seqcore.onnx._lower_splits import find_splits
-from seqcore.onnx._normal import defined_names, fresh_name, normal_form, replace_all
+from seqcore.onnx._normal import copied, normal_form
 from seqcore.onnx._prune import body_of, drop_aliases, is_op, prune, read_names
 from seqcore.onnx._runners import one_line
+from seqcore.onnx._weights import sink_constants, with_weights, without_weights
 
 __all__ = ["Note", "lower", "lower_with_report"]
 
@@ -25,8 +25,6 @@ _SEQUENCE_OPS = (
     *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt"),
     *("SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"),
 )
-# Larger constants are left where they are, for all to share.
-_MOST_COPIED = 64
 
 
 class Note(NamedTuple):
@@ -119,21 +117,36 @@ def lower_with_report(model):
     'rows' becomes pieces of 'x'
     """
     given = _read(model)
-    hollow = _without_weights(given)
+    hollow = without_weights(given)
     try:
         onnx.checker.check_model(hollow)
     except onnx.checker.ValidationError as error:
         raise ValueError(f"the model is not valid: {one_line(error)}") from error
     if not any(is_op(node, *_SEQUENCE_OPS) for node in all_nodes(hollow)):
-        return _copy(given), []
+        return copied(given), []
     normal = normal_form(hollow)
     _forget_symbols(normal.graph)
     drop_aliases(normal, Facts(normal).is_sequence)
     prune(normal)
     lowering = _Lowering(normal)
     if not lowering.became:
-        return _copy(given), lowering.notes()
-    return _finished(lowering.model, given), lowering.notes()
+        return copied(given), lowering.notes()
+    sink_constants(lowering.model.graph)
+    fault = _fault_of(lowering.model)
+    if fault and not _fault_of(hollow):
+        # More is known of tensors than of sequences: that they never fit, for instance.
+        why = f"stays: a lowered model would not be valid: {fault}"
+        return copied(given), [note._replace(is_lowered=False, text=why) for note in lowering.notes()]
+    return with_weights(lowering.model, given), lowering.notes()
+
+
+def _fault_of(model):
+    """Return what the checker finds in a model when it infers all shapes, "" if nothing."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return one_line(error)
+    return ""
 
 
 class _Lowering:
@@ -155,7 +168,7 @@ class _Lowering:
         kept = set()
         while True:
             # Maps are written out on trial: where an operator of a map's loop is left, the map stays.
-            self.model = _copy(normal)
+            self.model = copied(normal)
             self.became, self.stays = {}, {}
             builder = Builder(self.model, opset_of(normal))
             written = write_out_maps(self.model, self._facts, builder, kept)
@@ -179,29 +192,28 @@ class _Lowering:
         for find in (find_loop_lists, find_splits, find_lists):
             for name, form in find(facts):
                 (forms if isinstance(form, Form) else self.stays)[name] = form
-        # A list goes only if each edit of it does, and so on along a chain of edits.
-        while refused := {
-            name: why for name, form in forms.items() if (why := _why_not(name, form, facts, forms))
-        }:
-            self.stays |= refused
-            for name in refused:
-                del forms[name]
         read = read_names(self.model)
+        # A list goes only if each edit of it does: those come after it.
+        for name in reversed(list(forms)):
+            if why := _why_not(name, forms[name], facts, forms, read):
+                self.stays[name] = why
+                del forms[name]
         for name, form in forms.items():
             form.plan(facts, name, read)
             form.prepare(builder, facts)
             for node, _ in facts.readers[name]:
                 if not is_op(node, *LIST_EDITS):
-                    form.serve(node, builder.instead(node), facts, node.output[0] in read)
+                    nodes = builder.instead(node)
+                    form.serve(node, nodes, facts, node.output[0] in read)
             self.became[name] = form.became
         builder.apply()
         prune(self.model)
         return bool(forms)
 
     def _pass_conditions(self):
-        """Let loops that never stop early pass their condition on: a constant would be handed in each time."""
+        """Let loops that never stop early pass their condition on, with no constant from outside."""
         for node in all_nodes(self.model):
-            if is_op(node, "Loop") and node.input[1] and is_true(self._last, node.input[1]):
+            if is_op(node, "Loop") and is_true(self._last, "".join(node.input[1:2])):
                 body = body_of(node)
                 maker, _ = self._last.producers.get(body.output[0].name, (None, None))
                 if is_op(maker, "Identity") and is_true(self._last, maker.input[0]):
@@ -223,6 +235,7 @@ class _Lowering:
         """Return a `Note` for each sequence that there was, but for the states in loops."""
         facts = self._facts
         left = {name for node in all_nodes(self.model) for name in node.output}
+        parts = self._parts()
         notes = [
             Note(value.name, "", False, "stays: it is an input of the model")
             for value in self.model.graph.input
@@ -231,18 +244,26 @@ class _Lowering:
         for name, (node, _) in facts.producers.items():
             if name in self.became:
                 notes.append(Note(name, node.name, True, self.became[name]))
-            elif facts.is_sequence(name) and name in left and not self._is_part(name, node):
+            elif not (facts.is_sequence(name) or name in self.stays) or name not in left:
+                continue
+            elif name not in parts:
                 notes.append(Note(name, node.name, False, f"stays: {self._why(name, node)}"))
         return notes
 
-    def _is_part(self, name, node):
-        """Return whether a sequence is what a loop starts with, or is on its way through a loop's body."""
-        if is_op(node, "SequenceEmpty"):
-            return all(is_op(reader, "Loop") for reader, _ in self._facts.readers[name])
-        while is_op(node, *LIST_EDITS, "Identity"):
-            name = node.input[0]
-            node, _ = self._facts.producers.get(name, (None, None))
-        return node is None and all(value.name != name for value in self.model.graph.input)
+    def _parts(self):
+        """Return the names of what loops start with, and of what is on its way through a loop's body."""
+        facts = self._facts
+        inputs = {value.name for value in self.model.graph.input}
+        parts = set()
+        for name, (node, _) in facts.producers.items():
+            if is_op(node, "SequenceEmpty"):
+                if all(is_op(reader, "Loop") for reader, _ in facts.readers[name]):
+                    parts.add(name)
+            elif is_op(node, *LIST_EDITS, "Identity"):
+                source = node.input[0]
+                if source in parts or (source not in facts.producers and source not in inputs):
+                    parts.add(name)
+        return parts
 
     def _why(self, name, node):
         if name in self._maps:
@@ -256,12 +277,12 @@ class _Lowering:
         return f"it comes from {label(node)} ({node.op_type})"
 
 
-def _why_not(name, form, facts, forms):
+def _why_not(name, form, facts, forms, read):
     """Return why a sequence can't be lowered, "" if all its readers can do without it."""
     for node, _ in facts.readers[name]:
         if isinstance(form, Listed) and is_op(node, *LIST_EDITS) and node.output[0] in forms:
             continue
-        if why := form.why_not(node, facts):
+        if why := form.why_not(node, facts, read):
             return why
     return ""
 
@@ -282,39 +303,6 @@ def _read(model):
     raise TypeError(f"a model is a ModelProto, bytes or the path to a file, not {type(model).__name__}")
 
 
-def _copy(model):
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    return copy
-
-
-def _without_weights(model):
-    """Return a model with inputs in place of its large initializers, which nothing here looks into."""
-    hollow = ModelProto()
-    for source, target, kept in ((model, hollow, "graph"), (model.graph, hollow.graph, "initializer")):
-        for field, value in source.ListFields():
-            if field.name == kept:
-                continue
-            if hasattr(value, "extend"):
-                getattr(target, field.name).extend(value)
-            elif hasattr(value, "CopyFrom"):
-                getattr(target, field.name).CopyFrom(value)
-            else:
-                setattr(target, field.name, value)
-    inputs = {value.name for value in model.graph.input}
-    for tensor in model.graph.initializer:
-        if not _is_weight(tensor):
-            hollow.graph.initializer.add().CopyFrom(tensor)
-        elif tensor.name not in inputs:
-            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            hollow.graph.input.append(value)
-    return hollow
-
-
-def _is_weight(tensor):
-    return math.prod(tensor.dims) > MOST_NUMBERS or tensor.data_location == TensorProto.EXTERNAL
-
-
 def _forget_symbols(graph):
     """Clear the names for lengths that the graphs inside a graph declare.
 
@@ -330,45 +318,3 @@ def _forget_symbols(graph):
                 if which == "tensor_type":
                     for dim in kind.tensor_type.shape.dim:
                         dim.ClearField("dim_param")
-
-
-def _finished(lowered, given):
-    """Return a lowered model with the given one's weights and inputs, without what is read no more."""
-    _sink_constants(lowered.graph)
-    replace_all(lowered.graph.input, given.graph.input)
-    used = used_names(lowered.graph) | {value.name for value in lowered.graph.output}
-    unread = initializer_names(given.graph) - used_names(given.graph)
-    inputs = {value.name for value in given.graph.input}
-    own = {tensor.name: tensor for tensor in lowered.graph.initializer}
-    tensors = [tensor for tensor in given.graph.initializer if _is_weight(tensor)]
-    tensors = {tensor.name: tensor for tensor in tensors} | own
-    names = dict.fromkeys([tensor.name for tensor in given.graph.initializer if tensor.name in tensors])
-    kept = [tensors[name] for name in names | own if name in used | unread | inputs]
-    replace_all(lowered.graph.initializer, kept)
-    return lowered
-
-
-def _sink_constants(graph):
-    """Give the graphs inside a graph initializers of their own for the small constants that they read.
-
-    A loop hands all that its body takes from outside on in each round; what is its own costs nothing.
-    """
-    fed = {value.name for value in graph.input}
-    small = {
-        tensor.name: tensor
-        for tensor in graph.initializer
-        if math.prod(tensor.dims) <= _MOST_COPIED and tensor.name not in fed
-    }
-    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
-    for inner in all_graphs(graph):
-        if inner is graph:
-            continue
-        own = {}
-        for node in inner.node:
-            for k, name in enumerate(node.input):
-                if name in small:
-                    if name not in own:
-                        own[name] = fresh_name(name, taken)
-                        inner.initializer.add().CopyFrom(small[name])
-                        inner.initializer[-1].name = own[name]
-                    node.input[k] = own[name]

@@ -1,0 +1,116 @@
+"""python -m seqcore.onnx: lower writes the lowered model, explain says what becomes of each sequence."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from lowering import left_in, parse, rows  # noqa: E402
+
+from seqcore.onnx import lower  # noqa: E402
+from seqcore.onnx.__main__ import main  # noqa: E402
+
+MODEL = """g (float[N, 100] x, seq(float[K]) t, int64 i) => (float[100] y, float[K] z) {
+    s = SplitToSequence<keepdims = 0>(x)
+    e = SequenceAt(s, i)
+    y = Neg(e)
+    z = SequenceAt(t, i)
+}"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "in.onnx"
+    onnx.save(parse(MODEL), path)
+    return path
+
+
+def test_lower(path, capsys):
+    out = path.with_name("out.onnx")
+    assert main(["lower", str(path), "-o", str(out)]) == 0
+    assert onnx.load(out) == lower(parse(MODEL))
+    printed = capsys.readouterr()
+    assert printed.out == f"{out}: 1 sequence lowered, 1 left\n  't' stays: it is an input of the model\n"
+    assert printed.err == ""
+    assert sorted(file.name for file in path.parent.iterdir()) == ["in.onnx", "out.onnx"]
+
+
+def test_lower_in_place(path):
+    assert main(["lower", str(path), "--output", str(path)]) == 0
+    assert left_in(onnx.load(path)) == ["SequenceAt"]
+
+
+def test_explain(path, capsys):
+    assert main(["explain", str(path)]) == 0
+    assert capsys.readouterr().out == "'t' stays: it is an input of the model\n's' becomes pieces of 'x'\n"
+    onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
+    assert main(["explain", str(path)]) == 0
+    assert capsys.readouterr().out == "the model has no sequences\n"
+
+
+@pytest.mark.parametrize("name", ["in.onnx", "out.onnx"])
+def test_data_outside_stay_outside(tmp_path, name):
+    model = parse(
+        MODEL.replace("y = Neg(e)", "y = MatMul(e, w)")
+        .replace("{", "<float[1] w = {0}> {", 1)
+        .replace("float[1] w = {0}", "float[100, 100] w = {" + ", ".join("1" for _ in range(10000)) + "}")
+    )
+    weights = rows(100, 100)
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin")
+    for _ in range(2):
+        assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).stat().st_size < 5000
+        assert (tmp_path / f"{name}.data").stat().st_size == weights.nbytes
+        result = onnx.load(tmp_path / name)
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(result.graph.initializer[0]), weights)
+        assert left_in(result) == ["SequenceAt"]
+
+
+def failure(capsys, *arguments):
+    assert main(list(map(str, arguments))) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("seqcore.onnx: ")
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_mistakes(path, capsys):
+    out = path.with_name("out.onnx")
+    assert "there is no file" in failure(capsys, "lower", path.with_name("no.onnx"), "-o", out)
+    assert "is a folder" in failure(capsys, "explain", path.parent)
+    assert "there is no folder" in failure(capsys, "lower", path, "-o", path.parent / "no" / "out.onnx")
+    assert "is a folder" in failure(capsys, "lower", path, "-o", path.parent)
+    model = parse(MODEL)
+    model.graph.node[0].op_type = "NoSuch"
+    onnx.save(model, path)
+    assert "the model is not valid: " in failure(capsys, "explain", path)
+    path.write_text("hello")
+    assert "can't be read as an ONNX model" in failure(capsys, "explain", path)
+    assert not out.exists()
+
+
+def test_missing_data(tmp_path, capsys):
+    model = parse("g (float[N, 100] x) => (float[N, 100] y) <float[1] w = {0}> { y = Add(x, w) }")
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(rows(1, 100)[0], "w"))
+    onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin", size_threshold=0)
+    (tmp_path / "in.bin").unlink()
+    assert "in.bin" in failure(capsys, "explain", tmp_path / "in.onnx")
+
+
+def test_from_a_shell(path):
+    def run(*arguments):
+        command = [sys.executable, "-m", "seqcore.onnx", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    assert run("explain", path).returncode == 0
+    assert run("explain", path.with_name("no.onnx")).returncode == 1
+    wrong = run("lower", path)
+    assert wrong.returncode == 2
+    assert "the following arguments are required: -o" in wrong.stderr
