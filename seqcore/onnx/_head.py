@@ -14,14 +14,13 @@ import onnxruntime
 from onnx import TensorProto
 
 from seqcore._sequence import TensorSequence
+from seqcore.onnx._attempts import Attempts
 from seqcore.onnx._graphs import dtype_of
 from seqcore.onnx._guards import LONG, guard
 from seqcore.onnx._parts import cut_out, is_heavy, taken_from_outside, wanted_outside
 
 # The session is made once the model has run so often.
 _PAYS = 2
-# After the k-th failure in a row the next attempt waits 2ᵏ runs, with k up to this.
-_MOST_DOUBLINGS = 8
 
 
 class Head:
@@ -43,7 +42,7 @@ class Head:
         inputs = sorted(taken_from_outside(self._nodes) - facts.constants)
         self._inputs = [(name, planner.place(name)) for name in inputs]
         self._outputs = [(planner.place(name), _dtype(name, facts)) for name in self._names]
-        self._asked, self._skip, self._failures = 0, 0, 0
+        self._asked, self._attempts = 0, Attempts()
         self._building = threading.Lock()
         self._session = None
         passes = all(_crosses(name, facts) for name in (*inputs, *self._names))
@@ -66,18 +65,15 @@ class Head:
             results = self._session.run(self._names, feed, frame[0] or SILENT)
             results = [_ours(value, dtype) for value, (_, dtype) in zip(results, self._outputs, strict=True)]
         except Exception:
-            # Threads may count a failure twice or miss one: that only moves the next attempt.
-            self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
-            self._skip = 1 << self._failures
+            self._attempts.failed()
             return False
-        self._failures = 0
+        self._attempts.succeeded()
         for value, (place, _) in zip(results, self._outputs, strict=True):
             frame[place] = value
         return True
 
     def _is_due(self):
-        if self._skip > 0:
-            self._skip -= 1
+        if not self._attempts.is_due():
             return False
         if self._session is not None:
             return True

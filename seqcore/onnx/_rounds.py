@@ -16,16 +16,13 @@ import numpy as np
 from onnx import NodeProto, TensorProto, TypeProto, helper
 
 from seqcore._sequence import TensorSequence
+from seqcore.onnx._attempts import Attempts
+from seqcore.onnx._costs import BYTE, CROSS, costs_of
 from seqcore.onnx._graphs import dtype_of, free_names, subgraphs
+from seqcore.onnx._guards import guard
 from seqcore.onnx._head import SILENT
 from seqcore.onnx._parts import cut_out, is_heavy
 
-# What onnxruntime's copies cost, in µs: an element at an Insert or Erase, and at an Identity, which copies
-# the data as well; and what an element costs that goes into a session or out of it, and a byte of it.
-_EDIT, _IDENTITY, _CROSS, _BYTE = 0.01, 0.25, 0.5, 5e-5
-# What a step of ours costs beyond the work itself, in µs: a part with its session's run, one that NumPy
-# runs, and an own node.
-_PART, _SMALL, _OWN = 4.0, 1.0, 0.5
 # What a round costs, in µs.
 _ROUND = 15.0
 # A round is worth building, which takes some ms, after so many iterations without.
@@ -39,15 +36,15 @@ def plan_rounds(entry, planner, runs_out):
     (schedule,) = entry.inner
     facts = planner.facts
     body = schedule.graph
-    saved, edits, copies = _costs(schedule, planner)
-    if saved is None or planner.departures.among([node]):
+    costs = costs_of(schedule, planner)
+    if costs is None or planner.departures.among([node]):
         return None
     captures = [name for name in free_names(body) if name not in facts.constants]
     kinds = {name: _plain_type(name, facts) for name in captures}
     kinds |= {value.name: _plain_type(value.name, facts) for value in body.input[2:]}
     if any(kind is None for kind in kinds.values()):
         return None
-    return Rounds(node, body, captures, kinds, planner, runs_out, (saved, edits, copies))
+    return Rounds(node, body, captures, kinds, planner, runs_out, costs)
 
 
 def _plain_type(name, facts):
@@ -65,34 +62,6 @@ def _plain_type(name, facts):
     else:
         return None
     return plain
-
-
-def _costs(schedule, planner):
-    """Return what an iteration saves in onnxruntime (in µs), and how often that edits and copies a sequence.
-
-    Of branches the dearest counts. Loops and maps inside, which may copy without end, make it None.
-    """
-    saved, edits, copies = 0.0, 0, 0
-    for entry in schedule.entries:
-        if not entry.own:
-            saved += _SMALL if id(entry.nodes[0]) in planner.small else _PART
-            continue
-        saved += _OWN
-        (node,) = entry.nodes
-        if node.op_type in ("Loop", "Scan", "SequenceMap") or node.op_type.startswith("Optional"):
-            return None, 0, 0
-        if node.op_type in ("SequenceInsert", "SequenceErase"):
-            edits += 1
-        elif node.op_type == "Identity":
-            copies += 1
-        elif node.op_type == "If":
-            branches = [_costs(inner, planner) for inner in entry.inner]
-            if any(branch[0] is None for branch in branches):
-                return None, 0, 0
-            saved += max(branch[0] for branch in branches)
-            edits += max(branch[1] for branch in branches)
-            copies += max(branch[2] for branch in branches)
-    return saved, edits, copies
 
 
 def _is_appended(state, output, facts):
@@ -130,7 +99,7 @@ class Rounds:
     def __init__(self, node, body, captures, kinds, planner, runs_out, costs):
         self._node, self._body, self._kinds = node, body, kinds
         self._facts, self._runtime = planner.facts, planner.runtime
-        self.saved, self._edits, self._copies = costs
+        self.costs = costs
         self.runs_out = runs_out
         self._counts = bool(self._facts.readers[body.input[0].name])
         states = [value.name for value in body.input[2:]]
@@ -147,7 +116,8 @@ class Rounds:
         ]
         self.captured = [place for name, place in self._captures if self._is_sequence(name)]
         self.asked = 0  # iterations without a round; threads may lose some, which only delays the building
-        self.broken = False
+        self.attempts = Attempts()
+        self._is_hopeless = False
         self._building = threading.Lock()
         self._session = None
 
@@ -159,24 +129,21 @@ class Rounds:
 
     def start(self, frame, trips):
         """Return what decides about the rounds of one run of the loop, None if there won't be any."""
-        return None if self.broken else _Course(self, frame, trips)
-
-    def price(self, length, nbytes):
-        """Return what an iteration costs in copies, in µs, for sequences of some total length and size."""
-        copied = _IDENTITY * length + _BYTE * nbytes
-        return self._edits * _EDIT * length + self._copies * copied
+        if self._is_hopeless or not self.attempts.is_due():
+            return None
+        return _Course(self, frame, trips)
 
     def is_built(self):
         """Return whether there is a session, which is made once there have been iterations enough."""
         if self._session is not None:
             return True
-        if self.broken or self.asked < _PAYS or not self._building.acquire(blocking=False):
+        if self._is_hopeless or self.asked < _PAYS or not self._building.acquire(blocking=False):
             return False
         try:
             if self._session is None:
                 self._build()
         except Exception:  # onnxruntime has no kernels for all types
-            self.broken = True
+            self._is_hopeless = True
         finally:
             self._building.release()
         return self._session is not None
@@ -206,6 +173,7 @@ class Rounds:
         names = [f"{value.name} {_FINAL} {k}" for k, value in enumerate(body.output[1:])]
         loop.output[:] = names
         model = cut_out([loop], inputs, names, self._facts, "round")
+        guard(model.graph, self._facts, skip=[loop.name])
         make = self._runtime.session if is_heavy(model) else self._runtime.busy_session
         session = make(model.SerializeToString())
         self._feeds = [(outer[name], place) for name, place, _ in self._states]
@@ -271,12 +239,12 @@ class _Course:
         self._rounds = rounds
         self._trips = trips
         self._next = 0  # no earlier iteration is looked at
-        self._grown = 1.0  # by how much an iteration made the sequences longer, at the last round
-        self._length = _SHORTEST
+        # By how much an iteration makes the sequences longer: at most, or as in the last round.
+        self._grown = max(rounds.costs.grows, 0)
         self._replayed = None  # where the iterations of a failed round end
         self._captured = 0.0
         for place in rounds.captured:
-            self._captured += _CROSS * len(frame[place]) + _BYTE * frame[place].nbytes
+            self._captured += CROSS * len(frame[place]) + BYTE * frame[place].nbytes
 
     def due(self, frame, i):
         """Return how many iterations onnxruntime should run now, 0 for none."""
@@ -285,7 +253,7 @@ class _Course:
             rounds.asked += 1
             return 0
         if self._replayed is not None:
-            rounds.broken = True  # what onnxruntime could not do went well as steps
+            rounds.attempts.failed()  # what onnxruntime could not do went well as steps
             self._next = float("inf")
             return 0
         self._next = i + _SHORTEST
@@ -293,16 +261,17 @@ class _Course:
         left = _LONGEST if self._trips is None else self._trips - i
         total = sum(len(frame[place]) for place in rounds.carried)
         nbytes = sum(frame[place].nbytes for place in rounds.carried)
-        gain = rounds.saved - rounds.price(total, nbytes) - _CROSS * len(rounds.appended)
+        costs = rounds.costs
+        gain = costs.saved - costs.price(total, nbytes) - CROSS * len(rounds.appended)
         length = left
-        per_element = rounds.price(1, nbytes / max(total, 1)) or 1e-9
+        per_element = costs.price(1, nbytes / max(total, 1)) or 1e-9
         if rounds.carried:
             # As long as the mean price of the round is below the gain.
             length = int(min(left, _LONGEST, max(_SHORTEST, gain / per_element / max(self._grown, 1 / 16))))
         if rounds.appended:
             # A round costs its start once, and what has been appended in it again at each iteration.
             length = min(length, math.ceil(math.sqrt(2 * _ROUND / per_element)))
-        crossing = 2 * (_CROSS * total + _BYTE * nbytes) + self._captured + _ROUND
+        crossing = 2 * (CROSS * total + BYTE * nbytes) + self._captured + _ROUND
         if gain * length / 2 < crossing or not rounds.is_built():
             return 0
         return length
@@ -316,6 +285,7 @@ class _Course:
         except Exception:
             self._next = self._replayed = i + length
             return 0, True
+        rounds.attempts.succeeded()
         after = sum(len(frame[place]) for place in rounds.carried)
         self._grown = max(0.0, (after - before) / ran)
         self._next = i + ran
