@@ -245,8 +245,9 @@ class TestOutputs:
             assert_values(used.run(["n"], APPEND_FEED), [i64(3)])
 
     def test_an_output_that_is_an_input(self):
-        text = "g (seq(float[]) s, float[N] x) => (seq(float[]) s, float[N] x, seq(float[]) t)" \
-            "{ t = SequenceInsert (s, x) }"  # fmt: skip
+        text = """g (seq(float[]) s, float[N] x) => (seq(float[]) s, float[N] x, seq(float[]) t) {
+            t = SequenceInsert (s, x)
+        }"""
         s, x = TensorSequence(floats(1, 2)), f32(9)
         found = session(text).run(None, {"s": s, "x": x})
         assert_values(found, [floats(1, 2), x, [*floats(1, 2), x]])
