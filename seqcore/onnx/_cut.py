@@ -4,7 +4,7 @@ import numpy as np
 
 from seqcore._sequence import TensorSequence
 from seqcore.onnx._facts import Facts
-from seqcore.onnx._feeds import NodeArg, checked
+from seqcore.onnx._feeds import NodeArg, checked, declares_shape
 from seqcore.onnx._graphs import from_tensor_proto
 from seqcore.onnx._normal import normal_form
 from seqcore.onnx._plan import Planner
@@ -29,16 +29,17 @@ class CutModel:
         facts = Facts(normal_form(model))
         graph = facts.model.graph
         planner = Planner(facts, runtime, max_workers)
+        self.planner = planner
         self._plan = planner.plan
         defaults = {one.name: one for one in graph.initializer}
         self._inputs = {}  # name → its type, its place, and what it is if it isn't fed
         self._required = []
         for value in graph.input:
             default = defaults.get(value.name)
-            if default is None:
-                self._required.append(value.name)
-            else:
+            if default is not None:
                 default = from_tensor_proto(default)
+            elif value.type.WhichOneof("value") != "optional_type":
+                self._required.append(value.name)
             self._inputs[value.name] = value.type, planner.place(value.name), default
         names = [value.name for value in graph.output]
         self._outputs = dict(zip(names, planner.outputs_of(graph), strict=True))
@@ -50,7 +51,11 @@ class CutModel:
         self.overridable = [
             NodeArg(value.name, value.type) for value in graph.input if value.name in defaults
         ]
-        self.outputs = [NodeArg(name, facts.types[name]) for name in names]
+        # The shapes that the model declares, else those that can be inferred.
+        self.outputs = [
+            NodeArg(value.name, value.type if declares_shape(value.type) else facts.types[value.name])
+            for value in graph.output
+        ]
 
     def run(self, output_names, feed, options=None):
         """Return the outputs of these names, of all if there are none: tensors of their own, sequences.
@@ -69,11 +74,13 @@ class CutModel:
             if name not in self._outputs:
                 raise ValueError(f"the model has no output '{name}': it has {', '.join(self._outputs)}")
         self._plan.run(frame)
-        results = {name: self._result(name, frame) for name in output_names or self._outputs}
-        if output_names is None or len(results) == len(output_names):
+        names = output_names or self._outputs
+        # Each is taken from the frame once, also where it is asked for twice.
+        results = {name: self._result(name, frame) for name in dict.fromkeys(names)}
+        if len(results) == len(names):
             return list(results.values())
         given = set()
-        return [_again(results[name], name in given or given.add(name)) for name in output_names]
+        return [_again(results[name], name in given or given.add(name)) for name in names]
 
     def _feed(self, frame, feed):
         missing = [name for name in self._required if name not in feed]
@@ -85,7 +92,7 @@ class CutModel:
             kind, place, _ = self._inputs[name]
             frame[place] = checked(name, value, kind)
         for name, (_, place, default) in self._inputs.items():
-            if default is not None and name not in feed:
+            if name not in feed:
                 frame[place] = default
 
     def _named(self):

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from functools import partial
 
 import onnx
 from onnx import ModelProto, TypeProto
@@ -114,6 +115,8 @@ class Facts:
 
     def element_number(self, name):
         """Return ONNX's number of the element type of a tensor or of a sequence's tensors, 0 if unknown."""
+        if name in self.initializers:
+            return self.initializers[name].data_type
         tensor = tensor_part(self.types.get(name, TypeProto()))
         return 0 if tensor is None else tensor.elem_type
 
@@ -140,8 +143,15 @@ def infer_types(normal):
     known = ModelProto()
     known.CopyFrom(normal)
     _sink_constants(known.graph)
+    infer = partial(onnx.shape_inference.infer_shapes, known, check_type=True, data_prop=True)
     try:
-        return onnx.shape_inference.infer_shapes(known, check_type=True, data_prop=True)
+        try:
+            return infer(strict_mode=True)
+        except onnx.shape_inference.InferenceError as error:
+            if "[TypeInferenceError]" in str(error):
+                raise
+            # What it says of shapes may be what a file declares and the model never does.
+            return infer()
     except onnx.shape_inference.InferenceError as error:
         raise ValueError(f"the model is not valid: {one_line(error)}") from error
 

@@ -44,7 +44,7 @@ class LoopStep:
         self._expected = [planner.expected(value.name) for value in body.output[1 + len(states) :]]
         self._to = [planner.place(name) for name in node.output]
         self._plan = planner.plan_of(schedule, in_loop=True)
-        self._rounds = plan_rounds(entry, planner, self.runs_out)
+        self._rounds = planner.rounds[id(node)] = plan_rounds(entry, planner, self.runs_out)
 
     def __call__(self, frame):
         trips = frame[self._trips].item() if self._trips else None

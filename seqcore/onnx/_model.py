@@ -56,7 +56,7 @@ def read_model(graph, opset_imports=None, captures=None):
     if not graph.output:
         raise ValueError(f"the body '{graph.name}' has no outputs")
     _check_versions(model, f"the body '{graph.name}'")
-    _check(model)
+    _check(model, f"the body '{graph.name}' is no valid graph")
     restamp(model)
     return model
 
@@ -113,11 +113,8 @@ def with_external_data(model, folder):
 
 def check_model(model):
     """Raise ValueError where onnx's checker rejects a model, or it asks for versions that onnx doesn't know."""
-    try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        raise ValueError(f"the model is not valid: {one_line(error)}") from error
     _check_versions(model, "the model")
+    _check(model, "the model is not valid")
 
 
 def has_sequences(model):
@@ -242,21 +239,22 @@ def _capture(graph, captures):
         )
 
 
-def _check(model):
+def _check(model, complaint):
     """Raise ValueError where onnx's checker rejects the model."""
     checked = model
-    if not all(_has_type_and_shape(value) for value in (*model.graph.input, *model.graph.output)):
+    if not all(_has_type_and_shape(value.type) for value in (*model.graph.input, *model.graph.output)):
         # The checker wants a type and a shape for each, but makes no use of them.
         checked = ModelProto()
         checked.CopyFrom(model)
         for value in (*checked.graph.input, *checked.graph.output):
-            kind = value.type.tensor_type
-            kind.elem_type = kind.elem_type or TensorProto.FLOAT
-            kind.shape.SetInParent()
+            if value.type.WhichOneof("value") in ("tensor_type", None):
+                kind = value.type.tensor_type
+                kind.elem_type = kind.elem_type or TensorProto.FLOAT
+                kind.shape.SetInParent()
     try:
         onnx.checker.check_model(checked)
-    except onnx.checker.ValidationError as error:
-        raise ValueError(f"the body '{model.graph.name}' is no valid graph: {one_line(error)}") from error
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise ValueError(f"{complaint}: {one_line(error)}") from error
 
 
 def _check_versions(model, label):
@@ -269,18 +267,17 @@ def _check_versions(model, label):
             )
 
 
-def _has_type_and_shape(value):
-    kind = value.type.tensor_type
-    return kind.elem_type != TensorProto.UNDEFINED and kind.HasField("shape")
+def _has_type_and_shape(kind):
+    if kind.WhichOneof("value") not in ("tensor_type", None):
+        return True
+    return kind.tensor_type.elem_type != TensorProto.UNDEFINED and kind.tensor_type.HasField("shape")
 
 
 def restamp(model):
     """Lower the versions of a model to what onnxruntime loads, as far as that changes no operator.
 
-    Return whether there was anything to lower.
-
-    onnx stamps new models with versions that onnxruntime doesn't know yet, although most of their operators
-    are years old.
+    Return whether there was anything to lower. onnx stamps new models with versions that onnxruntime doesn't
+    know yet, although most of their operators are years old.
     """
     changed = model.ir_version > _newest_ir()
     model.ir_version = min(model.ir_version, _newest_ir())
@@ -288,9 +285,34 @@ def restamp(model):
         for one in imports:
             newest = newest_opset(one.domain)
             if newest < one.version <= _known_opset(one.domain) and all(
-                onnx.defs.get_schema(node.op_type, one.version, one.domain).since_version <= newest
+                _does_the_same(node.op_type, one.domain, newest, one.version)
                 for node in all_nodes(model)
                 if node.domain == one.domain and onnx.defs.has(node.op_type, one.domain)
             ):
                 one.version, changed = newest, True
     return changed
+
+
+@functools.cache
+def _does_the_same(operator, domain, old, new):
+    """Return whether an operator does in an old version what it does in a new one, on the types of the old."""
+    new = onnx.defs.get_schema(operator, new, domain)
+    if new.since_version <= old:
+        return True
+    try:
+        old = onnx.defs.get_schema(operator, old, domain)
+    except onnx.defs.SchemaError:
+        return False
+    # Most new versions do no more than add types.
+    return (
+        old.doc == new.doc
+        and all(
+            _signature(one) == _signature(other)
+            for one, other in ((old.inputs, new.inputs), (old.outputs, new.outputs))
+        )
+        and old.attributes.keys() == new.attributes.keys()
+    )
+
+
+def _signature(parameters):
+    return [(one.name, one.option) for one in parameters]

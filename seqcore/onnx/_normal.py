@@ -33,12 +33,25 @@ def normal_form(model):
     normal.ir_version = max(normal.ir_version, 4)
     give_unique_names(normal.graph)
     _hoist_constants(normal.graph)
-    drop_dead_nodes(normal.graph)
     for graph in all_graphs(normal.graph):
         for node in graph.node:
             # So that errors can name it.
             node.name = node.name or next(filter(None, node.output), "")
+            if node.op_type == "Loop" and node.domain in ("", "ai.onnx"):
+                _ignore_condition(node)
+    drop_dead_nodes(normal.graph)
     return normal
+
+
+def _ignore_condition(loop):
+    """Have a loop that was given a number of trips and no condition run all of them.
+
+    The text says that the condition which the body computes is then ignored; onnxruntime heeds it.
+    """
+    trips, condition = (*loop.input, "", "")[:2]
+    if trips and not condition:
+        (body,) = subgraphs(loop)
+        body.output[0].name = body.input[1].name
 
 
 def drop_dead_nodes(graph):

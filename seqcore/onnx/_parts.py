@@ -4,13 +4,14 @@ import math
 import threading
 
 import onnxruntime
-from onnx import ModelProto, TypeProto, helper
+from onnx import ModelProto, helper, parser
 
-from seqcore.onnx._graphs import all_graphs, free_names, reads_of, subgraphs, tensor_type
+from seqcore._sequence import TensorSequence
+from seqcore.onnx._graphs import all_graphs, dtype_of, free_names, reads_of, subgraphs, tensor_type
 from seqcore.onnx._model import restamp
-from seqcore.onnx._runners import make_runner
+from seqcore.onnx._runners import make_runner, one_line
 
-# A part of a loop that holds so many weights is worth threads of its own.
+# Numbers in the weights of a part.
 _HEAVY = 1 << 18
 
 
@@ -34,9 +35,9 @@ class Runtime:
         return self._session(model, self.sess_options)
 
     def probe(self):
-        """Return a session on a model of nothing, to ask for what all sessions have in common."""
-        model = helper.make_model(helper.make_graph([], "probe", [], []), ir_version=8)
-        return self.session(model.SerializeToString())
+        """Return a session on next to nothing, to ask for what all sessions have in common."""
+        text = '<ir_version: 8, opset_import: ["": 13]> probe (float x) => (float y) { y = Identity(x) }'
+        return self.session(parser.parse_model(text).SerializeToString())
 
     def session(self, model):
         """Return a session on a model that runs once in a while."""
@@ -99,6 +100,11 @@ def cut_out(nodes, inputs, outputs, facts, name):
     return model
 
 
+def is_heavy(model):
+    """Return whether a part holds so much that its operators may keep several threads busy."""
+    return sum(math.prod(one.dims) for one in model.graph.initializer) >= _HEAVY
+
+
 def taken_from_outside(nodes):
     """Return the names of the values that nodes, or graphs inside them, read and don't make."""
     made = {name for node in nodes for name in node.output}
@@ -122,8 +128,13 @@ def wanted_outside(nodes, facts):
 class TensorPart:
     """Some nodes as one step: it takes tensors from their places in a frame and puts tensors there.
 
-    It is compiled at its first run, for the types that it then meets. Types in a model never change, so
-    they are those of all runs.
+    It is compiled when it is made. Only where onnx infers no type for what it takes, that waits for the
+    first run: types never change in a model, so they are those of all runs.
+
+    Raises
+    ------
+    ValueError
+        If the nodes can't be run.
     """
 
     def __init__(self, nodes, facts, place, runtime, in_loop):
@@ -131,30 +142,69 @@ class TensorPart:
         self._facts = facts
         self._runtime = runtime
         self._in_loop = in_loop
-        self.label = f"the part from '{nodes[0].name}' to '{nodes[-1].name}'"
         self.outputs = wanted_outside(nodes, facts)
-        self.inputs = sorted(taken_from_outside(nodes) - facts.constants)
-        self._from = [(name, place(name)) for name in self.inputs]
+        inputs = sorted(taken_from_outside(nodes) - facts.constants)
+        self._from = [(name, place(name)) for name in inputs]
         self._to = [place(name) for name in self.outputs]
-        self._run = None
         self._compiling = threading.Lock()
+        self._run = None
+        if all(facts.element_number(name) for name in inputs):
+            self._compile(None)
 
     def __call__(self, frame):
-        run = self._run or self._compiled(frame)
-        results = run({name: frame[i] for name, i in self._from}, frame[0])
+        if self._run is None:
+            self._compile(frame)
+        results = self._run({name: frame[i] for name, i in self._from}, frame[0])
         for i, tensor in zip(self._to, results, strict=True):
             frame[i] = tensor
 
-    def _compiled(self, frame):
+    def _compile(self, frame):
         with self._compiling:
-            if self._run is None:
-                inputs = {}
-                for name, i in self._from:
-                    inputs[name] = kind = TypeProto()
-                    number = self._facts.element_number(name) or tensor_type(frame[i].dtype)
-                    kind.tensor_type.elem_type = number
-                model = cut_out(self._nodes, inputs, self.outputs, self._facts, "part")
-                light = sum(math.prod(one.dims) for one in model.graph.initializer) < _HEAVY
-                make = self._runtime.busy_session if self._in_loop and light else self._runtime.session
-                self._run = make_runner(model, self.label, make).run
-            return self._run
+            if self._run is not None:
+                return
+            inputs = {}
+            for name, i in self._from:
+                number = self._facts.element_number(name) or tensor_type(frame[i].dtype)
+                inputs[name] = helper.make_tensor_type_proto(number, None)
+            model = cut_out(self._nodes, inputs, self.outputs, self._facts, "part")
+            busy = self._in_loop and not is_heavy(model)
+            make = self._runtime.busy_session if busy else self._runtime.session
+            label = f"the part from '{self._nodes[0].name}' to '{self._nodes[-1].name}'"
+            self._run = make_runner(model, label, make).run
+
+
+class ForeignNode:
+    """A node that takes or gives sequences and is none of ONNX's sequence operators, run in onnxruntime.
+
+    For example `ZipMap`, whose sequence of maps is passed on as onnxruntime gives it.
+    """
+
+    def __init__(self, node, facts, place, runtime):
+        inputs = {name: facts.types[name] for name in dict.fromkeys(node.input) if name in facts.types}
+        inputs = {name: kind for name, kind in inputs.items() if name not in facts.constants}
+        self._names = [name for name in node.output if name]
+        model = cut_out([node], inputs, self._names, facts, "node")
+        try:
+            session = runtime.session(model.SerializeToString())
+        except Exception as error:
+            raise ValueError(f"{node.op_type} '{node.name}' can't be run: {one_line(error)}") from error
+        self._session = session
+        self._from = [(name, place(name)) for name in inputs]
+        self._to = [(place(name), _sequence_dtype(name, facts)) for name in self._names]
+
+    def __call__(self, frame):
+        feed = {name: frame[i] for name, i in self._from}
+        for name, value in feed.items():
+            if isinstance(value, TensorSequence):
+                feed[name] = list(value)
+        results = self._session.run(self._names, feed, frame[0])
+        for (i, dtype), value in zip(self._to, results, strict=True):
+            frame[i] = value if dtype is None else TensorSequence(value, dtype=dtype)
+
+
+def _sequence_dtype(name, facts):
+    kind = facts.types.get(name)
+    if kind is None or kind.WhichOneof("value") != "sequence_type":
+        return None
+    element = kind.sequence_type.elem_type
+    return dtype_of(element.tensor_type.elem_type) if element.HasField("tensor_type") else None

@@ -10,8 +10,9 @@ from seqcore.onnx._graphs import dtype_of, from_tensor_proto
 from seqcore.onnx._lifetimes import find_takes
 from seqcore.onnx._loop import loop_step
 from seqcore.onnx._map_step import map_step
-from seqcore.onnx._parts import TensorPart
+from seqcore.onnx._parts import ForeignNode, TensorPart
 from seqcore.onnx._schedule import Schedule
+from seqcore.onnx._small import small_part
 from seqcore.onnx._steps import SEQUENCE_STEPS, own_copy
 
 CONTROL_STEPS = {"If": if_step, "Loop": loop_step, "Scan": scan_step, "SequenceMap": map_step}
@@ -60,10 +61,12 @@ class Planner:
         self.max_workers = max_workers
         self.places = {"": 0}
         self.frame = [None]
-        schedule = Schedule(facts.model.graph, facts)
-        self.takes = find_takes(schedule)
-        self.own = set()  # the nodes that don't run in onnxruntime, by their `id`
-        self.plan = self.plan_of(schedule)
+        self.schedule = Schedule(facts.model.graph, facts)
+        self.takes = find_takes(self.schedule)
+        # By the `id` of a node: which don't run in onnxruntime, the first ones of parts that NumPy runs, and
+        # the rounds of loops.
+        self.own, self.small, self.rounds = set(), set(), {}
+        self.plan = self.plan_of(self.schedule)
 
     def place(self, name):
         """Return the place of a value in a frame."""
@@ -82,8 +85,13 @@ class Planner:
                 self.own.add(id(entry.nodes[0]))
                 step, label = self._own_step(entry, in_loop), label_of(entry.nodes[0])
             else:
-                step = TensorPart(entry.nodes, self.facts, self.place, self.runtime, in_loop)
-                label = step.label
+                step = small_part(entry.nodes, self.facts, self.place)
+                if step is None:
+                    step = TensorPart(entry.nodes, self.facts, self.place, self.runtime, in_loop)
+                else:
+                    self.small.add(id(entry.nodes[0]))
+                    self.own.update(map(id, entry.nodes))
+                label = label_of_part(entry.nodes)
             steps.append(step)
             labels.append(label)
             if i in gone:
@@ -98,10 +106,7 @@ class Planner:
                 return SEQUENCE_STEPS[node.op_type](node, self)
             if node.op_type in CONTROL_STEPS:
                 return CONTROL_STEPS[node.op_type](entry, self, in_loop)
-        raise ValueError(
-            f"{label_of(node)} takes or gives sequences in a way that is not known here: "
-            f"the operator {node.domain or 'ai.onnx'}.{node.op_type} is none of ONNX's for sequences"
-        )
+        return ForeignNode(node, self.facts, self.place, self.runtime)
 
     def reader(self, reader, name):
         """Return a function of a frame that gives a value of its own for a reader (a node or a graph)."""
@@ -147,6 +152,13 @@ def _forget(places):
             frame[i] = None
 
     return step
+
+
+def label_of_part(nodes):
+    """Return what errors call a part."""
+    if len(nodes) == 1:
+        return label_of(nodes[0])
+    return f"the part from {label_of(nodes[0])} to {label_of(nodes[-1])}"
 
 
 def label_of(node):

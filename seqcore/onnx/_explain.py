@@ -1,0 +1,48 @@
+"""What of a model runs where, as text."""
+
+from collections import Counter
+
+from onnx import AttributeProto
+
+
+def explain_plan(planner):
+    """Return lines that say what runs in onnxruntime and what as steps of ours, in order."""
+    return list(_lines(planner.schedule, planner, ""))
+
+
+def _lines(schedule, planner, indent):
+    if not schedule.entries:
+        yield f"{indent}nothing to run"
+    for entry in schedule.entries:
+        if not entry.own:
+            who = "numpy      " if id(entry.nodes[0]) in planner.small else "onnxruntime"
+            yield f"{indent}{who}  {_counted(entry.nodes)}"
+            continue
+        (node,) = entry.nodes
+        yield f"{indent}seqcore      {node.op_type} '{node.name}'{_remark(node, planner)}"
+        graphs = [one.name for one in node.attribute if one.type == AttributeProto.GRAPH]
+        for name, inner in zip(graphs, entry.inner, strict=True):
+            if len(graphs) > 1:
+                yield f"{indent}    {name}"
+            yield from _lines(inner, planner, indent + "    " * (1 + (len(graphs) > 1)))
+
+
+def _counted(nodes):
+    """Return `Gather ×2, Mul`: operators in the order in which they first come."""
+    counts = Counter(node.op_type for node in nodes)
+    return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counts.items())
+
+
+def _remark(node, planner):
+    edited = node.input[0] if node.input else ""
+    if node.op_type in ("SequenceInsert", "SequenceErase"):
+        taken = (id(node), edited) in planner.takes
+        return ", in place" if taken else f": on a copy, since '{edited}' is needed again"
+    rounds = planner.rounds.get(id(node))
+    if rounds is None:
+        return ""
+    if rounds.appended and not rounds.carried:
+        return ", in rounds in onnxruntime: its sequences are only appended to"
+    if rounds.carried:
+        return ", in rounds in onnxruntime while its sequences are short"
+    return ", in onnxruntime where it has iterations enough"
