@@ -1,76 +1,14 @@
 """The rows of the table "How fast", each declared once: what runs, beside which peers, to which ratio."""
 
-import importlib
 import os
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 
 import seqcore as sq
 
-OURS = "seqcore"
-
-
-@dataclass(frozen=True)
-class Side:
-    """One contender of a case.
-
-    Where a run changes what it works on, `fresh` makes that anew for each run, outside the clock.
-    """
-
-    run: Callable
-    fresh: Callable | None = None
-    noperations: int = 1
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A peer and the ratio to it: ours / peer is at most the target, or peer / ours at least."""
-
-    peer: str
-    target: float
-    aim: float | None = None
-    at_least: bool = False
-
-
-@dataclass(frozen=True)
-class Case:
-    """A row: a title, limits, and a function that makes the sides, by name; a missing side isn't installed.
-
-    No sides at all means that ours needs a package that isn't installed. In bytes, a side makes something,
-    the bytes are those of one of its `noperations` parts, and the limit is absolute.
-    """
-
-    title: str
-    limits: tuple[Limit, ...]
-    make_sides: Callable[[], dict[str, Side]]
-    unit: str = "s"
-
-
-CASES: list[Case] = []
-
-
-def case(title, *limits, unit="s"):
-    def declare(make_sides):
-        CASES.append(Case(title, limits, make_sides, unit))
-        return make_sides
-
-    return declare
-
-
-def optional(module):
-    """The module, or None where it isn't installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        return None
-
-
-def floats(*shape, dtype=np.float32):
-    return np.random.default_rng(0).random(shape, dtype)
+from .declare import OURS, Limit, Side, case, floats, optional
 
 
 def small_arrays(count):

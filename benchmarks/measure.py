@@ -11,7 +11,7 @@ import time
 import tracemalloc
 from dataclasses import dataclass
 
-from .cases import OURS, Case, Limit, Side
+from .declare import OURS, Case, Limit, Side
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def measure(case: Case, nrounds: int, seconds: float) -> list[Result]:
     if case.unit == "bytes":
         ours = traced_nbytes(sides[OURS])
         return [Result(case.title, case.unit, limit, ours, None, ours) for limit in case.limits]
-    times = take_turns(sides, nrounds, seconds)
+    times = take_turns(sides, min(nrounds, case.most_rounds or nrounds), seconds)
     return [compare(case, limit, times) for limit in case.limits]
 
 
@@ -72,7 +72,9 @@ def take_turns(sides, nrounds, seconds):
 
 def enough_runs(side, seconds):
     """How many runs take that long, but few where each needs fresh state; this warms up, too."""
-    once = min(clock(side, 1) for _ in range(3))
+    once = clock(side, 1)
+    if once < 1:
+        once = min(once, *(clock(side, 1) for _ in range(2)))
     nruns = max(1, round(seconds / once))
     return nruns if side.fresh is None else min(nruns, 20)
 

@@ -28,9 +28,9 @@ def _lines(schedule, planner, indent):
 
 
 def _counted(nodes):
-    """Return `Gather ×2, Mul`: operators in the order in which they first come."""
+    """Return `Gather x2, Mul`: operators in the order in which they first come."""
     counts = Counter(node.op_type for node in nodes)
-    return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counts.items())
+    return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in counts.items())
 
 
 def _remark(node, planner):

@@ -140,9 +140,17 @@ def infer_types(normal):
     ValueError
         If an operator doesn't take the types that it gets.
     """
-    known = ModelProto()
-    known.CopyFrom(normal)
-    _sink_constants(known.graph)
+    known = ModelProto(ir_version=normal.ir_version)
+    known.opset_import.extend(normal.opset_import)
+    graph = known.graph
+    for field in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(graph, field).extend(getattr(normal.graph, field))
+    for one in normal.graph.initializer:
+        if math.prod(one.dims) <= _MOST_NUMBERS:
+            graph.initializer.append(one)
+        else:  # weights are of a type and a shape; their numbers would only be copied
+            graph.initializer.add(name=one.name, dims=one.dims, data_type=one.data_type)
+    _sink_constants(graph)
     infer = partial(onnx.shape_inference.infer_shapes, known, check_type=True, data_prop=True)
     try:
         try:

@@ -11,8 +11,8 @@ from seqcore.onnx._graphs import free_names
 def find_takes(schedule):
     """Return the pairs (reader, name) where the reader may take the value.
 
-    A reader is the `id` of a node, or of a graph whose output it is. For an output that is named several times,
-    it is the last that may take.
+    A reader is the `id` of a node, or of a graph whose output it is. For an output that is named several
+    times, it is the last that may take.
     """
     takes = set()
     _find(schedule, {value.name for value in schedule.graph.input}, takes)

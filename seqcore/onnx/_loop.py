@@ -33,11 +33,9 @@ class LoopStep:
         iteration, going, *inner = (value.name for value in body.input)
         self._inner = [planner.place(name) for name in inner]
         self._iteration = planner.place(iteration) if facts.readers[iteration] else 0
-        self._going_in = planner.place(going) if facts.readers[going] else 0
-        # A loop over a range: its condition is true as it came in, or a constant.
-        goes_on = body.output[0].name
-        constant = facts.constant(goes_on)
-        self.runs_out = goes_on == going or (constant is not None and bool(constant.all()))
+        self._going_in = planner.place(going)
+        # A loop over a range passes its condition on.
+        self.runs_out = body.output[0].name == going
         self._going_out, *outputs = planner.outputs_of(body)
         self._next = outputs[: len(states)]
         self._scans = outputs[len(states) :]

@@ -112,7 +112,7 @@ def with_external_data(model, folder):
 
 
 def check_model(model):
-    """Raise ValueError where onnx's checker rejects a model, or it asks for versions that onnx doesn't know."""
+    """Raise ValueError where onnx's checker rejects a model, or onnx doesn't know its versions."""
     _check_versions(model, "the model")
     _check(model, "the model is not valid")
 
@@ -295,7 +295,7 @@ def restamp(model):
 
 @functools.cache
 def _does_the_same(operator, domain, old, new):
-    """Return whether an operator does in an old version what it does in a new one, on the types of the old."""
+    """Return whether an operator does in an old version, on its types, what it does in a new one."""
     new = onnx.defs.get_schema(operator, new, domain)
     if new.since_version <= old:
         return True

@@ -1,16 +1,17 @@
 """Models in normal form: what the session and the lowering work on.
 
-A normal model has no functions (they are inlined), no name twice in whatever scope, no Constant node (constants
-are initializers of the main graph, which every scope sees), no dead and no nameless node. So a name alone says
-which value is meant, and a node may move between scopes.
+A normal model has no functions (they are inlined), no name twice in whatever scope, no Constant node
+(constants are initializers of the main graph, which every scope sees), no dead and no nameless node. So a
+name alone says which value is meant, and a node may move between scopes.
 """
 
+import math
 from itertools import count
 
 import onnx
 from onnx import ModelProto, TensorProto, helper
 
-from seqcore.onnx._graphs import all_graphs, free_names, initializer_names, subgraphs
+from seqcore.onnx._graphs import all_graphs, free_names, from_tensor_proto, initializer_names, subgraphs
 
 # A Constant's attribute → the element type and rank of what it holds.
 _CONSTANTS = {
@@ -33,24 +34,40 @@ def normal_form(model):
     normal.ir_version = max(normal.ir_version, 4)
     give_unique_names(normal.graph)
     _hoist_constants(normal.graph)
+    true = _true_constants(normal.graph)
     for graph in all_graphs(normal.graph):
         for node in graph.node:
             # So that errors can name it.
             node.name = node.name or next(filter(None, node.output), "")
             if node.op_type == "Loop" and node.domain in ("", "ai.onnx"):
-                _ignore_condition(node)
+                _settle_condition(node, true)
     drop_dead_nodes(normal.graph)
     return normal
 
 
-def _ignore_condition(loop):
-    """Have a loop that was given a number of trips and no condition run all of them.
+def _true_constants(graph):
+    """Return the names of the values that are always true, in all depths."""
+    true = set()
+    for one in graph.initializer:
+        if one.data_type == TensorProto.BOOL and math.prod(one.dims) == 1 and from_tensor_proto(one).all():
+            true.add(one.name)
+    true -= {value.name for value in graph.input}
+    for inner in all_graphs(graph):
+        for node in inner.node:
+            if node.op_type == "Identity" and node.input[0] in true:
+                true.update(node.output)
+    return true
 
-    The text says that the condition which the body computes is then ignored; onnxruntime heeds it.
+
+def _settle_condition(loop, true):
+    """Have the body of a loop over a range pass its condition on: no iteration computes it anew.
+
+    That a loop goes over a range is sure where the condition is a constant; and by the text where the loop
+    was given a number of trips and no condition: what the body computes is then ignored (not by onnxruntime).
     """
     trips, condition = (*loop.input, "", "")[:2]
-    if trips and not condition:
-        (body,) = subgraphs(loop)
+    (body,) = subgraphs(loop)
+    if body.output[0].name in true or (trips and not condition):
         body.output[0].name = body.input[1].name
 
 

@@ -1,8 +1,9 @@
 """Plans: how a graph runs, as steps over a frame.
 
-A frame is a list with a place for each value of the model, whatever graph it stands in: in a normal model a name
-means one value, and no graph runs inside itself, so that a body reads what it captures where it lies. Place 0
-holds the run's options. Constants are in their places from the start; a run begins with a copy of the list.
+A frame is a list with a place for each value of the model, whatever graph it stands in: in a normal model a
+name means one value, and no graph runs inside itself, so that a body reads what it captures where it lies.
+Place 0 holds the run's options. Constants are in their places from the start; a run begins with a copy of the
+list.
 """
 
 from seqcore.onnx._control import if_step, scan_step

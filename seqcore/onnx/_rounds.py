@@ -1,12 +1,12 @@
 """Rounds: onnxruntime runs some hundred iterations of a loop at a time, while its sequences are short.
 
-A step of ours with a session's run in it costs 5 µs or more, an iteration of onnxruntime's own Loop 2 to 4 µs,
-plus a copy of the sequences at every edit. So a loop is given to onnxruntime in rounds: a model that holds
-the Loop alone, fed with the states and the number of iterations, gives the states back. How long a round may be
-follows from what copies cost; once a sequence has grown beyond what pays, the plan goes on step by step.
-A sequence that the body only appends to starts each round empty, and what the round gives is added to it: such
-a loop stays in onnxruntime to the end.
-A round that fails is thrown away, and its iterations run as steps, which name the node.
+A step of ours with a session's run in it costs 5 µs or more, an iteration of onnxruntime's own Loop 2 to 4
+µs, plus a copy of the sequences at every edit. So a loop is given to onnxruntime in rounds: a model that
+holds the Loop alone, fed with the states and the number of iterations, gives the states back. How long a
+round may be follows from what copies cost; once a sequence has grown beyond what pays, the plan goes on step
+by step. A sequence that the body only appends to starts each round empty, and what the round gives is added
+to it: such a loop stays in onnxruntime to the end. A round that fails is thrown away, and its iterations run
+as steps, which name the node.
 """
 
 import math
@@ -16,15 +16,16 @@ import numpy as np
 from onnx import NodeProto, TensorProto, TypeProto, helper
 
 from seqcore._sequence import TensorSequence
-from seqcore.onnx._graphs import all_graphs, dtype_of, subgraphs
-from seqcore.onnx._parts import cut_out, is_heavy, taken_from_outside
+from seqcore.onnx._graphs import dtype_of, free_names, subgraphs
+from seqcore.onnx._parts import cut_out, is_heavy
 from seqcore.onnx._steps import attributes
 
-# What onnxruntime's copies cost, in µs: an element at an Insert or Erase, and at an Identity, which copies the
-# data as well; and what an element costs that goes into a session or out of it, and a byte of it.
+# What onnxruntime's copies cost, in µs: an element at an Insert or Erase, and at an Identity, which copies
+# the data as well; and what an element costs that goes into a session or out of it, and a byte of it.
 _EDIT, _IDENTITY, _CROSS, _BYTE = 0.01, 0.25, 0.5, 5e-5
-# What a step of ours costs beyond the work itself, in µs: a part with its session's run, and an own node.
-_PART, _OWN = 4.0, 0.5
+# What a step of ours costs beyond the work itself, in µs: a part with its session's run, one that NumPy
+# runs, and an own node.
+_PART, _SMALL, _OWN = 4.0, 1.0, 0.5
 # What a round costs, in µs.
 _ROUND = 15.0
 # A round is worth building, which takes some ms, after so many iterations without.
@@ -38,21 +39,15 @@ def plan_rounds(entry, planner, runs_out):
     (schedule,) = entry.inner
     facts = planner.facts
     body = schedule.graph
-    saved, edits, copies = _costs(schedule)
+    saved, edits, copies = _costs(schedule, planner)
     if saved is None:
         return None
-    captures = sorted(taken_from_outside([node]) - facts.constants - set(node.input))
-    captures += [name for name in node.input if name in _read_inside(body, facts) and name not in captures]
-    captures = [name for name in dict.fromkeys(captures) if name not in facts.constants]
+    captures = [name for name in free_names(body) if name not in facts.constants]
     kinds = {name: _plain_type(name, facts) for name in captures}
     kinds |= {value.name: _plain_type(value.name, facts) for value in body.input[2:]}
     if any(kind is None for kind in kinds.values()):
         return None
     return Rounds(node, body, captures, kinds, planner, runs_out, (saved, edits, copies))
-
-
-def _read_inside(body, facts):
-    return {name for graph in all_graphs(body) for node in graph.node for name in node.input}
 
 
 def _plain_type(name, facts):
@@ -72,7 +67,7 @@ def _plain_type(name, facts):
     return plain
 
 
-def _costs(schedule):
+def _costs(schedule, planner):
     """Return what an iteration saves in onnxruntime (in µs), and how often that edits and copies a sequence.
 
     Of branches the dearest counts. Loops and maps inside, which may copy without end, make it None.
@@ -80,7 +75,7 @@ def _costs(schedule):
     saved, edits, copies = 0.0, 0, 0
     for entry in schedule.entries:
         if not entry.own:
-            saved += _PART
+            saved += _SMALL if id(entry.nodes[0]) in planner.small else _PART
             continue
         saved += _OWN
         (node,) = entry.nodes
@@ -93,7 +88,7 @@ def _costs(schedule):
         elif node.op_type == "Identity":
             copies += 1
         elif node.op_type == "If":
-            branches = [_costs(inner) for inner in entry.inner]
+            branches = [_costs(inner, planner) for inner in entry.inner]
             if any(branch[0] is None for branch in branches):
                 return None, 0, 0
             saved += max(branch[0] for branch in branches)
@@ -199,7 +194,6 @@ class Rounds:
         body = next(attribute.g for attribute in loop.attribute if attribute.name == "body")
         going_in, going_out = body.input[1].name, body.output[0].name
         inputs = {_TRIPS: _tensor_type(TensorProto.INT64)} | self._kinds
-        start = {}
         if self._counts:
             inputs[_START] = _tensor_type(TensorProto.INT64)
             counted, body.input[0].name = body.input[0].name, _COUNT
@@ -215,11 +209,9 @@ class Rounds:
         outer = {name: f"{name} {_INITIAL}" for name in states}
         inputs = {outer.get(name, name): kind for name, kind in inputs.items()}
         loop.input[:] = [_TRIPS, "", *(outer[name] for name in states)]
-        loop.output[:] = [f"{name} {_FINAL}" for name in (value.name for value in body.output[1:])]
-        names = list(loop.output)
-        if len(set(names)) < len(names):
-            names = [f"{name} {k}" for k, name in enumerate(names)]
-            loop.output[:] = names
+        # Numbered, since the body may give a value twice.
+        names = [f"{value.name} {_FINAL} {k}" for k, value in enumerate(body.output[1:])]
+        loop.output[:] = names
         model = cut_out([loop], inputs, names, self._facts, "round")
         make = self._runtime.session if is_heavy(model) else self._runtime.busy_session
         session = make(model.SerializeToString())
@@ -227,7 +219,6 @@ class Rounds:
         self._feeds += self._captures
         self._names = names
         self._session = getattr(session, "_sess", session)
-        del start
 
     def run(self, frame, first, length):
         """Run iterations from `first` on, and put the states that they give into the frame.

@@ -1,10 +1,10 @@
-"""The order in which a graph runs: tensor parts, cut as large as they can be, and nodes of our own between them.
+"""The order in which a graph runs: tensor parts, cut as large as they can be, and own nodes between them.
 
     Loop body   Gather Mul │ SequenceInsert SequenceLength │ Greater │ If
                 part       │ own            own            │ part    │ own
 
-A node is own if it has to do with sequences or optionals, as an input, as an output or anywhere in its graphs.
-The others form parts: all that can run at one point runs in one session of onnxruntime.
+A node is own if it has to do with sequences or optionals, as an input, as an output or anywhere in its
+graphs. The others form parts: all that can run at one point runs in one session of onnxruntime.
 """
 
 from bisect import insort

@@ -1,4 +1,4 @@
-"""Small parts: a few integers and conditions, which NumPy computes in less time than a session's run takes."""
+"""Small parts: a few integers and conditions, which NumPy computes in less time than a session's run."""
 
 import numpy as np
 from onnx import TensorProto

@@ -1,7 +1,7 @@
 """The sequence and optional operators as steps of a plan.
 
-Each builder takes a node and the planner and returns a function of a frame. What a step makes of a sequence it
-makes in place where it may take it: see `_lifetimes`.
+Each builder takes a node and the planner and returns a function of a frame. What a step makes of a sequence
+it makes in place where it may take it: see `_lifetimes`.
 """
 
 import numpy as np

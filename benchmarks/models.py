@@ -1,0 +1,76 @@
+"""The rows about ONNX models: lists that PyTorch exported, in our session beside onnxruntime's."""
+
+from pathlib import Path
+
+import numpy as np
+
+from .declare import OURS, Limit, Side, case, floats, optional
+
+MODELS = Path(__file__).parent.parent / "tests" / "models"
+
+
+def models_run(name, iterations, **feed):
+    """Run a model in both sessions; an operation is an iteration of its loop."""
+    ort = optional("onnxruntime")
+    if not (ort and optional("onnx")):
+        return {}
+    from seqcore.onnx import InferenceSession
+
+    path = str(MODELS / f"{name}.onnx")
+    ours, theirs = InferenceSession(path), ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return {
+        OURS: Side(lambda: ours.run(None, feed), noperations=iterations),
+        "onnxruntime": Side(lambda: theirs.run(None, feed), noperations=iterations),
+    }
+
+
+@case("a PyTorch loop: append and stack, 1,000 iterations", Limit("onnxruntime", 3, at_least=True))
+def append_and_stack():
+    return models_run("append_stack", 1_000, x=floats(1_000, 4))
+
+
+@case(
+    "a PyTorch loop: append and stack, 10,000 iterations",
+    Limit("onnxruntime", 25, at_least=True),
+    most_rounds=7,
+)
+def append_and_stack_many():
+    return models_run("append_stack", 10_000, x=floats(10_000, 4))
+
+
+@case(
+    "a PyTorch loop: insert at the front, 10,000 iterations",
+    Limit("onnxruntime", 5, at_least=True),
+    most_rounds=7,
+)
+def insert_at_the_front():
+    return models_run("insert_front", 10_000, x=floats(10_000, 4))
+
+
+@case(
+    "a PyTorch loop: slices of varying length, 10,000 iterations",
+    Limit("onnxruntime", 5, at_least=True),
+    most_rounds=7,
+)
+def varying_slices():
+    lengths = np.random.default_rng(1).integers(1, 5, 10_000)
+    return models_run("varying_slices", 10_000, x=floats(10_000, 4), n=lengths)
+
+
+@case(
+    "a PyTorch loop: append and pop, 10,000 iterations",
+    Limit("onnxruntime", 5, at_least=True),
+    most_rounds=3,
+)
+def append_and_pop():
+    return models_run("append_pop", 10_000, x=floats(10_000, 4))
+
+
+@case("a PyTorch loop: a window of five, 2,000 iterations", Limit("onnxruntime", 0.8, aim=1, at_least=True))
+def window():
+    return models_run("window", 2_000, x=floats(2_000, 4))
+
+
+@case("a PyTorch loop: split and index, 2,000 iterations", Limit("onnxruntime", 0.8, aim=1, at_least=True))
+def split_and_index():
+    return models_run("split_index", 2_000, x=floats(2_000, 4))
