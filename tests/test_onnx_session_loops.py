@@ -340,6 +340,57 @@ class TestValues:
         check(text, {"s": s, "n": i64(7)}, [np.stack(taken), queue])
 
 
+class TestLoopsOfTensors:
+    """Loops without sequences, in models with some: ONNX's text holds for them too."""
+
+    @pytest.mark.parametrize("n", [0, 1, 2, 5])
+    @pytest.mark.parametrize("condition", ["", "c"])
+    def test_the_iteration_number_as_a_result(self, n, condition):
+        """onnxruntime counts on in the array that it gave out."""
+        text = f"""g (seq(float[]) s, int64 n, int64 k, bool c) => (int64 last, int64[T] all, int64 m) {{
+            last, all = Loop (n, {condition or '""'}, k) <body = b (int64 i, bool go, int64 w)
+                                                  => (bool on, int64 i, int64 i) {{ on = Identity (c) }}>
+            m = SequenceLength (s)
+        }}"""
+        feed = {"s": floats(1), "n": i64(n), "k": i64(70), "c": TRUE}
+        assert_values(session(text).run(None, feed), [i64(n - 1 if n else 70), np.arange(n), i64(1)])
+
+    @pytest.mark.parametrize("n", [0, 1, 5])
+    def test_no_condition(self, n):
+        text = """g (seq(float[]) s, int64 n, float[N] x) => (float[N] y, float[T, N] rows, int64 m) {
+            y, rows = Loop (n, "", x) <body = b (int64 i, bool go, float[N] a)
+                                            => (bool on, float[N] c, float[N] d) {
+                two = Constant <value = int64 {2}> ()
+                on = Less (i, two)
+                c = Add (a, x)
+                d = Identity (a)
+            }>
+            m = SequenceLength (s)
+        }"""
+        x = f32(1, 2)
+        rows = np.stack([x * (i + 1) for i in range(n)]) if n else np.empty((0, 2), np.float32)
+        y, found, m = session(text).run(None, {"s": floats(1), "n": i64(n), "x": x})
+        assert_values([y, m], [x * (n + 1), i64(1)])
+        assert (len(found), found.ndim) == (n, 2)
+        assert found.ravel().tolist() == rows.ravel().tolist()
+
+    def test_its_errors(self):
+        text = """g (seq(float[]) s, int64 n, float[N, 2] x) => (float[2] y, float[M] z) {
+            start = Constant <value = float[2] {0, 0}> ()
+            y = Loop (n, "", start) <body = b (int64 i, bool go, float[2] a) => (bool go, float[2] c) {
+                [pick] row = Gather <axis = 0> (x, i)
+                c = Add (a, row)
+            }>
+            [join] z = ConcatFromSequence <axis = 0> (s)
+        }"""
+        used, x = session(text), np.ones((3, 2), np.float32)
+        feed = {"s": floats(1), "n": i64(3), "x": x}
+        assert_values(used.run(None, feed), [f32(3, 3), floats(1)[0]])
+        assert_fails(used, feed | {"n": i64(4)}, Exception, "pick")
+        assert_fails(used, feed | {"s": []}, ValueError, "join")
+        assert_values(used.run(None, feed), [f32(3, 3), floats(1)[0]])
+
+
 class TestNesting:
     def test_loops_in_loops_with_captures_from_every_depth(self):
         text = """g (float[N] x, int64 n, int64 m, seq(float[]) s) => (seq(float[]) t, int64[T] sizes) {
