@@ -319,6 +319,53 @@ class TestValues:
         t.clear()
         assert_value(u, [*s, *[x] * n])
 
+    @pytest.mark.parametrize("n", [0, 1, 2, 5])
+    def test_a_scan_output_of_what_a_state_was(self, n):
+        """The body gives its input, by name, as a scan output, and another value for the state."""
+        text = """g (seq(float[]) s, float[2] x, int64 n)
+            => (seq(float[]) t, float[2] last, float[T, 2] rows, float[T, 2] news, int64[T] places) {
+            t, last, rows, news, places = Loop (n, "", s, x)
+                <body = b (int64 i, bool go, seq(float[]) p, float[2] a)
+                       => (bool go, seq(float[]) q, float[2] e, float[2] a, float[2] e, int64 i) {
+                    q = SequenceInsert (p, a)
+                    e = Add (a, x)
+                }>
+        }"""
+        s, x = floats(1), f32(1, 2)
+        states = np.stack([x * (i + 1) for i in range(n + 1)])
+        expected = [[*s, *states[:n]], states[n], states[:n], states[1:], np.arange(n)]
+        check(text, {"s": s, "x": x, "n": i64(n)}, expected)
+
+    @pytest.mark.parametrize("n", [0, 1, 2, 3])
+    def test_tensor_states_that_swap_by_name(self, n):
+        text = """g (seq(float[]) s, float[N] x, float[N] y, int64 n)
+            => (seq(float[]) t, float[N] u, float[N] v, int64 last) {
+            t, u, v, last = Loop (n, "", s, x, y, n)
+                <body = b (int64 i, bool go, seq(float[]) p, float[N] a, float[N] c, int64 k)
+                       => (bool go, seq(float[]) q, float[N] c, float[N] a, int64 i) {
+                    q = SequenceInsert (p, a)
+                }>
+        }"""
+        x, y = f32(1), f32(2)
+        rows = [x, y, x, y]
+        feed = {"s": [], "x": x, "y": y, "n": i64(n)}
+        expected = [rows[:n], rows[n], rows[n + 1 - 2 * (n % 2)], i64(max(n - 1, 0))]
+        assert_values(session(text).run(None, feed), expected)
+
+    def test_a_condition_of_what_a_state_was(self):
+        """The body goes on as long as the flag that came in says, and gives the state another."""
+        text = """g (seq(float[]) s, float[N] x, bool c, int64 n, int64 stop) => (seq(float[]) t, bool last) {
+            t, last = Loop (n, c, s, c) <body = b (int64 i, bool go, seq(float[]) p, bool flag)
+                                              => (bool flag, seq(float[]) q, bool next) {
+                q = SequenceInsert (p, x)
+                next = Less (i, stop)
+            }>
+        }"""
+        x = f32(1)
+        for stop in range(4):
+            feed = {"s": floats(2), "x": x, "c": TRUE, "n": i64(50), "stop": i64(stop)}
+            check(text, feed, [[*floats(2), *[x] * (stop + 2)], FALSE])
+
     def test_an_element_outlives_its_place(self):
         """What At gives stays what it was when the sequence is edited."""
         text = """g (seq(float[]) s, int64 n) => (float[T, K] taken, seq(float[]) t) {
