@@ -9,6 +9,7 @@ except ImportError as error:
     ) from None
 
 from seqcore.onnx.body import GraphBody
+from seqcore.onnx.protos import from_proto, to_proto
 from seqcore.onnx.session import InferenceSession
 
-__all__ = ["GraphBody", "InferenceSession"]
+__all__ = ["GraphBody", "InferenceSession", "from_proto", "to_proto"]

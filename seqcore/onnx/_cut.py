@@ -6,6 +6,7 @@ from seqcore._sequence import TensorSequence
 from seqcore.onnx._facts import Facts
 from seqcore.onnx._feeds import NodeArg, checked, declares_shape
 from seqcore.onnx._graphs import from_tensor_proto
+from seqcore.onnx._head import Head
 from seqcore.onnx._normal import normal_form
 from seqcore.onnx._plan import Planner
 from seqcore.onnx._shares import feed_holders
@@ -47,6 +48,8 @@ class CutModel:
         self._shared = {name for name in names if name in holders}
         self._fresh = {name for name in names if _is_fresh(name, facts, planner.own)}
         self._frame = planner.frame
+        self._head = Head(planner)
+        self._after_head = self._plan.starts[self._head.length]
         self.inputs = [NodeArg(value.name, value.type) for value in graph.input if value.name not in defaults]
         self.overridable = [
             NodeArg(value.name, value.type) for value in graph.input if value.name in defaults
@@ -67,33 +70,38 @@ class CutModel:
         Exception
             What a node raises; it is named.
         """
-        frame = self._frame.copy()
-        frame[0] = options
-        self._feed(frame, feed)
-        for name in output_names or ():
+        values = self._fed(feed)
+        names = output_names or list(self._outputs)
+        for name in names:
             if name not in self._outputs:
                 raise ValueError(f"the model has no output '{name}': it has {', '.join(self._outputs)}")
-        self._plan.run(frame)
-        names = output_names or self._outputs
+        frame = self._frame.copy()
+        frame[0] = options
+        for name, value in values.items():
+            frame[self._inputs[name][1]] = value
+        self._plan.run(frame, self._after_head if self._head.run(frame) else 0)
         # Each is taken from the frame once, also where it is asked for twice.
-        results = {name: self._result(name, frame) for name in dict.fromkeys(names)}
-        if len(results) == len(names):
-            return list(results.values())
+        return self._each_once({name: self._result(name, frame) for name in dict.fromkeys(names)}, names)
+
+    def _each_once(self, results, names):
+        """Return results by name, a copy where one is asked for again."""
         given = set()
         return [_again(results[name], name in given or given.add(name)) for name in names]
 
-    def _feed(self, frame, feed):
+    def _fed(self, feed):
+        """Return the inputs' values, checked; what was not fed is what it is by default."""
         missing = [name for name in self._required if name not in feed]
         if missing:
             raise ValueError(f"the feed lacks {_quoted(missing)}: the model's inputs are {self._named()}")
+        values = {}
         for name, value in feed.items():
             if name not in self._inputs:
                 raise ValueError(f"the model has no input '{name}': its inputs are {self._named()}")
-            kind, place, _ = self._inputs[name]
-            frame[place] = checked(name, value, kind)
-        for name, (_, place, default) in self._inputs.items():
+            values[name] = checked(name, value, self._inputs[name][0])
+        for name, (_, _, default) in self._inputs.items():
             if name not in feed:
-                frame[place] = default
+                values[name] = default
+        return values
 
     def _named(self):
         return ", ".join(self._inputs) or "none"

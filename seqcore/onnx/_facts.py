@@ -1,6 +1,7 @@
 """What is known of a model before it runs: each value's type, its constant, who makes it and who reads it."""
 
 import math
+import re
 from collections import defaultdict
 from functools import partial
 
@@ -33,6 +34,8 @@ class Facts:
         The constants. One that is an input too isn't: a feed may override it.
     constants : set of str
         Their names, those of sparse ones included.
+    symbols : set of str
+        The names that the model's inputs give to lengths.
     """
 
     def __init__(self, normal):
@@ -59,6 +62,13 @@ class Facts:
                     self.producers[name] = node, graph
             for value in graph.output:
                 self.readers[value.name].append((None, graph))
+        # The lengths that inputs name. Others that have a name may be another in each iteration.
+        self.symbols = {
+            dim.dim_param
+            for value in normal.graph.input
+            for dim in value.type.tensor_type.shape.dim
+            if dim.dim_param
+        }
         self._complete(normal.graph)
 
     def _complete(self, graph):
@@ -106,6 +116,8 @@ class Facts:
 
         None instead of the list where not even the rank is known.
         """
+        if name in self.initializers:
+            return list(self.initializers[name].dims)
         tensor = tensor_part(self.types.get(name, TypeProto()))
         if tensor is None or not tensor.HasField("shape"):
             return None
@@ -156,9 +168,11 @@ def infer_types(normal):
         try:
             return infer(strict_mode=True)
         except onnx.shape_inference.InferenceError as error:
-            if "[TypeInferenceError]" in str(error):
+            # What it says of shapes may be what a file declares and the model never does, and a type may
+            # be missing because an operator's domain isn't onnx's.
+            first = re.search(r"\): \[(\w+)\] ([^(]*)", str(error))
+            if first and first[1] == "TypeInferenceError" and "is null" not in first[2]:
                 raise
-            # What it says of shapes may be what a file declares and the model never does.
             return infer()
     except onnx.shape_inference.InferenceError as error:
         raise ValueError(f"the model is not valid: {one_line(error)}") from error

@@ -7,6 +7,7 @@ list.
 """
 
 from seqcore.onnx._control import if_step, scan_step
+from seqcore.onnx._departures import Departures
 from seqcore.onnx._graphs import dtype_of, from_tensor_proto
 from seqcore.onnx._lifetimes import find_takes
 from seqcore.onnx._loop import loop_step
@@ -22,12 +23,13 @@ CONTROL_STEPS = {"If": if_step, "Loop": loop_step, "Scan": scan_step, "SequenceM
 class Plan:
     """The steps of one graph."""
 
-    def __init__(self, steps, labels):
+    def __init__(self, steps, labels, starts):
         self._steps = steps  # functions of a frame
         self._labels = labels  # what to call each of them in an error
+        self.starts = starts  # for each entry of the schedule its first step; at last the number of steps
 
-    def run(self, frame):
-        """Run the steps on a frame.
+    def run(self, frame, start=0):
+        """Run the steps on a frame, or those from `start` on.
 
         Raises
         ------
@@ -36,7 +38,7 @@ class Plan:
         """
         step = None
         try:
-            for step in self._steps:
+            for step in self._steps[start:] if start else self._steps:
                 step(frame)
         except Exception as error:
             located = _located(error, self._labels[self._steps.index(step)])
@@ -63,6 +65,7 @@ class Planner:
         self.places = {"": 0}
         self.frame = [None]
         self.schedule = Schedule(facts.model.graph, facts)
+        self.departures = Departures(facts)
         self.takes = find_takes(self.schedule)
         # By the `id` of a node: which don't run in onnxruntime, the first ones of parts that NumPy runs, and
         # the rounds of loops.
@@ -79,9 +82,10 @@ class Planner:
 
     def plan_of(self, schedule, in_loop=False):
         """Return the plan of a schedule."""
-        steps, labels = [], []
+        steps, labels, starts = [], [], []
         gone = {} if in_loop else _last_readings(schedule)
         for i, entry in enumerate(schedule.entries):
+            starts.append(len(steps))
             if entry.own:
                 self.own.add(id(entry.nodes[0]))
                 step, label = self._own_step(entry, in_loop), label_of(entry.nodes[0])
@@ -98,7 +102,7 @@ class Planner:
             if i in gone:
                 steps.append(_forget([self.place(name) for name in gone[i]]))
                 labels.append(label)
-        return Plan(steps, labels)
+        return Plan(steps, labels, [*starts, len(steps)])
 
     def _own_step(self, entry, in_loop):
         (node,) = entry.nodes

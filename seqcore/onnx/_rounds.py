@@ -17,8 +17,8 @@ from onnx import NodeProto, TensorProto, TypeProto, helper
 
 from seqcore._sequence import TensorSequence
 from seqcore.onnx._graphs import dtype_of, free_names, subgraphs
+from seqcore.onnx._head import SILENT
 from seqcore.onnx._parts import cut_out, is_heavy
-from seqcore.onnx._steps import attributes
 
 # What onnxruntime's copies cost, in µs: an element at an Insert or Erase, and at an Identity, which copies
 # the data as well; and what an element costs that goes into a session or out of it, and a byte of it.
@@ -40,7 +40,7 @@ def plan_rounds(entry, planner, runs_out):
     facts = planner.facts
     body = schedule.graph
     saved, edits, copies = _costs(schedule, planner)
-    if saved is None:
+    if saved is None or planner.departures.among([node]):
         return None
     captures = [name for name in free_names(body) if name not in facts.constants]
     kinds = {name: _plain_type(name, facts) for name in captures}
@@ -81,8 +81,6 @@ def _costs(schedule, planner):
         (node,) = entry.nodes
         if node.op_type in ("Loop", "Scan", "SequenceMap") or node.op_type.startswith("Optional"):
             return None, 0, 0
-        if node.op_type == "SplitToSequence" and any(node.input[1:]) and not _keeps_dims(node):
-            return None, 0, 0  # onnxruntime drops the axis here, where the text says not to
         if node.op_type in ("SequenceInsert", "SequenceErase"):
             edits += 1
         elif node.op_type == "Identity":
@@ -124,11 +122,6 @@ def _is_appended(state, output, facts):
         for name in {state, *ends}
         for reader, _ in facts.readers[name]
     ) and all(sum(reader is None for reader, _ in facts.readers[name]) <= 1 for name in {state, *ends})
-
-
-def _keeps_dims(node):
-    (keepdims,) = attributes(node, keepdims=1)
-    return bool(keepdims)
 
 
 class Rounds:
@@ -240,7 +233,7 @@ class Rounds:
             if type(value) is TensorSequence:
                 value = [] if place in self.appended else list(value)
             feed[name] = value
-        results = self._session.run(self._names, feed, frame[0])
+        results = self._session.run(self._names, feed, frame[0] or SILENT)
         scans = [_native(value) for value in results[len(self._states) :]]
         ran, going = length, True
         if not self.runs_out:

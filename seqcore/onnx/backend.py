@@ -1,0 +1,274 @@
+"""onnx's backend interface: how what knows `onnx.backend.base`, its test suite first, runs models here."""
+
+import onnx
+from onnx import TensorProto, helper
+from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
+
+from seqcore._sequence import TensorSequence
+from seqcore._tensors import as_tensor
+from seqcore.onnx._graphs import all_graphs, subgraphs, tensor_type
+from seqcore.onnx._model import newest_opset
+from seqcore.onnx.session import InferenceSession
+from seqcore.operators import as_sequence
+
+__all__ = [
+    "SeqcoreBackend",
+    "SeqcoreBackendRep",
+    "is_compatible",
+    "prepare",
+    "run_model",
+    "run_node",
+    "supports_device",
+]
+
+# What `prepare` hands on. Other keywords are somebody else's: onnx's test runner passes its tolerances.
+_SESSION_OPTIONS = ("sess_options", "providers", "provider_options", "max_workers")
+
+
+class SeqcoreBackendRep(BackendRep):
+    """A model that is ready to run: what `prepare` returns.
+
+    Parameters
+    ----------
+    session : InferenceSession
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnx import parser
+    >>> model = parser.parse_model('''
+    ... <ir_version: 8, opset_import: ["": 17]>
+    ... pair (float[N] x) => (seq(float[N]) s) { s = SequenceConstruct(x, x) }''')
+    >>> prepare(model).run([np.ones(2, np.float32)])["s"]
+    [array([1., 1.], dtype=float32), array([1., 1.], dtype=float32)]
+    """
+
+    def __init__(self, session):
+        self._session = session
+        self._inputs = [one.name for one in session.get_inputs()]
+        names = [one.name for one in session.get_outputs()]
+        self._outputs = namedtupledict("Outputs", names)
+
+    def run(self, inputs, run_options=None, **kwargs):
+        """Run the model.
+
+        Parameters
+        ----------
+        inputs : list or tuple or dict
+            A value for each input of the graph, in its order; the last ones may be left out where the graph
+            has defaults for them. Or values by name. A value is a tensor, a `TensorSequence` or list of
+            tensors, or None for an optional without a value. A model of one input also takes a bare array
+            or `TensorSequence`.
+        run_options : onnxruntime.RunOptions, optional
+        **kwargs
+            Not used.
+
+        Returns
+        -------
+        tuple
+            The outputs, to be had by position, attribute or `["name"]`. A sequence is a list of arrays.
+
+        Raises
+        ------
+        ValueError
+            If there are more values than inputs.
+        """
+        outputs = self._session.run(None, self._feed(inputs), run_options)
+        return self._outputs(*map(_as_list, outputs))
+
+    def _feed(self, inputs):
+        if isinstance(inputs, dict):
+            return inputs
+        if not isinstance(inputs, list | tuple):
+            inputs = [inputs]
+        if len(inputs) > len(self._inputs):
+            names = ", ".join(self._inputs) or "none"
+            raise ValueError(f"{len(inputs)} inputs for a model that takes {len(self._inputs)}: {names}")
+        return dict(zip(self._inputs, inputs, strict=False))
+
+
+class SeqcoreBackend(Backend):
+    """seqcore as a backend of ONNX, on the CPU. The module has its methods as functions.
+
+    Examples
+    --------
+    >>> node = helper.make_node("SequenceLength", ["seq"], ["n"])
+    >>> int(SeqcoreBackend.run_node(node, [[[1.0, 2.0], [3.0]]]).n)
+    2
+    """
+
+    @classmethod
+    def supports_device(cls, device):
+        """Return whether models run on a device, `"CPU"` being the one.
+
+        Examples
+        --------
+        >>> supports_device("CPU"), supports_device("CUDA")
+        (True, False)
+        """
+        try:
+            return Device(device).type == DeviceType.CPU
+        except (AttributeError, ValueError):
+            return False
+
+    @classmethod
+    def is_compatible(cls, model, device="CPU", **kwargs):
+        """Return whether a model may be prepared for a device. Whether it can run only `prepare` finds out.
+
+        Examples
+        --------
+        >>> is_compatible(onnx.ModelProto(), "CUDA")
+        False
+        """
+        return cls.supports_device(device)
+
+    @classmethod
+    def prepare(cls, model, device="CPU", **kwargs):
+        """Check a model and make it ready to run.
+
+        Parameters
+        ----------
+        model : ModelProto, bytes, str or os.PathLike
+            A model, its bytes, or the path to it.
+        device : str, optional
+        **kwargs
+            `sess_options`, `providers`, `provider_options` and `max_workers` go to the session.
+
+        Returns
+        -------
+        SeqcoreBackendRep
+
+        Raises
+        ------
+        onnx.checker.ValidationError
+            If onnx's checker finds the model invalid.
+        ValueError
+            If the device is not supported.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''
+        ... <ir_version: 8, opset_import: ["": 17]>
+        ... count (seq(float[N]) s) => (int64 n) { n = SequenceLength(s) }''')
+        >>> int(prepare(model).run([[np.ones(2, np.float32)]]).n)
+        1
+        """
+        cls._check_device(device)
+        super().prepare(model, device, **kwargs)
+        options = {name: kwargs[name] for name in _SESSION_OPTIONS if name in kwargs}
+        return SeqcoreBackendRep(InferenceSession(model, **options))
+
+    @classmethod
+    def run_model(cls, model, inputs, device="CPU", **kwargs):
+        """Run a model once: `prepare` and then `run`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''
+        ... <ir_version: 8, opset_import: ["": 17]>
+        ... count (seq(float[N]) s) => (int64 n) { n = SequenceLength(s) }''')
+        >>> int(run_model(model, [[np.ones(2, np.float32)]]).n)
+        1
+        """
+        return cls.prepare(model, device, **kwargs).run(inputs, kwargs.get("run_options"))
+
+    @classmethod
+    def run_node(cls, node, inputs, device="CPU", outputs_info=None, **kwargs):
+        """Run a single operator.
+
+        Parameters
+        ----------
+        node : NodeProto
+        inputs : list or tuple
+            A value for each input that the node has. An empty list is taken for a sequence of float32,
+            None for an optional tensor of that type without a value.
+        device : str, optional
+        outputs_info : sequence of (data-type, shape), optional
+            Types of the outputs, where they are tensors that onnx can't infer.
+        **kwargs
+            `opset_version`, by default the newest that onnxruntime loads, and what `prepare` takes.
+
+        Returns
+        -------
+        tuple
+            As that of `SeqcoreBackendRep.run`.
+
+        Raises
+        ------
+        onnx.checker.ValidationError
+            If onnx's checker finds the node invalid.
+        ValueError
+            If the device is not supported, or the number of values is not that of the inputs.
+
+        Examples
+        --------
+        >>> node = helper.make_node("SequenceAt", ["seq", "position"], ["tensor"])
+        >>> run_node(node, [[[1.0, 2.0], [3.0]], -1])["tensor"]
+        array([3.])
+        """
+        cls._check_device(device)
+        kwargs.setdefault("opset_version", newest_opset())
+        if not _domains(node):  # the checker of a node knows one domain, the checker of a model all
+            super().run_node(node, inputs, device, outputs_info, **kwargs)
+        names = [name for name in node.input if name]
+        if len(inputs) != len(names):
+            raise ValueError(
+                f"{len(inputs)} inputs for a node of type {node.op_type}, which has {len(names)}"
+            )
+        feed = {name: _as_value(value) for name, value in zip(names, inputs, strict=True)}
+        model = _model_of(node, feed, outputs_info, kwargs["opset_version"])
+        options = {name: kwargs[name] for name in _SESSION_OPTIONS if name in kwargs}
+        return SeqcoreBackendRep(InferenceSession(model, **options)).run(feed, kwargs.get("run_options"))
+
+    @classmethod
+    def _check_device(cls, device):
+        if not cls.supports_device(device):
+            raise ValueError(f"{device!r} is no device of this backend: it runs models on the CPU")
+
+
+def _as_list(output):
+    return list(output) if isinstance(output, TensorSequence) else output
+
+
+def _as_value(value):
+    if value is None:
+        return None
+    return as_sequence(value) if isinstance(value, TensorSequence | list | tuple) else as_tensor(value)
+
+
+def _model_of(node, feed, outputs_info, opset_version):
+    """Return a model of one node, of the types that its inputs have."""
+    inputs = [helper.make_value_info(name, _type_of(value)) for name, value in feed.items()]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    for output, (dtype, shape) in zip(outputs, outputs_info or (), strict=False):
+        output.CopyFrom(helper.make_tensor_value_info(output.name, tensor_type(dtype), shape))
+    graph = helper.make_graph([node], node.op_type, inputs, outputs)
+    versions = {domain: newest_opset(domain) for domain in sorted(_domains(node))} | {"": opset_version}
+    imports = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
+    ir_version = helper.find_min_ir_version_for(imports, ignore_unknown=True)
+    model = helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def _type_of(value):
+    if value is None:
+        return helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    if isinstance(value, TensorSequence):
+        return helper.make_sequence_type_proto(helper.make_tensor_type_proto(tensor_type(value.dtype), None))
+    return helper.make_tensor_type_proto(tensor_type(value.dtype), value.shape)
+
+
+def _domains(node):
+    inner = (one for body in subgraphs(node) for graph in all_graphs(body) for one in graph.node)
+    return {one.domain for one in (node, *inner)} - {"", "ai.onnx"}
+
+
+is_compatible = SeqcoreBackend.is_compatible
+prepare = SeqcoreBackend.prepare
+run_model = SeqcoreBackend.run_model
+run_node = SeqcoreBackend.run_node
+supports_device = SeqcoreBackend.supports_device

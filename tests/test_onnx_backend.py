@@ -1,0 +1,119 @@
+"""seqcore.onnx.backend: what the interface takes beyond the ways in which onnx's tests use it."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx import helper, parser  # noqa: E402
+
+from seqcore import TensorSequence  # noqa: E402
+from seqcore.onnx import backend  # noqa: E402
+
+MODEL = parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 17]>
+    both (seq(float[N]) s, float[N] x) => (seq(float[N]) longer, int64 n) {
+        longer = SequenceInsert(s, x)
+        n = SequenceLength(s)
+    }""")
+ONE = np.array([1], np.float32)
+TWO = np.array([2, 3], np.float32)
+
+
+def lists(values):
+    return [value.tolist() for value in values]
+
+
+class TestModels:
+    @pytest.mark.parametrize(
+        "inputs",
+        [[[ONE], TWO], ([ONE], TWO), {"x": TWO, "s": [ONE]}, [TensorSequence([ONE]), TWO]],
+        ids=["list", "tuple", "dict", "sequence"],
+    )
+    def test_inputs(self, inputs):
+        outputs = backend.prepare(MODEL).run(inputs)
+        assert isinstance(outputs, tuple)
+        assert type(outputs[0]) is list
+        assert lists(outputs[0]) == [[1], [2, 3]]
+        assert outputs["n"] == outputs.n == outputs[1] == 1
+
+    def test_a_model_as_bytes_and_as_a_path(self, tmp_path):
+        path = tmp_path / "model.onnx"
+        onnx.save(MODEL, path)
+        for model in (MODEL.SerializeToString(), path, str(path)):
+            assert backend.run_model(model, [[ONE], TWO], max_workers=2).n == 1
+
+    def test_a_bare_value_for_a_model_of_one_input(self):
+        model = parser.parse_model("""
+            <ir_version: 8, opset_import: ["": 17]>
+            last (seq(float[N]) s) => (float[N] x) { p = Constant<value_int = -1>() x = SequenceAt(s, p) }""")
+        assert backend.run_model(model, TensorSequence([ONE, TWO])).x.tolist() == [2, 3]
+
+    def test_names_of_outputs_that_python_has_no_attributes_for(self):
+        model = onnx.ModelProto()
+        model.CopyFrom(MODEL)
+        model.graph.output[1].name = model.graph.node[1].output[0] = "0"
+        assert backend.run_model(model, [[ONE], TWO])["0"] == 1
+
+    def test_too_many_inputs(self):
+        with pytest.raises(ValueError, match="3 inputs for a model that takes 2: s, x"):
+            backend.run_model(MODEL, [[ONE], TWO, TWO])
+
+    def test_an_invalid_model(self):
+        with pytest.raises(onnx.checker.ValidationError):
+            backend.prepare(onnx.ModelProto())
+
+
+class TestDevices:
+    @pytest.mark.parametrize("device", ["CUDA", "CUDA:1", "TPU", "CPU:x", ""])
+    def test_there_is_only_the_cpu(self, device):
+        assert not backend.supports_device(device)
+        assert not backend.is_compatible(MODEL, device)
+        with pytest.raises(ValueError, match="is no device of this backend"):
+            backend.prepare(MODEL, device)
+
+    @pytest.mark.parametrize("device", ["CPU", "CPU:0"])
+    def test_the_cpu(self, device):
+        assert backend.supports_device(device)
+        assert backend.is_compatible(MODEL, device)
+        assert backend.run_model(MODEL, [[ONE], TWO], device).n == 1
+
+
+class TestNodes:
+    def test_sequences(self):
+        node = helper.make_node("SequenceInsert", ["s", "x", "p"], ["y"])
+        for seq in ([ONE], TensorSequence([ONE])):
+            assert lists(backend.run_node(node, [seq, TWO, 0]).y) == [[2, 3], [1]]
+        assert lists(backend.run_node(node, [[], TWO, 0]).y) == [[2, 3]]
+
+    def test_an_optional_without_a_value(self):
+        node = helper.make_node("OptionalHasElement", ["x"], ["y"])
+        assert not backend.run_node(node, [None]).y
+        assert backend.run_node(node, [ONE]).y
+
+    def test_one_value_twice_and_an_input_left_out(self):
+        assert backend.run_node(helper.make_node("Add", ["x", "x"], ["y"]), [TWO, TWO]).y.tolist() == [4, 6]
+        node = helper.make_node("Clip", ["x", "", "high"], ["y"])
+        assert backend.run_node(node, [TWO, np.float32(2.5)]).y.tolist() == [2, 2.5]
+
+    def test_opsets_and_domains(self):
+        node = helper.make_node("SplitToSequence", ["x"], ["y"])
+        assert lists(backend.run_node(node, [TWO], opset_version=11).y) == [[2], [3]]
+        node = helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")
+        assert backend.run_node(node, [ONE]).y.shape == (1,)
+
+    def test_types_of_outputs(self):
+        node = helper.make_node("Add", ["x", "x"], ["y"])
+        assert backend.run_node(node, [ONE, ONE], outputs_info=[(np.dtype("float32"), (1,))]).y.tolist() == [
+            2
+        ]
+
+    def test_errors(self):
+        add = helper.make_node("Add", ["x", "y"], ["z"])
+        with pytest.raises(ValueError, match="1 inputs for a node of type Add, which has 2"):
+            backend.run_node(add, [ONE])
+        with pytest.raises(onnx.checker.ValidationError):
+            backend.run_node(helper.make_node("NoSuchOperator", ["x"], ["y"]), [ONE])
+        with pytest.raises(ValueError, match="is no device"):
+            backend.run_node(add, [ONE, ONE], "CUDA")

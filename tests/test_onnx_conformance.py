@@ -1,0 +1,86 @@
+"""onnx's own backend tests of sequences and optionals, each of them a test here."""
+
+import re
+import unittest
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from onnx.backend.test import BackendTest
+from onnx.backend.test.loader import load_model_tests
+
+from seqcore.onnx import backend
+
+PATTERNS = [
+    "sequence_map",
+    "sequence_insert",
+    "split_to_sequence",
+    "identity_sequence",
+    "if_seq",
+    "if_opt",
+    "identity_opt",
+    "loop11",
+    "loop13_seq",
+    "optional_",
+    *(f"sequence_model{i}_" for i in range(1, 9)),
+]
+
+
+class Suite(BackendTest):
+    @classmethod
+    def assert_similar_outputs(cls, ref_outputs, outputs, *args, **kwargs):
+        """What onnx compares, and the lengths of sequences, which it doesn't."""
+        for expected, found in zip(ref_outputs, outputs, strict=False):
+            if isinstance(expected, list):
+                assert type(found) is list
+                assert len(found) == len(expected)
+        super().assert_similar_outputs(ref_outputs, outputs, *args, **kwargs)
+
+
+def collected():
+    """The cases whose names have one of the patterns, by name, on the device that there is.
+
+    Only onnx's node tests and small models, whose data is in the package: others are downloaded when run.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # making its data, onnx overflows on purpose
+        suite = Suite(backend.SeqcoreBackend, __name__)
+    for pattern in PATTERNS:
+        suite.include(pattern)
+    cases = {}
+    for kind in ("Node", "Simple"):
+        case = suite.test_cases[f"OnnxBackend{kind}ModelTest"]
+        for name in unittest.defaultTestLoader.getTestCaseNames(case):
+            if not getattr(getattr(case, name), "__unittest_skip__", False):
+                cases[name] = case(name)
+    return cases
+
+
+CASES = collected()
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_there_are_cases_of(pattern):
+    assert [name for name in CASES if re.search(pattern, name)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name):
+    getattr(CASES[name], name)()
+
+
+@pytest.mark.parametrize("given", [[np.array(0, np.float32)], None])
+def test_loop16_seq_none(given):
+    """The first element of the result is 0-d: onnx's runner asks for its len()."""
+    case = next(case for case in load_model_tests(kind="node") if case.name == "test_loop16_seq_none")
+    [([trips, condition, _], [expected])] = case.data_sets
+    [found] = backend.run_model(case.model, [trips, condition, given])
+    assert len(found) == len(expected) == 6
+    for one, other in zip(found, expected, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert one.tolist() == other.tolist()
