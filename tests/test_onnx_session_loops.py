@@ -132,7 +132,7 @@ class TestTripsAndConditions:
 
 
 class TestScanOutputs:
-    @pytest.mark.parametrize("n", [0, 1, 3])
+    @pytest.mark.parametrize("n", [0, 1, 3, 600])
     def test_with_sequence_and_tensor_states(self, n):
         text = """g (int64 n, float[2] x)
             => (float[2] last, seq(float[]) t, float[T, 2] rows, int64[U] sizes) {
@@ -216,9 +216,11 @@ class TestValues:
             }>
             s2 = Identity (s)
         }"""
-        s, x = floats(1, 2), f32(9)
-        check(text, {"s": s, "x": x, "n": i64(3)}, [s, [*s, x], i64([2, 2, 2])])
-        check(text, {"s": s, "x": x, "n": i64(1)}, [s, [x, *s], i64([2])])
+        x = f32(9)
+        for s in (floats(1, 2), floats(*[1, 2] * 150)):
+            n = len(s)
+            check(text, {"s": s, "x": x, "n": i64(n + 1)}, [s, [*s, x], np.full(n + 1, n)])
+            check(text, {"s": s, "x": x, "n": i64(1)}, [s, [x, *s], i64([n])])
 
     def test_edit_one_keep_both(self):
         text = """g (seq(float[]) s, float[N] x)
@@ -245,9 +247,10 @@ class TestValues:
             }>
             s3 = Identity (s)
         }"""
-        s, x = floats(1, 2, 3), f32(9)
-        for n in range(4):
-            check(text, {"s": s, "x": x, "n": i64(n)}, [s, [*s, *[x] * n], s[: 3 - n]])
+        x = f32(9)
+        for s in (floats(1, 2, 3), floats(*[1, 2] * 150)):
+            for n in (0, 1, 2, len(s)):
+                check(text, {"s": s, "x": x, "n": i64(n)}, [s, [*s, *[x] * n], s[: len(s) - n]])
 
     def test_one_value_for_two_states(self):
         """The body gives one sequence to both states, and the next iteration edits one of them."""
@@ -260,7 +263,7 @@ class TestValues:
             }>
         }"""
         s, x = floats(1), f32(9)
-        for n in (0, 1, 4):
+        for n in (0, 1, 4, 300):
             check(text, {"s": s, "x": x, "n": i64(n)}, [[*s, *[x] * n]] * 2)
 
     def test_the_same_output_for_two_states(self):
@@ -272,13 +275,13 @@ class TestValues:
         }"""
         s, x = floats(1), f32(9)
         used = session(text)
-        for n in (0, 1, 4):
+        for n in (0, 1, 4, 300):
             t, u = used.run(None, {"s": s, "x": x, "n": i64(n)})
             assert_values([t, u], [[*s, *[x] * n]] * 2)
             t.clear()
             assert len(u) == n + 1
 
-    @pytest.mark.parametrize("n", range(5))
+    @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 600])
     def test_states_that_swap(self, n):
         text = """g (seq(float[]) s, seq(float[]) t, float[N] x, int64 n)
             => (seq(float[]) u, seq(float[]) v) {
@@ -295,7 +298,7 @@ class TestValues:
             u, v = v, [*u, x]
         check(text, {"s": s, "t": t, "x": x, "n": i64(n)}, [u, v])
 
-    @pytest.mark.parametrize("n", [0, 1, 3])
+    @pytest.mark.parametrize("n", [0, 1, 3, 600])
     def test_states_that_swap_by_name(self, n):
         text = """g (seq(float[]) s, seq(float[]) t, int64 n) => (seq(float[]) u, seq(float[]) v) {
             u, v = Loop (n, , s, t) <body = b (int64 i, bool on, seq(float[]) p, seq(float[]) q)
@@ -304,7 +307,7 @@ class TestValues:
         s, t = floats(1), floats(2, 3)
         assert_values(session(text).run(None, {"s": s, "t": t, "n": i64(n)}), [t, s] if n % 2 else [s, t])
 
-    @pytest.mark.parametrize("n", [0, 1, 3])
+    @pytest.mark.parametrize("n", [0, 1, 3, 600])
     def test_a_state_that_passes_through(self, n):
         text = """g (seq(float[]) s, float[M] x, int64 n) => (seq(float[]) t, float[M] y, seq(float[]) u) {
             t, y, u = Loop (n, , s, x, s)
@@ -319,7 +322,7 @@ class TestValues:
         t.clear()
         assert_value(u, [*s, *[x] * n])
 
-    @pytest.mark.parametrize("n", [0, 1, 2, 5])
+    @pytest.mark.parametrize("n", [0, 1, 2, 5, 600])
     def test_a_scan_output_of_what_a_state_was(self, n):
         """The body gives its input, by name, as a scan output, and another value for the state."""
         text = """g (seq(float[]) s, float[2] x, int64 n)
@@ -336,7 +339,7 @@ class TestValues:
         expected = [[*s, *states[:n]], states[n], states[:n], states[1:], np.arange(n)]
         check(text, {"s": s, "x": x, "n": i64(n)}, expected)
 
-    @pytest.mark.parametrize("n", [0, 1, 2, 3])
+    @pytest.mark.parametrize("n", [0, 1, 2, 3, 600])
     def test_tensor_states_that_swap_by_name(self, n):
         text = """g (seq(float[]) s, float[N] x, float[N] y, int64 n)
             => (seq(float[]) t, float[N] u, float[N] v, int64 last) {
@@ -347,7 +350,7 @@ class TestValues:
                 }>
         }"""
         x, y = f32(1), f32(2)
-        rows = [x, y, x, y]
+        rows = [x, y] * (n + 1)
         feed = {"s": [], "x": x, "y": y, "n": i64(n)}
         expected = [rows[:n], rows[n], rows[n + 1 - 2 * (n % 2)], i64(max(n - 1, 0))]
         assert_values(session(text).run(None, feed), expected)
@@ -379,12 +382,12 @@ class TestValues:
                 on = Identity (go)
             }>
         }"""
-        s = floats(2, 2, 2)
-        queue, taken = list(s), []
-        for _ in range(7):
-            taken.append(queue.pop(0))
-            queue.append(-taken[-1])
-        check(text, {"s": s, "n": i64(7)}, [np.stack(taken), queue])
+        for s in (floats(2, 2, 2), floats(*[2] * 300)):
+            queue, taken = list(s), []
+            for _ in range(2 * len(s) + 1):
+                taken.append(queue.pop(0))
+                queue.append(-taken[-1])
+            check(text, {"s": s, "n": i64(len(taken))}, [np.stack(taken), queue])
 
 
 class TestLoopsOfTensors:
@@ -458,11 +461,13 @@ class TestNesting:
             }>
         }"""
         x, s = f32(1, 2), floats(1, 1)
-        out = []
-        for i in range(3):
-            for j in range(4):
-                out.insert(0, (x + np.float32(i)) * np.float32(j))
-        check(text, {"x": x, "n": i64(3), "m": i64(4), "s": s}, [[*s, *out], i64([6, 10, 14])])
+        for n, m in ((3, 4), (40, 20)):
+            out = []
+            for i in range(n):
+                for j in range(m):
+                    out.insert(0, (x + np.float32(i)) * np.float32(j))
+            sizes = 2 + m * np.arange(1, n + 1)
+            check(text, {"x": x, "n": i64(n), "m": i64(m), "s": s}, [[*s, *out], sizes])
         check(text, {"x": x, "n": i64(3), "m": i64(0), "s": s}, [s, i64([2, 2, 2])])
 
     def test_if_in_loop_in_if(self):
@@ -487,15 +492,16 @@ class TestNesting:
                 },
                 else_branch = f () => (seq(float[]) q) { q = SequenceErase (s) }>
         }"""
-        s, x = floats(1, 2), f32(9, 8)
-        out = list(s)
-        for i in range(5):
-            if i % 2 == 0:
-                out.insert(0, x)
-            else:
-                out = [*out, -x][1:]
-        check(text, {"s": s, "x": x, "c": TRUE, "n": i64(5)}, [out])
-        check(text, {"s": s, "x": x, "c": FALSE, "n": i64(5)}, [s[:1]])
+        x = f32(9, 8)
+        for s, n in ((floats(1, 2), 5), (floats(*[2] * 200), 401)):
+            out = list(s)
+            for i in range(n):
+                if i % 2 == 0:
+                    out.insert(0, x)
+                else:
+                    out = [*out, -x][1:]
+            check(text, {"s": s, "x": x, "c": TRUE, "n": i64(n)}, [out])
+        check(text, {"s": s, "x": x, "c": FALSE, "n": i64(5)}, [s[:-1]])
 
     def test_if_with_several_outputs_of_both_kinds(self):
         text = """g (seq(float[]) s, float[N] x, bool c) => (seq(float[]) t, float[M] y, int64 n) {

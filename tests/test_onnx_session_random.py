@@ -356,13 +356,15 @@ class Maker:
 
 @st.composite
 def programs(draw):
-    """A program, and inputs for two runs."""
+    """A program, and inputs for three runs, the last with a long sequence."""
     block = Maker(draw).block([("s", SEQUENCE), ("t", TENSOR), ("k", NUMBER)], [], [], 0)
     made = [pair for pair in kinds_within(block) if pair[1] != FLAG]
     block.results = draw(st.lists(st.sampled_from(made), min_size=1, unique=True) | st.just(made[-1:]))
     vectors = st.lists(st.integers(-9, 9), max_size=4).map(i64)
     arguments = st.tuples(st.lists(vectors, max_size=4), vectors, st.integers(-2, 3))
-    return block, [draw(arguments), draw(arguments)]
+    short = [draw(arguments), draw(arguments)]
+    long = [i64(range(i % 3)) for i in range(draw(st.integers(20, 300)))]
+    return block, [*short, (long, *short[0][1:])]
 
 
 def kinds_within(block):
