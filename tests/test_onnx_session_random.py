@@ -396,7 +396,7 @@ def test_the_session_agrees(drawn):
         as_graph(block, "program"), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
     )
     used = InferenceSession(model)
-    for arguments in feeds:
+    for arguments in feeds[:2] * 2 + feeds:
         plain = Plain()
         expected = plain.run(block, arguments, {})
         failed = any_failed(expected)
