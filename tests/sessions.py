@@ -31,20 +31,26 @@ def model(text, opset=17):
     return onnx.parser.parse_model(text if text.startswith("<") else HEADER.format(opset=opset) + text)
 
 
+class Repeating(InferenceSession):
+    """Runs everything several times, and gives what the last run gave, as long as all gave the same."""
+
+    def run(self, *arguments, **options):
+        first = super().run(*arguments, **options)
+        for _ in range(AGAIN):
+            last = super().run(*arguments, **options)
+            assert_values(last, first)
+        return last
+
+
 def session(text, opset=17, **options):
-    """A session for a model, or for its text."""
+    """A session for a model, or for its text, that repeats its runs."""
     given = model(text, opset) if isinstance(text, str) else text
-    return InferenceSession(given, **options)
+    return Repeating(given, **options)
 
 
 def run(text, opset=17, **feed):
-    """All outputs of a model, of one run; others before gave the same."""
-    used = session(text, opset)
-    first = used.run(None, feed)
-    for _ in range(AGAIN):
-        found = used.run(None, feed)
-        assert_values(found, first)
-    return found
+    """All outputs of a model."""
+    return session(text, opset).run(None, feed)
 
 
 def reference(given):
@@ -106,10 +112,8 @@ def assert_values(found, expected, rtol=0.0):
 
 def assert_as_reference(given, feed, rtol=0.0):
     """A session's results equal onnxruntime's; they are returned."""
-    used, expected = InferenceSession(given), by_reference(given, feed)
-    for _ in range(AGAIN):
-        found = used.run(None, feed)
-        assert_values(found, expected, rtol)
+    found = session(given).run(None, feed)
+    assert_values(found, by_reference(given, feed), rtol)
     return found
 
 

@@ -7,7 +7,6 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from sessions import (
-    AGAIN,
     assert_fails,
     assert_value,
     assert_values,
@@ -26,9 +25,7 @@ TRUE, FALSE = np.array(True), np.array(False)
 def check(text, feed, expected, departs=False, opset=17):
     """The session's results are as expected, and onnxruntime's too unless it departs from ONNX's text."""
     given = model(text, opset)
-    used = session(given)
-    for _ in range(AGAIN):
-        assert_values(used.run(None, feed), expected)
+    assert_values(session(given).run(None, feed), expected)
     if not departs:
         assert_values([expected_of(one) for one in by_reference(given, feed)], expected)
 
