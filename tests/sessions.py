@@ -21,6 +21,37 @@ AGAIN = 4
 # ONNX's names of the element types in model text, and where they differ, NumPy's.
 TEXT_NAMES = {"float32": "float", "float64": "double"}
 
+# Models that several tests use.
+TENSORS_ONLY = """
+    plain (float[N, 3] x, float[3] w, int64 k) => (float[N, 3] y, float[3] top, int64 more) {
+        one = Constant <value = int64 {1}> ()
+        t = Mul (x, w)
+        y = Relu (t)
+        [pick] top = Gather <axis = 0> (y, k)
+        more = Add (k, one)
+    }
+"""
+APPEND = """
+    append (seq(float[]) s, float[N] x) => (seq(float[]) longer, int64 n, float[M] joined) {
+        [put] longer = SequenceInsert (s, x)
+        n = SequenceLength (longer)
+        [join] joined = ConcatFromSequence <axis = 0> (longer)
+    }
+"""
+LOOP = """
+    loop (float[N, 2] x, int64 rounds) => (float[M, 2] y) {
+        yes = Constant <value = bool {1}> ()
+        [start] none = SequenceEmpty ()
+        [again] all = Loop (rounds, yes, none) <body = b (int64 i, bool go, seq(float[]) s)
+                                             => (bool on, seq(float[]) t) {
+            [row] r = Gather <axis = 0> (x, i)
+            [put] t = SequenceInsert (s, r)
+            on = Identity (go)
+        }>
+        [join] y = ConcatFromSequence <axis = 0, new_axis = 1> (all)
+    }
+"""
+
 
 def model(text, opset=17):
     """The model that a text describes; a text that begins with a graph gets a header.
@@ -117,6 +148,14 @@ def assert_as_reference(given, feed, rtol=0.0):
     return found
 
 
+def check(text, feed, expected, departs=False, opset=17):
+    """The session's results are as expected, and onnxruntime's too unless it departs from ONNX's text."""
+    given = model(text, opset)
+    assert_values(session(given).run(None, feed), expected)
+    if not departs:
+        assert_values([expected_of(one) for one in by_reference(given, feed)], expected)
+
+
 def signature(used):
     """What a session says of its inputs and outputs."""
     return [
@@ -191,3 +230,6 @@ def in_threads(count, work):
     if errors:
         raise errors[0]
     return results
+
+
+APPEND_FEED = {"s": [f32(1), f32(2, 3)], "x": f32(4)}
