@@ -15,8 +15,42 @@ from seqcore.onnx import InferenceSession
 MODELS = Path(__file__).parent / "models"
 HEADER = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
 
+# A session learns from its runs, and may take another way after some: so tests run the same again, so often.
+AGAIN = 4
+
 # ONNX's names of the element types in model text, and where they differ, NumPy's.
 TEXT_NAMES = {"float32": "float", "float64": "double"}
+
+# Models that several tests use.
+TENSORS_ONLY = """
+    plain (float[N, 3] x, float[3] w, int64 k) => (float[N, 3] y, float[3] top, int64 more) {
+        one = Constant <value = int64 {1}> ()
+        t = Mul (x, w)
+        y = Relu (t)
+        [pick] top = Gather <axis = 0> (y, k)
+        more = Add (k, one)
+    }
+"""
+APPEND = """
+    append (seq(float[]) s, float[N] x) => (seq(float[]) longer, int64 n, float[M] joined) {
+        [put] longer = SequenceInsert (s, x)
+        n = SequenceLength (longer)
+        [join] joined = ConcatFromSequence <axis = 0> (longer)
+    }
+"""
+LOOP = """
+    loop (float[N, 2] x, int64 rounds) => (float[M, 2] y) {
+        yes = Constant <value = bool {1}> ()
+        [start] none = SequenceEmpty ()
+        [again] all = Loop (rounds, yes, none) <body = b (int64 i, bool go, seq(float[]) s)
+                                             => (bool on, seq(float[]) t) {
+            [row] r = Gather <axis = 0> (x, i)
+            [put] t = SequenceInsert (s, r)
+            on = Identity (go)
+        }>
+        [join] y = ConcatFromSequence <axis = 0, new_axis = 1> (all)
+    }
+"""
 
 
 def model(text, opset=17):
@@ -28,14 +62,25 @@ def model(text, opset=17):
     return onnx.parser.parse_model(text if text.startswith("<") else HEADER.format(opset=opset) + text)
 
 
+class Repeating(InferenceSession):
+    """Runs everything several times, and gives what the last run gave, as long as all gave the same."""
+
+    def run(self, *arguments, **options):
+        first = super().run(*arguments, **options)
+        for _ in range(AGAIN):
+            last = super().run(*arguments, **options)
+            assert_values(last, first)
+        return last
+
+
 def session(text, opset=17, **options):
-    """A session for a model, or for its text."""
+    """A session for a model, or for its text, that repeats its runs."""
     given = model(text, opset) if isinstance(text, str) else text
-    return InferenceSession(given, **options)
+    return Repeating(given, **options)
 
 
 def run(text, opset=17, **feed):
-    """All outputs of a model, run once."""
+    """All outputs of a model."""
     return session(text, opset).run(None, feed)
 
 
@@ -55,6 +100,13 @@ def plain(value):
 def by_reference(given, feed):
     """All outputs of a model as onnxruntime has them."""
     return reference(given).run(None, {name: plain(value) for name, value in feed.items()})
+
+
+def expected_of(value):
+    """One of onnxruntime's results as the session has it."""
+    if not isinstance(value, list):
+        return value
+    return sq.TensorSequence(value) if value else sq.TensorSequence(dtype="float32")
 
 
 def assert_value(found, expected, rtol=0.0):
@@ -91,9 +143,17 @@ def assert_values(found, expected, rtol=0.0):
 
 def assert_as_reference(given, feed, rtol=0.0):
     """A session's results equal onnxruntime's; they are returned."""
-    found = InferenceSession(given).run(None, feed)
+    found = session(given).run(None, feed)
     assert_values(found, by_reference(given, feed), rtol)
     return found
+
+
+def check(text, feed, expected, departs=False, opset=17):
+    """The session's results are as expected, and onnxruntime's too unless it departs from ONNX's text."""
+    given = model(text, opset)
+    assert_values(session(given).run(None, feed), expected)
+    if not departs:
+        assert_values([expected_of(one) for one in by_reference(given, feed)], expected)
 
 
 def signature(used):
@@ -111,11 +171,12 @@ def said(caught):
 
 
 def assert_fails(used, feed, kind=Exception, names=()):
-    """A run fails with an exception of this kind that has these names in its message or notes."""
-    with pytest.raises(kind) as caught:
-        used.run(None, feed)
-    for name in [names] if isinstance(names, str) else names:
-        assert name in said(caught), said(caught)
+    """Runs fail with an exception of this kind that has these names in its message or notes."""
+    for _ in range(AGAIN):
+        with pytest.raises(kind) as caught:
+            used.run(None, feed)
+        for name in [names] if isinstance(names, str) else names:
+            assert name in said(caught), said(caught)
     return caught.value
 
 
@@ -169,3 +230,6 @@ def in_threads(count, work):
     if errors:
         raise errors[0]
     return results
+
+
+APPEND_FEED = {"s": [f32(1), f32(2, 3)], "x": f32(4)}

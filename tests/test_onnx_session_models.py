@@ -1,5 +1,6 @@
 """Models exported from PyTorch (tests/models), at several lengths, against onnxruntime and NumPy."""
 
+import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +14,7 @@ from sessions import (
     assert_fails,
     assert_values,
     by_reference,
+    expected_of,
     reference,
     signature,
 )
@@ -243,21 +245,22 @@ def sessions():
 def test_model(name, sessions):
     one = CASES[name]
     used, other = sessions(name)
-    for n in [*one.lengths, 7]:  # 7 again: a failure or another length leaves nothing behind
-        feed = one.feed(n)
-        if n in one.fails:
-            kind, node = one.fails[n]
-            assert_fails(used, feed, kind, node)
-            continue
-        before = {key: value.copy() for key, value in feed.items()}
-        found = used.run(None, feed)
-        assert_values(found, one.expected(**feed), one.rtol)
-        expected = other.run(None, feed)
+    feeds = {n: one.feed(n) for n in one.lengths}
+    expected = {n: one.expected(**feeds[n]) for n in feeds if n not in one.fails}
+    for n in expected:
+        found = other.run(None, feeds[n])
         if one.departs:
-            expected = [array.reshape(own.shape) for array, own in zip(expected, found, strict=True)]
-        assert_values(found, expected, one.rtol)
-        for key, value in before.items():
-            assert (feed[key] == value).all()
+            found = [array.reshape(own.shape) for array, own in zip(found, expected[n], strict=True)]
+        assert_values([expected_of(value) for value in found], expected[n], one.rtol)
+    before = copy.deepcopy(feeds)
+    for n in [*feeds, *sorted(feeds), 2, 7, *sorted(feeds, reverse=True)]:  # each after others, failures too
+        if n in expected:
+            assert_values(used.run(None, feeds[n]), expected[n], one.rtol)
+        else:
+            kind, node = one.fails[n]
+            assert_fails(used, feeds[n], kind, node)
+    for n, feed in before.items():
+        assert all((feeds[n][key] == value).all() for key, value in feed.items())
 
 
 @pytest.mark.parametrize("name", CASES)
