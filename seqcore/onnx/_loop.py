@@ -81,13 +81,14 @@ class LoopStep:
             frame[self._going_in] = _TRUE
         self._plan.run(frame)
         going = True if self.runs_out else bool(self._going_out(frame).item())
-        self._put(frame, [read(frame) for read in self._next])
+        # All are read before the first state is put in its place: that may be what another output is.
+        states = [read(frame) for read in self._next]
         for stack, read in zip(stacks, self._scans, strict=True):
             stack.append(read(frame))
+        self._put(frame, states)
         return going
 
     def _put(self, frame, values):
-        # All were read before the first is put: an iteration may swap its states.
         for place, value in zip(self._inner, values, strict=True):
             frame[place] = value
 

@@ -35,12 +35,14 @@ def normal_form(model):
     give_unique_names(normal.graph)
     _hoist_constants(normal.graph)
     true = _true_constants(normal.graph)
+    taken = {name for graph in all_graphs(normal.graph) for name in defined_names(graph)}
     for graph in all_graphs(normal.graph):
         for node in graph.node:
             # So that errors can name it.
             node.name = node.name or next(filter(None, node.output), "")
             if node.op_type == "Loop" and node.domain in ("", "ai.onnx"):
                 _settle_condition(node, true)
+                _settle_outputs(node, taken)
     drop_dead_nodes(normal.graph)
     return normal
 
@@ -69,6 +71,27 @@ def _settle_condition(loop, true):
     (body,) = subgraphs(loop)
     if body.output[0].name in true or (trips and not condition):
         body.output[0].name = body.input[1].name
+
+
+def _settle_outputs(loop, taken):
+    """Have a loop name all its outputs, and a node of its body make each of them, for it alone.
+
+    onnxruntime (1.31) ends the process where a state's output has no name, gives the number of the next
+    iteration where a body gives its own, and loses a sequence that is given to two states.
+    """
+    (body,) = subgraphs(loop)
+    loop.output.extend([""] * (len(body.output) - 1 - len(loop.output)))
+    for k, name in enumerate(loop.output):
+        if not name:
+            loop.output[k] = fresh_name(f"{loop.name}/unread", taken)
+    given = {name for node in body.node for name in node.output}
+    for output in body.output[1:]:
+        if output.name in given:
+            given.remove(output.name)
+        else:
+            again = fresh_name(output.name, taken)
+            body.node.append(helper.make_node("Identity", [output.name], [again], again))
+            output.name = again
 
 
 def drop_dead_nodes(graph):
