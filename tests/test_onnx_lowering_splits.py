@@ -257,6 +257,11 @@ class TestJoiningPieces:
         text = text.replace("int64 k", "int64[K] k")
         check(text, [feeds([7])[0] | {"k": [k, rest]} for rest in (7 - k, 8)], succeeds=k >= 0)
 
+    def test_a_check_is_kept_where_only_the_shape_is_read(self):
+        reads = "z = ConcatFromSequence<axis = 0>(s) y = Shape(z)"
+        text = split(reads, "int64[A] y", "float z0 = {0}", inputs=", int64[K] k", split="x, k", shape="7, 4")
+        check(text, [feeds([7])[0] | {"k": k} for k in ([7], [3, 4], [3, 3], [8, -1])])
+
     def test_join_of_listed_pieces(self):
         text = split("y = ConcatFromSequence<axis = 0>(s)", "float[A, B] y", LISTED)
         check(text, feeds())
@@ -395,14 +400,17 @@ class TestLists:
         check(text, [{"x": rows(n), "w": rows(3)} for n in (2, 3)], gone=False)
         check(text.replace("N, 4", "3, 4"), [{"x": rows(3), "w": rows(3)}])
 
-    def test_shapes_that_do_not_fit_are_left_to_fail(self):
-        text = """g (float[3, 4] x, float[3, 5] w) => (float[A, B] y) {
+    @pytest.mark.parametrize(
+        ("shape", "why"), [("3, 5", "their lengths on axis 1"), ("3, 4, 1", "their ranks")]
+    )
+    def test_shapes_that_do_not_fit_are_left_to_fail(self, shape, why):
+        text = """g (float[3, 4] x, float[%s] w) => (float[A, B] y) {
             s = SequenceConstruct(x, w) y = ConcatFromSequence<axis = 0>(s)
         }"""
-        model = unchecked(text)
+        model = unchecked(text % shape)
         result, notes = lower_with_report(model)
         assert result == model
-        assert "their lengths on axis 1 differ" in str(notes[0])
+        assert f"{why} differ" in str(notes[0])
 
 
 MAP = """g (float[N, 4] x, float[M, 4] w, float[4] b) => (%s) {
