@@ -146,6 +146,16 @@ class TestPicking:
         assert ops(result).count("Split") == 1
         assert not {"Gather", "Slice"} & set(ops(result))
 
+    @pytest.mark.parametrize("inputs", ["", ", int64 k"])
+    def test_keepdims_where_texts_and_onnxruntime_differ(self, inputs):
+        constants = "int64 a = {0}" + (", int64 k = {1}" if not inputs else "")
+        text = split(
+            "y = SequenceAt(s, a)", "float[A] y", constants, attributes="<keepdims = 0>", inputs=inputs
+        )
+        result, notes = lower_with_report(parse(text))
+        assert result == parse(text)
+        assert "ONNX's text ignores that, onnxruntime doesn't" in str(notes[0])
+
     def test_one_of_many_is_not_worth_a_split(self):
         text = split("y = SequenceAt(s, a)", "float[A, B] y", "int64 a = {70}", "x", "100, 4")
         result, _ = check(text, feeds([100]))
