@@ -26,6 +26,9 @@ class Facts:
         Who makes a value, and where. Inputs and initializers have none.
     readers : dict of str to list of (NodeProto or None, GraphProto)
         Who reads a value, and where; None for the graph whose output it is.
+    doubtful : set of str
+        Pieces of one length, split with keepdims=0: ONNX's text ignores that, and so does what onnx infers;
+        onnxruntime drops the axis, as PyTorch's unbind needs it. Nothing is told of their shapes.
     symbols : set of str
         The names of lengths that the model's inputs have.
     """
@@ -39,10 +42,6 @@ class Facts:
         # An initializer that is an input too can be overridden by a feed.
         for value in self.model.graph.input:
             self._initializers.pop(value.name, None)
-        for graph in all_graphs(infer_types(normal).graph):
-            for value in (*graph.value_info, *graph.output, *graph.input):
-                if value.type.WhichOneof("value"):
-                    self.types[value.name] = value.type
         for graph in all_graphs(normal.graph):
             for node in graph.node:
                 for name in filter(None, node.input):
@@ -51,9 +50,26 @@ class Facts:
                     self.producers[name] = node, graph
             for value in graph.output:
                 self.readers[value.name].append((None, graph))
-
+        self._read_types(normal)
+        self.doubtful = {name for name, (node, _) in self.producers.items() if self._is_doubtful(node)}
+        if self.doubtful:
+            self._read_types(_hidden(normal, self.doubtful, self.types))
         inputs = [tensor_part(value.type) for value in normal.graph.input]
         self.symbols = {dim.dim_param for one in inputs if one is not None for dim in one.shape.dim}
+
+    def _read_types(self, model):
+        self.types = {}
+        for graph in all_graphs(infer_types(model).graph):
+            for value in (*graph.value_info, *graph.output, *graph.input):
+                if value.type.WhichOneof("value"):
+                    self.types[value.name] = value.type
+
+    def _is_doubtful(self, node):
+        if node.op_type != "SplitToSequence" or len(node.input) < 2 or not node.input[1]:
+            return False
+        lengths = self.constant(node.input[1])
+        is_one = self.shape(node.input[1]) == [] if lengths is None else lengths.ndim == 0
+        return is_one and any(one.name == "keepdims" and one.i == 0 for one in node.attribute)
 
     def constant(self, name):
         """Return the small constant tensor that a value is, None if it is computed, fed or large."""
@@ -85,6 +101,22 @@ class Facts:
         """Return ONNX's number of the element type of a tensor or of a sequence's tensors, 0 if unknown."""
         tensor = tensor_part(self.types.get(name, TypeProto()))
         return 0 if tensor is None else tensor.elem_type
+
+
+def _hidden(normal, names, types):
+    """Return a model in which nodes that make sequences are of an operator that onnx infers nothing of."""
+    hidden = ModelProto()
+    hidden.CopyFrom(normal)
+    hidden.opset_import.add(domain="seqcore.hidden", version=1)
+    for graph in all_graphs(hidden.graph):
+        for name in {name for node in graph.node for name in node.output} & names:
+            next(node for node in graph.node if name in node.output).domain = "seqcore.hidden"
+            values = [value for value in (*graph.value_info, *graph.output) if value.name == name]
+            for value in values or [graph.value_info.add(name=name)]:
+                if name in types:
+                    value.type.CopyFrom(types[name])
+                    value.type.sequence_type.elem_type.tensor_type.ClearField("shape")
+    return hidden
 
 
 def tensor_part(kind):

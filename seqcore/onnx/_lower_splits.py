@@ -46,8 +46,7 @@ def _form_of(facts, node):
         return UnitPieces(facts, node, attribute_of(node, "keepdims", 1))
     lengths = facts.constant(split)
     rank = facts.shape(split)
-    if not attribute_of(node, "keepdims", 1) and (lengths is not None and lengths.ndim == 0 or rank == []):
-        # So PyTorch exports unbind. What onnxruntime makes of it is what it did before.
+    if node.output[0] in facts.doubtful:
         return f"{label(node)} has one length and keepdims=0: ONNX's text ignores that, onnxruntime doesn't"
     if lengths is None:
         if rank is None or len(rank) > 1:
