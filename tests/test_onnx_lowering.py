@@ -148,6 +148,27 @@ class TestLoops:
             for one, other in zip(outcome(before, feed), outcome(after, feed), strict=True):
                 np.testing.assert_array_equal(one, other)
 
+    def test_a_state_that_only_its_loop_reads_is_kept(self):
+        text = """g (float[N, 4] x, int64 n) => (float[A, B] y)
+        <bool yes = {1}, int64 o = {0}, int64 two = {2}> {
+            none = SequenceEmpty()
+            l, last, spare = Loop(n, yes, none, o, o)
+            <body = b (int64 i, bool c, seq(float[?]) s, int64 j, int64 k)
+                => (bool c2, seq(float[?]) t, int64 j2, int64 k2) {
+                c2 = Identity(c)
+                e0 = Gather(x, i)
+                f = Cast<to = 1>(j)
+                e = Mul(e0, f)
+                t = SequenceInsert(s, e)
+                j2 = Add(j, two)
+                k2 = Add(k, i)
+            }>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+        }"""
+        result, _ = check(text, [{"x": rows(3), "n": n} for n in (0, 1, 3)])
+        loop = next(node for node in result.graph.node if node.op_type == "Loop")
+        assert len(loop.input) == 3
+
     def test_loop_that_counts_what_it_has(self):
         text = """g (float[N, 4] x, int64 n, int64 most) => (float[A, B] y, int64 last)
         <bool yes = {1}, int64 o = {0}> {
@@ -275,6 +296,19 @@ class TestLoops:
         text = loop(after=f"{STACK} z = SequenceAt(l, p)", element=element, outs="float[A, B] y, float[C] z")
         text = text.replace("float", "string").replace("SequenceEmpty()", "SequenceEmpty<dtype = 8>()")
         check(text, [one | {"x": one["x"].astype(str).astype(object)} for one in loop_feeds(-3, -1, 0, 2)])
+
+    @pytest.mark.parametrize("level", ["DISABLE_ALL", "ENABLE_BASIC", "ENABLE_ALL"])
+    def test_guards_outlive_every_optimizer(self, level):
+        import onnxruntime
+
+        text = loop(after=f"{STACK} z = SequenceAt(l, p)", outs="float[A, B] y, float[C] z")
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
+        running = onnxruntime.InferenceSession(lowered(parse(text)).SerializeToString(), options)
+        for feed, n in zip(loop_feeds(-3, 1), np.repeat(LENGTHS, 2), strict=True):
+            inside = -n <= feed["p"][0] < n
+            assert (outcome(running, feed) is not None) == inside
 
     def test_an_error_is_kept_where_only_the_shape_is_read(self):
         for after in (

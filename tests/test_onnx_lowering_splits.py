@@ -146,6 +146,34 @@ class TestPicking:
         assert ops(result).count("Split") == 1
         assert not {"Gather", "Slice"} & set(ops(result))
 
+    def test_keepdims_where_texts_and_onnxruntime_differ(self):
+        # So PyTorch exports unbind: onnx infers rows of rank 2, onnxruntime makes them of rank 1.
+        text = """g (float[N, 4] x%s) => (float[A] f, float[B, C] y)
+        <int64 k = {1}, int64 o = {0}, bool yes = {1}> {
+            s = SplitToSequence<keepdims = 0>(x, %s)
+            n = SequenceLength(s)
+            none = SequenceEmpty()
+            l = Loop(n, yes, none)
+            <body = b (int64 i, bool c, seq(float[?]) u) => (bool c2, seq(float[?]) t) {
+                c2 = Identity(c)
+                e = SequenceAt(s, i)
+                r = Neg(e)
+                t = SequenceInsert(u, r)
+            }>
+            f = SequenceAt(s, o)
+            y = ConcatFromSequence<axis = %d, new_axis = 1>(l)
+        }"""
+        for inputs, k, axis in (("", "k", 0), (", int64 j", "j", 0), ("", "k", 1), ("", "k", -1)):
+            model = unchecked(text % (inputs, k, axis))
+            result, notes = lower_with_report(model)
+            assert "ONNX's text ignores that, onnxruntime doesn't" in str(notes[0])
+            assert ("ConcatFromSequence" in left_in(result)) == (axis != 0)  # which needs the rank
+            before, after = session(model), session(result)
+            for n in (0, 1, 3):
+                feed = {"x": rows(n)} | ({"j": 1} if inputs else {})
+                assert_same(outcome(before, feed), outcome(after, feed))
+                assert outcome(after, feed) is not None or n == 0
+
     def test_one_of_many_is_not_worth_a_split(self):
         text = split("y = SequenceAt(s, a)", "float[A, B] y", "int64 a = {70}", "x", "100, 4")
         result, _ = check(text, feeds([100]))
@@ -256,6 +284,11 @@ class TestJoiningPieces:
         check(text, [one | {"k": k} for one in feeds([7])], succeeds=k > 0)
         text = text.replace("int64 k", "int64[K] k")
         check(text, [feeds([7])[0] | {"k": [k, rest]} for rest in (7 - k, 8)], succeeds=k >= 0)
+
+    def test_a_check_is_kept_where_only_the_shape_is_read(self):
+        reads = "z = ConcatFromSequence<axis = 0>(s) y = Shape(z)"
+        text = split(reads, "int64[A] y", "float z0 = {0}", inputs=", int64[K] k", split="x, k", shape="7, 4")
+        check(text, [feeds([7])[0] | {"k": k} for k in ([7], [3, 4], [3, 3], [8, -1])])
 
     def test_join_of_listed_pieces(self):
         text = split("y = ConcatFromSequence<axis = 0>(s)", "float[A, B] y", LISTED)
@@ -395,14 +428,17 @@ class TestLists:
         check(text, [{"x": rows(n), "w": rows(3)} for n in (2, 3)], gone=False)
         check(text.replace("N, 4", "3, 4"), [{"x": rows(3), "w": rows(3)}])
 
-    def test_shapes_that_do_not_fit_are_left_to_fail(self):
-        text = """g (float[3, 4] x, float[3, 5] w) => (float[A, B] y) {
+    @pytest.mark.parametrize(
+        ("shape", "why"), [("3, 5", "their lengths on axis 1"), ("3, 4, 1", "their ranks")]
+    )
+    def test_shapes_that_do_not_fit_are_left_to_fail(self, shape, why):
+        text = """g (float[3, 4] x, float[%s] w) => (float[A, B] y) {
             s = SequenceConstruct(x, w) y = ConcatFromSequence<axis = 0>(s)
         }"""
-        model = unchecked(text)
+        model = unchecked(text % shape)
         result, notes = lower_with_report(model)
         assert result == model
-        assert "their lengths on axis 1 differ" in str(notes[0])
+        assert f"{why} differ" in str(notes[0])
 
 
 MAP = """g (float[N, 4] x, float[M, 4] w, float[4] b) => (%s) {

@@ -34,6 +34,9 @@ class Facts:
         The constants. One that is an input too isn't: a feed may override it.
     constants : set of str
         Their names, those of sparse ones included.
+    doubtful : set of str
+        Pieces of one length, split with keepdims=0: ONNX's text ignores that, and so does what onnx infers;
+        onnxruntime drops the axis, as PyTorch's unbind needs it. Nothing is told of their shapes.
     symbols : set of str
         The names that the model's inputs give to lengths.
     """
@@ -48,10 +51,6 @@ class Facts:
             self.initializers.pop(value.name, None)
         sparse = {one.values.name for one in self.model.graph.sparse_initializer}
         self.constants = sparse | self.initializers.keys()
-        for graph in all_graphs(infer_types(normal).graph):
-            for value in (*graph.value_info, *graph.output, *graph.input):
-                if value.type.WhichOneof("value"):
-                    self.types[value.name] = value.type
         # Protobuf makes a node's object anew when nobody holds it, and we tell nodes apart by their `id`.
         self._held = [(graph, list(graph.node)) for graph in all_graphs(normal.graph)]
         for graph, nodes in self._held:
@@ -69,6 +68,10 @@ class Facts:
             for dim in value.type.tensor_type.shape.dim
             if dim.dim_param
         }
+        self._read_types(normal)
+        self.doubtful = {name for name, (node, _) in self.producers.items() if self._is_doubtful(node)}
+        if self.doubtful:
+            self._read_types(_hidden(normal, self.doubtful, self.types))
         self._complete(normal.graph)
 
     def _complete(self, graph):
@@ -100,6 +103,20 @@ class Facts:
         """Return whether a value is a tensor: neither a sequence nor optional. What isn't known is one."""
         kind = self.types.get(name)
         return kind is None or kind.WhichOneof("value") in ("tensor_type", "sparse_tensor_type", None)
+
+    def _read_types(self, model):
+        self.types = {}
+        for graph in all_graphs(infer_types(model).graph):
+            for value in (*graph.value_info, *graph.output, *graph.input):
+                if value.type.WhichOneof("value"):
+                    self.types[value.name] = value.type
+
+    def _is_doubtful(self, node):
+        if node.op_type != "SplitToSequence" or len(node.input) < 2 or not node.input[1]:
+            return False
+        lengths = self.constant(node.input[1])
+        is_one = self.shape(node.input[1]) == [] if lengths is None else lengths.ndim == 0
+        return is_one and any(one.name == "keepdims" and one.i == 0 for one in node.attribute)
 
     def constant(self, name):
         """Return the small constant tensor that a value is, None if it is computed, fed or large."""
@@ -135,6 +152,22 @@ class Facts:
             return self.initializers[name].data_type
         tensor = tensor_part(self.types.get(name, TypeProto()))
         return 0 if tensor is None else tensor.elem_type
+
+
+def _hidden(normal, names, types):
+    """Return a model in which nodes that make sequences are of an operator that onnx infers nothing of."""
+    hidden = ModelProto()
+    hidden.CopyFrom(normal)
+    hidden.opset_import.add(domain="seqcore.hidden", version=1)
+    for graph in all_graphs(hidden.graph):
+        for name in {name for node in graph.node for name in node.output} & names:
+            next(node for node in graph.node if name in node.output).domain = "seqcore.hidden"
+            values = [value for value in (*graph.value_info, *graph.output) if value.name == name]
+            for value in values or [graph.value_info.add(name=name)]:
+                if name in types:
+                    value.type.CopyFrom(types[name])
+                    value.type.sequence_type.elem_type.tensor_type.ClearField("shape")
+    return hidden
 
 
 def tensor_part(kind):

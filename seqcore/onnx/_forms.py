@@ -189,10 +189,14 @@ class Stack(Form):
     def _rank(self):
         return None if self.shape is None else len(self.shape)
 
-    def _why_not_at(self, position):
+    def _why_not_uniform(self):
         return "" if self.is_uniform else "their shapes may differ"
 
-    _why_not_length = _why_not_uniform = lambda self: self._why_not_at(None)
+    def _why_not_at(self, position):
+        return self._why_not_uniform()
+
+    def _why_not_length(self):
+        return self._why_not_uniform()
 
     def _why_not_join(self, axis, new_axis, facts):
         rank = self._rank

@@ -46,6 +46,8 @@ def _form_of(facts, node):
         return UnitPieces(facts, node, attribute_of(node, "keepdims", 1))
     lengths = facts.constant(split)
     rank = facts.shape(split)
+    if node.output[0] in facts.doubtful:
+        return f"{label(node)} has one length and keepdims=0: ONNX's text ignores that, onnxruntime doesn't"
     if lengths is None:
         if rank is None or len(rank) > 1:
             return f"whether {label(node)} gets one length or a list of them is not known"
@@ -215,10 +217,28 @@ class UnitPieces(Pieces):
 class _Cut(Pieces):
     """Pieces that start at several places, with tables of where that is."""
 
+    def plan(self, facts, name, read):
+        super().plan(facts, name, read)
+        self._is_even = (
+            self.element_type != TensorProto.STRING
+            and self.rank is not None
+            and self._one_length() is not None
+            and not why_no_zeros(facts, self.shape)
+        )
+
+    def _prepare(self, nodes):
+        if self._is_even:
+            self._blocks = self._cut_axis(nodes)
+        starts, ends = self._starts_and_ends(nodes)
+        self._starts = starts
+        self._tables = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
+
     def _pick(self, nodes, position, out):
-        at = nodes.position(position, 1)
-        start = nodes.op("Gather", self._starts, at, axis=0)
-        end = nodes.op("Add", start, self._extent(nodes, at))
+        if self._is_even:
+            return nodes.op("Gather", self._blocks, nodes.position(position, 0), axis=self.axis, out=out)
+        # The tables have rows of one number, so that a position need not become one of shape [1].
+        at = nodes.position(position, 0)
+        start, end = (nodes.op("Gather", table, at, axis=0) for table in self._tables)
         return nodes.slice(self.tensor, start, end, self.axis, out=out)
 
     def _whole(self, nodes, out):
@@ -245,17 +265,19 @@ class _Cut(Pieces):
         return Stack("", self.element_type, shape, is_filled=True)
 
     def _stacked(self, nodes):
-        length, axis = self._one_length(), self.axis
-        lengths = nodes.op("Shape", self.tensor)
-        parts = [nodes.constant([self.count, length])]
+        return self._to_front(nodes, self._cut_axis(nodes), self.axis, self.rank + 1)
+
+    def _cut_axis(self, nodes):
+        """Return the tensor with two axes in place of the one that is split: the pieces, and their length."""
+        axis, lengths = self.axis, nodes.op("Shape", self.tensor)
+        parts = [nodes.constant([self.count, self._one_length()])]
         if axis:
             parts.insert(0, nodes.slice(lengths, nodes.constant([0]), nodes.constant([axis]), 0))
         if axis + 1 < self.rank:
             start, end = nodes.constant([axis + 1]), nodes.constant([self.rank])
             parts.append(nodes.slice(lengths, start, end, 0))
         zeros = {"allowzero": 1} if nodes.builder.opset >= 14 else {}
-        cut = nodes.op("Reshape", self.tensor, nodes.join_axes(*parts), **zeros)
-        return self._to_front(nodes, cut, axis, self.rank + 1)
+        return nodes.op("Reshape", self.tensor, nodes.join_axes(*parts), **zeros)
 
 
 class EqualPieces(_Cut):
@@ -279,21 +301,20 @@ class EqualPieces(_Cut):
     def _is_sound(self):
         return self.length is not None
 
-    def _prepare(self, nodes):
+    def _starts_and_ends(self, nodes):
         if self.length is None:
             length = nodes.op("Cast", self._split, to=TensorProto.INT64)
             zero = nodes.fail_if(nodes.op("Less", length, nodes.constant(1)))
-            self._step = nodes.op("Add", length, zero)
+            step = nodes.op("Add", length, zero)
         else:
-            self._step = nodes.constant(self.length)
+            step = nodes.constant(self.length)
         total = nodes.length(self.tensor, self.axis)
-        self._starts = nodes.op("Range", nodes.constant(0), total, self._step)
+        starts = nodes.op("Range", nodes.constant(0), total, step)
+        # The last piece may end behind the axis: Slice stops there.
+        return starts, nodes.op("Add", starts, step)
 
     def _length(self, nodes, out):
         return nodes.length(self._starts, out=out)
-
-    def _extent(self, nodes, at):
-        return self._step
 
 
 class ListedPieces(_Cut):
@@ -317,17 +338,17 @@ class ListedPieces(_Cut):
     def _is_sound(self):
         return self.lengths is not None and isinstance(self.total, int)
 
-    def _prepare(self, nodes):
+    def _starts_and_ends(self, nodes):
         if self.lengths is not None:
-            self._lengths = nodes.constant(self.lengths)
-            starts = nodes.constant(np.cumsum(self.lengths) - self.lengths)
+            ends = np.cumsum(self.lengths)
+            starts, lengths = nodes.constant(ends - self.lengths), nodes.constant(self.lengths)
             if self._is_sound():
-                self._starts, self._zero = starts, nodes.constant(0)
-                return
+                self._zero = nodes.constant(0)
+                return starts, nodes.constant(ends)
             total = nodes.length(self.tensor, self.axis)
             bad = nodes.op("Not", nodes.op("Equal", total, nodes.constant(self.lengths.sum())))
         else:
-            lengths = self._lengths = nodes.op("Cast", self._split, to=TensorProto.INT64)
+            lengths = nodes.op("Cast", self._split, to=TensorProto.INT64)
             total = nodes.length(self.tensor, self.axis)
             # A length beyond the axis would be found by the sum too, unless sums overflow.
             beyond = nodes.op(
@@ -344,12 +365,11 @@ class ListedPieces(_Cut):
             )
             starts = nodes.op("CumSum", lengths, nodes.constant(0), exclusive=1)
         self._zero = nodes.fail_if(bad)
-        self._starts = nodes.op("Add", starts, self._zero)
+        self._lengths = lengths
+        starts = nodes.op("Add", starts, self._zero)
+        return starts, nodes.op("Add", starts, lengths)
 
     def _length(self, nodes, out):
         # Not the length of the starts: a runtime may know that without the check that they are bound to.
         n = nodes.length(self._lengths) if self.lengths is None else nodes.constant(self.count)
         return nodes.op("Add", n, self._zero, out=out)
-
-    def _extent(self, nodes, at):
-        return nodes.op("Gather", self._lengths, at, axis=0)

@@ -42,7 +42,10 @@ def normal_form(model):
             node.name = node.name or next(filter(None, node.output), "")
             if node.op_type == "Loop" and node.domain in ("", "ai.onnx"):
                 _settle_condition(node, true)
-                _settle_outputs(node, taken)
+                _name_outputs(node, taken)
+            for inner in subgraphs(node):
+                # A loop's condition may be handed on as it is.
+                _make_outputs(inner, inner.output[node.op_type == "Loop" :], taken)
     drop_dead_nodes(normal.graph)
     return normal
 
@@ -73,24 +76,28 @@ def _settle_condition(loop, true):
         body.output[0].name = body.input[1].name
 
 
-def _settle_outputs(loop, taken):
-    """Have a loop name all its outputs, and a node of its body make each of them, for it alone.
-
-    onnxruntime (1.31) ends the process where a state's output has no name, gives the number of the next
-    iteration where a body gives its own, and loses a sequence that is given to two states.
-    """
+def _name_outputs(loop, taken):
+    """Give names to the outputs that a loop leaves out: onnxruntime (1.31) ends the process at such a state."""
     (body,) = subgraphs(loop)
     loop.output.extend([""] * (len(body.output) - 1 - len(loop.output)))
     for k, name in enumerate(loop.output):
         if not name:
             loop.output[k] = fresh_name(f"{loop.name}/unread", taken)
-    given = {name for node in body.node for name in node.output}
-    for output in body.output[1:]:
+
+
+def _make_outputs(graph, outputs, taken):
+    """Have a node of a graph make each of some outputs, for it alone.
+
+    Where a body gives its iteration's number, onnxruntime (1.31) gives that of the next; a sequence that is
+    given twice it loses.
+    """
+    given = {name for node in graph.node for name in node.output}
+    for output in outputs:
         if output.name in given:
             given.remove(output.name)
         else:
             again = fresh_name(output.name, taken)
-            body.node.append(helper.make_node("Identity", [output.name], [again], again))
+            graph.node.append(helper.make_node("Identity", [output.name], [again], again))
             output.name = again
 
 
