@@ -51,6 +51,33 @@ def _elements(facts, node, known):
     return elements
 
 
+def _may_fail(facts, name):
+    """Return whether making a value can be an error: of a position, a join or a split, not of its shapes."""
+    seen, todo = set(), [name]
+    while todo:
+        name = todo.pop()
+        node, _ = facts.producers.get(name, (None, None))
+        if node is None:
+            # An input, a constant, or what a graph is given: there already.
+            continue
+        if id(node) not in seen:
+            seen.add(id(node))
+            if not is_op(node, *_NEVER_FAIL):
+                return True
+            todo += filter(None, node.input)
+    return False
+
+
+# Operators that at most mind the shapes or types of what they get.
+_NEVER_FAIL = (
+    *("Abs", "Add", "And", "Cast", "Ceil", "Clip", "Cos", "Div", "Equal", "Erf", "Exp", "Flatten", "Floor"),
+    *("Gemm", "Greater", "GreaterOrEqual", "Identity", "LeakyRelu", "Less", "LessOrEqual", "Log", "MatMul"),
+    *("Max", "Min", "Mul", "Neg", "Not", "Or", "Pow", "ReduceMean", "ReduceSum", "Relu", "SequenceConstruct"),
+    *("SequenceEmpty", "SequenceLength", "Shape", "Sigmoid", "Sin", "Size", "Softmax", "Sqrt", "Sub", "Tanh"),
+    *("Transpose", "Unsqueeze", "Where", "Xor"),
+)
+
+
 class Listed(Form):
     """Tensors by their names."""
 
@@ -65,6 +92,18 @@ class Listed(Form):
     @functools.cached_property
     def _shapes(self):
         return [trusted(self._facts, self._facts.shape(name)) for name in self.elements]
+
+    def why_not(self, node, facts, read):
+        if why := super().why_not(node, facts, read):
+            return why
+        if is_op(node, "ConcatFromSequence", *LIST_EDITS):
+            return ""  # a join reads them all
+        position = position_of(facts, node.input[1]).value if is_op(node, "SequenceAt") else None
+        for k, name in enumerate(self.elements):
+            # An element that nobody reads is not made, and its error would be lost.
+            if (position is None or k != position % self.count) and _may_fail(facts, name):
+                return f"{label(node)} doesn't read '{name}', which may be an error"
+        return ""
 
     def plan(self, facts, name, read):
         picks = (node for node, _ in facts.readers[name] if is_op(node, "SequenceAt"))
