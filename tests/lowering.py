@@ -5,7 +5,7 @@ import onnx
 import onnxruntime
 
 from seqcore.onnx import lower
-from seqcore.onnx._graphs import all_nodes
+from seqcore.onnx._models.graphs import all_nodes
 
 SEQUENCE_OPS = {
     *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt"),

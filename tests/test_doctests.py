@@ -10,7 +10,7 @@ import seqcore as sq
 
 FOUND = [*pkgutil.walk_packages(sq.__path__, "seqcore.")]
 MODULES = ["seqcore", *(module.name for module in FOUND)]
-PACKAGES = ["seqcore", *(module.name for module in FOUND if module.ispkg)]
+PACKAGES = ["seqcore", *(module.name for module in FOUND if module.ispkg and "._" not in module.name)]
 
 
 def load(name):

@@ -18,9 +18,9 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from seqcore.dtypes import ELEMENT_TYPES, element_type  # noqa: E402
 from seqcore.onnx import GraphBody  # noqa: E402
-from seqcore.onnx._graphs import from_tensor_proto, tensor_type, to_tensor_proto  # noqa: E402
-from seqcore.onnx._many import _A_NODE_MORE, _COPIES_PAY, _STACK_PAYS  # noqa: E402
-from seqcore.onnx._model import newest_opset  # noqa: E402
+from seqcore.onnx._bodies.many import _A_NODE_MORE, _COPIES_PAY, _STACK_PAYS  # noqa: E402
+from seqcore.onnx._models.graphs import from_tensor_proto, tensor_type, to_tensor_proto  # noqa: E402
+from seqcore.onnx._models.reading import newest_opset  # noqa: E402
 
 TYPES = [*ELEMENT_TYPES, "bfloat16"]
 ENOUGH = _COPIES_PAY + 6 * _A_NODE_MORE  # for every way to be in use

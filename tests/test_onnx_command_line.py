@@ -47,10 +47,18 @@ def test_lower_in_place(path):
 
 def test_explain(path, capsys):
     assert main(["explain", str(path)]) == 0
-    assert capsys.readouterr().out == "'t' stays: it is an input of the model\n's' becomes pieces of 'x'\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "sequences",
+        "    't' stays: it is an input of the model",
+        "    's' becomes pieces of 'x'",
+        "what runs where",
+        "    onnxruntime  all of it in one go, as long as the sequences are short",
+        "    onnxruntime  Reshape, Gather, Neg",
+        "    seqcore      SequenceAt 'z'",
+    ]
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
     assert main(["explain", str(path)]) == 0
-    assert capsys.readouterr().out == "the model has no sequences\n"
+    assert capsys.readouterr().out == "the model has no sequences: onnxruntime runs it whole\n"
 
 
 @pytest.mark.parametrize("name", ["in.onnx", "out.onnx"])

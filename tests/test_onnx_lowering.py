@@ -333,7 +333,7 @@ def test_arguments():
     model = parse(loop(after=STACK))
     assert lower(model.SerializeToString()) == lower(model)
     with pytest.raises(
-        TypeError, match="a model is a ModelProto, bytes or the path to a file, not GraphProto"
+        TypeError, match="a model is a path, bytes or a ModelProto, not GraphProto"
     ):
         lower(model.graph)
     with pytest.raises(FileNotFoundError):

@@ -18,10 +18,10 @@ from strategies import NAMES, array_lists, assert_holds, dtype_of, filled  # noq
 
 import seqcore as sq  # noqa: E402
 from seqcore.onnx import from_proto, to_proto  # noqa: E402
-from seqcore.onnx._graphs import tensor_type  # noqa: E402
-from seqcore.onnx._proto_reading import A_RUN  # noqa: E402
-from seqcore.onnx._proto_writing import BLOCK  # noqa: E402
-from seqcore.onnx._tensor_protos import SMALL  # noqa: E402
+from seqcore.onnx._models.graphs import tensor_type  # noqa: E402
+from seqcore.onnx._protos.reading import A_RUN  # noqa: E402
+from seqcore.onnx._protos.tensors import SMALL  # noqa: E402
+from seqcore.onnx._protos.writing import BLOCK  # noqa: E402
 
 TEXTS = ["", "é", "日本", "\0", "a\0b\ufeff", "😀" * 20, "x" * 127, "x" * 128, "é" * 10_000]
 SHAPES = [(), (0,), (1,), (3,), (2, 0, 3), (2, 3), (1, 2, 3, 1)]

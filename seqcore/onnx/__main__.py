@@ -9,8 +9,9 @@ import tempfile
 import onnx
 from onnx import TensorProto
 
-from seqcore.onnx._graphs import all_tensors
-from seqcore.onnx._runners import one_line
+from seqcore.onnx._models.graphs import all_tensors
+from seqcore.onnx._models.runners import one_line
+from seqcore.onnx._plans.explain import explain
 from seqcore.onnx.lowering import lower_with_report
 
 # Protobuf's limit for a message, with some room for what is around the tensors.
@@ -38,7 +39,9 @@ def main(arguments=None):
     command.add_argument("model", metavar="IN", help="the model file")
     command.add_argument("-o", "--output", metavar="OUT", required=True, help="where the result goes")
     command.set_defaults(run=_lower)
-    command = commands.add_parser("explain", help="tell what becomes of each sequence of a model")
+    command = commands.add_parser(
+        "explain", help="tell what becomes of each sequence of a model, and what of it runs where"
+    )
     command.add_argument("model", metavar="MODEL", help="the model file")
     command.set_defaults(run=_explain)
     given = parser.parse_args(arguments)
@@ -64,9 +67,8 @@ def _lower(given):
 
 def _explain(given):
     _check_is_file(given.model)
-    _, notes = lower_with_report(given.model)
-    for note in notes or ["the model has no sequences"]:
-        print(note)
+    for line in explain(given.model):
+        print(line)
 
 
 def _count(n):

@@ -6,8 +6,8 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupl
 
 from seqcore._sequence import TensorSequence
 from seqcore._tensors import as_tensor
-from seqcore.onnx._graphs import all_graphs, subgraphs, tensor_type
-from seqcore.onnx._model import newest_opset
+from seqcore.onnx._models.graphs import all_graphs, subgraphs, tensor_type
+from seqcore.onnx._models.reading import newest_opset
 from seqcore.onnx.session import InferenceSession
 from seqcore.operators import as_sequence
 

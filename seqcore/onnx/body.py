@@ -7,10 +7,10 @@ from onnx import ModelProto
 
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
-from seqcore.onnx._graphs import declared_dtype
-from seqcore.onnx._model import read_model
-from seqcore.onnx._program import Program
-from seqcore.onnx._runners import described
+from seqcore.onnx._bodies.program import Program
+from seqcore.onnx._models.graphs import declared_dtype
+from seqcore.onnx._models.reading import read_model
+from seqcore.onnx._models.runners import described
 
 __all__ = ["GraphBody"]
 
@@ -161,8 +161,8 @@ class GraphBody:
 
         Notes
         -----
-        Small elements run many at once: see `seqcore.onnx._many`. What that needs is built once there have
-        been elements enough to pay for it.
+        Small elements run many at once: see `seqcore.onnx._bodies.many`. What that needs is built once there
+        have been elements enough to pay for it.
 
         Examples
         --------

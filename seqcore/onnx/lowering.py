@@ -1,23 +1,22 @@
 """lower: a model's sequences compiled away, for runtimes that are slow with them or don't have them."""
 
-import os
 from typing import NamedTuple
 
 import onnx
-from onnx import ModelProto
 
-from seqcore.onnx._build import Builder
-from seqcore.onnx._facts import Facts
-from seqcore.onnx._forms import Form, label, opset_of
-from seqcore.onnx._graphs import all_graphs, all_nodes
-from seqcore.onnx._lower_lists import LIST_EDITS, Listed, find_lists
-from seqcore.onnx._lower_loops import find_loop_lists, is_true
-from seqcore.onnx._lower_maps import write_out_maps
-from seqcore.onnx._lower_splits import find_splits
-from seqcore.onnx._normal import copied, normal_form
-from seqcore.onnx._prune import body_of, drop_aliases, is_op, prune, read_names
-from seqcore.onnx._runners import one_line
-from seqcore.onnx._weights import sink_constants, with_weights, without_weights
+from seqcore.onnx._lowering.build import Builder
+from seqcore.onnx._lowering.forms import Form, label, opset_of
+from seqcore.onnx._lowering.lists import LIST_EDITS, Listed, find_lists
+from seqcore.onnx._lowering.loops import find_loop_lists, is_true
+from seqcore.onnx._lowering.maps import write_out_maps
+from seqcore.onnx._lowering.prune import body_of, drop_aliases, is_op, prune, read_names
+from seqcore.onnx._lowering.splits import find_splits
+from seqcore.onnx._lowering.weights import sink_constants, with_weights, without_weights
+from seqcore.onnx._models.facts import Facts
+from seqcore.onnx._models.graphs import all_graphs, all_nodes
+from seqcore.onnx._models.normal import copied, normal_form
+from seqcore.onnx._models.reading import check_model, folder_of, load_model, with_external_data
+from seqcore.onnx._models.runners import one_line
 
 __all__ = ["Note", "lower", "lower_with_report"]
 
@@ -116,12 +115,9 @@ def lower_with_report(model):
     's' stays: it is an input of the model
     'rows' becomes pieces of 'x'
     """
-    given = _read(model)
+    given = with_external_data(load_model(model), folder_of(model))
     hollow = without_weights(given)
-    try:
-        onnx.checker.check_model(hollow)
-    except onnx.checker.ValidationError as error:
-        raise ValueError(f"the model is not valid: {one_line(error)}") from error
+    check_model(hollow)
     if not any(is_op(node, *_SEQUENCE_OPS) for node in all_nodes(hollow)):
         return copied(given), []
     normal = normal_form(hollow)
@@ -285,22 +281,6 @@ def _why_not(name, form, facts, forms, read):
         if why := form.why_not(node, facts, read):
             return why
     return ""
-
-
-def _read(model):
-    if isinstance(model, ModelProto):
-        return model
-    try:
-        if isinstance(model, bytes):
-            return ModelProto.FromString(model)
-        if isinstance(model, str | os.PathLike):
-            return onnx.load(os.fspath(model))
-    except OSError:
-        raise
-    except Exception as error:
-        where = "the bytes" if isinstance(model, bytes) else os.fspath(model)
-        raise ValueError(f"{where} can't be read as an ONNX model: {one_line(error)}") from error
-    raise TypeError(f"a model is a ModelProto, bytes or the path to a file, not {type(model).__name__}")
 
 
 def _forget_symbols(graph):

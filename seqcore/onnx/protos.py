@@ -7,9 +7,9 @@ from onnx import SequenceProto
 
 from seqcore._sequence import TensorSequence
 from seqcore.dtypes import STRING, element_type
-from seqcore.onnx._proto_reading import read_elements
-from seqcore.onnx._proto_writing import write_numbers, write_strings
-from seqcore.onnx._tensor_protos import check_size
+from seqcore.onnx._protos.reading import read_elements
+from seqcore.onnx._protos.tensors import check_size
+from seqcore.onnx._protos.writing import write_numbers, write_strings
 from seqcore.operators import as_sequence
 
 __all__ = ["from_proto", "to_proto"]

@@ -5,16 +5,17 @@ import os
 
 from onnx import ModelProto
 
-from seqcore.onnx._cut import CutModel
-from seqcore.onnx._feeds import Feed
-from seqcore.onnx._model import (
+from seqcore.onnx._models.reading import (
     check_model,
+    folder_of,
     has_sequences,
     load_model,
     restamp,
     with_external_data,
 )
-from seqcore.onnx._parts import Runtime
+from seqcore.onnx._plans.cut import CutModel
+from seqcore.onnx._plans.feeds import Feed
+from seqcore.onnx._plans.parts import Runtime
 from seqcore.onnx.lowering import lower
 
 __all__ = ["InferenceSession"]
@@ -74,7 +75,7 @@ class InferenceSession:
         if not has_sequences(proto):
             self._whole = runtime.whole_session(_loadable(model, proto))
             return
-        self._proto = proto = with_external_data(proto, _folder(model))
+        self._proto = proto = with_external_data(proto, folder_of(model))
         check_model(proto)
         lowered = lower(proto)
         if not has_sequences(lowered):
@@ -198,12 +199,5 @@ def _loadable(model, proto):
     restamped = ModelProto()
     restamped.CopyFrom(proto)
     if restamp(restamped):
-        return with_external_data(restamped, _folder(model)).SerializeToString()
+        return with_external_data(restamped, folder_of(model)).SerializeToString()
     return proto.SerializeToString() if isinstance(model, ModelProto) else model
-
-
-def _folder(model):
-    """Return the folder that a model's external data are relative to, None where there is none."""
-    if isinstance(model, str | os.PathLike):
-        return os.path.dirname(os.path.abspath(os.fspath(model)))
-    return None

@@ -1,0 +1,1 @@
+"""How a body runs for many elements: see `seqcore.onnx.body`."""

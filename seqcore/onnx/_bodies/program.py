@@ -1,0 +1,125 @@
+"""A body for given types: what to run, and where each output comes from."""
+
+from onnx import ModelProto
+
+from seqcore.dtypes import STRING, type_name
+from seqcore.onnx._bodies.many import ManyRunner, run_singly
+from seqcore.onnx._models.graphs import declared_dtype, dtype_of, from_tensor_proto, tensor_type, used_names
+from seqcore.onnx._models.runners import make_runner
+
+
+class Program:
+    """A body for one combination of input types.
+
+    Outputs that no node computes (an input, an initializer, the same output again) never reach the runtime,
+    which would refuse some of them: `_sources` says for each output what it is a copy of.
+    """
+
+    def __init__(self, model, dtypes):
+        self._label = f"the body '{model.graph.name}'"
+        self._dtypes = dtypes
+        self.takes_strings = STRING in dtypes
+        typed = ModelProto()
+        typed.CopyFrom(model)
+        for value, dtype in zip(typed.graph.input, dtypes, strict=True):
+            value.type.tensor_type.elem_type = tensor_type(dtype)
+        for value in typed.graph.output:
+            if declared_dtype(value) is None:
+                value.ClearField("type")  # onnxruntime infers a type that is missing, but reads 0 as an error
+        self._sources = list(_sources(typed))
+        self._drop_the_unused(typed)
+        # Which arguments the runtime gets.
+        names = [value.name for value in model.graph.input]
+        self._fed = [(value.name, names.index(value.name)) for value in typed.graph.input]
+        runs = bool(typed.graph.output)
+        self._runner = make_runner(typed, self._label) if runs else None
+        self.output_dtypes = tuple(self._output_dtypes(model.graph.output))
+        self._many = ManyRunner(self, typed, self._fed) if runs and self._runner.copies_well else None
+        plain = [("run", k) for k in range(len(typed.graph.output))]
+        self._plain = runs and self._sources == plain
+
+    def _drop_the_unused(self, typed):
+        computed = {}
+        for value, (kind, _) in zip(typed.graph.output, self._sources, strict=True):
+            if kind == "run":
+                computed.setdefault(value.name, value)
+        outputs = list(computed.values())
+        used = used_names(typed.graph)
+        inputs = [value for value in typed.graph.input if value.name in used]
+        for values, kept in ((typed.graph.output, outputs), (typed.graph.input, inputs)):
+            kept = [_copy(value) for value in kept]
+            del values[:]
+            values.extend(kept)
+
+    def _output_dtypes(self, outputs):
+        for value, (kind, what) in zip(outputs, self._sources, strict=True):
+            if kind == "run":
+                dtype = self._runner.output_dtypes[what]
+                if dtype is None and self._runner.output_types:
+                    raise ValueError(
+                        f"output '{value.name}' of {self._label} is a {self._runner.output_types[what]}, "
+                        "none of the tensors that sequences have"
+                    )
+            else:
+                dtype = self._dtypes[what] if kind == "input" else what.dtype
+            declared = declared_dtype(value)
+            if declared is not None and dtype is not None and dtype != declared:
+                raise ValueError(
+                    f"{self._label} is no valid graph: it declares its output '{value.name}' as "
+                    f"{type_name(declared)}, but it is {type_name(dtype)}"
+                )
+            yield declared if dtype is None else dtype
+
+    def run(self, arrays):
+        """Return the outputs for one element's arguments, as a tuple."""
+        computed = self._runner.run({name: arrays[i] for name, i in self._fed}) if self._runner else ()
+        return tuple(computed) if self._plain else tuple(self._outputs(arrays, computed))
+
+    def run_many(self, rows):
+        """Return the outputs for each row of arguments, as a list of tuples."""
+        if self._many is not None:
+            return self._many.run(rows)
+        return run_singly(self.run, rows)
+
+    def assemble(self, rows, columns):
+        """Return the outputs for rows, where `columns` has a list for each of the runtime's outputs."""
+        if self._plain:
+            return list(zip(*columns, strict=True))
+        return [
+            tuple(self._outputs(arrays, computed))
+            for arrays, computed in zip(rows, zip(*columns, strict=True), strict=True)
+        ]
+
+    def _outputs(self, arrays, computed):
+        given = set()
+        for kind, what in self._sources:
+            if kind == "input":
+                yield arrays[what].copy()
+            elif kind == "constant":
+                yield what.copy()
+            elif what in given:
+                yield computed[what].copy()
+            else:
+                given.add(what)
+                yield computed[what]
+
+
+def _sources(model):
+    """Yield for each output of a model where it comes from: an input, a constant, or the runtime's n-th."""
+    inputs = {value.name: i for i, value in enumerate(model.graph.input)}
+    constants = {one.name: one for one in model.graph.initializer}
+    computed = {}
+    for output in model.graph.output:
+        name = output.name
+        if name in inputs:
+            yield "input", inputs[name]
+        elif name in constants and dtype_of(constants[name].data_type) is not None:
+            yield "constant", from_tensor_proto(constants[name])
+        else:
+            yield "run", computed.setdefault(name, len(computed))
+
+
+def _copy(value):
+    copy = type(value)()
+    copy.CopyFrom(value)
+    return copy

@@ -1,0 +1,1 @@
+"""The rules by which sequences are compiled away: see `seqcore.onnx.lowering`."""

@@ -1,0 +1,1 @@
+"""Looking at ONNX models: reading, normal form, types, what is known before a run."""

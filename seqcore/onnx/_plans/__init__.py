@@ -1,0 +1,1 @@
+"""How a model with sequences runs in parts: see `seqcore.onnx.session`."""

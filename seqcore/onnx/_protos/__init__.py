@@ -1,0 +1,1 @@
+"""Sequences as protobuf messages: see `seqcore.onnx.protos`."""

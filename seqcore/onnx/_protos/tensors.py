@@ -1,0 +1,197 @@
+"""A TensorProto as an array, with nothing taken on trust, and the bytes that a plain one begins with."""
+
+import functools
+import math
+import sys
+
+import numpy as np
+from onnx import SequenceProto, TensorProto
+
+from seqcore.dtypes import STRING, type_name
+from seqcore.onnx._models.graphs import dtype_of, tensor_type
+
+# Which typed field has the values of which types, and what NumPy calls its numbers.
+_FIELDS = {
+    "float_data": ("float32", ("float32", "complex64")),
+    "int32_data": ("int32", ("bool", "int8", "int16", "int32", "uint8", "uint16", "float16", "bfloat16")),
+    "string_data": (None, ("string",)),
+    "int64_data": ("int64", ("int64",)),
+    "double_data": ("float64", ("float64", "complex128")),
+    "uint64_data": ("uint64", ("uint32", "uint64")),
+}
+_DATA_FIELDS = {*_FIELDS, "raw_data"}
+_MOST_DIMENSIONS = 64
+
+# The bytes of a sequence of plain tensors:
+#
+#     name elem_type | head raw_data | head raw_data | head raw_data | …
+#
+# A head is the tag of the element's field, the length of the element, its shape and type, the tag of its
+# data and their length. So heads of one shape are equal, and such elements are rows of one length. Protobuf
+# itself takes some 30 ns for a row; each of its Python objects takes a microsecond.
+
+LIMIT = 2**31 - 1  # of protobuf, for the bytes of a message
+
+# Tensors up to this many bytes go many at a time; beyond it a copy costs more than that saves.
+SMALL = 4096
+
+
+def read_tensor(tensor):
+    """Return the array that a TensorProto holds. It may be a read-only view of immutable bytes.
+
+    Raises
+    ------
+    ValueError
+        If the message is damaged, contradicts itself, or keeps its data elsewhere.
+    TypeError
+        If it is of a type that sequences don't have.
+    """
+    # One call for what is there at all: to ask for each field makes an object each time.
+    fields = {field.name: value for field, value in tensor.ListFields()}
+    if fields.get("data_location") == TensorProto.EXTERNAL or "external_data" in fields:
+        raise ValueError("the data is in another file, and a sequence has no place to look for that")
+    if "segment" in fields:
+        raise ValueError("it is one segment of a tensor, not a whole one")
+    dtype, own_field = _type_of(fields.get("data_type", TensorProto.UNDEFINED))
+    shape = tuple(fields.get("dims", ()))
+    count = _checked_size(shape, dtype.itemsize)
+    present = _DATA_FIELDS & fields.keys()
+    field = present.pop() if len(present) == 1 else own_field
+    if present or (field != own_field and (field != "raw_data" or dtype == STRING)):
+        raise ValueError(_wrong_fields(fields, dtype, own_field))
+    values = fields.get(field, ())
+    if field == "raw_data":
+        if len(values) != count * dtype.itemsize:
+            expected = f"{_kind(dtype, shape)} has {count * dtype.itemsize}"
+            raise ValueError(f"{len(values)} bytes of raw_data, but {expected}")
+        return array_of(values, dtype, shape)
+    count *= 2 if dtype.kind == "c" else 1
+    if len(values) != count:
+        raise ValueError(f"{len(values)} values in {field}, but {_kind(dtype, shape)} has {count}")
+    array = _strings(values) if field == "string_data" else _numbers(values, field, dtype)
+    return array.reshape(shape)
+
+
+def array_of(raw, dtype, shape):
+    """Return a tensor of raw data of the right length, without a copy where the machine is little-endian."""
+    if dtype.kind == "b" and raw.translate(None, b"\0\1"):
+        raise ValueError("raw_data of bool tensors has bytes 0 and 1 only, this one has others")
+    array = np.ndarray(shape, dtype, raw)
+    return array if sys.byteorder == "little" else array.byteswap()
+
+
+def raw_bytes(array):
+    """Return the little-endian bytes of a tensor of numbers."""
+    return array.tobytes() if sys.byteorder == "little" else array.byteswap().tobytes()
+
+
+def plain_head(dtype, shape):
+    """Return the bytes of a tensor's message up to its data, if it says its shape and type and no more.
+
+    Protobuf writes fields in the order of their numbers, and those of the data come later. Strings have a
+    field each, all other data is one: its tag and length are part of the head.
+    """
+    head = TensorProto(dims=shape, data_type=tensor_type(dtype)).SerializeToString()
+    if dtype == STRING:
+        return head
+    raw_data = field_tag(TensorProto.RAW_DATA_FIELD_NUMBER)
+    return head + field_head(raw_data, math.prod(shape) * dtype.itemsize)
+
+
+def element_head(dtype, shape):
+    """Return the bytes of a sequence that stand before the data of an element."""
+    head = plain_head(dtype, shape)
+    return field_head(ELEMENT, len(head) + math.prod(shape) * dtype.itemsize) + head
+
+
+def field_tag(number):
+    """Return what protobuf writes first of a field of bytes or a message."""
+    return bytes([number << 3 | 2])
+
+
+def field_head(tag, nbytes):
+    """Return what protobuf writes of a field before its bytes: the tag, and how many follow."""
+    head = bytearray(tag)
+    while nbytes > 0x7F:
+        head.append(nbytes & 0x7F | 0x80)
+        nbytes >>= 7
+    head.append(nbytes)
+    return bytes(head)
+
+
+def check_size(nbytes):
+    """Raise ValueError if a message would be larger than protobuf allows."""
+    if nbytes > LIMIT:
+        raise ValueError(
+            f"{nbytes:,} bytes are too many for a SequenceProto: "
+            f"a message of protobuf has at most {LIMIT:,}; make several of shorter sequences"
+        )
+
+
+# What a sequence has before the length of each element.
+ELEMENT = field_tag(SequenceProto.TENSOR_VALUES_FIELD_NUMBER)
+
+
+@functools.cache
+def _type_of(number):
+    """Return the element type for one of ONNX's numbers, and the typed field that has its values."""
+    if number == TensorProto.UNDEFINED:
+        raise ValueError("it has no data_type")
+    if number not in TensorProto.DataType.values():
+        raise ValueError(f"data_type {number} is none of ONNX's")
+    dtype = dtype_of(number)
+    if dtype is None:
+        word = TensorProto.DataType.Name(number).lower()
+        raise TypeError(f"it is a tensor of {word}, a type that sequences don't have")
+    name = type_name(dtype)
+    return dtype, next(field for field, (_, names) in _FIELDS.items() if name in names)
+
+
+def _checked_size(shape, itemsize):
+    """Return the number of items, after a check that NumPy can have such a shape."""
+    if len(shape) > _MOST_DIMENSIONS:
+        raise ValueError(f"it has {len(shape)} dimensions; arrays have at most {_MOST_DIMENSIONS}")
+    if shape and min(shape) < 0:
+        raise ValueError(f"its shape {shape} has a negative length")
+    # The lengths that are not zero count for NumPy in empty arrays too.
+    if math.prod(filter(None, shape)) * itemsize > sys.maxsize:
+        raise ValueError(f"its shape {shape} is too large for any memory")
+    return math.prod(shape)
+
+
+def _wrong_fields(fields, dtype, own_field):
+    present = [field for field in (*_FIELDS, "raw_data") if field in fields]
+    if len(present) > 1:
+        return f"it has data in several fields: {', '.join(present)}"
+    allowed = own_field if dtype == STRING else f"{own_field} or raw_data"
+    return f"its data is in {present[0]}, but that of {type_name(dtype)} tensors is in {allowed}"
+
+
+def _kind(dtype, shape):
+    return f"a {type_name(dtype)} tensor of shape {shape}"
+
+
+def _strings(values):
+    strings = np.empty(len(values), object)
+    try:
+        strings[:] = [text.decode() for text in values]
+    except UnicodeDecodeError as error:
+        i = next(i for i, text in enumerate(values) if text == error.object)
+        raise ValueError(f"string {i} is no UTF-8: {error.reason} at byte {error.start}") from None
+    return strings
+
+
+def _numbers(values, field, dtype):
+    numbers = np.array(values, _FIELDS[field][0])
+    if field in ("float_data", "double_data"):
+        return numbers.view(dtype)
+    # The types of 16 bits that are no integers stand there as their bits.
+    stored = dtype if dtype.kind in "iu" else np.dtype("uint8" if dtype.kind == "b" else "uint16")
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(stored).min, np.iinfo(stored).max)
+    wrong = (numbers < low) | (numbers > high)
+    if wrong.any():
+        raise ValueError(
+            f"value {wrong.argmax()} in {field} is {numbers[wrong.argmax()]}: {type_name(dtype)} tensors "
+            f"have {low} to {high} there"
+        )
+    return numbers.astype(stored).view(dtype)
