@@ -53,7 +53,7 @@ def test_explain(path, capsys):
         "    's' becomes pieces of 'x'",
         "what runs where",
         "    onnxruntime  all of it in one go, as long as the sequences are short",
-        "    onnxruntime  Reshape, Gather, Neg",
+        "    onnxruntime  Gather, Neg",
         "    seqcore      SequenceAt 'z'",
     ]
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
