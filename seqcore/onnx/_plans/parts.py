@@ -44,8 +44,8 @@ class Runtime:
         return self._session(model, self.sess_options or _quiet())
 
     def busy_session(self, model):
-        """Return a session on a small model that runs in a loop: threads of its own would only idle."""
-        return self._session(model, self.sess_options or _single())
+        """Return a session on a model that runs again and again, in turn with others."""
+        return self._session(model, self.sess_options or _for_loops())
 
     def _session(self, model, options):
         return onnxruntime.InferenceSession(
@@ -59,9 +59,10 @@ def _quiet():
     return options
 
 
-def _single():
+def _for_loops():
     options = _quiet()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    # Threads that wait busily would be in the way of another session's.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # The results of a loop live long in sequences: an arena would round each up to 256 bytes.
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
@@ -101,7 +102,7 @@ def cut_out(nodes, inputs, outputs, facts, name):
 
 
 def is_heavy(model):
-    """Return whether a part holds so much that its operators may keep several threads busy."""
+    """Return whether a model holds so many weights that what it computes takes longer than any overhead."""
     return sum(math.prod(one.dims) for one in model.graph.initializer) >= _HEAVY
 
 
@@ -167,8 +168,7 @@ class TensorPart:
                 number = self._facts.element_number(name) or tensor_type(frame[i].dtype)
                 inputs[name] = helper.make_tensor_type_proto(number, None)
             model = cut_out(self._nodes, inputs, self.outputs, self._facts, "part")
-            busy = self._in_loop and not is_heavy(model)
-            make = self._runtime.busy_session if busy else self._runtime.session
+            make = self._runtime.busy_session if self._in_loop else self._runtime.session
             label = f"the part from '{self._nodes[0].name}' to '{self._nodes[-1].name}'"
             self._run = make_runner(model, label, make).run
 

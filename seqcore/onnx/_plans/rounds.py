@@ -21,7 +21,7 @@ from seqcore.onnx._plans.attempts import Attempts
 from seqcore.onnx._plans.costs import BYTE, CROSS, costs_of
 from seqcore.onnx._plans.guards import guard
 from seqcore.onnx._plans.head import SILENT
-from seqcore.onnx._plans.parts import cut_out, is_heavy
+from seqcore.onnx._plans.parts import cut_out
 
 # What a round costs, in µs.
 _ROUND = 15.0
@@ -174,8 +174,7 @@ class Rounds:
         loop.output[:] = names
         model = cut_out([loop], inputs, names, self._facts, "round")
         guard(model.graph, self._facts, skip=[loop.name])
-        make = self._runtime.session if is_heavy(model) else self._runtime.busy_session
-        session = make(model.SerializeToString())
+        session = self._runtime.busy_session(model.SerializeToString())
         self._feeds = [(outer[name], place) for name, place, _ in self._states]
         self._feeds += self._captures
         self._names = names
