@@ -11,12 +11,13 @@ from seqcore.onnx._lowering.loops import find_loop_lists, is_true
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.prune import body_of, drop_aliases, is_op, prune, read_names
 from seqcore.onnx._lowering.splits import find_splits
-from seqcore.onnx._lowering.weights import sink_constants, with_weights, without_weights
+from seqcore.onnx._lowering.weights import with_weights, without_weights
 from seqcore.onnx._models.facts import Facts
 from seqcore.onnx._models.graphs import all_graphs, all_nodes
 from seqcore.onnx._models.normal import copied, normal_form
 from seqcore.onnx._models.reading import check_model, folder_of, load_model, with_external_data
 from seqcore.onnx._models.runners import one_line
+from seqcore.onnx._models.sinking import sink_constants
 
 __all__ = ["Note", "lower", "lower_with_report"]
 

@@ -4,13 +4,9 @@ import math
 
 from onnx import ModelProto, TensorProto, helper
 
-from seqcore.onnx._lowering.prune import is_op
 from seqcore.onnx._models.facts import MOST_NUMBERS
-from seqcore.onnx._models.graphs import all_graphs, initializer_names, subgraphs, used_names
-from seqcore.onnx._models.normal import copied, defined_names, fresh_name, replace_all
-
-# Larger constants are left where they are, for all to share.
-_MOST_COPIED = 64
+from seqcore.onnx._models.graphs import initializer_names, used_names
+from seqcore.onnx._models.normal import copied, replace_all
 
 
 def without_weights(model):
@@ -54,36 +50,3 @@ def with_weights(lowered, given):
         if name in used | unread | inputs:
             lowered.graph.initializer.add().CopyFrom(tensors[name])
     return lowered
-
-
-def sink_constants(graph):
-    """Give the graphs inside a graph initializers of their own for the small constants that they read.
-
-    A loop hands all that its body takes from outside on in each round; what is its own costs nothing.
-    """
-    fed = {value.name for value in graph.input}
-    small = {
-        tensor.name: tensor
-        for tensor in graph.initializer
-        if math.prod(tensor.dims) <= _MOST_COPIED and tensor.name not in fed
-    }
-    taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
-    for inner in _graphs_with_own(graph):
-        own = {}
-        for node in inner.node:
-            for k, name in enumerate(node.input):
-                if name in small:
-                    if name not in own:
-                        own[name] = fresh_name(name, taken)
-                        inner.initializer.add().CopyFrom(small[name])
-                        inner.initializer[-1].name = own[name]
-                    node.input[k] = own[name]
-
-
-def _graphs_with_own(graph):
-    """Yield the graphs inside a graph that may have initializers: not the bodies of maps."""
-    for node in graph.node:
-        if not is_op(node, "SequenceMap"):
-            for inner in subgraphs(node):
-                yield inner
-                yield from _graphs_with_own(inner)

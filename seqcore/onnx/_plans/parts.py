@@ -10,6 +10,7 @@ from seqcore._sequence import TensorSequence
 from seqcore.onnx._models.graphs import all_graphs, dtype_of, free_names, reads_of, subgraphs, tensor_type
 from seqcore.onnx._models.reading import restamp
 from seqcore.onnx._models.runners import make_runner, one_line
+from seqcore.onnx._models.sinking import sink_constants
 
 # Numbers in the weights of a part.
 _HEAVY = 1 << 18
@@ -97,6 +98,7 @@ def cut_out(nodes, inputs, outputs, facts, name):
     graph.initializer.extend(facts.initializers[one] for one in free if one in facts.initializers)
     sparse = {one.values.name: one for one in facts.model.graph.sparse_initializer}
     graph.sparse_initializer.extend(sparse[one] for one in free if one in sparse)
+    sink_constants(graph)
     restamp(model)
     return model
 
