@@ -9,12 +9,15 @@ import onnx
 from onnx import ModelProto, TypeProto
 
 from seqcore.onnx._models.graphs import all_graphs, from_tensor_proto, subgraphs
+from seqcore.onnx._models.kinds import check_kinds
 from seqcore.onnx._models.runners import one_line
 
 # Operators that make sequences.
 _MAKERS = ("SequenceConstruct", "SequenceEmpty", "SequenceMap", "SplitToSequence")
 # Larger constants are weights: nothing is decided by them.
 MOST_NUMBERS = 4096
+# onnx follows the numbers of vectors one by one, as it does not know which of them are shapes.
+_MOST_FOLLOWED = 1 << 17
 
 
 class Facts:
@@ -73,6 +76,7 @@ class Facts:
         if self.doubtful:
             self._read_types(_hidden(normal, self.doubtful, self.types))
         self._complete(normal.graph)
+        check_kinds(self, [node for _, nodes in self._held for node in nodes])
 
     def _complete(self, graph):
         """Add the types that onnx doesn't infer, because a tensor is of a type that it doesn't know."""
@@ -200,19 +204,33 @@ def infer_types(normal):
         else:  # weights are of a type and a shape; their numbers would only be copied
             graph.initializer.add(name=one.name, dims=one.dims, data_type=one.data_type)
     _sink_constants(graph)
-    infer = partial(onnx.shape_inference.infer_shapes, known, check_type=True, data_prop=True)
     try:
-        try:
-            return infer(strict_mode=True)
-        except onnx.shape_inference.InferenceError as error:
-            # What it says of shapes may be what a file declares and the model never does, and a type may
-            # be missing because an operator's domain isn't onnx's.
-            first = re.search(r"\): \[(\w+)\] ([^(]*)", str(error))
-            if first and first[1] == "TypeInferenceError" and "is null" not in first[2]:
-                raise
-            return infer()
+        typed = _inferred(known, data_prop=False)
+        return typed if _has_long_vectors(typed) else _inferred(known, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
         raise ValueError(f"the model is not valid: {one_line(error)}") from error
+
+
+def _inferred(model, data_prop):
+    infer = partial(onnx.shape_inference.infer_shapes, model, check_type=True, data_prop=data_prop)
+    try:
+        return infer(strict_mode=True)
+    except onnx.shape_inference.InferenceError as error:
+        # What it says of shapes may be what a file declares and the model never does, and a type may be
+        # missing because an operator's domain isn't onnx's.
+        first = re.search(r"\): \[(\w+)\] ([^(]*)", str(error))
+        if first and first[1] == "TypeInferenceError" and "is null" not in first[2]:
+            raise
+        return infer()
+
+
+def _has_long_vectors(model):
+    """Return whether a vector is so long that its numbers, followed one by one, would fill the memory."""
+    shapes = [one.dims for one in model.graph.initializer]
+    for graph in all_graphs(model.graph):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            shapes.append([dim.dim_value for dim in value.type.tensor_type.shape.dim])
+    return any(len(shape) == 1 and shape[0] > _MOST_FOLLOWED for shape in shapes)
 
 
 def _sink_constants(graph):
