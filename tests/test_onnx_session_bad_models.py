@@ -198,7 +198,7 @@ class TestRefused:
                 on = Identity (s)
             }}>
         }}"""
-        with pytest.raises(ValueError, match="Loop 't' passes|Identity 'on' passes"):
+        with pytest.raises(ValueError, match=r"Loop 't' passes|Identity 'on' passes"):
             session(text)
 
     def test_a_state_that_may_be_empty(self):
@@ -210,6 +210,18 @@ class TestRefused:
         }"""
         with pytest.raises(ValueError, match="optional"):
             session(text)
+
+    @pytest.mark.parametrize("name", ["s", "x"])
+    def test_an_input_without_a_type(self, name):
+        given = model(APPEND)
+        value = next(value for value in given.graph.input if value.name == name)
+        kind = value.type.tensor_type if name == "x" else value.type.sequence_type.elem_type.tensor_type
+        kind.elem_type = 0
+        with pytest.raises(ValueError, match=f"'{name}' is of no type"):
+            session(given)
+        value.type.Clear()
+        with pytest.raises(ValueError, match=f"'{name}' is of no type"):
+            session(given)
 
     def test_a_default_of_another_type(self):
         given = model(APPEND)

@@ -6,11 +6,11 @@ from seqcore.onnx._models.graphs import all_nodes
 
 
 def check_signatures(model):
-    """Raise ValueError where a node of a model doesn't fit a graph of its own, or a default its input.
+    """Raise ValueError where a node of a model doesn't fit a graph of its own, or an input has no type.
 
     The model is one that onnx's checker takes: its nodes have the graphs that they need.
     """
-    _check_defaults(model.graph)
+    _check_inputs(model.graph)
     functions = {(one.domain, one.name, one.overload): one for one in model.functions}
     for node in all_nodes(model):
         fault = ""
@@ -25,14 +25,17 @@ def check_signatures(model):
             raise ValueError(f"the model is not valid: {node.op_type} '{name}' {fault}")
 
 
-def _check_defaults(graph):
-    numbers = {one.name: one.data_type for one in graph.initializer}
+def _check_inputs(graph):
+    defaults = {one.name: one.data_type for one in graph.initializer}
     for value in graph.input:
         kind = value.type
-        if value.name in numbers and kind.WhichOneof("value") is not None:
-            is_tensor = kind.WhichOneof("value") == "tensor_type"
-            if not is_tensor or kind.tensor_type.elem_type not in (0, numbers[value.name]):
-                raise ValueError(f"the model is not valid: the default of '{value.name}' is of another type")
+        while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
+            kind = getattr(kind, which).elem_type
+        number = kind.tensor_type.elem_type
+        if which is None or (which == "tensor_type" and not number):
+            raise ValueError(f"the model is not valid: its input '{value.name}' is of no type")
+        if value.name in defaults and (kind is not value.type or number != defaults[value.name]):
+            raise ValueError(f"the model is not valid: the default of '{value.name}' is of another type")
 
 
 def _call(node, function):
