@@ -50,9 +50,15 @@ class InferenceSession:
     that is possible (see `lower`). In what is left, tensor operators run in onnxruntime, in parts as large as
     they can be, while sequences, optionals and the control flow that carries them run on `TensorSequence`: a
     value at its last use is edited in place, so that an append in a loop is O(1) where onnxruntime copies
-    the list. Sequences have every element type, those included for which onnxruntime has no kernel.
+    the list. Sequences have every element type, those included for which onnxruntime has no kernel. While
+    sequences are short, the model or some hundred iterations of a loop run in onnxruntime in one go: which
+    is settled by lengths, so from the third run on other paths may be taken, with the same results.
 
-    Parts are compiled when they first run. Several threads may run one session at once.
+    Where onnxruntime departs from ONNX's text, the text counts. So `SplitToSequence` ignores keepdims where a
+    split is given, also as PyTorch's `unbind` exports it.
+
+    Several threads may run one session at once. Loading takes some ms more than in onnxruntime. A model with
+    sequences has at most 2 GB, protobuf's limit.
 
     Examples
     --------
