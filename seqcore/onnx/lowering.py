@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import onnx
 
-from seqcore.onnx._lowering.build import Builder
+from seqcore.onnx._lowering.build import Builder, node_key
 from seqcore.onnx._lowering.forms import Form, label, opset_of
 from seqcore.onnx._lowering.lists import LIST_EDITS, Listed, find_lists
 from seqcore.onnx._lowering.loops import find_loop_lists, is_true
@@ -89,13 +89,15 @@ def lower(model):
     return lower_with_report(model)[0]
 
 
-def lower_with_report(model):
+def lower_with_report(model, keep_maps=False):
     """Return what `lower` returns, and a `Note` for each sequence.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
         As for `lower`, which tells what is raised.
+    keep_maps : bool, optional
+        Whether SequenceMap nodes stay, for a runtime that has threads for them.
 
     Returns
     -------
@@ -125,7 +127,7 @@ def lower_with_report(model):
     _forget_symbols(normal.graph)
     drop_aliases(normal, Facts(normal).is_sequence)
     prune(normal)
-    lowering = _Lowering(normal)
+    lowering = _Lowering(normal, keep_maps)
     if not lowering.became:
         return copied(given), lowering.notes()
     sink_constants(lowering.model.graph)
@@ -159,10 +161,12 @@ class _Lowering:
         Sequences that stay → why, for those of which something is known.
     """
 
-    def __init__(self, normal):
+    def __init__(self, normal, keep_maps):
         self._facts = Facts(normal)
         self._maps = {}  # the outputs of maps that stay → why
         kept = set()
+        if keep_maps:
+            kept = {node_key(node) for node in all_nodes(normal) if is_op(node, "SequenceMap")}
         while True:
             # Maps are written out on trial: where an operator of a map's loop is left, the map stays.
             self.model = copied(normal)

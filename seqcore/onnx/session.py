@@ -16,7 +16,7 @@ from seqcore.onnx._models.reading import (
 from seqcore.onnx._plans.cut import CutModel
 from seqcore.onnx._plans.feeds import Feed
 from seqcore.onnx._plans.parts import Runtime
-from seqcore.onnx.lowering import lower
+from seqcore.onnx.lowering import lower_with_report
 
 __all__ = ["InferenceSession"]
 
@@ -83,7 +83,8 @@ class InferenceSession:
             return
         self._proto = proto = with_external_data(proto, folder_of(model))
         check_model(proto)
-        lowered = lower(proto)
+        # With several workers, maps are better left to them.
+        lowered, _ = lower_with_report(proto, keep_maps=max_workers != 1)
         if not has_sequences(lowered):
             self._whole = _session_if_any(runtime, lowered)
             # A run that fails is run again by steps, which can name the node.

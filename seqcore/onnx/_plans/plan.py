@@ -65,7 +65,7 @@ class Planner:
         self.places = {"": 0}
         self.frame = [None]
         self.schedule = Schedule(facts.model.graph, facts)
-        self.departures = Departures(facts)
+        self.departures = Departures(facts, max_workers)
         self.takes = find_takes(self.schedule)
         # By the `id` of a node: which don't run in onnxruntime, the first ones of parts that NumPy runs, and
         # the rounds of loops.
