@@ -9,12 +9,18 @@ Erase
 ConcatFromSequence   passes by empty elements of any shape; ends the process where one has another rank
 SequenceMap          goes by its first sequence, and doesn't see that another is longer
 Loop                 compares the sizes of a scan output's values, not their shapes
+
+Before 1.28 no sequence is safe there: results may lie in the memory of a feed that is gone, loops of no trips
+or with strings end the process.
 """
 
-from onnx import helper
+import onnxruntime
+from onnx import TensorProto, helper
 
 from seqcore.onnx._models.elements import ANY, element_shapes, known_shape
 from seqcore.onnx._models.graphs import subgraphs
+
+_IS_UNSAFE = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 28)
 
 
 class Departures:
@@ -41,6 +47,11 @@ class Departures:
     def _departs(self, node):
         if node.domain not in ("", "ai.onnx"):
             return False
+        for name in filter(None, (*node.input, *node.output)):
+            if not self._facts.is_tensor(name) and (
+                _IS_UNSAFE or self._facts.element_number(name) == TensorProto.STRING
+            ):
+                return True
         check = _CHECKS.get(node.op_type)
         return check is not None and check(self, node)
 
