@@ -12,6 +12,7 @@ from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.prune import body_of, drop_aliases, is_op, prune, read_names
 from seqcore.onnx._lowering.splits import find_splits
 from seqcore.onnx._lowering.weights import with_weights, without_weights
+from seqcore.onnx._models.declared import forget_states
 from seqcore.onnx._models.facts import Facts
 from seqcore.onnx._models.graphs import all_graphs, all_nodes
 from seqcore.onnx._models.normal import copied, normal_form
@@ -131,6 +132,8 @@ def lower_with_report(model, keep_maps=False):
     if not lowering.became:
         return copied(given), lowering.notes()
     sink_constants(lowering.model.graph)
+    # A runtime would believe what is declared on the way, and leave out checks that find it wrong.
+    forget_states(lowering.model.graph)
     fault = _fault_of(lowering.model)
     if fault and not _fault_of(hollow):
         # More is known of tensors than of sequences: that they never fit, for instance.
@@ -162,7 +165,7 @@ class _Lowering:
     """
 
     def __init__(self, normal, keep_maps):
-        self._facts = Facts(normal)
+        self._facts = Facts(normal, believes=False)
         self._maps = {}  # the outputs of maps that stay → why
         kept = set()
         if keep_maps:
@@ -188,7 +191,7 @@ class _Lowering:
 
     def _lower_once(self, builder):
         """Lower what can be in the model as it is; return whether there was something."""
-        facts = self._last = Facts(self.model)
+        facts = self._last = Facts(self.model, believes=False)
         forms, self.stays = {}, {}
         for find in (find_loop_lists, find_splits, find_lists):
             for name, form in find(facts):

@@ -8,7 +8,9 @@ SequenceAt, Insert,  take the first of several positions, and what lies in memor
 Erase
 ConcatFromSequence   passes by empty elements of any shape; ends the process where one has another rank
 SequenceMap          goes by its first sequence, and doesn't see that another is longer
-Loop                 compares the sizes of a scan output's values, not their shapes
+Loop                 compares the sizes of a scan output's values, not their shapes; takes the first of
+                     several conditions that its body gives; ends the process where there is none, or
+                     no number of trips
 
 Before 1.28 no sequence is safe there: results may lie in the memory of a feed that is gone, loops of no trips
 or with strings end the process.
@@ -94,6 +96,10 @@ class Departures:
         values = (*body.input[2:], *body.output[1:])
         if all(self._facts.is_tensor(value.name) for value in values) and self._is_plain(body):
             return False  # it runs there in any case
+        going = body.output[0].name
+        numbers = [*node.input[:2], *((going,) if going != body.input[1].name else ())]
+        if any(name and self._facts.shape(name) not in ([], [1]) for name in numbers):
+            return True
         scans = body.output[len(body.input) - 1 :]
         shapes = [known_shape(self._facts, value.name) for value in scans]
         return any(not is_told_by_size(shape) for shape in shapes)

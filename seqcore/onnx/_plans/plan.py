@@ -135,9 +135,9 @@ class Planner:
         ]
 
     def expected(self, name):
-        """Return a value's name, its element type and what is known of its shape, each None if unknown."""
+        """Return a value's name, its element type and what is told of its shape, each None if unknown."""
         number = self.facts.element_number(name)
-        return name, dtype_of(number) if number else None, self.facts.shape(name)
+        return name, dtype_of(number) if number else None, self.facts.told_shape(name)
 
 
 def _last_readings(schedule):
