@@ -5,6 +5,7 @@ import os
 
 from onnx import ModelProto
 
+from seqcore.onnx._models.normal import copied
 from seqcore.onnx._models.reading import (
     check_model,
     folder_of,
@@ -81,6 +82,8 @@ class InferenceSession:
         if not has_sequences(proto):
             self._whole = runtime.whole_session(_loadable(model, proto))
             return
+        # A copy: the plan may be made later, when the caller has changed the model.
+        proto = copied(proto) if proto is model else proto
         self._proto = proto = with_external_data(proto, folder_of(model))
         check_model(proto)
         # With several workers, maps are better left to them.
