@@ -397,7 +397,8 @@ WRONG_IN_A_MAP = """g (float[N, 6] x, int64[N, 2] h) => (float[A, B, C] z) {
         <body = m (float[6] u, int64[2] k) => (float[2, 3] r) { r = Reshape(u, k) }>
     z = ConcatFromSequence<axis = 0, new_axis = 1>(s)
 }"""
-ONE_NAME_FOR_TWO_LENGTHS = """g (float[N, M] x, float[M, N] y, int64 n) => (float[A, B, C] z) <int64 one = {1}> {
+ONE_NAME_FOR_TWO_LENGTHS = """g (float[N, M] x, float[M, N] y, int64 n) => (float[A, B, C] z)
+<int64 one = {1}> {
     e = SequenceEmpty()
     s = Loop (n, "", e) <body = a (int64 i, bool go, seq(float[]) u) => (bool go, seq(float[]) v) {
         c = Less(i, one)
