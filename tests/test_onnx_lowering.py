@@ -388,3 +388,38 @@ def test_weights_come_back():
     # Weights that can be fed are inputs, and stay ones.
     model.graph.input.append(onnx.helper.make_tensor_value_info("w", 1, [100, 100]))
     result, _ = check(model, [{"x": rows(3, 100), "i": np.int64(2), "w": np.ones((100, 100), "f")}])
+
+
+WRONG_IN_A_MAP = """g (float[N, 6] x, int64[N, 2] h) => (float[A, B, C] z) {
+    a = SplitToSequence<keepdims = 0>(x)
+    b = SplitToSequence<keepdims = 0>(h)
+    s = SequenceMap (a, b)
+        <body = m (float[6] u, int64[2] k) => (float[2, 3] r) { r = Reshape(u, k) }>
+    z = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+}"""
+ONE_NAME_FOR_TWO_LENGTHS = """g (float[N, M] x, float[M, N] y, int64 n) => (float[A, B, C] z)
+<int64 one = {1}> {
+    e = SequenceEmpty()
+    s = Loop (n, "", e) <body = a (int64 i, bool go, seq(float[]) u) => (bool go, seq(float[]) v) {
+        c = Less(i, one)
+        r = If(c) <then_branch = t () => (float[K, L] p) { p = Neg(x) },
+                   else_branch = f () => (float[K, L] q) { q = Transpose<perm = [1, 0]>(y) }>
+        v = SequenceInsert (u, r)
+    }>
+    z = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "feed"),
+    [
+        (WRONG_IN_A_MAP, {"x": rows(2, 6), "h": np.array([[2, 3], [3, 2]])}),
+        (
+            ONE_NAME_FOR_TWO_LENGTHS,
+            {"x": rows(2, 3), "y": rows(2, 3), "n": np.array(2)},
+        ),
+    ],
+)
+def test_shapes_that_are_declared_wrong(text, feed):
+    """Tensors of one size and two shapes don't join, whatever the model says of them."""
+    assert outcome(session(lowered(parse(text))), feed) is None

@@ -120,6 +120,33 @@ class TestMemory:
             [[f32(2), f32(1)]],
         )
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            """g (float[3] x, seq(float[]) s) => (seq(float[]) t, seq(float[]) u) {
+                zero = Constant <value_int = 0> ()
+                t, u = SequenceMap (s) <body = b (float[N] e) => (float[N] p, float[M] q) {
+                    p = Identity (e)
+                    q = SequenceAt (s, zero)
+                }>
+            }""",
+            """g (float[3] x, seq(float[]) s) => (seq(float[]) t) {
+                last, sizes = Scan (x, x) <num_scan_inputs = 1,
+                                           body = b (float[3] u, float r) => (float[3] v, int64 n) {
+                    v = Identity (u)
+                    one = SequenceConstruct (r)
+                    n = SequenceLength (one)
+                }>
+                t = SequenceInsert (s, last)
+            }""",
+        ],
+        ids=["map", "scan"],
+    )
+    def test_what_bodies_pass_on_is_apart(self, text):
+        x, s = f32(1, 2, 3), [f32(4, 5), f32(6)]
+        for result in session(text).run(None, {"x": x, "s": s}):
+            assert not any(np.shares_memory(one, other) for one in result for other in (x, *s))
+
     def test_constants_stay(self):
         text = """g (float[2] x) => (seq(float[]) s, float[2] k) {
             k = Constant <value = float[2] {1, 2}> ()

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import onnx
 
-from seqcore.onnx._lowering.build import Builder
+from seqcore.onnx._lowering.build import Builder, node_key
 from seqcore.onnx._lowering.forms import Form, label, opset_of
 from seqcore.onnx._lowering.lists import LIST_EDITS, Listed, find_lists
 from seqcore.onnx._lowering.loops import find_loop_lists, is_true
@@ -12,6 +12,7 @@ from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.prune import body_of, drop_aliases, is_op, prune, read_names
 from seqcore.onnx._lowering.splits import find_splits
 from seqcore.onnx._lowering.weights import with_weights, without_weights
+from seqcore.onnx._models.declared import forget_states
 from seqcore.onnx._models.facts import Facts
 from seqcore.onnx._models.graphs import all_graphs, all_nodes
 from seqcore.onnx._models.normal import copied, normal_form
@@ -89,13 +90,15 @@ def lower(model):
     return lower_with_report(model)[0]
 
 
-def lower_with_report(model):
+def lower_with_report(model, keep_maps=False):
     """Return what `lower` returns, and a `Note` for each sequence.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
         As for `lower`, which tells what is raised.
+    keep_maps : bool, optional
+        Whether SequenceMap nodes stay, for a runtime that has threads for them.
 
     Returns
     -------
@@ -125,10 +128,12 @@ def lower_with_report(model):
     _forget_symbols(normal.graph)
     drop_aliases(normal, Facts(normal).is_sequence)
     prune(normal)
-    lowering = _Lowering(normal)
+    lowering = _Lowering(normal, keep_maps)
     if not lowering.became:
         return copied(given), lowering.notes()
     sink_constants(lowering.model.graph)
+    # A runtime would believe what is declared on the way, and leave out checks that find it wrong.
+    forget_states(lowering.model.graph)
     fault = _fault_of(lowering.model)
     if fault and not _fault_of(hollow):
         # More is known of tensors than of sequences: that they never fit, for instance.
@@ -159,10 +164,12 @@ class _Lowering:
         Sequences that stay → why, for those of which something is known.
     """
 
-    def __init__(self, normal):
-        self._facts = Facts(normal)
+    def __init__(self, normal, keep_maps):
+        self._facts = Facts(normal, believes=False)
         self._maps = {}  # the outputs of maps that stay → why
         kept = set()
+        if keep_maps:
+            kept = {node_key(node) for node in all_nodes(normal) if is_op(node, "SequenceMap")}
         while True:
             # Maps are written out on trial: where an operator of a map's loop is left, the map stays.
             self.model = copied(normal)
@@ -184,7 +191,7 @@ class _Lowering:
 
     def _lower_once(self, builder):
         """Lower what can be in the model as it is; return whether there was something."""
-        facts = self._last = Facts(self.model)
+        facts = self._last = Facts(self.model, believes=False)
         forms, self.stays = {}, {}
         for find in (find_loop_lists, find_splits, find_lists):
             for name, form in find(facts):

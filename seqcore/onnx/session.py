@@ -5,6 +5,7 @@ import os
 
 from onnx import ModelProto
 
+from seqcore.onnx._models.normal import copied
 from seqcore.onnx._models.reading import (
     check_model,
     folder_of,
@@ -16,7 +17,7 @@ from seqcore.onnx._models.reading import (
 from seqcore.onnx._plans.cut import CutModel
 from seqcore.onnx._plans.feeds import Feed
 from seqcore.onnx._plans.parts import Runtime
-from seqcore.onnx.lowering import lower
+from seqcore.onnx.lowering import lower_with_report
 
 __all__ = ["InferenceSession"]
 
@@ -50,9 +51,15 @@ class InferenceSession:
     that is possible (see `lower`). In what is left, tensor operators run in onnxruntime, in parts as large as
     they can be, while sequences, optionals and the control flow that carries them run on `TensorSequence`: a
     value at its last use is edited in place, so that an append in a loop is O(1) where onnxruntime copies
-    the list. Sequences have every element type, those included for which onnxruntime has no kernel.
+    the list. Sequences have every element type, those included for which onnxruntime has no kernel. While
+    sequences are short, the model or some hundred iterations of a loop run in onnxruntime in one go: which
+    is settled by lengths, so from the third run on other paths may be taken, with the same results.
 
-    Parts are compiled when they first run. Several threads may run one session at once.
+    Where onnxruntime departs from ONNX's text, the text counts. So `SplitToSequence` ignores keepdims where a
+    split is given, also as PyTorch's `unbind` exports it.
+
+    Several threads may run one session at once. Loading takes some ms more than in onnxruntime. A model with
+    sequences has at most 2 GB, protobuf's limit.
 
     Examples
     --------
@@ -75,9 +82,12 @@ class InferenceSession:
         if not has_sequences(proto):
             self._whole = runtime.whole_session(_loadable(model, proto))
             return
+        # A copy: the plan may be made later, when the caller has changed the model.
+        proto = copied(proto) if proto is model else proto
         self._proto = proto = with_external_data(proto, folder_of(model))
         check_model(proto)
-        lowered = lower(proto)
+        # With several workers, maps are better left to them.
+        lowered, _ = lower_with_report(proto, keep_maps=max_workers != 1)
         if not has_sequences(lowered):
             self._whole = _session_if_any(runtime, lowered)
             # A run that fails is run again by steps, which can name the node.

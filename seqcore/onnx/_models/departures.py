@@ -8,20 +8,36 @@ SequenceAt, Insert,  take the first of several positions, and what lies in memor
 Erase
 ConcatFromSequence   passes by empty elements of any shape; ends the process where one has another rank
 SequenceMap          goes by its first sequence, and doesn't see that another is longer
-Loop                 compares the sizes of a scan output's values, not their shapes
+Loop                 compares the sizes of a scan output's values, not their shapes; takes the first of
+                     several conditions that its body gives; ends the process where there is none, or
+                     no number of trips
+
+Before 1.28 no sequence is safe there: results may lie in the memory of a feed that is gone, loops of no trips
+or with strings end the process.
 """
 
-from onnx import helper
+import onnxruntime
+from onnx import TensorProto, helper
 
 from seqcore.onnx._models.elements import ANY, element_shapes, known_shape
 from seqcore.onnx._models.graphs import subgraphs
 
+_IS_UNSAFE = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 28)
+
 
 class Departures:
-    """Says of nodes whether onnxruntime does what the text says, whatever the run brings."""
+    """Says of nodes whether onnxruntime does what the text says, whatever the run brings.
 
-    def __init__(self, facts):
+    Parameters
+    ----------
+    facts : Facts
+    max_workers : int or None, optional
+        With several, maps count as departures too.
+    """
+
+    def __init__(self, facts, max_workers=1):
         self._facts = facts
+        self._maps_serially = max_workers == 1
         self._elements = element_shapes(facts)
 
     def among(self, nodes):
@@ -33,6 +49,11 @@ class Departures:
     def _departs(self, node):
         if node.domain not in ("", "ai.onnx"):
             return False
+        for name in filter(None, (*node.input, *node.output)):
+            if not self._facts.is_tensor(name) and (
+                _IS_UNSAFE or self._facts.element_number(name) == TensorProto.STRING
+            ):
+                return True
         check = _CHECKS.get(node.op_type)
         return check is not None and check(self, node)
 
@@ -67,13 +88,18 @@ class Departures:
         return None in shape
 
     def _map(self, node):
-        return sum(not self._facts.is_tensor(name) for name in node.input) > 1
+        # Its maps are loops: with several workers ours are the quicker ones.
+        return not self._maps_serially or sum(not self._facts.is_tensor(name) for name in node.input) > 1
 
     def _loop(self, node):
         (body,) = subgraphs(node)
         values = (*body.input[2:], *body.output[1:])
         if all(self._facts.is_tensor(value.name) for value in values) and self._is_plain(body):
             return False  # it runs there in any case
+        going = body.output[0].name
+        numbers = [*node.input[:2], *((going,) if going != body.input[1].name else ())]
+        if any(name and self._facts.shape(name) not in ([], [1]) for name in numbers):
+            return True
         scans = body.output[len(body.input) - 1 :]
         shapes = [known_shape(self._facts, value.name) for value in scans]
         return any(not is_told_by_size(shape) for shape in shapes)

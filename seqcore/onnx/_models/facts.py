@@ -6,10 +6,12 @@ from collections import defaultdict
 from functools import partial
 
 import onnx
-from onnx import ModelProto, TypeProto
+from onnx import ModelProto, TypeProto, helper
 
-from seqcore.onnx._models.graphs import all_graphs, from_tensor_proto, subgraphs
+from seqcore.onnx._models.declared import forget_shape, forget_shapes
+from seqcore.onnx._models.graphs import all_graphs, from_tensor_proto, subgraphs, tensor_part
 from seqcore.onnx._models.kinds import check_kinds
+from seqcore.onnx._models.normal import copied, replace_all
 from seqcore.onnx._models.runners import one_line
 
 # Operators that make sequences.
@@ -27,6 +29,8 @@ class Facts:
     ----------
     model : ModelProto
         The model.
+    believes : bool
+        Whether the shapes that it declares are believed. No run checks them, but for those of fed tensors.
     types : dict of str to TypeProto
         The types that are declared or inferred. A value without one may still be a tensor.
     producers : dict of str to (NodeProto, GraphProto)
@@ -44,8 +48,9 @@ class Facts:
         The names that the model's inputs give to lengths.
     """
 
-    def __init__(self, normal):
+    def __init__(self, normal, believes=True):
         self.model = normal
+        self.believes = believes
         self.types = {}
         self.producers = {}
         self.readers = defaultdict(list)
@@ -71,10 +76,16 @@ class Facts:
             for dim in value.type.tensor_type.shape.dim
             if dim.dim_param
         }
+        self._declared = {
+            value.name: value.type
+            for graph, _ in self._held
+            for value in (*graph.value_info, *graph.input, *graph.output)
+        }
         self._read_types(normal)
         self.doubtful = {name for name, (node, _) in self.producers.items() if self._is_doubtful(node)}
-        if self.doubtful:
-            self._read_types(_hidden(normal, self.doubtful, self.types))
+        states = {name for node, _ in self.producers.values() for name in self._doubtful_states(node)}
+        if self.doubtful or states:
+            self._read_types(_hidden(normal, self.doubtful, states, self.types))
         self._complete(normal.graph)
         check_kinds(self, [node for _, nodes in self._held for node in nodes])
 
@@ -110,7 +121,7 @@ class Facts:
 
     def _read_types(self, model):
         self.types = {}
-        for graph in all_graphs(infer_types(model).graph):
+        for graph in all_graphs(infer_types(model, self.believes).graph):
             for value in (*graph.value_info, *graph.output, *graph.input):
                 if value.type.WhichOneof("value"):
                     self.types[value.name] = value.type
@@ -121,6 +132,12 @@ class Facts:
         lengths = self.constant(node.input[1])
         is_one = self.shape(node.input[1]) == [] if lengths is None else lengths.ndim == 0
         return is_one and any(one.name == "keepdims" and one.i == 0 for one in node.attribute)
+
+    def _doubtful_states(self, node):
+        """Return the sequences that a loop begins with: onnx infers that its last ones have their shapes."""
+        if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
+            return []
+        return [name for name in node.input[2:] if self.is_sequence(name) and self.shape(name) is not None]
 
     def constant(self, name):
         """Return the small constant tensor that a value is, None if it is computed, fed or large."""
@@ -143,12 +160,14 @@ class Facts:
         """
         if name in self.initializers:
             return list(self.initializers[name].dims)
-        tensor = tensor_part(self.types.get(name, TypeProto()))
-        if tensor is None or not tensor.HasField("shape"):
-            return None
-        return [
-            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim
-        ]
+        return _shape_of(self.types.get(name, TypeProto()))
+
+    def told_shape(self, name):
+        """Return what is known of a tensor's shape, else what the model declares of it."""
+        known, declared = self.shape(name), _shape_of(self._declared.get(name, TypeProto()))
+        if known is None or declared is None or len(known) != len(declared):
+            return declared if known is None else known
+        return [a if isinstance(a, int) else b for a, b in zip(known, declared, strict=True)]
 
     def element_number(self, name):
         """Return ONNX's number of the element type of a tensor or of a sequence's tensors, 0 if unknown."""
@@ -158,35 +177,57 @@ class Facts:
         return 0 if tensor is None else tensor.elem_type
 
 
-def _hidden(normal, names, types):
-    """Return a model in which nodes that make sequences are of an operator that onnx infers nothing of."""
-    hidden = ModelProto()
-    hidden.CopyFrom(normal)
-    hidden.opset_import.add(domain="seqcore.hidden", version=1)
+def _hidden(normal, names, states, types):
+    """Return a model in which onnx infers nothing of some sequences' shapes.
+
+    The nodes that make those of the first `names` are of an operator that it doesn't know, and the `states`
+    go through such an operator into loops.
+    """
+    hidden = copied(normal)
+    hidden.opset_import.add(domain=_HIDDEN, version=1)
     for graph in all_graphs(hidden.graph):
         for name in {name for node in graph.node for name in node.output} & names:
-            next(node for node in graph.node if name in node.output).domain = "seqcore.hidden"
+            next(node for node in graph.node if name in node.output).domain = _HIDDEN
             values = [value for value in (*graph.value_info, *graph.output) if value.name == name]
             for value in values or [graph.value_info.add(name=name)]:
                 if name in types:
-                    value.type.CopyFrom(types[name])
-                    value.type.sequence_type.elem_type.tensor_type.ClearField("shape")
+                    value.type.CopyFrom(_shapeless(types[name]))
+    # Innermost first: a graph's nodes are copied when they are replaced, with the graphs inside them.
+    for graph in reversed(list(all_graphs(hidden.graph))):
+        nodes = []
+        for node in graph.node:
+            if node.op_type == "Loop" and node.domain in ("", "ai.onnx"):
+                for k, name in enumerate(node.input[2:], 2):
+                    if name in states:
+                        node.input[k] = f"{_HIDDEN}/{node.output[0]}/{k}"
+                        nodes.append(helper.make_node("Forget", [name], [node.input[k]], domain=_HIDDEN))
+                        graph.value_info.add(name=node.input[k]).type.CopyFrom(_shapeless(types[name]))
+            nodes.append(node)
+        if len(nodes) > len(graph.node):
+            replace_all(graph.node, nodes)
     return hidden
 
 
-def tensor_part(kind):
-    """Return the tensor type inside a type: of a tensor, a sequence of them, or an optional of either."""
-    while True:
-        which = kind.WhichOneof("value")
-        if which == "tensor_type":
-            return kind.tensor_type
-        if which not in ("sequence_type", "optional_type"):
-            return None
-        kind = getattr(kind, which).elem_type
+_HIDDEN = "seqcore.hidden"
 
 
-def infer_types(normal):
+def _shapeless(kind):
+    plain = copied(kind)
+    forget_shape(plain)
+    return plain
+
+
+def _shape_of(kind):
+    tensor = tensor_part(kind)
+    if tensor is None or not tensor.HasField("shape"):
+        return None
+    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim]
+
+
+def infer_types(normal, believes=True):
     """Return a normal model with the types that onnx infers, in all depths.
+
+    What the model declares of shapes goes into that, unless it is not believed.
 
     Raises
     ------
@@ -198,11 +239,16 @@ def infer_types(normal):
     graph = known.graph
     for field in ("node", "input", "output", "value_info", "sparse_initializer"):
         getattr(graph, field).extend(getattr(normal.graph, field))
+    fed = {value.name for value in normal.graph.input}
     for one in normal.graph.initializer:
+        if one.name in fed:
+            continue  # a default says nothing of what is fed in its place
         if math.prod(one.dims) <= MOST_NUMBERS:
             graph.initializer.append(one)
         else:  # weights are of a type and a shape; their numbers would only be copied
             graph.initializer.add(name=one.name, dims=one.dims, data_type=one.data_type)
+    if not believes:
+        forget_shapes(graph, {one.name for one in normal.graph.initializer})
     _sink_constants(graph)
     try:
         typed = _inferred(known, data_prop=False)

@@ -86,6 +86,17 @@ def used_names(graph):
     return used
 
 
+def tensor_part(kind):
+    """Return the tensor type inside a type: of a tensor, a sequence of them, or an optional of either."""
+    while True:
+        which = kind.WhichOneof("value")
+        if which == "tensor_type":
+            return kind.tensor_type
+        if which not in ("sequence_type", "optional_type"):
+            return None
+        kind = getattr(kind, which).elem_type
+
+
 @functools.cache
 def tensor_type(dtype):
     """Return ONNX's number of an element type."""

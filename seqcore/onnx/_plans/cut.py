@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from seqcore._sequence import TensorSequence
+from seqcore.onnx._models.declared import forget_states
 from seqcore.onnx._models.facts import Facts
 from seqcore.onnx._models.graphs import from_tensor_proto
 from seqcore.onnx._models.normal import normal_form
@@ -34,7 +35,9 @@ class CutModel:
         self._original = None
         if lowered is not None:
             self._original = functools.cache(lambda: CutModel(model, runtime, max_workers))
-        facts = Facts(normal_form(model if lowered is None else lowered))
+        normal = normal_form(model if lowered is None else lowered)
+        forget_states(normal.graph)
+        facts = Facts(normal, believes=False)
         graph = facts.model.graph
         planner = Planner(facts, runtime, max_workers)
         self.planner = planner

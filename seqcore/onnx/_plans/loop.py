@@ -34,6 +34,10 @@ class LoopStep:
         self._inner = [planner.place(name) for name in inner]
         self._iteration = planner.place(iteration) if facts.readers[iteration] else 0
         self._going_in = planner.place(going)
+        # A body may declare its iteration's number and the condition with one axis, as onnxruntime has it.
+        self._counts_in_vectors = facts.shape(iteration) == [1]
+        self._going = np.full(facts.shape(going) or (), True)
+        self._going.flags.writeable = False
         # A loop over a range passes its condition on.
         self.runs_out = body.output[0].name == going
         self._going_out, *outputs = planner.outputs_of(body)
@@ -76,9 +80,9 @@ class LoopStep:
 
     def _iterate(self, frame, i, stacks):
         if self._iteration:
-            frame[self._iteration] = np.array(i)
+            frame[self._iteration] = np.array([i] if self._counts_in_vectors else i)
         if self._going_in:
-            frame[self._going_in] = _TRUE
+            frame[self._going_in] = self._going
         self._plan.run(frame)
         going = True if self.runs_out else bool(self._going_out(frame).item())
         # All are read before the first state is put in its place: that may be what another output is.
@@ -91,10 +95,6 @@ class LoopStep:
     def _put(self, frame, values):
         for place, value in zip(self._inner, values, strict=True):
             frame[place] = value
-
-
-_TRUE = np.array(True)
-_TRUE.flags.writeable = False
 
 
 def _stop_if_told(options):

@@ -65,7 +65,7 @@ class Planner:
         self.places = {"": 0}
         self.frame = [None]
         self.schedule = Schedule(facts.model.graph, facts)
-        self.departures = Departures(facts)
+        self.departures = Departures(facts, max_workers)
         self.takes = find_takes(self.schedule)
         # By the `id` of a node: which don't run in onnxruntime, the first ones of parts that NumPy runs, and
         # the rounds of loops.
@@ -135,9 +135,9 @@ class Planner:
         ]
 
     def expected(self, name):
-        """Return a value's name, its element type and what is known of its shape, each None if unknown."""
+        """Return a value's name, its element type and what is told of its shape, each None if unknown."""
         number = self.facts.element_number(name)
-        return name, dtype_of(number) if number else None, self.facts.shape(name)
+        return name, dtype_of(number) if number else None, self.facts.told_shape(name)
 
 
 def _last_readings(schedule):

@@ -7,7 +7,7 @@ from seqcore.onnx._models.graphs import all_graphs, subgraphs
 # Own operators that pass memory on, from an input to an output.
 _PASSING = frozenset(
     (
-        *("Identity", "If", "Loop", "Optional", "OptionalGetElement"),
+        *("Identity", "If", "Loop", "Optional", "OptionalGetElement", "Scan", "SequenceMap"),
         *("SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence"),
     )
 )
@@ -36,7 +36,7 @@ def feed_holders(facts, own):
 
 def _passes(node):
     """Yield the pairs (from, to) of values between which a node passes memory on."""
-    if node.domain or node.op_type not in _PASSING:
+    if node.domain not in ("", "ai.onnx") or node.op_type not in _PASSING:
         return
     if node.op_type == "If":
         for attribute in node.attribute:
@@ -49,6 +49,14 @@ def _passes(node):
         yield from zip(node.input[2:], inner, strict=False)
         yield from zip(outer, inner, strict=False)
         yield from zip(inner, node.output, strict=False)
+    elif node.op_type in ("Scan", "SequenceMap"):
+        (body,) = subgraphs(node)
+        inner = [value.name for value in body.input]
+        outer = [value.name for value in body.output]
+        yield from zip(node.input, inner, strict=True)
+        yield from zip(outer, node.output, strict=False)
+        if node.op_type == "Scan":
+            yield from zip(outer, inner, strict=False)  # its states, at least
     else:
         for source in node.input:
             for target in node.output:
