@@ -132,6 +132,16 @@ class TestRefused:
                 "has 1 state and 2 outputs, its body 2 outputs",
             ),
             (
+                't = Loop (n, c, "") <body = b (int64 i, bool g, seq(float[]) u)'
+                "=> (bool g, seq(float[]) v) { v = SequenceInsert (u, x) }>",
+                "has a state without a name",
+            ),
+            ('t = SequenceConstruct (x, "")', "has an input without a name"),
+            (
+                't = SequenceMap (s, "") <body = b (float[] e, float[] d) => (float[] f) { f = Neg (e) }>',
+                "has an input without a name",
+            ),
+            (
                 "t, m = SequenceMap (s) <body = b (float[] e) => (float[] f) { f = Neg (e) }>",
                 "has 2 outputs, its body 1",
             ),
@@ -221,6 +231,21 @@ class TestRefused:
             session(given)
         value.type.Clear()
         with pytest.raises(ValueError, match=f"'{name}' is of no type"):
+            session(given)
+
+    @pytest.mark.parametrize("data", [b"", b"four", b"eleven bytes"])
+    def test_a_constant_of_another_size(self, data):
+        given = model("g (seq(float[]) s) => (seq(float[]) t) { t = SequenceInsert (s, k) }")
+        given.graph.initializer.append(constant("k", f32(1, 2)))
+        given.graph.initializer[0].raw_data = data
+        with pytest.raises(ValueError, match=r"\bk\b"):
+            session(given)
+
+    def test_a_constant_of_no_type(self):
+        given = model("g (seq(float[]) s) => (seq(float[]) t) { t = SequenceInsert (s, k) }")
+        given.graph.initializer.append(constant("k", f32(1, 2)))
+        given.graph.initializer[0].data_type = 99
+        with pytest.raises(ValueError, match=r"not valid.*99"):
             session(given)
 
     def test_a_default_of_another_type(self):

@@ -219,6 +219,28 @@ class TestInitializers:
         words = [[np.array("word", object)], [np.array(["a", "é"], object)]]
         assert_values(found, [[one, *s], [f32(1, 2), *s], *words, [one]])
 
+    @pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
+    def test_sparse_constants(self, indices):
+        """Those that sequences take, and those that nodes of onnxruntime read as well."""
+        given = model("""g (seq(float[]) s) => (seq(float[]) t, seq(float[]) u, float[2, 3] y) {
+            t = SequenceInsert (s, k)
+            u = SequenceConstruct (k, k)
+            y = Add (k, k)
+        }""")
+        sparse = given.graph.sparse_initializer.add(dims=[2, 3])
+        sparse.values.CopyFrom(constant("k", f32(7, 8)))
+        sparse.indices.CopyFrom(constant("", i64(indices)))
+        k = f32([0, 7, 0], [0, 0, 8])
+        assert_values(session(given).run(None, {"s": floats(1)}), [[*floats(1), k], [k, k], k + k])
+
+    def test_a_sparse_constant_that_fills_the_memory(self):
+        given = model("g (seq(float[]) s) => (seq(float[]) t) { t = SequenceInsert (s, k) }")
+        sparse = given.graph.sparse_initializer.add(dims=[1 << 50])
+        sparse.values.CopyFrom(constant("k", f32(7, 8)))
+        sparse.indices.CopyFrom(constant("", i64([1, 5])))
+        with pytest.raises(ValueError, match="'k'"):
+            session(given)
+
 
 class TestExternalData:
     @pytest.mark.parametrize("size", [3, 3000])

@@ -9,7 +9,14 @@ import onnx
 from onnx import ModelProto, TypeProto, helper
 
 from seqcore.onnx._models.declared import forget_shape, forget_shapes
-from seqcore.onnx._models.graphs import all_graphs, from_tensor_proto, subgraphs, tensor_part
+from seqcore.onnx._models.graphs import (
+    all_graphs,
+    from_sparse_tensor_proto,
+    from_tensor_proto,
+    subgraphs,
+    tensor_part,
+    to_tensor_proto,
+)
 from seqcore.onnx._models.kinds import check_kinds
 from seqcore.onnx._models.normal import copied, replace_all
 from seqcore.onnx._models.runners import one_line
@@ -237,7 +244,7 @@ def infer_types(normal, believes=True):
     known = ModelProto(ir_version=normal.ir_version)
     known.opset_import.extend(normal.opset_import)
     graph = known.graph
-    for field in ("node", "input", "output", "value_info", "sparse_initializer"):
+    for field in ("node", "input", "output", "value_info"):
         getattr(graph, field).extend(getattr(normal.graph, field))
     fed = {value.name for value in normal.graph.input}
     for one in normal.graph.initializer:
@@ -247,13 +254,21 @@ def infer_types(normal, believes=True):
             graph.initializer.append(one)
         else:  # weights are of a type and a shape; their numbers would only be copied
             graph.initializer.add(name=one.name, dims=one.dims, data_type=one.data_type)
+    for one in normal.graph.sparse_initializer:
+        # Operators take them for tensors with many zeros, but to onnx they are of a type of their own.
+        if one.values.name in fed:
+            continue
+        if math.prod(one.dims) <= MOST_NUMBERS:
+            graph.initializer.append(to_tensor_proto(from_sparse_tensor_proto(one), one.values.name))
+        else:
+            graph.initializer.add(name=one.values.name, dims=one.dims, data_type=one.values.data_type)
     if not believes:
         forget_shapes(graph, {one.name for one in normal.graph.initializer})
     _sink_constants(graph)
     try:
         typed = _inferred(known, data_prop=False)
         return typed if _has_long_vectors(typed) else _inferred(known, data_prop=True)
-    except onnx.shape_inference.InferenceError as error:
+    except (onnx.shape_inference.InferenceError, ValueError) as error:
         raise ValueError(f"the model is not valid: {one_line(error)}") from error
 
 

@@ -158,7 +158,30 @@ def to_tensor_proto(array, name):
 
 
 def from_tensor_proto(proto):
-    """Return the tensor that an initializer holds."""
+    """Return the tensor that an initializer holds; raise ValueError where it holds none."""
+    try:
+        return _from_tensor_proto(proto)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the tensor '{proto.name}' of the model can't be read: {error}") from error
+
+
+def from_sparse_tensor_proto(proto):
+    """Return the tensor that a sparse initializer stands for, with all its zeros."""
+    values, indices = from_tensor_proto(proto.values), from_tensor_proto(proto.indices)
+    try:
+        array = np.zeros(tuple(proto.dims), values.dtype)
+    except (MemoryError, ValueError) as error:
+        raise ValueError(f"the tensor '{proto.values.name}' of the model can't be read: {error}") from error
+    if array.dtype == STRING:
+        array[...] = ""
+    if indices.ndim == 1:
+        array.reshape(-1)[indices] = values
+    else:
+        array[tuple(indices.T)] = values
+    return array
+
+
+def _from_tensor_proto(proto):
     from onnx import numpy_helper
 
     if proto.data_type == TensorProto.BFLOAT16:

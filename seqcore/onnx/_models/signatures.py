@@ -58,7 +58,13 @@ def _if(node, given):
     return ""
 
 
+def _named(node, given):
+    return "" if all(node.input) else "has an input without a name"
+
+
 def _loop(node, given):
+    if not all(node.input[2:]):
+        return "has a state without a name"
     body = given["body"]
     states = max(len(node.input) - 2, 0)
     if len(body.input) != 2 + states:
@@ -73,8 +79,8 @@ def _loop(node, given):
 
 def _scan(node, given):
     body, scanned = given["body"], given.get("num_scan_inputs")
-    if scanned is None:
-        return ""
+    if scanned is None or not all(node.input):
+        return _named(node, given)
     states = len(node.input) - scanned
     if scanned < 1 or states < 0:
         return f"has {_count(node.input, 'input')}, of which it can't scan {scanned}"
@@ -91,6 +97,8 @@ def _scan(node, given):
 
 
 def _map(node, given):
+    if not all(node.input):
+        return _named(node, given)
     body = given["body"]
     for kind, outer, inner in (("input", node.input, body.input), ("output", node.output, body.output)):
         if len(outer) != len(inner):
@@ -102,4 +110,4 @@ def _count(things, what):
     return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
 
 
-_FAULTS = {"If": _if, "Loop": _loop, "Scan": _scan, "SequenceMap": _map}
+_FAULTS = {"If": _if, "Loop": _loop, "Scan": _scan, "SequenceConstruct": _named, "SequenceMap": _map}

@@ -7,7 +7,7 @@ list.
 """
 
 from seqcore.onnx._models.departures import Departures
-from seqcore.onnx._models.graphs import dtype_of, from_tensor_proto
+from seqcore.onnx._models.graphs import dtype_of, from_sparse_tensor_proto, from_tensor_proto
 from seqcore.onnx._plans.control import if_step, scan_step
 from seqcore.onnx._plans.lifetimes import find_takes
 from seqcore.onnx._plans.loop import loop_step
@@ -76,9 +76,16 @@ class Planner:
         """Return the place of a value in a frame."""
         if name not in self.places:
             self.places[name] = len(self.frame)
-            constant = self.facts.initializers.get(name)
-            self.frame.append(None if constant is None else _frozen(from_tensor_proto(constant)))
+            self.frame.append(self._constant(name))
         return self.places[name]
+
+    def _constant(self, name):
+        if name in self.facts.initializers:
+            return _frozen(from_tensor_proto(self.facts.initializers[name]))
+        if name in self.facts.constants:
+            sparse = self.facts.model.graph.sparse_initializer
+            return _frozen(from_sparse_tensor_proto(next(one for one in sparse if one.values.name == name)))
+        return None
 
     def plan_of(self, schedule, in_loop=False):
         """Return the plan of a schedule."""
