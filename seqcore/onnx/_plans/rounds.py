@@ -173,7 +173,7 @@ class Rounds:
         names = [f"{value.name} {_FINAL} {k}" for k, value in enumerate(body.output[1:])]
         loop.output[:] = names
         model = cut_out([loop], inputs, names, self._facts, "round")
-        guard(model.graph, self._facts, skip=[loop.name])
+        guard(model.graph, self._facts, skip=names[:1])
         session = self._runtime.busy_session(model.SerializeToString())
         self._feeds = [(outer[name], place) for name, place, _ in self._states]
         self._feeds += self._captures
