@@ -67,6 +67,7 @@ def _plain_type(name, facts):
 def _is_appended(state, output, facts):
     """Return whether a body makes its output of a state by appends alone, and does nothing else with it."""
     links = {}  # the values between them → the nodes that may read them
+    ends = [output]  # what the body gives, and on the way the branches of an If
 
     def leads_back(name):
         if name == state:
@@ -79,18 +80,18 @@ def _is_appended(state, output, facts):
             return leads_back(node.input[0])
         if node.op_type == "If":
             k = list(node.output).index(name)
-            return all(leads_back(graph.output[k].name) for graph in subgraphs(node))
+            given = [graph.output[k].name for graph in subgraphs(node)]
+            ends.extend(given)
+            return all(leads_back(one) for one in given)
         return False
 
     if not leads_back(output):
         return False
     allowed = {id(node) for nodes in links.values() for node in nodes}
-    ends = [output, *links]
-    return all(
-        reader is None or id(reader) in allowed
-        for name in {state, *ends}
-        for reader, _ in facts.readers[name]
-    ) and all(sum(reader is None for reader, _ in facts.readers[name]) <= 1 for name in {state, *ends})
+    values = {state, *ends, *links}
+    readers = [(name, reader) for name in values for reader, _ in facts.readers[name]]
+    given = sorted(name for name, reader in readers if reader is None)
+    return given == sorted(ends) and all(reader is None or id(reader) in allowed for _, reader in readers)
 
 
 class Rounds:
