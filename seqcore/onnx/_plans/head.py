@@ -9,12 +9,12 @@ the other. A session whose sequences turn out to be long soon stops trying.
 
 import threading
 
-import numpy as np
 import onnxruntime
 from onnx import TensorProto
 
 from seqcore._sequence import TensorSequence
 from seqcore.onnx._models.graphs import dtype_of, subgraphs
+from seqcore.onnx._models.runners import native
 from seqcore.onnx._plans.attempts import Attempts
 from seqcore.onnx._plans.guards import LONG, guard
 from seqcore.onnx._plans.parts import cut_out, is_heavy, taken_from_outside, wanted_outside
@@ -135,4 +135,4 @@ def _ours(value, dtype):
     """Return what a step of ours would have made."""
     if isinstance(value, list):
         return TensorSequence(value, dtype=dtype)
-    return value.view(np.int64) if dtype == np.int64 else value
+    return native(value)

@@ -17,6 +17,7 @@ from onnx import NodeProto, TensorProto, TypeProto, helper
 
 from seqcore._sequence import TensorSequence
 from seqcore.onnx._models.graphs import dtype_of, free_names, subgraphs
+from seqcore.onnx._models.runners import native
 from seqcore.onnx._plans.attempts import Attempts
 from seqcore.onnx._plans.costs import BYTE, CROSS, costs_of
 from seqcore.onnx._plans.guards import guard
@@ -202,13 +203,13 @@ class Rounds:
                 value = [] if place in self.appended else list(value)
             feed[name] = value
         results = self._session.run(self._names, feed, frame[0] or SILENT)
-        scans = [_native(value) for value in results[len(self._states) :]]
+        scans = [native(value) for value in results[len(self._states) :]]
         ran, going = length, True
         if not self.runs_out:
             went_on = scans.pop()
             ran, going = len(went_on), bool(went_on[-1])
         values = [
-            TensorSequence(value, dtype=dtype) if isinstance(value, list) else _native(value)
+            TensorSequence(value, dtype=dtype) if isinstance(value, list) else native(value)
             for value, (_, _, dtype) in zip(results, self._states, strict=False)
         ]
         for value, (_, place, _) in zip(values, self._states, strict=True):
@@ -225,11 +226,6 @@ _INITIAL, _FINAL = "(initial)", "(final)"
 
 def _tensor_type(number):
     return helper.make_tensor_type_proto(number, [])
-
-
-def _native(array):
-    """Return an array of NumPy's own int64: onnxruntime's is of the type long long."""
-    return array.view(np.int64) if array.dtype == np.int64 else array
 
 
 class _Course:
