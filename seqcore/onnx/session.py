@@ -210,4 +210,6 @@ def _loadable(model, proto):
     restamped.CopyFrom(proto)
     if restamp(restamped):
         return with_external_data(restamped, folder_of(model)).SerializeToString()
-    return proto.SerializeToString() if isinstance(model, ModelProto) else model
+    if isinstance(model, ModelProto):
+        return proto.SerializeToString()
+    return model if isinstance(model, str | os.PathLike) else bytes(model)

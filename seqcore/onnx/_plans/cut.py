@@ -11,6 +11,7 @@ from seqcore.onnx._models.graphs import from_tensor_proto
 from seqcore.onnx._models.normal import normal_form
 from seqcore.onnx._plans.feeds import Feed, NodeArg, declares_shape
 from seqcore.onnx._plans.head import Head
+from seqcore.onnx._plans.loop import stop_if_told
 from seqcore.onnx._plans.plan import Planner
 from seqcore.onnx._plans.shares import feed_holders
 from seqcore.onnx._plans.steps import own_copy
@@ -80,6 +81,7 @@ class CutModel:
         Exception
             What a node raises; it is named.
         """
+        stop_if_told(options)
         frame = self._fed(feed)
         frame[0] = options
         for name in output_names or ():
