@@ -8,7 +8,19 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from sessions import APPEND, APPEND_FEED, LOOP, TENSORS_ONLY, assert_values, i64, model, session
+import onnx
+from sessions import (
+    APPEND,
+    APPEND_FEED,
+    LOOP,
+    TENSORS_ONLY,
+    assert_values,
+    constant,
+    f32,
+    i64,
+    model,
+    session,
+)
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
@@ -91,6 +103,170 @@ class TestRefused:
         text = "g (seq(float[]) s) => (int64 n) { n = SequenceLength (s) [odd_one] n = SequenceLength (s) }"
         with pytest.raises(ValueError, match=r"\bn\b"):
             session(text)
+
+    @pytest.mark.parametrize(
+        ("node", "what"),
+        [
+            (
+                "t, m = If (c) <then_branch = a () => (seq(float[]) u) { u = SequenceInsert (s, x) },"
+                "else_branch = b () => (seq(float[]) v) { v = SequenceErase (s) }>",
+                "has 2 outputs, its then_branch 1",
+            ),
+            (
+                "t = If (c) <then_branch = a (float[N] q) => (seq(float[]) u) { u = SequenceInsert (s, q) },"
+                "else_branch = b () => (seq(float[]) v) { v = SequenceErase (s) }>",
+                "has a then_branch with inputs",
+            ),
+            (
+                "t = Loop (n, c, s) <body = b (int64 i, bool g, seq(float[]) u, float[N] y)"
+                "=> (bool g, seq(float[]) v) { v = SequenceInsert (u, y) }>",
+                "has 1 state, its body 4 inputs",
+            ),
+            (
+                "t = Loop (n, c, s) <body = b (int64 i, bool g, seq(float[]) u) => (bool g) { }>",
+                "has 1 state and 1 output, its body 1 output",
+            ),
+            (
+                "t, m = Loop (n, c, s) <body = b (int64 i, bool g, seq(float[]) u)"
+                "=> (bool g, seq(float[]) v) { v = SequenceInsert (u, x) }>",
+                "has 1 state and 2 outputs, its body 2 outputs",
+            ),
+            (
+                "t, m = SequenceMap (s) <body = b (float[] e) => (float[] f) { f = Neg (e) }>",
+                "has 2 outputs, its body 1",
+            ),
+            (
+                "t = SequenceMap (s, x) <body = b (float[] e) => (float[] f) { f = Neg (e) }>",
+                "has 2 inputs, its body 1",
+            ),
+            (
+                "m = Scan <num_scan_inputs = 2, body = b (float e) => (float f) { f = Neg (e) }> (x)"
+                "t = Identity (s)",
+                "has 1 input, of which it can't scan 2",
+            ),
+            (
+                "m, k = Scan <num_scan_inputs = 1, body = b (float e) => (float f) { f = Neg (e) }> (x)"
+                "t = Identity (s)",
+                "has 2 outputs, its body 1",
+            ),
+            (
+                "m = Scan <num_scan_inputs = 1, scan_input_axes = [0, 0], body = b (float e) => (float f)"
+                "{ f = Neg (e) }> (x) t = Identity (s)",
+                "has 1 scan input, but 2 scan_input_axes",
+            ),
+        ],
+    )
+    def test_graphs_that_do_not_fit_their_node(self, node, what):
+        text = f"g (seq(float[]) s, bool c, int64 n, float[N] x) => (seq(float[]) t) {{ {node} }}"
+        given = model(text)
+        given.graph.node[0].name = "odd_one"
+        with pytest.raises(ValueError, match=f"'odd_one' {what}"):
+            session(given)
+
+    @pytest.mark.parametrize(
+        ("inputs", "branch", "what"),
+        [
+            (
+                "optional(seq(float[])) o",
+                "u = SequenceInsert (o, x)",
+                "SequenceInsert 'u' doesn't take 'o'.*optional",
+            ),
+            (
+                "optional(float[N]) o",
+                "u = SequenceInsert (s, o)",
+                "SequenceInsert 'u' doesn't take 'o'.*optional",
+            ),
+            ("float[N] o", "u = SequenceErase (o)", "SequenceErase 'u' doesn't take 'o'.*tensor"),
+            ("float[N] o", "v = Neg (s) u = SequenceInsert (s, v)", "Neg 'v' doesn't take 's'.*sequence"),
+        ],
+    )
+    def test_what_a_branch_captures(self, inputs, branch, what):
+        """onnx itself takes these: it looks at no types of captures."""
+        text = f"""g (seq(float[]) s, bool c, float[N] x, {inputs}) => (seq(float[]) t) {{
+            t = If (c) <then_branch = a () => (seq(float[]) u) {{ {branch} }},
+                        else_branch = b () => (seq(float[]) w) {{ w = SequenceErase (s) }}>
+        }}"""
+        with pytest.raises(ValueError, match=what):
+            session(text)
+
+    @pytest.mark.parametrize("condition", ["v", "on"])
+    def test_a_condition_that_is_a_sequence(self, condition):
+        text = f"""g (seq(float[]) s, bool c, int64 n, float[N] x) => (seq(float[]) t) {{
+            t = Loop (n, c, s) <body = b (int64 i, bool go, seq(float[]) u)
+                                     => (bool {condition}, seq(float[]) v) {{
+                v = SequenceInsert (u, x)
+                on = Identity (s)
+            }}>
+        }}"""
+        with pytest.raises(ValueError, match=r"Loop 't' passes|Identity 'on' passes"):
+            session(text)
+
+    def test_a_state_that_may_be_empty(self):
+        """The body takes it for a sequence."""
+        text = """g (optional(seq(float[])) o, int64 n, float[N] x) => (seq(float[]) t) {
+            t = Loop (n, "", o) <body = b (int64 i, bool go, seq(float[]) u) => (bool go, seq(float[]) v) {
+                v = SequenceInsert (u, x)
+            }>
+        }"""
+        with pytest.raises(ValueError, match="optional"):
+            session(text)
+
+    @pytest.mark.parametrize("name", ["s", "x"])
+    def test_an_input_without_a_type(self, name):
+        given = model(APPEND)
+        value = next(value for value in given.graph.input if value.name == name)
+        kind = value.type.tensor_type if name == "x" else value.type.sequence_type.elem_type.tensor_type
+        kind.elem_type = 0
+        with pytest.raises(ValueError, match=f"'{name}' is of no type"):
+            session(given)
+        value.type.Clear()
+        with pytest.raises(ValueError, match=f"'{name}' is of no type"):
+            session(given)
+
+    def test_a_default_of_another_type(self):
+        given = model(APPEND)
+        given.graph.initializer.append(constant("s", f32(1, 2)))
+        with pytest.raises(ValueError, match="default of 's'"):
+            session(given)
+        given.graph.initializer[0].CopyFrom(constant("x", i64([1, 2])))
+        with pytest.raises(ValueError, match="default of 'x'"):
+            session(given)
+
+    @pytest.mark.parametrize(
+        ("function", "what"),
+        [
+            ("put (a) => (c) { c = SequenceErase (a) }", "put 'odd_one' has 2 inputs, its function 1"),
+            ("put (a, b) => () { c = SequenceErase (a) }", "put 'odd_one' has 1 output, its function 0"),
+            ("put (a, b) => (c) { d = SequenceErase (a) }", "'t'"),
+            ("put (a, b, q) => (c) { [odd_one] c = SequenceInsert (q, b) }", "odd_one"),
+            ("put (a, b) => (c) { c = own.put (a, b) }", "own"),
+        ],
+    )
+    def test_a_function_that_does_not_fit_its_call(self, function, what):
+        text = f"""<ir_version: 8, opset_import: ["": 17, "own": 1]>
+            g (seq(float[]) s, float[N] x) => (seq(float[]) t) {{ [odd_one] t = own.put (s, x) }}
+            <opset_import: ["": 17], domain: "own"> {function}"""
+        with pytest.raises(ValueError, match=what):
+            session(text)
+
+    def test_vectors_without_end(self, monkeypatch):
+        """onnx, where it may propagate data, makes an object for each number of a vector."""
+        asked, infer = [], onnx.shape_inference.infer_shapes
+
+        def spy(given, *arguments, data_prop=False, **options):
+            asked.append(data_prop)
+            return infer(given, *arguments, data_prop=data_prop, **options)
+
+        monkeypatch.setattr(onnx.shape_inference, "infer_shapes", spy)
+        text = """g (float[LENGTH] x) => (seq(float[]) s, float[K] y) {
+            s = SplitToSequence <keepdims = 0> (x)
+            y = Add (x, x)
+        }"""
+        session(text.replace("LENGTH", "100000"))
+        assert any(asked)
+        asked.clear()
+        session(text.replace("LENGTH", str(1 << 40)))
+        assert not any(asked)
 
     def test_an_unknown_opset(self):
         with pytest.raises(ValueError, match="99"):

@@ -131,6 +131,19 @@ class TestBodies:
         found = session(text, max_workers=workers).run(None, {"s": s, "k": k, "n": i64(4)})
         assert_values(found, [rows, f32(*sums)], rtol=1e-6)
 
+    def test_a_capture_of_which_onnx_infers_no_type(self, workers):
+        """A condition of one element makes onnx give up on what is in the loop."""
+        text = """g (seq(float[]) s, bool[1] c, int64 n) => (seq(float[]) t) {
+            t = Loop (n, c, s) <body = b (int64 i, bool go, seq(float[]) p) => (bool on, seq(float[]) q) {
+                f = Cast <to = 1> (i)
+                q = SequenceMap (p) <body = m (float[M] x) => (float[M] y) { y = Add (x, f) }>
+                on = Identity (go)
+            }>
+        }"""
+        s = floats(1, 2)
+        found = session(text, max_workers=workers).run(None, {"s": s, "c": np.array([True]), "n": i64(3)})
+        assert_values(found, [[x + 3 for x in s]])
+
     def test_over_a_sequence_that_a_loop_grows(self, workers):
         text = """g (float[N] x, int64 n) => (seq(float[]) t) {
             none = SequenceEmpty ()

@@ -10,6 +10,7 @@ from onnx import ModelProto, TypeProto, helper
 
 from seqcore.onnx._models.declared import forget_shape, forget_shapes
 from seqcore.onnx._models.graphs import all_graphs, from_tensor_proto, subgraphs, tensor_part
+from seqcore.onnx._models.kinds import check_kinds
 from seqcore.onnx._models.normal import copied, replace_all
 from seqcore.onnx._models.runners import one_line
 
@@ -17,6 +18,8 @@ from seqcore.onnx._models.runners import one_line
 _MAKERS = ("SequenceConstruct", "SequenceEmpty", "SequenceMap", "SplitToSequence")
 # Larger constants are weights: nothing is decided by them.
 MOST_NUMBERS = 4096
+# onnx follows the numbers of vectors one by one, as it does not know which of them are shapes.
+_MOST_FOLLOWED = 1 << 17
 
 
 class Facts:
@@ -84,6 +87,7 @@ class Facts:
         if self.doubtful or states:
             self._read_types(_hidden(normal, self.doubtful, states, self.types))
         self._complete(normal.graph)
+        check_kinds(self, [node for _, nodes in self._held for node in nodes])
 
     def _complete(self, graph):
         """Add the types that onnx doesn't infer, because a tensor is of a type that it doesn't know."""
@@ -246,19 +250,33 @@ def infer_types(normal, believes=True):
     if not believes:
         forget_shapes(graph, {one.name for one in normal.graph.initializer})
     _sink_constants(graph)
-    infer = partial(onnx.shape_inference.infer_shapes, known, check_type=True, data_prop=True)
     try:
-        try:
-            return infer(strict_mode=True)
-        except onnx.shape_inference.InferenceError as error:
-            # What it says of shapes may be what a file declares and the model never does, and a type may
-            # be missing because an operator's domain isn't onnx's.
-            first = re.search(r"\): \[(\w+)\] ([^(]*)", str(error))
-            if first and first[1] == "TypeInferenceError" and "is null" not in first[2]:
-                raise
-            return infer()
+        typed = _inferred(known, data_prop=False)
+        return typed if _has_long_vectors(typed) else _inferred(known, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
         raise ValueError(f"the model is not valid: {one_line(error)}") from error
+
+
+def _inferred(model, data_prop):
+    infer = partial(onnx.shape_inference.infer_shapes, model, check_type=True, data_prop=data_prop)
+    try:
+        return infer(strict_mode=True)
+    except onnx.shape_inference.InferenceError as error:
+        # What it says of shapes may be what a file declares and the model never does, and a type may be
+        # missing because an operator's domain isn't onnx's.
+        first = re.search(r"\): \[(\w+)\] ([^(]*)", str(error))
+        if first and first[1] == "TypeInferenceError" and "is null" not in first[2]:
+            raise
+        return infer()
+
+
+def _has_long_vectors(model):
+    """Return whether a vector is so long that its numbers, followed one by one, would fill the memory."""
+    shapes = [one.dims for one in model.graph.initializer]
+    for graph in all_graphs(model.graph):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            shapes.append([dim.dim_value for dim in value.type.tensor_type.shape.dim])
+    return any(len(shape) == 1 and shape[0] > _MOST_FOLLOWED for shape in shapes)
 
 
 def _sink_constants(graph):

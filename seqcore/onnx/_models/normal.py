@@ -18,6 +18,8 @@ from seqcore.onnx._models.graphs import (
     initializer_names,
     subgraphs,
 )
+from seqcore.onnx._models.reading import check_with_onnx
+from seqcore.onnx._models.runners import one_line
 
 # A Constant's attribute → the element type and rank of what it holds.
 _CONSTANTS = {
@@ -33,7 +35,7 @@ _CONSTANTS = {
 def normal_form(model):
     """Return a model in normal form, of its own memory. The inputs' and outputs' names stay."""
     if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+        model = _inlined(model)
     normal = ModelProto()
     normal.CopyFrom(model)
     # From version 4 of the IR on, an initializer need not be an input too.
@@ -54,6 +56,18 @@ def normal_form(model):
                 _make_outputs(inner, inner.output[node.op_type == "Loop" :], taken)
     drop_dead_nodes(normal.graph)
     return normal
+
+
+def _inlined(model):
+    """Return a model without functions; raise ValueError where one doesn't fit a call."""
+    complaint = "the model, its functions inlined, is not valid"
+    try:
+        model = onnx.inliner.inline_local_functions(model)
+    except RuntimeError as error:
+        raise ValueError(f"{complaint}: {one_line(error)}") from error
+    # Only now are there operators for an input that a call leaves out, or an output that nothing makes.
+    check_with_onnx(model, complaint)
+    return model
 
 
 def _true_constants(graph):

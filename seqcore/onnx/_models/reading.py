@@ -17,6 +17,7 @@ from seqcore.onnx._models.graphs import (
     to_tensor_proto,
 )
 from seqcore.onnx._models.runners import make_session, one_line
+from seqcore.onnx._models.signatures import check_signatures
 
 
 def read_model(graph, opset_imports=None, captures=None):
@@ -56,7 +57,7 @@ def read_model(graph, opset_imports=None, captures=None):
     if not graph.output:
         raise ValueError(f"the body '{graph.name}' has no outputs")
     _check_versions(model, f"the body '{graph.name}'")
-    _check(model, f"the body '{graph.name}' is no valid graph")
+    check_with_onnx(model, f"the body '{graph.name}' is no valid graph")
     restamp(model)
     return model
 
@@ -119,9 +120,10 @@ def with_external_data(model, folder):
 
 
 def check_model(model):
-    """Raise ValueError where onnx's checker rejects a model, or onnx doesn't know its versions."""
+    """Raise ValueError where onnx's checker rejects a model, or nodes don't fit their graphs or versions."""
     _check_versions(model, "the model")
-    _check(model, "the model is not valid")
+    check_with_onnx(model, "the model is not valid")
+    check_signatures(model)
 
 
 def has_sequences(model):
@@ -246,7 +248,7 @@ def _capture(graph, captures):
         )
 
 
-def _check(model, complaint):
+def check_with_onnx(model, complaint):
     """Raise ValueError where onnx's checker rejects the model."""
     checked = model
     if not all(_has_type_and_shape(value.type) for value in (*model.graph.input, *model.graph.output)):

@@ -21,6 +21,7 @@ def map_step(entry, planner, in_loop):
     plain = not any(is_own(child, facts) for child in schedule.graph.node)
     values = (*schedule.graph.input, *schedule.graph.output)
     plain = plain and all(facts.is_tensor(name) for name in (*captures, *(one.name for one in values)))
+    plain = plain and all(name in facts.types for name in captures)
     inputs = [planner.place(name) for name in (*node.input, *(captures if plain else ()))]
     targets = [planner.place(name) for name in node.output]
     body_on, dtypes = _graph_body(schedule.graph, captures, planner) if plain else _planned(schedule, planner)
