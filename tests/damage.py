@@ -519,7 +519,7 @@ def value_for(kind, rng):
 # What no model, however damaged, may bring about, as it tells nobody what is wrong with the model.
 FAULTS = (
     *(AssertionError, AttributeError, KeyError, MemoryError, NameError, RecursionError, StopIteration),
-    *(SystemError, Warning, ZeroDivisionError),
+    *(SystemError, ZeroDivisionError),
 )
 FAULTY_WORDS = re.compile(r"to unpack|list index out of range|zip\(\) argument")
 
