@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from seqcore.dtypes import ELEMENT_TYPES, element_type  # noqa: E402
 from seqcore.onnx import GraphBody  # noqa: E402
-from seqcore.onnx._bodies.many import _A_NODE_MORE, _COPIES_PAY, _STACK_PAYS  # noqa: E402
+from seqcore.onnx._bodies.many import _A_NODE_MORE, _COPIES_PAY, _STACK_PAYS, ManyRunner  # noqa: E402
 from seqcore.onnx._models.graphs import from_tensor_proto, tensor_type, to_tensor_proto  # noqa: E402
 from seqcore.onnx._models.reading import newest_opset  # noqa: E402
 
@@ -589,6 +589,24 @@ class TestManyElements:
             assert not many._built
             body.run_many(rows)
             assert {kind for (kind, _), way in many._built.items() if way is not None} == ways
+
+    def test_copies_take_rows_of_several_shapes(self, monkeypatch):
+        """Also where the graph has names for the lengths."""
+        body = GraphBody(parsed("soft (float[H, W] x) => (float[H, W] y) { t = Exp(x) y = Add(t, t) }"))
+        rows = [(x,) for k in range(2 * ENOUGH) for x in floats(1, (k % 3, 1 + k % 4))]
+        expected = singly(body, rows)
+        many = body._checked((np.dtype("float32"),))._many
+        failed = []
+
+        def attempt(way, some):
+            done = ManyRunner._attempt(many, way, some)
+            failed.extend([way] * (done is None))
+            return done
+
+        monkeypatch.setattr(many, "_attempt", attempt)
+        assert_same(body.run_many(rows), expected)
+        assert many._built
+        assert failed == []
 
     def test_results_much_larger_than_arguments(self):
         body = GraphBody(graph([node("Add", "x k", "z")], ["x"], ["z"], constant(np.ones(30_000))))

@@ -1,4 +1,7 @@
-"""What a plan may rely on, and onnxruntime may do of it: what is declared and never checked, it may not."""
+"""Plans: what they rely on, what of them onnxruntime may do, and what large models cost."""
+
+import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -6,7 +9,11 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from sessions import assert_fails, check, constant, f32, i64, model, run, session
+from onnx import TensorProto, helper
+from sessions import assert_fails, assert_value, check, constant, f32, i64, model, run, session
+
+from seqcore.onnx import InferenceSession
+from seqcore.onnx._plans.parts import Runtime
 
 # A loop that appends `t`, of whatever shape, to a sequence of `x`, and a join of all.
 JOIN = """
@@ -150,3 +157,93 @@ class TestNumbersOfLoops:
         feed = {"s": [f32(1)], "x": f32(2), "before": np.array([True]), "after": np.array([True])}
         assert_fails(session(text), feed | {name: np.array(flags, bool)}, ValueError, "again")
         assert run(text, **feed)[0].shapes == [(1,), (1,)]
+
+
+class TestHeads:
+    def test_loops_of_one_name(self):
+        text = """g (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t) {
+            [again] u = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p)
+                                             => (bool on, seq(float[]) q) {
+                [again] q = Loop (n, , p) <body = c (int64 j, bool g, seq(float[]) v)
+                                                 => (bool h, seq(float[]) w) {
+                    w = SequenceInsert (v, x)
+                    h = Identity (g)
+                }>
+                on = Identity (go)
+            }>
+            t = SequenceInsert (u, x)
+        }"""
+        used = InferenceSession(model(text))
+        for n in (2, 2, 2, 2, 70, 2, 70):
+            (found,) = used.run(None, {"s": [f32(1)], "x": f32(2), "n": i64(n)})
+            assert_value(found, [f32(1), *[f32(2)] * (n * n + 1)])
+        assert not used._cut().head.is_hopeless
+
+
+def chain(nodes, outputs):
+    """A model of nodes on a sequence `s`, a tensor `x`, a number `k` and a condition `c`."""
+    inputs = [
+        helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [None]),
+        helper.make_tensor_value_info("k", TensorProto.INT64, []),
+        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+    ]
+    results = [helper.make_tensor_sequence_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    graph = helper.make_graph(nodes, "chain", inputs, results)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def inserts(n):
+    """One after the other."""
+    names = ["s", *(f"s{k}" for k in range(n))]
+    nodes = [helper.make_node("SequenceInsert", [a, "x"], [b]) for a, b in pairwise(names)]
+    return chain(nodes, names[-1:])
+
+
+def readers(n):
+    """Inserts that all begin with the same sequence."""
+    names = [f"s{k}" for k in range(n)]
+    return chain([helper.make_node("SequenceInsert", ["s", "x"], [name]) for name in names], names)
+
+
+def choices(n):
+    """Ifs, one after the other, that insert in both branches."""
+    names = ["s", *(f"s{k}" for k in range(n))]
+
+    def branch(a, b):
+        node = helper.make_node("SequenceInsert", [a, "x"], [b])
+        value = helper.make_tensor_sequence_value_info(b, TensorProto.FLOAT, None)
+        return helper.make_graph([node], b, [], [value])
+
+    nodes = [
+        helper.make_node("If", ["c"], [b], then_branch=branch(a, f"{b}t"), else_branch=branch(a, f"{b}e"))
+        for a, b in pairwise(names)
+    ]
+    return chain(nodes, names[-1:])
+
+
+CHAIN_FEED = {"s": [], "x": f32(1), "k": i64(0), "c": np.array(True)}
+
+
+class TestLargeModels:
+    @pytest.mark.parametrize(("make", "n"), [(inserts, 2000), (readers, 2000), (choices, 1000)])
+    def test_loading_takes_seconds_at_most(self, make, n):
+        given = make(n)
+        start = time.perf_counter()
+        used = InferenceSession(given)
+        assert time.perf_counter() - start < 15  # it was 26 s and more for the last two
+        assert len(used.run(None, CHAIN_FEED)[0]) == (1 if make is readers else n)
+
+    @pytest.mark.parametrize("make", [inserts, choices])
+    def test_sequences_that_get_long_without_a_loop(self, make):
+        """onnxruntime copies them at each edit: it isn't tried."""
+        short, long = InferenceSession(make(5)), InferenceSession(make(300))
+        assert not short._cut().head.is_hopeless
+        assert long._cut().head.is_hopeless
+        for _ in range(4):
+            assert_value(long.run(None, CHAIN_FEED)[0], [f32(1)] * 300)
+
+    def test_threads_of_many_parts_do_not_wait_busily(self):
+        given = model("g (float x) => (float y) { y = Neg (x) }").SerializeToString()
+        options = Runtime().part_session(given).get_session_options()
+        assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"

@@ -180,6 +180,23 @@ class TestSignatures:
             assert_values(used.run(None, feed, quiet), expected)
             assert_values(used.run(None, feed, run_options=None), expected)
 
+    @pytest.mark.parametrize("text", [APPEND, TENSORS_ONLY])
+    def test_a_run_that_is_told_to_stop(self, text):
+        used = InferenceSession(model(text))
+        feed = plain_feed() if text is TENSORS_ONLY else {"s": [f32(1)], "x": f32(2)}
+        stop = onnxruntime.RunOptions()
+        stop.terminate = True
+        for _ in range(4):
+            with pytest.raises(Exception, match="terminate"):
+                used.run(None, feed, stop)
+            used.run(None, feed)
+
+    @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+    @pytest.mark.parametrize("text", [APPEND, TENSORS_ONLY])
+    def test_bytes_of_all_kinds(self, text, kind):
+        given = model(text)
+        assert signature(InferenceSession(kind(given.SerializeToString()))) == signature(reference(given))
+
 
 class TestThreads:
     @pytest.mark.parametrize("workers", [1, 2])

@@ -7,10 +7,22 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from sessions import assert_fails, assert_value, assert_values, f32, floats, i64, run, session, text_type
+from sessions import (
+    MODELS,
+    assert_fails,
+    assert_value,
+    assert_values,
+    f32,
+    floats,
+    i64,
+    run,
+    session,
+    text_type,
+)
 from strategies import LAYOUTS, OPERATOR_NAMES, dtype_of, filled, laid_out, same
 
 from seqcore import TensorSequence
+from seqcore.onnx import InferenceSession
 
 # Inputs of every kind, each of which also goes through an operator.
 ALL_KINDS = """
@@ -224,3 +236,14 @@ class TestBad:
         (found,) = run(text, s=s)
         s.clear()
         assert_value(found, floats(1))
+
+
+@pytest.mark.parametrize("name", ["append_pop", "append_stack"])
+def test_arguments_of_another_kind(name):
+    used = InferenceSession(str(MODELS / f"{name}.onnx"))
+    (output,) = (value.name for value in used.get_outputs())
+    feed = {"x": np.zeros((2, 4), np.float32)}
+    for names, given, what in ((output, feed, "list of names"), (None, None, "dict"), (None, [1], "dict")):
+        with pytest.raises(TypeError, match=what):
+            used.run(names, given)
+    assert used.run([output], feed)[0].shape == (2, 4)

@@ -43,6 +43,24 @@ class TestEdits:
         s, x = floats(1, 2), f32(9)
         check(text, {"s": s, "x": x}, [[*s, x], s, [s[1], x], [x, s[1], x], i64(3)])
 
+    def test_a_state_that_another_becomes(self):
+        """To begin a round with nothing, as where a loop only appends, would take it from the other."""
+        text = """g (seq(float[]) s, seq(float[]) t, float[N] x, int64 n)
+            => (seq(float[]) a, seq(float[]) b, float[N] y) {
+            a, b, y = Loop (n, , s, t, x) <body = c (int64 i, bool go, seq(float[]) p, seq(float[]) q,
+                                                     float[N] u)
+                                                => (bool on, seq(float[]) r, seq(float[]) r, float[N] v) {
+                r = Identity (q)
+                v = Neg (u)
+                on = Identity (go)
+            }>
+        }"""
+        s, t, x = floats(1), floats(2, 3), f32(9)
+        used = session(text)
+        for n in (1, 2, *range(300, 330)):  # to end with a round at times
+            feed = {"s": s, "t": t, "x": x, "n": i64(n)}
+            assert_values(used.run(None, feed), [t, t, x if n % 2 == 0 else -x])
+
     def test_a_state_and_its_copy(self):
         """Two states begin as one sequence; each is edited in its own way."""
         text = """g (seq(float[]) s, float[N] x, int64 n)
@@ -196,3 +214,20 @@ class TestEdits:
                 taken.append(queue.pop(0))
                 queue.append(-taken[-1])
             check(text, {"s": s, "n": i64(len(taken))}, [np.stack(taken), queue])
+
+
+@pytest.mark.parametrize("name", ["int64", "uint64"])
+def test_types_are_numpys_own(name):
+    """onnxruntime's are of the type long long: they compare equal, but are written in another way."""
+    text = f"""g (seq({name}[]) s, {name}[N] x, int64 n) => (seq({name}[]) t, {name}[N] y) {{
+        t, y = Loop (n, , s, x) <body = b (int64 i, bool go, seq({name}[]) u, {name}[N] v)
+                                        => (bool on, seq({name}[]) w, {name}[N] z) {{
+            z = Mul (v, v)
+            w = SequenceInsert (u, z)
+            on = Identity (go)
+        }}>
+    }}"""
+    used = session(text)
+    for n in (3, 300):
+        t, y = used.run(None, {"s": [], "x": np.ones(2, name), "n": i64(n)})
+        assert {y.dtype.char, t[-1].dtype.char} == {np.dtype(name).char}

@@ -15,7 +15,7 @@ from seqcore.onnx._models.reading import (
     with_external_data,
 )
 from seqcore.onnx._plans.cut import CutModel
-from seqcore.onnx._plans.feeds import Feed
+from seqcore.onnx._plans.feeds import Feed, check_is_feed
 from seqcore.onnx._plans.parts import Runtime
 from seqcore.onnx.lowering import lower_with_report
 
@@ -32,7 +32,8 @@ class InferenceSession:
     sess_options : onnxruntime.SessionOptions, optional
     providers : sequence, optional
     provider_options : sequence of dict, optional
-        As onnxruntime's session takes them.
+        As onnxruntime's session takes them. They hold for the session of each part; without options, parts
+        have threads that don't wait busily for each other.
     max_workers : int or None, optional
         How many elements a SequenceMap node maps at once; None is one thread for each CPU.
 
@@ -137,6 +138,7 @@ class InferenceSession:
 
     def _explain(self, feed):
         """Raise an exception that names the input, where a feed is to blame; onnxruntime's often don't."""
+        check_is_feed(feed)
         kinds = {} if self._proto is None else {one.name: one.type for one in self._proto.graph.input}
         for name, value in feed.items():
             if name in kinds:
@@ -184,7 +186,8 @@ class ModelMetadata:
         self.domain = model.domain
         self.description = model.doc_string
         self.graph_description = model.graph.doc_string
-        self.version = model.model_version
+        # Where a model has none, onnxruntime says this.
+        self.version = model.model_version if model.HasField("model_version") else (1 << 63) - 1
         self.custom_metadata_map = {one.key: one.value for one in model.metadata_props}
 
 
@@ -210,4 +213,6 @@ def _loadable(model, proto):
     restamped.CopyFrom(proto)
     if restamp(restamped):
         return with_external_data(restamped, folder_of(model)).SerializeToString()
-    return proto.SerializeToString() if isinstance(model, ModelProto) else model
+    if isinstance(model, ModelProto):
+        return proto.SerializeToString()
+    return model if isinstance(model, str | os.PathLike) else bytes(model)

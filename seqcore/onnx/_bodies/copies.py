@@ -82,6 +82,7 @@ def _copied(model, whole):
             if value.name not in whole:
                 graph.input.add().CopyFrom(value)
                 graph.input[-1].name = names[value.name]
+                _forget_symbols(graph.input[-1])
         for node in model.graph.node:
             one = graph.node.add()
             one.CopyFrom(node)
@@ -91,7 +92,14 @@ def _copied(model, whole):
         for value in model.graph.output:
             graph.output.add().CopyFrom(value)
             graph.output[-1].name = names[value.name]
+            _forget_symbols(graph.output[-1])
     return copied
+
+
+def _forget_symbols(value):
+    """Clear the names for lengths: another copy's row may be of other lengths, which onnxruntime refuses."""
+    for dim in value.type.tensor_type.shape.dim:
+        dim.ClearField("dim_param")
 
 
 def _fresh(name, taken):

@@ -2,7 +2,7 @@
 
 from onnx import helper
 
-from seqcore.onnx._models.graphs import all_graphs, subgraphs
+from seqcore.onnx._models.graphs import nodes_as_they_run, subgraphs
 
 # What is known of elements of any shape. Of a sequence that never has elements there is no entry at all.
 ANY = None
@@ -22,7 +22,7 @@ def element_shapes(facts):
         length that an input of the model names; or None where ranks may differ.
     """
     shapes = {}
-    nodes = [node for graph in all_graphs(facts.model.graph) for node in graph.node]
+    nodes = list(nodes_as_they_run(facts.model.graph))
     for value in facts.model.graph.input:
         if not facts.is_tensor(value.name):
             shapes[value.name] = ANY  # whatever the feed has

@@ -28,6 +28,17 @@ def all_graphs(graph):
             yield from all_graphs(inner)
 
 
+def nodes_as_they_run(graph):
+    """Yield the nodes of a graph in all depths: one with graphs comes before and after what is in them."""
+    for node in graph.node:
+        yield node
+        inners = list(subgraphs(node))
+        for inner in inners:
+            yield from nodes_as_they_run(inner)
+        if inners:
+            yield node
+
+
 def all_nodes(model):
     """Yield the nodes of a model in all depths, those of its functions too."""
     for root in (model.graph, *model.functions):

@@ -44,10 +44,13 @@ def normal_form(model):
     _hoist_constants(normal.graph)
     true = _true_constants(normal.graph)
     taken = {name for graph in all_graphs(normal.graph) for name in defined_names(graph)}
+    named = set()
     for graph in all_graphs(normal.graph):
         for node in graph.node:
-            # So that errors can name it.
-            node.name = node.name or next(filter(None, node.output), "")
+            # So that errors can name it; onnxruntime refuses one name for two.
+            name = node.name or next(filter(None, node.output), "")
+            node.name = fresh_name(name, named) if name in named else name
+            named.add(node.name)
             if node.op_type == "Loop" and node.domain in ("", "ai.onnx"):
                 _settle_condition(node, true)
                 _name_outputs(node, taken)

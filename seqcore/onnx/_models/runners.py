@@ -106,6 +106,11 @@ def _bits_of(value, dtype):
     return array
 
 
+def native(array):
+    """Return one of onnxruntime's arrays, of NumPy's own type where its type is long long."""
+    return array.view(array.dtype.str) if array.dtype in _TWO_C_TYPES else array
+
+
 class ReferenceRunner:
     """A model in onnx's reference evaluator: every type and operator, slowly."""
 

@@ -9,8 +9,9 @@ from seqcore.onnx._models.declared import forget_states
 from seqcore.onnx._models.facts import Facts
 from seqcore.onnx._models.graphs import from_tensor_proto
 from seqcore.onnx._models.normal import normal_form
-from seqcore.onnx._plans.feeds import Feed, NodeArg, declares_shape
+from seqcore.onnx._plans.feeds import Feed, NodeArg, check_is_feed, declares_shape
 from seqcore.onnx._plans.head import Head
+from seqcore.onnx._plans.loop import stop_if_told
 from seqcore.onnx._plans.plan import Planner
 from seqcore.onnx._plans.shares import feed_holders
 from seqcore.onnx._plans.steps import own_copy
@@ -80,6 +81,10 @@ class CutModel:
         Exception
             What a node raises; it is named.
         """
+        stop_if_told(options)
+        if isinstance(output_names, str):
+            raise TypeError(f"output_names is a list of names, not the str {output_names!r}")
+        check_is_feed(feed)
         frame = self._fed(feed)
         frame[0] = options
         for name in output_names or ():

@@ -1,5 +1,7 @@
 """A session's inputs and outputs: what they are called, what they may be, and whether a feed is that."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnxruntime
 from onnx import TensorProto
@@ -64,6 +66,12 @@ def _shape(kind):
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
         for dim in kind.tensor_type.shape.dim
     ]
+
+
+def check_is_feed(feed):
+    """Raise TypeError where a feed isn't values by name."""
+    if not isinstance(feed, Mapping):
+        raise TypeError(f"a feed is a dict of the inputs by name, not {type(feed).__name__}")
 
 
 class Feed:

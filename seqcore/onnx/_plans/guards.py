@@ -30,7 +30,7 @@ def guard(graph, facts, skip=()):
         Changed in place. Its nodes are those of the model that the facts are of, or copies of them.
     facts : Facts
     skip : iterable of str
-        Names of loops that are bounded otherwise.
+        The first outputs of loops that are bounded otherwise. Two nodes may have one name.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def _guard(graph, facts, skip):
         for inner in subgraphs(node):
             found |= _guard(inner, facts, skip)
         if node.domain in ("", "ai.onnx"):
-            if node.op_type == "Loop" and node.name not in skip and _carries_sequences(node, facts):
+            if node.op_type == "Loop" and node.output[0] not in skip and _carries_sequences(node, facts):
                 nodes += _guard_loop(node, facts)
                 found = True
             elif node.op_type == "SplitToSequence":
@@ -69,7 +69,7 @@ def _carries_sequences(node, facts):
 
 def _guard_loop(node, facts):
     """Guard a Loop; return the nodes that go before it."""
-    name, trips = f"{_PREFIX}/{node.name}", node.input[0]
+    name, trips = f"{_PREFIX}/{node.output[0]}", node.input[0]
     known = facts.constant(trips) if trips else None
     if trips and known is None:
         node.input[0] = f"{name}/trips"
@@ -92,7 +92,7 @@ def _guard_loop(node, facts):
 
 def _guard_split(node, facts):
     """Guard a SplitToSequence; return the nodes that go before it."""
-    name = f"{_PREFIX}/{node.name}"
+    name = f"{_PREFIX}/{node.output[0]}"
     tensor, split = (*node.input, "")[:2]
     axis = next((one.i for one in node.attribute if one.name == "axis"), 0)
     nodes = [helper.make_node("Shape", [tensor], [f"{name}/shape"], f"{name}/Shape")]

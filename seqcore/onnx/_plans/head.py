@@ -9,12 +9,12 @@ the other. A session whose sequences turn out to be long soon stops trying.
 
 import threading
 
-import numpy as np
 import onnxruntime
 from onnx import TensorProto
 
 from seqcore._sequence import TensorSequence
-from seqcore.onnx._models.graphs import dtype_of
+from seqcore.onnx._models.graphs import dtype_of, subgraphs
+from seqcore.onnx._models.runners import native
 from seqcore.onnx._plans.attempts import Attempts
 from seqcore.onnx._plans.guards import LONG, guard
 from seqcore.onnx._plans.parts import cut_out, is_heavy, taken_from_outside, wanted_outside
@@ -31,7 +31,7 @@ class Head:
     length : int
         How many entries of the schedule it stands for.
     is_hopeless : bool
-        Whether it is never tried: nothing would be saved, or onnxruntime can't run it.
+        Whether it is never tried: nothing would be saved, sequences get long, or onnxruntime can't run it.
     """
 
     def __init__(self, planner):
@@ -49,7 +49,7 @@ class Head:
         self._session = None
         passes = all(_crosses(name, facts) for name in (*inputs, *self._names))
         own = sum(entry.own for entry in entries[: self.length])
-        self.is_hopeless = not (own and passes)
+        self.is_hopeless = not (own and passes) or _inserts(self._nodes) > LONG
 
     def run(self, frame):
         """Run the head on a frame; return whether it did. If not, the frame is as it was."""
@@ -111,6 +111,12 @@ def _length(entries, departures):
     return next((k for k, entry in enumerate(entries) if departures.among(entry.nodes)), len(entries))
 
 
+def _inserts(nodes):
+    """Return how many nodes, in all depths, make sequences longer: guards only see to loops and splits."""
+    inner = sum(_inserts(graph.node) for node in nodes for graph in subgraphs(node))
+    return inner + sum(node.op_type == "SequenceInsert" for node in nodes)
+
+
 def _crosses(name, facts):
     """Return whether a value of this type goes into onnxruntime and comes out of it, in Python."""
     kind = facts.types.get(name)
@@ -129,4 +135,4 @@ def _ours(value, dtype):
     """Return what a step of ours would have made."""
     if isinstance(value, list):
         return TensorSequence(value, dtype=dtype)
-    return value.view(np.int64) if dtype == np.int64 else value
+    return native(value)

@@ -58,7 +58,7 @@ class LoopStep:
         try:
             while going and (trips is None or i < trips):
                 if i % _LOOK == 0:
-                    _stop_if_told(frame[0])
+                    stop_if_told(frame[0])
                 if rounds and (length := rounds.due(frame, i)):
                     ran, going = rounds.run(frame, i, length, stacks)
                     i += ran
@@ -97,6 +97,7 @@ class LoopStep:
             frame[place] = value
 
 
-def _stop_if_told(options):
+def stop_if_told(options):
+    """Raise RuntimeError where a run's options say that it should stop."""
     if options is not None and options.terminate:
         raise RuntimeError("the run was told to stop: its RunOptions have terminate set")

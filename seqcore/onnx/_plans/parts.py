@@ -41,8 +41,12 @@ class Runtime:
         return self.session(parser.parse_model(text).SerializeToString())
 
     def session(self, model):
-        """Return a session on a model that runs once in a while."""
+        """Return a session on a model that has much to compute at once."""
         return self._session(model, self.sess_options or _quiet())
+
+    def part_session(self, model):
+        """Return a session on one of what may be many parts of a model."""
+        return self._session(model, self.sess_options or _for_parts())
 
     def busy_session(self, model):
         """Return a session on a model that runs again and again, in turn with others."""
@@ -60,10 +64,15 @@ def _quiet():
     return options
 
 
-def _for_loops():
+def _for_parts():
     options = _quiet()
     # Threads that wait busily would be in the way of another session's.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
+
+
+def _for_loops():
+    options = _for_parts()
     # The results of a loop live long in sequences: an arena would round each up to 256 bytes.
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
@@ -170,7 +179,10 @@ class TensorPart:
                 number = self._facts.element_number(name) or tensor_type(frame[i].dtype)
                 inputs[name] = helper.make_tensor_type_proto(number, None)
             model = cut_out(self._nodes, inputs, self.outputs, self._facts, "part")
-            make = self._runtime.busy_session if self._in_loop else self._runtime.session
+            if self._in_loop:
+                make = self._runtime.busy_session
+            else:
+                make = self._runtime.session if is_heavy(model) else self._runtime.part_session
             label = f"the part from '{self._nodes[0].name}' to '{self._nodes[-1].name}'"
             self._run = make_runner(model, label, make).run
 
@@ -187,7 +199,7 @@ class ForeignNode:
         self._names = [name for name in node.output if name]
         model = cut_out([node], inputs, self._names, facts, "node")
         try:
-            session = runtime.session(model.SerializeToString())
+            session = runtime.part_session(model.SerializeToString())
         except Exception as error:
             raise ValueError(f"{node.op_type} '{node.name}' can't be run: {one_line(error)}") from error
         self._session = session

@@ -17,6 +17,7 @@ from onnx import NodeProto, TensorProto, TypeProto, helper
 
 from seqcore._sequence import TensorSequence
 from seqcore.onnx._models.graphs import dtype_of, free_names, subgraphs
+from seqcore.onnx._models.runners import native
 from seqcore.onnx._plans.attempts import Attempts
 from seqcore.onnx._plans.costs import BYTE, CROSS, costs_of
 from seqcore.onnx._plans.guards import guard
@@ -67,6 +68,7 @@ def _plain_type(name, facts):
 def _is_appended(state, output, facts):
     """Return whether a body makes its output of a state by appends alone, and does nothing else with it."""
     links = {}  # the values between them → the nodes that may read them
+    ends = [output]  # what the body gives, and on the way the branches of an If
 
     def leads_back(name):
         if name == state:
@@ -79,18 +81,18 @@ def _is_appended(state, output, facts):
             return leads_back(node.input[0])
         if node.op_type == "If":
             k = list(node.output).index(name)
-            return all(leads_back(graph.output[k].name) for graph in subgraphs(node))
+            given = [graph.output[k].name for graph in subgraphs(node)]
+            ends.extend(given)
+            return all(leads_back(one) for one in given)
         return False
 
     if not leads_back(output):
         return False
     allowed = {id(node) for nodes in links.values() for node in nodes}
-    ends = [output, *links]
-    return all(
-        reader is None or id(reader) in allowed
-        for name in {state, *ends}
-        for reader, _ in facts.readers[name]
-    ) and all(sum(reader is None for reader, _ in facts.readers[name]) <= 1 for name in {state, *ends})
+    values = {state, *ends, *links}
+    readers = [(name, reader) for name in values for reader, _ in facts.readers[name]]
+    given = sorted(name for name, reader in readers if reader is None)
+    return given == sorted(ends) and all(reader is None or id(reader) in allowed for _, reader in readers)
 
 
 class Rounds:
@@ -173,7 +175,7 @@ class Rounds:
         names = [f"{value.name} {_FINAL} {k}" for k, value in enumerate(body.output[1:])]
         loop.output[:] = names
         model = cut_out([loop], inputs, names, self._facts, "round")
-        guard(model.graph, self._facts, skip=[loop.name])
+        guard(model.graph, self._facts, skip=names[:1])
         session = self._runtime.busy_session(model.SerializeToString())
         self._feeds = [(outer[name], place) for name, place, _ in self._states]
         self._feeds += self._captures
@@ -201,13 +203,13 @@ class Rounds:
                 value = [] if place in self.appended else list(value)
             feed[name] = value
         results = self._session.run(self._names, feed, frame[0] or SILENT)
-        scans = [_native(value) for value in results[len(self._states) :]]
+        scans = [native(value) for value in results[len(self._states) :]]
         ran, going = length, True
         if not self.runs_out:
             went_on = scans.pop()
             ran, going = len(went_on), bool(went_on[-1])
         values = [
-            TensorSequence(value, dtype=dtype) if isinstance(value, list) else _native(value)
+            TensorSequence(value, dtype=dtype) if isinstance(value, list) else native(value)
             for value, (_, _, dtype) in zip(results, self._states, strict=False)
         ]
         for value, (_, place, _) in zip(values, self._states, strict=True):
@@ -224,11 +226,6 @@ _INITIAL, _FINAL = "(initial)", "(final)"
 
 def _tensor_type(number):
     return helper.make_tensor_type_proto(number, [])
-
-
-def _native(array):
-    """Return an array of NumPy's own int64: onnxruntime's is of the type long long."""
-    return array.view(np.int64) if array.dtype == np.int64 else array
 
 
 class _Course:

@@ -100,8 +100,15 @@ class Schedule:
         """Return whether a node makes a value of a sequence that others have yet to read as well."""
         if self._nodes[i].op_type in _LOOKS:
             return False
-        sequences = (name for name in self._reads[i] if not self._facts.is_tensor(name))
-        return any(self._readers[name] - {i} - set(self._waiters[i]) for name in sequences)
+        waiters = self._waiters[i]
+        for name in self._reads[i]:
+            readers = self._readers[name]
+            if len(readers) == 1 or self._facts.is_tensor(name):
+                continue
+            # They can't all be waiting for this node if they are so many: no set is made for each of them.
+            if len(readers) > 1 + len(waiters) or readers - {i} - set(waiters):
+                return True
+        return False
 
 
 def is_own(node, facts):

@@ -2,7 +2,7 @@
 
 from onnx import AttributeProto
 
-from seqcore.onnx._models.graphs import all_graphs, subgraphs
+from seqcore.onnx._models.graphs import nodes_as_they_run, subgraphs
 
 # Own operators that pass memory on, from an input to an output.
 _PASSING = frozenset(
@@ -23,7 +23,7 @@ def feed_holders(facts, own):
         The `id`s of the nodes that don't run in onnxruntime, where results have memory of their own.
     """
     holding = {value.name for value in facts.model.graph.input}
-    nodes = [node for graph in all_graphs(facts.model.graph) for node in graph.node if id(node) in own]
+    nodes = [node for node in nodes_as_they_run(facts.model.graph) if id(node) in own]
     before = -1
     while before < len(holding):
         before = len(holding)
