@@ -221,6 +221,20 @@ class TestRefused:
         with pytest.raises(ValueError, match="optional"):
             session(text)
 
+    def test_a_sequence_of_sequences(self):
+        """Where a body captures it, onnx doesn't look."""
+        text = """g (seq(seq(float[])) s, float[2] x, float[N, 2] rows) => (float[2] last, float[R, 2] y) {
+            last, y = Scan <num_scan_inputs = 1, body = b (float[2] a, float[2] row)
+                                                       => (float[2] c, float[2] d) {
+                zero = Constant <value = int64 {0}> ()
+                e = SequenceAt (s, zero)
+                c = Add (a, row)
+                d = Mul (c, e)
+            }> (x, rows)
+        }"""
+        with pytest.raises(ValueError, match="doesn't take 's', which is of type sequence of sequence"):
+            session(text)
+
     @pytest.mark.parametrize("name", ["s", "x"])
     def test_an_input_without_a_type(self, name):
         given = model(APPEND)

@@ -47,7 +47,9 @@ def check_kinds(facts, nodes):
 def _kind_of(name, facts):
     """Return the kind of a value, None where it isn't known."""
     if name in facts.types:
-        return facts.types[name].WhichOneof("value")
+        kind = facts.types[name]
+        element = kind.sequence_type.elem_type.WhichOneof("value")
+        return kind.WhichOneof("value") if element in (None, "tensor_type") else f"sequence_of_{element}"
     return "tensor_type" if name in facts.constants else None
 
 
