@@ -172,6 +172,8 @@ def from_tensor_proto(proto):
     """Return the tensor that an initializer holds; raise ValueError where it holds none."""
     try:
         return _from_tensor_proto(proto)
+    except KeyError as error:
+        raise ValueError(f"the tensor '{proto.name}' of the model is of no known type: {error}") from error
     except (TypeError, ValueError) as error:
         raise ValueError(f"the tensor '{proto.name}' of the model can't be read: {error}") from error
 
