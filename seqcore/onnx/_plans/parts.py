@@ -183,7 +183,8 @@ class TensorPart:
                 make = self._runtime.busy_session
             else:
                 make = self._runtime.session if is_heavy(model) else self._runtime.part_session
-            label = f"the part from '{self._nodes[0].name}' to '{self._nodes[-1].name}'"
+            first, last = self._nodes[0].name, self._nodes[-1].name
+            label = f"the node '{first}'" if first == last else f"the part from '{first}' to '{last}'"
             self._run = make_runner(model, label, make).run
 
 
