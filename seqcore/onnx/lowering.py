@@ -7,14 +7,14 @@ import onnx
 from seqcore.onnx._lowering.build import Builder, node_key
 from seqcore.onnx._lowering.forms import Form, label, opset_of
 from seqcore.onnx._lowering.lists import LIST_EDITS, Listed, find_lists
-from seqcore.onnx._lowering.loops import find_loop_lists, is_true
+from seqcore.onnx._lowering.loops import find_loop_lists
 from seqcore.onnx._lowering.maps import write_out_maps
-from seqcore.onnx._lowering.prune import body_of, drop_aliases, is_op, prune, read_names
+from seqcore.onnx._lowering.prune import drop_aliases, is_op, prune, read_names
 from seqcore.onnx._lowering.splits import find_splits
 from seqcore.onnx._lowering.weights import with_weights, without_weights
 from seqcore.onnx._models.declared import forget_states
 from seqcore.onnx._models.facts import Facts
-from seqcore.onnx._models.graphs import all_graphs, all_nodes
+from seqcore.onnx._models.graphs import all_nodes
 from seqcore.onnx._models.normal import copied, normal_form
 from seqcore.onnx._models.reading import check_model, folder_of, load_model, with_external_data
 from seqcore.onnx._models.runners import one_line
@@ -125,7 +125,6 @@ def lower_with_report(model, keep_maps=False):
     if not any(is_op(node, *_SEQUENCE_OPS) for node in all_nodes(hollow)):
         return copied(given), []
     normal = normal_form(hollow)
-    _forget_symbols(normal.graph)
     drop_aliases(normal, Facts(normal).is_sequence)
     prune(normal)
     lowering = _Lowering(normal, keep_maps)
@@ -187,7 +186,6 @@ class _Lowering:
             for key in failed:
                 self._explain_map(key)
             kept |= failed
-        self._pass_conditions()
 
     def _lower_once(self, builder):
         """Lower what can be in the model as it is; return whether there was something."""
@@ -213,15 +211,6 @@ class _Lowering:
         builder.apply()
         prune(self.model)
         return bool(forms)
-
-    def _pass_conditions(self):
-        """Let loops that never stop early pass their condition on, with no constant from outside."""
-        for node in all_nodes(self.model):
-            if is_op(node, "Loop") and is_true(self._last, "".join(node.input[1:2])):
-                body = body_of(node)
-                maker, _ = self._last.producers.get(body.output[0].name, (None, None))
-                if is_op(maker, "Identity") and is_true(self._last, maker.input[0]):
-                    maker.input[0] = body.input[1].name
 
     def _explain_map(self, key):
         node, _ = self._facts.producers[key]
@@ -289,20 +278,3 @@ def _why_not(name, form, facts, forms, read):
         if why := form.why_not(node, facts, read):
             return why
     return ""
-
-
-def _forget_symbols(graph):
-    """Clear the names for lengths that the graphs inside a graph declare.
-
-    Some exporters make them up, and in a body each round may have its own. Those that onnx infers there come
-    from the model's inputs, or are made up in a way that is told apart.
-    """
-    for inner in all_graphs(graph):
-        if inner is not graph:
-            for value in (*inner.input, *inner.output, *inner.value_info):
-                kind = value.type
-                while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
-                    kind = getattr(kind, which).elem_type
-                if which == "tensor_type":
-                    for dim in kind.tensor_type.shape.dim:
-                        dim.ClearField("dim_param")

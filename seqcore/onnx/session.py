@@ -54,7 +54,8 @@ class InferenceSession:
     value at its last use is edited in place, so that an append in a loop is O(1) where onnxruntime copies
     the list. Sequences have every element type, those included for which onnxruntime has no kernel. While
     sequences are short, the model or some hundred iterations of a loop run in onnxruntime in one go: which
-    is settled by lengths, so from the third run on other paths may be taken, with the same results.
+    is settled by lengths and the number of runs, never by the clock. Results are the same on each path, but
+    for the last bits where onnxruntime fuses operators that a plan has in two parts.
 
     Where onnxruntime departs from ONNX's text, the text counts. So `SplitToSequence` ignores keepdims where a
     split is given, also as PyTorch's `unbind` exports it.
