@@ -7,7 +7,7 @@ from setuptools.command.build_ext import build_ext
 
 MODULES = (
     *("_pieces", "_owner", "_buffer", "_split", "_join", "_compare", "_parts"),
-    *("_container", "_sequence", "_split_join", "_loop"),
+    *("_container", "_sequence", "_split_join", "_loop", "_embedding"),
 )
 
 
@@ -28,7 +28,7 @@ extensions = [
     Extension(
         f"seqcore.{module}",
         [f"seqcore/{module}.pyx"],
-        include_dirs=[np.get_include()],
+        include_dirs=[np.get_include(), "seqcore/include"],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
     )
     for module in MODULES
