@@ -1,4 +1,4 @@
-"""How extensions outside seqcore are built: Cython's need no flags, C and C++ need the folder of the header."""
+"""How extensions outside seqcore are built: Cython's without flags, C and C++ with the header's folder."""
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
