@@ -23,6 +23,8 @@ LARGEST = 1_000_000  # bytes
 BESIDE = ("tests", "benchmarks", "docs", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml")
 # What the suite needs; the demo's and Dask's packages have no wheels for builds without the GIL.
 EXTRAS, EXTRAS_WITHOUT_GIL = "test", "test-base,onnx"
+# An older NumPy with a wheel for a Python is better than to compile the newest.
+os.environ["PIP_PREFER_BINARY"] = "1"
 
 
 def main():
@@ -134,7 +136,7 @@ def run_suite(python, wheel, numpy, work):
     extras = EXTRAS if has_gil.strip() == "True" else EXTRAS_WITHOUT_GIL
     pinned = [f"numpy=={numpy}"] if numpy != "newest" else []
     pip(installed, wheel, *pinned)
-    pip(installed, "--prefer-binary", f"seqcore[{extras}] @ {wheel.as_uri()}", *pinned)
+    pip(installed, f"seqcore[{extras}] @ {wheel.as_uri()}", *pinned)
     outside = folder / "outside"
     outside.mkdir()
     for name in BESIDE:
