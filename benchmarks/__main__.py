@@ -11,7 +11,7 @@ import numpy as np
 
 import seqcore
 
-from . import cases, models  # noqa: F401  (they declare the rows)
+from . import cases, embedded, models  # noqa: F401  (they declare the rows)
 from .declare import CASES
 from .measure import measure
 
