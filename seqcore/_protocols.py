@@ -1,6 +1,10 @@
 """What is an array by a protocol: the tensors of PyTorch, JAX, CuPy and Arrow, and buffers."""
 
+import sys
+
 import numpy as np
+
+from seqcore.dtypes import element_type
 
 # Of DLPack's devices those whose memory the CPU reads: its own, and what CUDA and ROCm pin or manage.
 _ON_HOST = (1, 3, 11, 13)
@@ -24,7 +28,7 @@ def from_protocol(value):
             raise TypeError(
                 f"this {kind} has nulls, of which NumPy would make NaN or None: fill or drop them first"
             )
-        array = np.asarray(value)
+        array = _from_array(value)
         if array.dtype == object and any(isinstance(item, np.ndarray) for item in array.flat[:1]):
             raise TypeError(
                 f"the items of this {kind} are arrays: put them in one by one, or make one array of them "
@@ -36,6 +40,20 @@ def from_protocol(value):
     if hasattr(value, "__cuda_array_interface__"):
         raise TypeError(_on_device(kind))
     return _from_buffer(value, kind)
+
+
+def _from_array(value):
+    try:
+        return np.asarray(value)
+    except TypeError as error:
+        if str(getattr(value, "dtype", "")) != "torch.bfloat16":
+            raise
+        # PyTorch gives NumPy its bfloat16 as integers only.
+        try:
+            bits = np.asarray(value.view(sys.modules["torch"].int16))
+        except Exception:  # it is sparse, or the like: the first error says what to do
+            raise error from None
+        return bits.view(element_type("bfloat16"))
 
 
 def _lacks_values(value):
