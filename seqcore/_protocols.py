@@ -22,27 +22,40 @@ def from_protocol(value):
     """
     kind = type(value).__name__
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        if hasattr(value, "columns") and hasattr(value, "__arrow_c_stream__"):
-            raise TypeError(f"a {kind} is a table, whose columns may differ in type: put in the columns")
-        if _lacks_values(value):
-            raise TypeError(
-                f"this {kind} has nulls, of which NumPy would make NaN or None: fill or drop them first"
-            )
-        array = _from_array(value)
-        if array.dtype == object and any(isinstance(item, np.ndarray) for item in array.flat[:1]):
-            raise TypeError(
-                f"the items of this {kind} are arrays: put them in one by one, or make one array of them "
-                "first, with .to_numpy_ndarray() or what else it has for that"
-            )
-        return array
+        return _from_array(value, kind)
+    buffer = _buffer_of(value)
+    if buffer is not None:
+        try:
+            return np.asarray(buffer)
+        except ValueError as error:
+            raise TypeError(f"the items of this {kind} are of no type that NumPy has: {error}") from error
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(value, kind)
     if hasattr(value, "__cuda_array_interface__"):
         raise TypeError(_on_device(kind))
-    return _from_buffer(value, kind)
+    raise TypeError(
+        f"{value!r:.80} is no tensor: a {kind} is neither an array nor a number, a string "
+        "or nested lists of them"
+    )
 
 
-def _from_array(value):
+def _from_array(value, kind):
+    if hasattr(value, "columns") and hasattr(value, "__arrow_c_stream__"):
+        raise TypeError(f"a {kind} is a table, whose columns may differ in type: put in the columns")
+    if _lacks_values(value):
+        raise TypeError(
+            f"this {kind} has nulls, of which NumPy would make NaN or None: fill or drop them first"
+        )
+    array = _as_array(value)
+    if array.dtype == object and any(isinstance(item, np.ndarray) for item in array.flat[:1]):
+        raise TypeError(
+            f"the items of this {kind} are arrays: put them in one by one, or make one array of them "
+            "first, with .to_numpy_ndarray() or what else it has for that"
+        )
+    return array
+
+
+def _as_array(value):
     try:
         return np.asarray(value)
     except TypeError as error:
@@ -70,6 +83,14 @@ def _lacks_values(value):
     return not own and hasattr(value, "isna") and bool(np.any(value.isna()))
 
 
+def _buffer_of(value):
+    try:
+        # Bytes are text that was not decoded; a bytearray is a buffer.
+        return None if isinstance(value, bytes) else memoryview(value)
+    except TypeError:
+        return None
+
+
 def _from_dlpack(value, kind):
     try:
         if value.__dlpack_device__()[0] not in _ON_HOST:
@@ -84,20 +105,3 @@ def _on_device(kind):
         f"the data of this {kind} are on a GPU or other device: copy them to the host first, "
         "with .get() or what else it has for that"
     )
-
-
-def _from_buffer(value, kind):
-    try:
-        # Bytes are text that was not decoded; a bytearray is a buffer.
-        buffer = None if isinstance(value, bytes) else memoryview(value)
-    except TypeError:
-        buffer = None
-    if buffer is None:
-        raise TypeError(
-            f"{value!r:.80} is no tensor: a {kind} is neither an array nor a number, a string "
-            "or nested lists of them"
-        )
-    try:
-        return np.asarray(buffer)
-    except ValueError as error:
-        raise TypeError(f"the items of this {kind} are of no type that NumPy has: {error}") from error
