@@ -160,6 +160,18 @@ def test_tensors_are_split(name):
     assert same(concat_from_sequence(pieces, 1, new_axis=1), arrays_of(tensor))
 
 
+def test_integer_tensors_are_positions_and_lengths():
+    seq = split_to_sequence(np.arange(6), torch.tensor([1, 2, 3]))
+    assert seq.shapes == [(1,), (2,), (3,)]
+    assert seq == split_to_sequence(torch.arange(6), [1, 2, 3])
+    assert same(seq[torch.tensor(-1)], np.array([3, 4, 5]))
+    for wrong in (torch.tensor([0, 1]), torch.tensor(1.0)):
+        with pytest.raises(TypeError):
+            seq[wrong]
+    with pytest.raises(TypeError, match="integral"):
+        split_to_sequence(np.arange(6), torch.tensor(2.0))
+
+
 def test_copy_detaches():
     tensor = torch.zeros(2)
     seq = TensorSequence([tensor], copy=True)
