@@ -4,11 +4,11 @@ A `python` block runs in the namespace that the blocks before it have left, in a
 `text` block right behind it shows what it prints, and the exception, if it ends with one; `…` stands for
 whatever there may be. What prints nothing shows nothing.
 
-A `shell` block is a command to a line. `python -m seqcore.onnx` runs, as a block of python does; of what installs
-packages, takes minutes or is a test itself only the names and options are checked.
+A `shell` block is a command to a line. `python -m seqcore.onnx` runs, as a block of python does; of what
+installs packages, takes minutes or is a test itself only the names and options are checked.
 
-`<!-- needs: torch -->` before a block says that it can run only where that package is. At the top of a page it
-holds for the whole page.
+`<!-- needs: torch -->` before a block says that it can run only where that package is. At the top of a page
+it holds for the whole page.
 """
 
 import contextlib
