@@ -14,6 +14,7 @@ it holds for the whole page.
 import contextlib
 import importlib.util
 import io
+import os
 import re
 import shlex
 import subprocess
@@ -120,11 +121,22 @@ def run_command(line):
         assert [word for word in words if (ROOT / word).is_dir()] == ["docs"]
     else:
         assert words[:3] == ["python", "-m", "seqcore.onnx"], f"no test knows how to run: {line}"
-        done = subprocess.run(
-            [sys.executable, *words[1:]], capture_output=True, text=True, encoding="utf-8", timeout=120
-        )
+        done = run_module(*words[2:])
         return done.stdout + done.stderr
     return ""
+
+
+def run_module(*arguments):
+    """Run `python -m …` with the modules that this process finds, whatever its folder is by now."""
+    path = os.pathsep.join(os.path.abspath(part) for part in sys.path)
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        env=os.environ | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+    )
 
 
 def check_installs(arguments):

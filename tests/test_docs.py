@@ -1,36 +1,31 @@
 """The code on the pages of docs/ and in README runs, and prints what they show."""
 
 import importlib
+import sys
 from xml.etree import ElementTree
 
 import pytest
 from pages import ROOT, blocks_of, run
 
 PAGES = sorted((ROOT / "docs").glob("*.md")) + [ROOT / "README.md"]
+NEEDS = sorted({(page, name) for page in PAGES for block in blocks_of(page) for name in block.needs})
 FIGURES = sorted((ROOT / "docs" / "figures").glob("*.svg"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])  # where the benchmarks are
     run(page)
 
 
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [
-        (name, f"{page.name}, line {block.line}")
-        for page in PAGES
-        for block in blocks_of(page)
-        for name in block.needs
-    ],
-)
-def test_needed_package(name, place):
+@pytest.mark.parametrize(("page", "name"), NEEDS, ids=lambda value: getattr(value, "name", value))
+def test_needed_package(page, name):
+    lines = ", ".join(str(block.line) for block in blocks_of(page) if name in block.needs)
     try:
         importlib.import_module(name)
     except ImportError:
-        pytest.skip(f"{place} did not run: {name} is not installed")
+        pytest.skip(f"{name} is not installed: the code at these lines of {page.name} did not run: {lines}")
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
@@ -40,8 +35,6 @@ def test_figure(figure):
     assert names[:2] == ["title", "desc"]
     assert all(child.text.strip() for child in root[:2])
     assert root.get("role") == "img"
-    shown = [
-        page.name for page in PAGES if f":::{{figure}} figures/{figure.name}\n" in page.read_text("utf-8")
-    ]
-    assert len(shown) == 1
+    place = f":::{{figure}} figures/{figure.name}\n"
+    assert sum(place in page.read_text("utf-8") for page in PAGES) == 1
     assert not [one for one in root.iter() if any("href" in name for name in one.attrib)]
