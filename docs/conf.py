@@ -16,7 +16,10 @@ version = release = seqcore.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
+default_role = "name_or_code"
+
 html_theme = "furo"
+pygments_dark_style = "monokai"
 html_title = f"seqcore {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -44,7 +47,9 @@ nitpick_ignore_regex = [
 
 class NameOrCode(PyXRefRole):
     def result_nodes(self, document, env, node, is_ref):
-        node["may_be_code"] = True
+        of_another_module = node["reftarget"][:1].isupper()  # a class
+        node.update_all_atts({"refdomain": "py", "reftype": "obj", "may_be_code": True}, replace=True)
+        node["refspecific"] = of_another_module
         return [node], []
 
 
@@ -80,7 +85,7 @@ def signature_of(app, what, name, obj, options, signature, returns):
 
 
 def setup(app):
-    app.add_role("name_or_code", NameOrCode("obj", innernodeclass=nodes.literal))
+    app.add_role("name_or_code", NameOrCode(innernodeclass=nodes.literal))
     app.connect("missing-reference", leave_as_code)
     app.connect("autodoc-process-signature", signature_of)
     return {"parallel_read_safe": True}

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-# What Sphinx reads, not a reader of the page.
-MARKUP = ["{eval-rst}"]
+MARKUP = ["{eval-rst}"]  # what Sphinx reads, and no code
+
 
 _FENCE = re.compile(
     r"(?:^<!-- needs: (?P<needs>[\w, ]+) -->\n+)?^```(?P<language>.*)\n(?P<text>(?s:.*?))^```$", re.M
