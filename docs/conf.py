@@ -47,9 +47,9 @@ nitpick_ignore_regex = [
 
 class NameOrCode(PyXRefRole):
     def result_nodes(self, document, env, node, is_ref):
-        of_another_module = node["reftarget"][:1].isupper()  # a class
         node.update_all_atts({"refdomain": "py", "reftype": "obj", "may_be_code": True}, replace=True)
-        node["refspecific"] = of_another_module
+        if node["reftarget"][:1].isupper():  # a class, of whatever module
+            node["refspecific"] = True
         return [node], []
 
 
