@@ -26,10 +26,10 @@ def as_ratio(ratio):
     return f"1/{1 / ratio:,.0f}" if ratio < 0.01 else f"1/{1 / ratio:.3g}"
 
 
-TITLES = {
-    "container": "The container, beside lists and NumPy",
-    "maps": "SequenceMap",
-    "models": "PyTorch's list code, beside onnxruntime",
+CHARTS = {  # their titles, and the groups that are on them
+    "container": ("The container, beside lists and NumPy", ["container", "embedded"]),
+    "maps": ("SequenceMap", ["maps"]),
+    "models": ("PyTorch's list code, beside onnxruntime", ["models"]),
 }
 WIDTH, MARGIN = 360, 14  # the same as those of a phone, so that 12 units stay 12 pixels
 STYLE = """
@@ -77,9 +77,10 @@ def draw(run, folder):
     """Write the charts of a run, a dict as `--json` has it, into a folder."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     shown = [row for row in run["rows"] if row["unit"] == "s" and row["ratio"] is not None]
-    for group, rows in groupby(shown, key=lambda row: row["group"]):
-        text = chart(TITLES[group], [*rows], run["machine"])
-        (Path(folder) / f"benchmark-{group}.svg").write_text(text, encoding="utf-8")
+    for name, (title, groups) in CHARTS.items():
+        if rows := [row for row in shown if row["group"] in groups]:
+            text = chart(title, rows, run["machine"])
+            (Path(folder) / f"benchmark-{name}.svg").write_text(text, encoding="utf-8")
 
 
 def chart(title, rows, machine):

@@ -11,6 +11,7 @@ except ModuleNotFoundError as error:
         "an installed seqcore."
     ) from error
 
+from seqcore._include import get_include
 from seqcore.dtypes import ELEMENT_TYPES, element_type
 from seqcore.mapping import sequence_map
 from seqcore.operators import (
@@ -29,6 +30,7 @@ __all__ = [
     "TensorSequence",
     "concat_from_sequence",
     "element_type",
+    "get_include",
     "sequence_at",
     "sequence_construct",
     "sequence_empty",

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from seqcore._protocols import from_protocol
 from seqcore.dtypes import STRING, element_type, type_name
 
 _PYTHON_VALUES = (bool, int, float, complex, str)
@@ -38,7 +39,7 @@ def as_tensor(value, dtype=None, copy=False):
     elif isinstance(value, (*_PYTHON_VALUES, list, tuple)):
         return _from_python(value, dtype)
     else:
-        array = _from_protocol(value)
+        array = from_protocol(value)
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
             "a masked array can't be a tensor, since its mask would be lost: use .filled() or .data"
@@ -59,23 +60,6 @@ def _mismatch(given, dtype):
     return (
         f"a tensor of type {given} can't go into a sequence of {type_name(dtype)}: "
         "convert it first, or use a sequence of its type"
-    )
-
-
-def _from_protocol(value):
-    kind = type(value).__name__
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    try:
-        if not isinstance(value, bytes):  # text that was not decoded; a bytearray is a buffer
-            return np.asarray(memoryview(value))
-    except TypeError:
-        pass
-    raise TypeError(
-        f"{value!r:.80} is no tensor: a {kind} is neither an array nor a number, a string "
-        "or nested lists of them"
     )
 
 

@@ -8,10 +8,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from PIL import Image
-from skimage.data import page as shipped_page
 
-from seqcore import demo
+pytest.importorskip("rapidocr")
+pytest.importorskip("matplotlib")
+Image = pytest.importorskip("PIL.Image")
+shipped_page = pytest.importorskip("skimage.data").page
+
+from seqcore import demo  # noqa: E402
 
 PAGE = [
     "Region-based segmentation",

@@ -9,10 +9,12 @@ import bodies
 import numpy as np
 import pytest
 from bodies import FailAt, Logged, Refusal, numbers
-from distributed import Client, LocalCluster
 from strategies import NAMES, assert_holds, filled
 
 import seqcore as sq
+
+distributed = pytest.importorskip("distributed")
+Client, LocalCluster = distributed.Client, distributed.LocalCluster
 
 CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7, 1000])
 

@@ -78,6 +78,8 @@ def test_case(name):
 def test_loop16_seq_none(given):
     """The first element of the result is 0-d: onnx's runner asks for its len()."""
     case = next(case for case in load_model_tests(kind="node") if case.name == "test_loop16_seq_none")
+    if case.data_sets is None:
+        pytest.skip("this version of onnx has the data of its cases in files, the next ones in memory")
     [([trips, condition, _], [expected])] = case.data_sets
     [found] = backend.run_model(case.model, [trips, condition, given])
     assert len(found) == len(expected) == 6

@@ -247,3 +247,26 @@ def test_arguments_of_another_kind(name):
         with pytest.raises(TypeError, match=what):
             used.run(names, given)
     assert used.run([output], feed)[0].shape == (2, 4)
+
+
+class Unfit(TypeError):
+    """As some libraries' errors, it is made of more than a message."""
+
+    def __init__(self, what, why):
+        super().__init__(f"{what} is {why}")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(lambda: Unfit("this", "unfit"), TypeError), (lambda: RuntimeError("this is unfit"), RuntimeError)],
+    ids=["TypeError", "RuntimeError"],
+)
+def test_errors_of_other_libraries_name_the_input(make, kind):
+    class Other:
+        def __array__(self, dtype=None, copy=None):
+            raise make()
+
+    used = session("g (seq(float[]) s, float[N] x) => (int64 n) { n = SequenceLength (s) }")
+    feed = {"s": floats(1), "x": f32(1)}
+    for name, value in (("x", Other()), ("s", [Other()])):
+        assert_fails(used, feed | {name: value}, kind, [f"'{name}'", "this is unfit"])

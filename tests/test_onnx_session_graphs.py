@@ -335,7 +335,14 @@ class TestNames:
     def test_ai_onnx_is_the_default_domain(self):
         text = """<ir_version: 8, opset_import: ["ai.onnx" : 17]>
             g (seq(float[]) s, float[N] x) => (int64 n, float[N] y) { n = SequenceLength (s) y = Neg (x) }"""
-        assert_as_reference(model(text), {"s": floats(1), "x": f32(1)})
+        given = model(text)
+        try:
+            onnx.checker.check_model(given)
+        except onnx.checker.ValidationError:  # up to onnx 1.21, which doesn't know the longer name
+            with pytest.raises(ValueError, match="No opset import for domain ''"):
+                InferenceSession(given)
+        else:
+            assert_as_reference(given, {"s": floats(1), "x": f32(1)})
 
 
 def rename(graph, old, new):

@@ -48,7 +48,8 @@ def test_unbuilt_tree_says_what_to_do(tmp_path):
 
 def test_typing_and_c_declarations_are_installed():
     files = {file.name for file in resources.files("seqcore").iterdir()}
-    assert {"py.typed", "_sequence.pyi", "_sequence.pxd", "_container.pxd", "_pieces.pxd"} <= files
+    assert {"py.typed", "_sequence.pyi", "__init__.pxd", "_embedding.pxd", "include"} <= files
+    assert Path(seqcore.get_include(), "seqcore.h").is_file()
 
 
 def test_public_names_are_the_documented_ones():
@@ -57,6 +58,7 @@ def test_public_names_are_the_documented_ones():
         "TensorSequence",
         "concat_from_sequence",
         "element_type",
+        "get_include",
         "sequence_at",
         "sequence_construct",
         "sequence_empty",

@@ -149,11 +149,20 @@ def _tensor(name, value, dtype):
         raise TypeError(f"input '{name}' is a tensor, but None was given")
     try:
         array = as_tensor(value) if isinstance(value, np.ndarray | np.generic) else as_tensor(value, dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise type(error)(f"input '{name}': {error}") from error
+    except Exception as error:
+        _raise_naming(name, error)
     if array.dtype != dtype:
         raise TypeError(f"input '{name}' takes {type_name(dtype)}, not {type_name(array.dtype)}")
     return array
+
+
+def _raise_naming(name, error):
+    """Raise an error of Python's own that names the input, or another library's with a note."""
+    for kind in (TypeError, OverflowError, ValueError):
+        if isinstance(error, kind):
+            raise kind(f"input '{name}': {error}") from error  # its own class may want other arguments
+    error.add_note(f"input '{name}'")
+    raise error
 
 
 def _sequence(name, value, element):
@@ -175,5 +184,5 @@ def _sequence(name, value, element):
         )
     try:
         return TensorSequence(value, dtype=dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise type(error)(f"input '{name}': {error}") from error
+    except Exception as error:
+        _raise_naming(name, error)

@@ -1,0 +1,96 @@
+"""A sequence feeds a session of plain onnxruntime: `session.run(None, {"s": list(seq)})`."""
+
+import time
+
+import numpy as np
+import pytest
+from strategies import LAYOUTS, OPERATOR_NAMES, assert_holds, filled, laid_out, same
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import onnxruntime
+from onnx import parser
+
+from seqcore import TensorSequence, split_to_sequence
+from seqcore.onnx import InferenceSession
+
+TEXT_NAMES = {"float32": "float", "float64": "double"}
+NAMES = [name for name in OPERATOR_NAMES if "complex" not in name]  # as far as onnxruntime has sequences
+
+
+def model(name, node, outputs):
+    text = TEXT_NAMES.get(name, name)
+    return parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]>'
+        f"fed (seq({text}[]) s, int64 i) => ({outputs.format(text)}) {{ {node} }}"
+    )
+
+
+def session(*arguments):
+    return onnxruntime.InferenceSession(model(*arguments).SerializeToString())
+
+
+def at(name):
+    return session(name, "y = SequenceAt (s, i)", "{}[] y")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_element_arrives(name):
+    used = at(name)
+    arrays = [laid_out(filled(name, (2, 3)), layout) for layout in LAYOUTS]
+    arrays += [filled(name, ()), filled(name, (0, 2))]
+    seq = TensorSequence(arrays)
+    for i, array in enumerate(arrays):
+        (y,) = used.run(None, {"s": list(seq), "i": np.array(i)})
+        assert same(np.asarray(y, array.dtype), array)
+    assert_holds(seq, arrays)
+
+
+def test_pieces_of_a_split_and_results_that_are_sequences():
+    used = session("float32", "one = SequenceAt (s, i) more = SequenceInsert (s, one, i)", "seq({}[]) more")
+    rows = filled("float32", (3, 4))
+    for axis in (0, 1):
+        seq = split_to_sequence(rows, axis=axis)
+        (more,) = used.run(None, {"s": list(seq), "i": np.array(1)})
+        assert TensorSequence(more) == seq[:1] + seq[1:2] + seq[1:]
+
+
+def test_an_empty_sequence_is_an_empty_list():
+    used = session("int64", "n = SequenceLength (s)", "int64 n")
+    assert used.run(None, {"s": list(TensorSequence(dtype="int64")), "i": np.array(0)}) == [0]
+
+
+def test_ours_takes_the_sequence_itself():
+    seq = split_to_sequence(filled("float32", (3, 4)), axis=1)
+    (y,) = InferenceSession(model("float32", "y = SequenceAt (s, i)", "{}[] y")).run(
+        None, {"s": seq, "i": np.array(2)}
+    )
+    assert same(y, seq[2])
+
+
+def best(work, rounds=7):
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def test_contiguous_elements_are_not_copied():
+    """A run that looks at no data takes much less time than a copy of them."""
+    used = session("float32", "n = SequenceLength (s)", "int64 n")
+    table = np.ones((4, 4_000_000), np.float32)
+    rows, columns = split_to_sequence(table), split_to_sequence(table, 1_000_000, axis=1)
+    i = np.array(0)
+    copy = best(table.copy)
+    assert best(lambda: used.run(None, {"s": list(rows), "i": i})) < copy / 10
+    assert best(lambda: used.run(None, {"s": list(columns), "i": i})) > copy / 10  # these are
+
+
+def test_an_ortvalue_of_an_element_shares_its_memory():
+    source = filled("float32", 4)
+    value = onnxruntime.OrtValue.ortvalue_from_numpy(TensorSequence([source])[0])
+    source[0] = 9
+    assert value.numpy()[0] == 9
