@@ -7,8 +7,8 @@ whatever there may be. What prints nothing shows nothing.
 A `shell` block is a command to a line. `python -m seqcore.onnx` runs, as a block of python does; of what
 installs packages or takes minutes only the names and options are checked.
 
-`<!-- needs: torch -->` before a block says that it can run only where that package is. At the top of a page
-it holds for the whole page.
+`<!-- needs: torch, numpy>=2.1 -->` before a block says that it can run only where these packages are. At the
+top of a page it holds for the whole page.
 """
 
 import contextlib
@@ -24,12 +24,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from packaging.requirements import Requirement
+
 ROOT = Path(__file__).parents[1]
 MARKUP = ["{eval-rst}"]  # what Sphinx reads, and no code
 
 
 _FENCE = re.compile(
-    r"(?:^<!-- needs: (?P<needs>[\w, ]+) -->\n+)?^```(?P<language>.*)\n(?P<text>(?s:.*?))^```$", re.M
+    r"(?:^<!-- needs: (?P<needs>.+?) -->\n+)?^```(?P<language>.*)\n(?P<text>(?s:.*?))^```$", re.M
 )
 
 
@@ -43,15 +45,23 @@ class Block(NamedTuple):
     shown: str | None
 
     @property
-    def missing(self):
-        return [name for name in self.needs if importlib.util.find_spec(name) is None]
+    def can_run(self):
+        return all(map(is_there, self.needs))
+
+
+def is_there(need):
+    """Whether a package is installed, in a version that is asked for."""
+    need = Requirement(need)
+    if importlib.util.find_spec(need.name) is None:
+        return False
+    return not need.specifier or need.specifier.contains(metadata.version(need.name))
 
 
 def blocks_of(page):
     """Return the blocks of a page that do something, in order."""
     source = page.read_text(encoding="utf-8")
     assert len(re.findall(r"^ *(```|~~~)", source, re.M)) % 2 == 0, f"{page.name}: a block has no end"
-    for_all = re.match(r"<!-- needs: ([\w, ]+) -->\n\n", source)
+    for_all = re.match(r"<!-- needs: (.+?) -->\n\n", source)
     blocks, end = [], None
     for found in _FENCE.finditer(source):
         line = source.count("\n", 0, found.start("language")) + 1
@@ -65,8 +75,8 @@ def blocks_of(page):
             blocks[-1] = blocks[-1]._replace(shown=text)
         elif language not in MARKUP:
             assert language in RUNNERS, f"{where}: a block of {language or 'no language'}"
-            needs = ",".join(filter(None, [for_all and for_all[1], found["needs"]]))
-            blocks.append(Block(line, language, text, tuple(re.findall(r"\w+", needs)), None))
+            needs = ", ".join(filter(None, [for_all and for_all[1], found["needs"]]))
+            blocks.append(Block(line, language, text, tuple(needs.split(", ") if needs else ()), None))
             end = found.end()
     return blocks
 
@@ -75,7 +85,7 @@ def run(page):
     """Run the blocks of a page in the current folder, but those whose packages are missing."""
     names = {"__name__": "page"}
     for block in blocks_of(page):
-        if not block.missing:
+        if block.can_run:
             printed = RUNNERS[block.language](block, page, names)
             check_shown(block, page, printed)
 
