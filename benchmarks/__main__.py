@@ -7,28 +7,15 @@ import platform
 import re
 import sys
 
-import numpy as np
-
 import seqcore
 
-from . import cases, embedded, models  # noqa: F401  (they declare the rows)
-from .declare import CASES
+from . import container, embedded, maps, models  # noqa: F401  (they declare the rows)
+from .chart import as_ratio, as_time, draw
+from .declare import CASES, optional
 from .measure import measure
 
 HEADINGS = ["row", "ours", "peer", "", "ratio", "target", "aim", "verdict"]
-UNITS = [(1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]
-
-
-def as_time(seconds):
-    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
-    return f"{seconds / size:.3g} {unit}"
-
-
-def as_ratio(ratio):
-    """1/25 reads better than 0.04."""
-    if ratio > 0.5:
-        return f"{ratio:.3g}" if ratio >= 1 else f"{ratio:.2f}"
-    return f"1/{1 / ratio:,.0f}" if ratio < 0.01 else f"1/{1 / ratio:.3g}"
+PACKAGES = ["numpy", "onnx", "onnxruntime", "torch"]
 
 
 def verdict(result):
@@ -42,12 +29,12 @@ def verdict(result):
 def cells(result):
     """One line of the table."""
     limit = result.limit
-    if result.unit == "bytes":
+    if result.case.unit == "bytes":
         ours, target, aim = f"{result.ours:.1f} bytes", f"≤ {limit.target} bytes", f"{limit.aim} bytes"
-        return [result.title, ours, "", "", "", target, aim, verdict(result)]
+        return [result.case.title, ours, "", "", "", target, aim, verdict(result)]
     sign = "≥" if limit.at_least else "≤"
     return [
-        result.title,
+        result.case.title,
         "" if result.ours is None else as_time(result.ours),
         limit.peer,
         "" if result.peer is None else as_time(result.peer),
@@ -64,46 +51,14 @@ def print_lines(lines, widths):
         print("  ".join(padded).rstrip(), flush=True)
 
 
-def plot(results, path):
-    """Draw ours / peer for each row on a log scale, the target as a mark; "at least" is turned around."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    shown = [result for result in results if result.unit == "s" and result.ratio is not None]
-    figure, axes = pyplot.subplots(figsize=(12, 1.8 + 0.42 * len(shown)), layout="constrained")
-    for y, result in enumerate(shown):
-        power, ends = -1 if result.limit.at_least else 1, [y - 0.42, y + 0.42]
-        ratio, target = result.ratio**power, result.limit.target**power
-        bar = axes.barh(y, ratio - 1, left=1, height=0.6, color="#4c8c6a" if result.holds else "#c8553d")
-        if all(other.holds != result.holds for other in shown[:y]):
-            bar.set_label("holds" if result.holds else "falls short")
-        axes.plot([target] * 2, ends, color="black", linewidth=2, label="_" if y else "target")
-        if result.limit.aim is not None:
-            axes.plot([result.limit.aim**power] * 2, ends, color="black", linewidth=1, linestyle=":")
-        text = f"{as_ratio(ratio)}  (≤ {as_ratio(target)})"
-        axes.text(1.01, y, text, transform=axes.get_yaxis_transform(), va="center", fontsize=9)
-    axes.plot([], [], color="black", linewidth=1, linestyle=":", label="aim")
-    axes.axvline(1, color="grey", linewidth=1)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}" if x >= 1 else f"1/{1 / x:g}")
-    labels = [f"{result.title}\n/ {result.limit.peer}" for result in shown]
-    axes.set_yticks(range(len(shown)), labels, fontsize=8)
-    axes.set_ylim(len(shown) - 0.4, -0.6)
-    axes.set_xlabel("time of ours / time of the peer: left is faster")
-    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.1)
-    figure.legend(loc="outside upper center", ncols=4, frameon=False)
-    figure.savefig(path, dpi=120)
-
-
 def as_json(results):
     rows = [
         {
-            "row": result.title,
-            "unit": result.unit,
+            "group": result.case.group,
+            "row": result.case.title,
+            "unit": result.case.unit,
             "ours": result.ours,
-            "peer": result.limit.peer if result.unit == "s" else None,
+            "peer": result.limit.peer if result.case.unit == "s" else None,
             "peer_value": result.peer,
             "ratio": result.ratio,
             "direction": "peer / ours at least" if result.limit.at_least else "ours / peer at most",
@@ -122,8 +77,8 @@ def machine():
         "processor": platform.machine(),
         "python": platform.python_version(),
         "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
-        "numpy": np.__version__,
         "seqcore": seqcore.__version__,
+        **{name: module.__version__ for name in PACKAGES if (module := optional(name))},
     }
 
 
@@ -131,7 +86,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", metavar="PATTERN", default="", help="only the rows whose title matches")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    parser.add_argument("--plot", metavar="FILE", help="draw a chart as well")
+    parser.add_argument("--plot", metavar="FOLDER", help="draw a chart of each group as well, as SVG")
     parser.add_argument("--json", metavar="FILE", help="write the numbers as well")
     return parser.parse_args(arguments)
 
@@ -156,7 +111,7 @@ def main(arguments=None):
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(as_json(results), file, indent=2, ensure_ascii=False)
     if options.plot:
-        plot(results, options.plot)
+        draw(as_json(results), options.plot)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a row of the table is, and how it is declared."""
+"""What a row of the table is, and how it is declared: what runs, beside which peers, to which ratio."""
 
 import importlib
 from collections.abc import Callable
@@ -45,6 +45,11 @@ class Case:
     make_sides: Callable[[], dict[str, Side]]
     unit: str = "s"
     most_rounds: int | None = None
+
+    @property
+    def group(self):
+        """The name of the file that declares it."""
+        return self.make_sides.__module__.rpartition(".")[2]
 
 
 CASES: list[Case] = []

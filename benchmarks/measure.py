@@ -18,8 +18,7 @@ from .declare import OURS, Case, Limit, Side
 class Result:
     """One row of the table: values in the case's unit, per operation; None where the peer isn't installed."""
 
-    title: str
-    unit: str
+    case: Case
     limit: Limit
     ours: float | None
     peer: float | None
@@ -42,11 +41,11 @@ def measure(case: Case, nrounds: int, seconds: float) -> list[Result]:
     """Measure a case: a result for each of its limits."""
     sides = case.make_sides()
     if OURS not in sides:
-        return [Result(case.title, case.unit, limit, None, None, None) for limit in case.limits]
+        return [Result(case, limit, None, None, None) for limit in case.limits]
     gc.collect()
     if case.unit == "bytes":
         ours = traced_nbytes(sides[OURS])
-        return [Result(case.title, case.unit, limit, ours, None, ours) for limit in case.limits]
+        return [Result(case, limit, ours, None, ours) for limit in case.limits]
     times = take_turns(sides, min(nrounds, case.most_rounds or nrounds), seconds)
     return [compare(case, limit, times) for limit in case.limits]
 
@@ -54,10 +53,10 @@ def measure(case: Case, nrounds: int, seconds: float) -> list[Result]:
 def compare(case, limit, times):
     ours, peer = times[OURS], times.get(limit.peer)
     if peer is None:
-        return Result(case.title, case.unit, limit, statistics.median(ours), None, None)
+        return Result(case, limit, statistics.median(ours), None, None)
     over, under = (peer, ours) if limit.at_least else (ours, peer)
     ratio = statistics.median(a / b for a, b in zip(over, under, strict=True))
-    return Result(case.title, case.unit, limit, statistics.median(ours), statistics.median(peer), ratio)
+    return Result(case, limit, statistics.median(ours), statistics.median(peer), ratio)
 
 
 def take_turns(sides, nrounds, seconds):

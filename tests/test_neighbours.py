@@ -3,11 +3,8 @@
 import array
 import ctypes
 import gc
-import importlib.util
 import mmap
 import pickle
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -367,17 +364,3 @@ def test_a_released_view_leaves_its_memory_to_the_sequence():
     seq = TensorSequence([view])
     view.release()
     assert seq[0].tolist() == [97, 98]
-
-
-# --- the page ---
-
-
-@pytest.mark.skipif(not READ_ONLY_DLPACK, reason="NumPy 2.0 doesn't export what is read-only")
-def test_the_pages_code_runs():
-    text = (Path(__file__).parents[1] / "docs" / "neighbours.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"(?:<!-- needs: ([\w, ]+) -->\n+)?```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == text.count("```python") >= 7
-    names = {}
-    for needs, block in blocks:
-        if all(importlib.util.find_spec(name) for name in re.findall(r"\w+", needs)):
-            exec(compile(block, "neighbours.md", "exec"), names)

@@ -1,0 +1,187 @@
+"""Charts of a run, as SVG: a file for each group, that of a phone's width.
+
+Drawn from what `--json` writes, so that `python -m benchmarks.chart RUN.json FOLDER` draws a run anew.
+"""
+
+import json
+import math
+import sys
+import textwrap
+from html import escape
+from itertools import groupby
+from pathlib import Path
+
+UNITS = [(1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]
+
+
+def as_time(seconds):
+    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
+    return f"{seconds / size:.3g} {unit}"
+
+
+def as_ratio(ratio):
+    """1/25 reads better than 0.04."""
+    if ratio > 0.5:
+        return f"{ratio:.3g}" if ratio >= 1 else f"{ratio:.2f}"
+    return f"1/{1 / ratio:,.0f}" if ratio < 0.01 else f"1/{1 / ratio:.3g}"
+
+
+CHARTS = {  # their titles, and the groups that are on them
+    "container": ("The container, beside lists and NumPy", ["container", "embedded"]),
+    "maps": ("SequenceMap", ["maps"]),
+    "models": ("PyTorch's list code, beside onnxruntime", ["models"]),
+}
+WIDTH, MARGIN = 360, 14  # the same as those of a phone, so that 12 units stay 12 pixels
+STYLE = """
+    text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: #1d2b28 }
+    .title { font-size: 14px; font-weight: 600 }
+    .row { font-weight: 600 }
+    .note { font-size: 11.5px; fill: #4b5b55 }
+    .mid { text-anchor: middle }
+    .end { text-anchor: end }
+    .panel { fill: #f7f9f8; stroke: #c8d3cf }
+    .holds { fill: #3f8f6c }
+    .short { fill: #c2571f }
+    .grid { stroke: #d5dedb }
+    .even { stroke: #4b5b55 }
+    .target { stroke: #1d2b28; stroke-width: 2.5 }
+    .aim { stroke: #1d2b28; stroke-width: 1.5; stroke-dasharray: 2 2 }
+"""
+
+
+class Axis:
+    """A logarithmic axis on which some ratios, 1/10 and 10 have a place."""
+
+    def __init__(self, ratios):
+        self.low, self.high = math.log10(min(*ratios, 0.1)), math.log10(max(*ratios, 10))
+
+    def __call__(self, ratio):
+        share = (math.log10(ratio) - self.low) / (self.high - self.low)
+        return MARGIN + 10 + share * (WIDTH - 2 * MARGIN - 20)
+
+    def decades(self):
+        return [10.0**power for power in range(math.ceil(self.low), math.floor(self.high) + 1)]
+
+    def numbers(self, y):
+        return [label(self(one), y, "1" if one == 1 else as_ratio(one), "note mid") for one in self.decades()]
+
+    def lines(self, y):
+        """The grid behind a bar."""
+        return [
+            f'  <path class="{"even" if one == 1 else "grid"}" d="M{self(one):.1f} {y - 4} v17"/>'
+            for one in self.decades()
+        ]
+
+
+def draw(run, folder):
+    """Write the charts of a run, a dict as `--json` has it, into a folder."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    shown = [row for row in run["rows"] if row["unit"] == "s" and row["ratio"] is not None]
+    for name, (title, groups) in CHARTS.items():
+        if rows := [row for row in shown if row["group"] in groups]:
+            text = chart(title, rows, run["machine"])
+            (Path(folder) / f"benchmark-{name}.svg").write_text(text, encoding="utf-8")
+
+
+def chart(title, rows, machine):
+    """Return the SVG of a group of rows."""
+    rows = [turned(row) for row in rows]
+    axis = Axis([value for row in rows for value in (row["ratio"], row["target"], row["aim"] or 1)])
+    parts, y = [], 26
+    parts.append(label(MARGIN, y, title, "title"))
+    y = lines(parts, y + 18, "seqcore's time / the peer's: left of 1 is faster", "note")
+    y = legend(parts, y + 2)
+    parts += axis.numbers(y)
+    y += 6
+    for name, of_row in groupby(rows, key=lambda row: row["row"]):
+        of_row = [*of_row]
+        y = lines(parts, y + 18, name, "row") - 16
+        for row in of_row:
+            y = bar(parts, y + 16, row, axis)
+        y += 6
+    parts += axis.numbers(y + 8)
+    y = lines(parts, y + 32, described(machine), "note")
+    return svg(title, summary(rows), y, parts)
+
+
+def turned(row):
+    """A row whose ratios are ours / peer, whichever way its target is put."""
+    power = -1 if row["direction"].startswith("peer") else 1
+    return row | {key: row[key] and row[key] ** power for key in ("ratio", "target", "aim")}
+
+
+def bar(parts, y, row, axis):
+    """The peer, the ratio and its target; both times; and below them a bar with marks."""
+    verdict = "holds" if row["holds"] else "short"
+    figures = f"{as_ratio(row['ratio'])} (≤ {as_ratio(row['target'])})"
+    parts.append(label(MARGIN, y, row["peer"]))
+    parts.append(label(WIDTH - MARGIN, y, figures, "end"))
+    parts.append(label(MARGIN, y + 15, f"{as_time(row['ours'])} / {as_time(row['peer_value'])}", "note"))
+    y += 22
+    parts += axis.lines(y)
+    left, right = sorted((axis(row["ratio"]), axis(1)))
+    parts.append(
+        f'  <rect class="{verdict}" x="{left:.1f}" y="{y}" width="{max(right - left, 1):.1f}" height="9"/>'
+    )
+    for kind in ("aim", "target"):
+        if row[kind] is not None:
+            parts.append(f'  <path class="{kind}" d="M{axis(row[kind]):.1f} {y - 2} v13"/>')
+    return y + 12
+
+
+def legend(parts, y):
+    x = MARGIN
+    for kind, word in (("holds", "holds"), ("short", "falls short")):
+        parts.append(f'  <rect class="{kind}" x="{x}" y="{y - 9}" width="14" height="9"/>')
+        parts.append(label(x + 19, y, word, "note"))
+        x += 34 + 7 * len(word)
+    for kind in ("target", "aim"):
+        parts.append(f'  <path class="{kind}" d="M{x + 4} {y - 11} v13"/>')
+        parts.append(label(x + 11, y, kind, "note"))
+        x += 30 + 7 * len(kind)
+    return y + 22
+
+
+def label(x, y, text, kind=""):
+    kind = f' class="{kind}"' if kind else ""
+    return f'  <text{kind} x="{x:g}" y="{y:g}">{escape(text)}</text>'
+
+
+def lines(parts, y, text, kind):
+    """A text in as many lines as it takes; returns where the next one would stand."""
+    for line in textwrap.wrap(text, 46 if kind == "row" else 50):
+        parts.append(label(MARGIN, y, line, kind))
+        y += 16
+    return y
+
+
+def summary(rows):
+    return " ".join(f"{row['row']}: {as_ratio(row['ratio'])} of {row['peer']}." for row in rows)
+
+
+def described(machine):
+    versions = {"python": "Python", "numpy": "NumPy", "onnxruntime": "onnxruntime", "torch": "PyTorch"}
+    named = [
+        f"{word} {machine[name].partition('+')[0]}" for name, word in versions.items() if name in machine
+    ]
+    return f"{machine['cpus']} CPUs, {machine['processor']}, {', '.join(named)}; medians of pairs"
+
+
+def svg(title, description, height, parts):
+    return "\n".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="title desc"',
+            f'     viewBox="0 0 {WIDTH} {height}" width="{WIDTH * 3 // 2}" height="{height * 3 // 2}">',
+            f'  <title id="title">{escape(title)}</title>',
+            f'  <desc id="desc">{escape(description)}</desc>',
+            f"  <style>{STYLE}  </style>",
+            f'  <rect class="panel" x="0.6" y="0.6" width="{WIDTH - 1.2}" height="{height - 1.2}" rx="8"/>',
+            *parts,
+            "</svg>\n",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    run, folder = sys.argv[1:]
+    draw(json.loads(Path(run).read_text(encoding="utf-8")), folder)

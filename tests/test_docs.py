@@ -1,0 +1,37 @@
+"""The code on the pages of docs/ and in README runs, and prints what they show."""
+
+import sys
+from xml.etree import ElementTree
+
+import pytest
+from pages import ROOT, blocks_of, is_there, run
+
+PAGES = sorted((ROOT / "docs").glob("*.md")) + [ROOT / "README.md"]
+NEEDS = sorted({(page, need) for page in PAGES for block in blocks_of(page) for need in block.needs})
+FIGURES = sorted((ROOT / "docs" / "figures").glob("*.svg"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])  # where the benchmarks are
+    run(page)
+
+
+@pytest.mark.parametrize(("page", "need"), NEEDS, ids=lambda value: getattr(value, "name", value))
+def test_needed_package(page, need):
+    if not is_there(need):
+        lines = ", ".join(str(block.line) for block in blocks_of(page) if need in block.needs)
+        pytest.skip(f"no {need}: the code at these lines of {page.name} did not run: {lines}")
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
+def test_figure(figure):
+    root = ElementTree.parse(figure).getroot()
+    names = [child.tag.partition("}")[2] for child in root]
+    assert names[:2] == ["title", "desc"]
+    assert all(child.text.strip() for child in root[:2])
+    assert root.get("role") == "img"
+    place = f":::{{figure}} figures/{figure.name}\n"
+    assert sum(place in page.read_text("utf-8") for page in PAGES) == 1
+    assert not [one for one in root.iter() if any("href" in name for name in one.attrib)]

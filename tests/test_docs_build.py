@@ -1,0 +1,15 @@
+"""The site is built without a warning."""
+
+import pytest
+from pages import ROOT, run_module
+
+for needed in ("sphinx", "myst_parser", "furo", "onnx", "onnxruntime"):
+    pytest.importorskip(needed)
+
+
+def test_build(tmp_path):
+    folders = ["-d", tmp_path / "doctrees", ROOT / "docs", tmp_path / "site"]
+    done = run_module("sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", *folders)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")}
+    assert pages <= {page.stem for page in (tmp_path / "site").glob("*.html")}
