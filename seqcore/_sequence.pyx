@@ -103,10 +103,10 @@ cdef class TensorSequence(Container):
 
     Notes
     -----
-    Look: `seq[i]`, `seq[a:b:c]`, `len`, `iter`, `reversed`, `in`, `index`, `count`, `==`.
-    Edit: `append`, `extend`, `insert`, `erase`, `pop`, `remove`, `clear`, `reverse`, `seq[i] = t`,
-    `seq[a:b] = ts`, `del`, `+`, `+=`.
-    Memory: `nbytes`, `pinned_nbytes`, `compact`, `copy`, pickle.
+    - Look: `seq[i]`, `seq[a:b:c]`, `len`, `iter`, `reversed`, `in`, `index`, `count`, `==`.
+    - Edit: `append`, `extend`, `insert`, `erase`, `pop`, `remove`, `clear`, `reverse`, `seq[i] = t`,
+      `seq[a:b] = ts`, `del`, `+`, `+=`.
+    - Memory: `nbytes`, `pinned_nbytes`, `compact`, `copy`, pickle.
 
     Examples
     --------

@@ -254,6 +254,28 @@ class TestErrors:
         assert_fails(used, {"s": s, "at": i64([0, 1]), "n": i64(3)}, Exception, "pick")
         assert len(used.run(None, {"s": s, "at": i64([0, 1]), "n": i64(2)})[0]) == 4
 
+    def test_what_is_not_one_value(self):
+        text = """g (float[N] x, int64[K] n, bool[M] c, bool[L] first) => (seq(float[N]) t) {
+            none = SequenceEmpty ()
+            [rows] t = Loop (n, first, none) <body = b (int64 i, bool go, seq(float[N]) s)
+                                                   => (bool[M] on, seq(float[N]) u) {
+                u = SequenceInsert (s, x)
+                on = Identity (c)
+            }>
+        }"""
+        used, x, yes = session(text), floats(2)[0], np.array([True])
+        none, two = np.array([], bool), np.array([True, False])
+        for trips, first, on, what in (
+            ([], yes, yes, r"the number of trips is one value, not a tensor of shape \(0,\)"),
+            ([3, 4], yes, yes, r"the number of trips is one value, not a tensor of shape \(2,\)"),
+            ([3], none, yes, r"the condition is one value, not a tensor of shape \(0,\)"),
+            ([3], yes, two, r"the body's condition is one value, not a tensor of shape \(2,\)"),
+            ([3], yes, none, r"the body's condition is one value, not a tensor of shape \(0,\)"),
+        ):
+            with pytest.raises(ValueError, match=f"Loop 'rows': {what}"):
+                used.run(None, {"x": x, "n": i64(trips), "c": on, "first": first})
+        assert len(used.run(None, {"x": x, "n": i64([3]), "c": yes, "first": yes})[0]) == 3
+
     def test_a_join_that_fails_in_a_loop(self):
         text = """g (seq(float[]) s, int64 n) => (float[T] sizes) {
             zero = Constant <value = int64 {0}> ()

@@ -7,7 +7,7 @@ import numpy as np
 from onnx import AttributeProto
 
 from seqcore.onnx._plans.stacked import Stacked
-from seqcore.onnx._plans.steps import attributes
+from seqcore.onnx._plans.steps import attributes, only_item
 
 
 def if_step(entry, planner, in_loop):
@@ -25,7 +25,7 @@ def if_step(entry, planner, in_loop):
     branches = branch(inner["else_branch"]), branch(inner["then_branch"])
 
     def step(frame):
-        plan, outputs = branches[bool(frame[condition].item())]
+        plan, outputs = branches[bool(only_item(frame[condition], "the condition"))]
         plan.run(frame)
         for i, read in outputs:
             frame[i] = read(frame)

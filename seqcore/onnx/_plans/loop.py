@@ -4,6 +4,7 @@ import numpy as np
 
 from seqcore.onnx._plans.rounds import plan_rounds
 from seqcore.onnx._plans.stacked import Stacked
+from seqcore.onnx._plans.steps import only_item
 
 # After so many iterations the loop looks at how it is run, and whether it was told to stop.
 _LOOK = 32
@@ -49,8 +50,8 @@ class LoopStep:
         self._rounds = planner.rounds[id(node)] = plan_rounds(entry, planner, self.runs_out)
 
     def __call__(self, frame):
-        trips = frame[self._trips].item() if self._trips else None
-        going = bool(frame[self._condition].item()) if self._condition else True
+        trips = only_item(frame[self._trips], "the number of trips") if self._trips else None
+        going = bool(only_item(frame[self._condition], "the condition")) if self._condition else True
         self._put(frame, [read(frame) for read in self._initial])
         stacks = [Stacked(*what) for what in self._expected]
         rounds = self._rounds and self._rounds.start(frame, trips)
@@ -84,7 +85,7 @@ class LoopStep:
         if self._going_in:
             frame[self._going_in] = self._going
         self._plan.run(frame)
-        going = True if self.runs_out else bool(self._going_out(frame).item())
+        going = True if self.runs_out else bool(only_item(self._going_out(frame), "the body's condition"))
         # All are read before the first state is put in its place: that may be what another output is.
         states = [read(frame) for read in self._next]
         for stack, read in zip(stacks, self._scans, strict=True):

@@ -17,6 +17,14 @@ def own_copy(value):
     return value.copy() if type(value) is TensorSequence else value
 
 
+def only_item(tensor, what):
+    """Return the one item of a tensor that ONNX wants to have one, as a value of Python."""
+    try:
+        return tensor.item()
+    except ValueError:
+        raise ValueError(f"{what} is one value, not a tensor of shape {tensor.shape}") from None
+
+
 def attributes(node, **defaults):
     """Return the values of a node's attributes, in the order of their defaults."""
     given = {one.name: helper.get_attribute_value(one) for one in node.attribute}
