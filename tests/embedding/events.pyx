@@ -8,7 +8,7 @@ import numpy as np
 
 
 def row_sums(sequence):
-    """Return the sum of each element, a float64 array; elements are float32, of rank 1 or 2."""
+    """Return the sum of each element, which is float32 and of rank 1 or 2."""
     if sequence.dtype != np.float32:
         raise TypeError(f"events are float32, not {sequence.dtype}")
     cdef const seqcore.Snapshot *events = seqcore.hold(sequence)
@@ -26,7 +26,9 @@ def row_sums(sequence):
     return np.asarray(sums)
 
 
-cdef bint add_up(const seqcore.Snapshot *events, Py_ssize_t i, double *total) noexcept nogil:
+cdef bint add_up(
+    const seqcore.Snapshot *events, Py_ssize_t i, double *total
+) noexcept nogil:
     cdef Py_ssize_t[2] shape
     cdef Py_ssize_t[2] strides
     cdef const char *data
@@ -34,7 +36,7 @@ cdef bint add_up(const seqcore.Snapshot *events, Py_ssize_t i, double *total) no
     cdef int rank = seqcore.view(events, i, &data, 2, shape, strides)
     if not 1 <= rank <= 2:
         return False
-    if rank == 1:                       # as one row
+    if rank == 1:               # as one row
         shape[1], strides[1] = shape[0], strides[0]
         shape[0], strides[0] = 1, 0
     for row in range(shape[0]):
