@@ -3,7 +3,7 @@
 from pathlib import Path
 
 
-def get_include():
+def get_include() -> str:
     """Return the folder of `seqcore.h`, for `include_dirs` of C and C++ extensions that embed seqcore.
 
     Extensions in Cython need no header: `cimport seqcore` finds the declarations beside the package.
