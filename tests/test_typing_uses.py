@@ -263,7 +263,7 @@ def test_several_inputs() -> None:
 
 def test_lambdas() -> None:
     seq = frames()
-    assert_type(sq.sequence_map(lambda frame: frame * 2, seq), sq.TensorSequence[np.float32])
+    assert_type(sq.sequence_map(lambda frame: frame[1:], seq), sq.TensorSequence[np.float32])
     assert_type(sq.sequence_map(lambda frame: np.sort(frame), seq), sq.TensorSequence[np.float32])
     # What NumPy's stubs say of a mean is Any, and then mypy doesn't know whether there is one output.
     means: sq.TensorSequence = sq.sequence_map(lambda rows: rows.mean(0), seq, max_workers=2)
@@ -361,7 +361,8 @@ def test_graph_body() -> None:
     assert_type(body.input_names, tuple[str, ...])
     assert_type(body.output_dtypes, tuple[np.dtype[Any] | None, ...])
     assert_type(body.check(["float32"]), tuple[np.dtype[Any] | None, ...])
-    assert_type(body(ramp(2)), NDArray[Any] | tuple[NDArray[Any], ...])
+    assert_type(body(ramp(2)), NDArray[Any] | Any)
+    assert body(ramp(2)).shape == (2,)
     assert_type(body.run_many([(ramp(2),)]), list[tuple[NDArray[Any], ...]])
 
 

@@ -68,12 +68,11 @@ def what_is_no_sequence(array: F64) -> None:
     sq.sequence_map(wide, array)  # type: ignore[call-overload]
 
 
-def positions(seq: sq.TensorSequence[np.float32], array: F64) -> None:
+def positions(seq: sq.TensorSequence[np.float32]) -> None:
     print(seq[1.0])  # type: ignore[call-overload]
     print(seq["first"])  # type: ignore[call-overload]
     seq.insert(None, [1.0])  # type: ignore[arg-type]
     seq.erase(slice(2))  # type: ignore[arg-type]
-    seq.pop(array)  # pyright: ignore[reportArgumentType]
     sq.sequence_at(seq, None)  # type: ignore[call-overload]
 
 
