@@ -28,6 +28,10 @@ __all__ = ["sequence_map"]
 _Graph: TypeAlias = Graph | Model | GraphBody | Path
 _DTypes: TypeAlias = list[Any] | tuple[Any, ...]
 
+# One sequence or a tuple of them: the graph tells which, so that nobody should have to ask. Who says it with
+# `output_dtypes` gets a type.
+_OneOrSeveral: TypeAlias = Any
+
 # Type checkers infer a body's parameters and result from what is here, so there is a group of overloads for
 # one input, in which a lambda's parameter has the sequence's type, one for two inputs, and one for more. In
 # each are the outputs that a body may have. Where mypy knows nothing of the result, as of `a.mean(0)`, it
@@ -54,9 +58,20 @@ def sequence_map(
     max_workers: SupportsIndex | None = 1,
     executor: Workers | None = None,
     chunksize: SupportsIndex | None = None,
-    output_dtypes: DTypeName | _DTypes | None = None,
+    output_dtypes: _DTypes,
     progress: Progress = None,
-) -> TensorSequence[Any] | tuple[TensorSequence[Any], ...]: ...
+) -> tuple[TensorSequence[Any], ...]: ...
+@overload
+def sequence_map(
+    body: _Graph,
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    max_workers: SupportsIndex | None = 1,
+    executor: Workers | None = None,
+    chunksize: SupportsIndex | None = None,
+    output_dtypes: DTypeName | None = None,
+    progress: Progress = None,
+) -> _OneOrSeveral: ...
 
 # -- a callable of one input -------------------------------------------------------------------------
 

@@ -336,24 +336,33 @@ PAIR = """
     }
 """
 
-Mapped = sq.TensorSequence[Any] | tuple[sq.TensorSequence[Any], ...]
-
 
 def test_graphs_as_bodies(tmp_path: Path) -> None:
     model = parser.parse_model(DOUBLED)
     path = tmp_path / "doubled.onnx"
     path.write_bytes(model.SerializeToString())
+    # Whether there are several outputs only the graph tells.
+    assert_type(sq.sequence_map(model, frames(), max_workers=2), Any)
+    assert_type(sq.sequence_map(model.graph, frames()), Any)
+    assert_type(sq.sequence_map(path, frames()), Any)
+    assert_type(sq.sequence_map(str(path), [ramp(2)]), Any)
     body = GraphBody(model.graph, opset_imports={"": 17})
-    assert_type(sq.sequence_map(model, frames()), Mapped)
-    assert_type(sq.sequence_map(model.graph, frames()), Mapped)
-    assert_type(sq.sequence_map(path, frames()), Mapped)
-    assert_type(sq.sequence_map(str(path), [ramp(2)]), Mapped)
-    done = sq.sequence_map(body, frames(), max_workers=2)
-    assert_type(done, Mapped)
-    assert isinstance(done, sq.TensorSequence)
-    assert done.dtype == np.float32
-    # That there is one output, and of which type, can also be said.
-    assert_type(sq.sequence_map(model, frames(), output_dtypes=np.float32), sq.TensorSequence[np.float32])
+    doubled: sq.TensorSequence[np.float32] = sq.sequence_map(body, frames())
+    assert doubled.dtype == np.float32
+    # Or the caller.
+    assert_type(sq.sequence_map(body, frames(), output_dtypes=np.float32), sq.TensorSequence[np.float32])
+    assert_type(
+        sq.sequence_map(body, frames(), output_dtypes=["float32"]), tuple[sq.TensorSequence[Any], ...]
+    )
+
+
+def test_graph_of_several_outputs() -> None:
+    both = parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]>
+        both (float[n] x, float y) => (float[n] low, float[n] high) { low = Sub(x, y) high = Add(x, y) }
+    """)
+    low, high = sq.sequence_map(both, frames(), np.float32(1))
+    assert low.shapes == high.shapes == [(3,), (4,), (5,)]
 
 
 def test_graph_body() -> None:
