@@ -1,0 +1,126 @@
+"""The stubs are true, and type checkers infer and refuse what they should.
+
+The checkers get a copy of the package's typed parts: so they find it in the same way in a checkout, in an
+editable install and in site-packages, and tell what is wrong in it, which they don't in site-packages.
+"""
+
+import ast
+import json
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import seqcore as sq
+
+HERE = Path(__file__).parent
+PACKAGE = Path(sq.__file__).parent
+USES = ("test_typing_uses.py", "typing_refused.py")
+
+# What types these packages lack is no fault of the stubs. Those that only the demo needs are not even read.
+MYPY = """
+[mypy]
+[mypy-google.protobuf.*,onnxruntime.*,tqdm.*,seqcore._loop]
+ignore_missing_imports = true
+[mypy-matplotlib.*,PIL.*,skimage.*]
+ignore_missing_imports = true
+follow_imports = skip
+[mypy-seqcore.*]
+follow_imports = silent
+"""
+
+PYRIGHT = {
+    "include": USES,
+    "extraPaths": ["path"],
+    "typeCheckingMode": "strict",
+    "reportUnnecessaryTypeIgnoreComment": "error",
+}
+
+# Regular expressions of what stubtest may find.
+ALLOWED = """
+seqcore\\._typing                          # aliases that the stubs share: at run time there is no such module
+seqcore(\\.onnx)?\\.error                   # the name in an `except` clause, which is gone after it
+seqcore\\._sequence\\.__(pyx_capi|test)__   # Cython's
+# Sources without stubs, compared with themselves: the demo, and what is private but for the core.
+seqcore\\.(demo|(onnx\\.)?_(?!sequence)\\w+)\\..*
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the package's typed parts under `path`, what is to be checked, and the settings."""
+    folder = tmp_path_factory.mktemp("typing")
+    typed = [file for file in PACKAGE.rglob("*") if file.suffix in (".py", ".pyi") or file.name == "py.typed"]
+    for file in typed:
+        copy = folder / "path" / "seqcore" / file.relative_to(PACKAGE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    for name in USES:
+        shutil.copy(HERE / name, folder)
+    (folder / "mypy.ini").write_text(MYPY)
+    (folder / "allowed.txt").write_text(ALLOWED)
+    (folder / "pyrightconfig.json").write_text(json.dumps(PYRIGHT))
+    return folder
+
+
+def run(folder, module, *arguments):
+    pytest.importorskip(module.partition(".")[0])
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    here = {"PYTHONPATH": str(PACKAGE.parent), "MYPYPATH": str(folder / "path")}
+    result = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=folder,
+        env=os.environ | here,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_stubs_are_true(folder):
+    settings = ("--mypy-config-file", "mypy.ini", "--allowlist", "allowed.txt")
+    assert "no issues found" in run(folder, "mypy.stubtest", "seqcore", *settings)
+
+
+def test_mypy_agrees_with_uses(folder):
+    assert "no issues found in 2 source files" in run(folder, "mypy", "--strict", *USES)
+
+
+def test_pyright_agrees_with_uses(folder):
+    out = run(folder, "basedpyright", "--pythonpath", sys.executable, "--outputjson")
+    assert json.loads(out)["summary"]["filesAnalyzed"] == 2
+
+
+def test_public_modules_have_stubs():
+    modules = [module.name for module in pkgutil.walk_packages(sq.__path__, "seqcore.") if not module.ispkg]
+    files = [PACKAGE.joinpath(*name.split(".")[1:]) for name in modules if "._" not in name]
+    assert {file.stem for file in files if not file.with_suffix(".pyi").exists()} == {"demo"}
+
+
+def test_stub_of_the_core_has_the_parameters_of_its_methods():
+    """What stubtest can't look at, since compiled methods have their signatures in their docstrings only."""
+    tree = ast.parse((PACKAGE / "_sequence.pyi").read_text())
+    (stub,) = (node for node in tree.body if getattr(node, "name", "") == "TensorSequence")
+    methods = [node for node in stub.body if isinstance(node, ast.FunctionDef)]
+    compared = 0
+    for method in methods:
+        described = (getattr(sq.TensorSequence, method.name).__doc__ or "").partition("\n")[0]
+        if described.startswith(f"TensorSequence.{method.name}("):
+            signature = described.removeprefix("TensorSequence.")
+            (compiled,) = ast.parse(f"def {signature}: ...").body
+            assert parameters(method) == parameters(compiled), method.name
+            compared += 1
+    assert compared > 15
+
+
+def parameters(function):
+    arguments = function.args
+    names = [argument.arg for argument in arguments.posonlyargs + arguments.args]
+    return names, [ast.unparse(default) for default in arguments.defaults]
