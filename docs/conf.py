@@ -74,7 +74,8 @@ def stub_signatures():
     return found
 
 
-SIGNATURES = stub_signatures()
+# What the stub has in several overloads, users read as one.
+SIGNATURES = stub_signatures() | {"__init__": "(tensors=(), dtype=None, *, copy=False)"}
 
 
 def signature_of(app, what, name, obj, options, signature, returns):
