@@ -27,9 +27,9 @@ class SupportsArray(Protocol[_T_co]):
 # Values whose type adapts, as far as a type checker can see. Not tuples: a body has several outputs then.
 _Plain: TypeAlias = complex | str | list[Any] | bytearray | memoryview | array[Any]
 
-# What goes into a sequence of T: not any `ArrayLike`, for an array of another type is a TypeError there.
-# Signed integers pass all the same, since NumPy's stubs don't know that `np.intp` is int32 or int64.
-TensorOf: TypeAlias = SupportsArray[T | np.signedinteger[Any]] | _Plain | tuple[Any, ...]
+# What goes into a sequence of T: not any `ArrayLike`, for an array of another type is a TypeError there. But
+# other numbers pass: NumPy's stubs have float64 for `rows / 255` of float32, and tell `np.intp` from int64.
+TensorOf: TypeAlias = SupportsArray[T | np.number[Any]] | _Plain | tuple[Any, ...]
 
 # What a body returns for one output.
 Output: TypeAlias = SupportsArray[T] | _Plain

@@ -96,6 +96,7 @@ def test_editing() -> None:
     seq.append([0.5, 0.25])
     seq.append(np.float32(1.5))
     seq.append(0.5)
+    seq.append(seq[0] / 255)
     seq.append(array("f", [1, 2]))
     seq.insert(-1, ramp(2) * 2 + 1)
     seq.insert(np.array([0]), np.zeros((3, 8), np.float32))

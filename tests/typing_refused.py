@@ -36,7 +36,7 @@ def types(seq: sq.TensorSequence[np.float32], array: F64) -> None:
     _: sq.TensorSequence[np.float64] = seq  # type: ignore[assignment]
 
 
-def tensors_of_another_type(seq: sq.TensorSequence[np.float32], array: F64) -> None:
+def tensors_of_another_type(seq: sq.TensorSequence[np.float32], array: NDArray[np.bool_]) -> None:
     other = sq.TensorSequence([array])
     seq.append(array)  # type: ignore[arg-type]
     seq.insert(0, array)  # type: ignore[arg-type]
@@ -45,7 +45,6 @@ def tensors_of_another_type(seq: sq.TensorSequence[np.float32], array: F64) -> N
     seq[0] = array  # type: ignore[assignment]
     seq[:2] = [array]  # type: ignore[list-item]
     seq += [array]  # type: ignore[list-item]
-    print(seq + other)  # type: ignore[operator]
     print(seq + [array])  # type: ignore[list-item]
     sq.sequence_insert(seq, array)  # type: ignore[misc]
 
