@@ -1,41 +1,46 @@
 #!/usr/bin/env bash
 # Run tests on a core that is built with sanitizers, in a folder and an environment of their own.
 #
-#   sanitize.sh address [PYTHON] [pytest's arguments …]     AddressSanitizer and UndefinedBehaviorSanitizer
-#   sanitize.sh thread PYTHON [pytest's arguments …]        ThreadSanitizer; PYTHON is built with it too
+#   sanitize.sh address PYTHON [pytest's arguments …]           AddressSanitizer and UndefinedBehaviorSanitizer
+#   sanitize.sh thread PYTHON SANITIZED [pytest's arguments …]  ThreadSanitizer; both are builds of one version
+#                                                               without a GIL, the second with the sanitizer
 #
 # Needs gcc and its sanitizer libraries. Any report is a failure, and ends what it was found in.
 set -euo pipefail
-kind=$1
-python=${2:-python3}
-shift $(($# < 2 ? $# : 2))
+kind=$1 python=$2
+shift 2
+if [ "$kind" = thread ]; then
+    sanitized=$1
+    shift
+fi
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 "$python" -m venv "$work/env"
 python=$work/env/bin/python
-PIP_PREFER_BINARY=1 "$python" -m pip install -q "numpy>=2" pytest hypothesis ml_dtypes tqdm "Cython>=3.3" "setuptools>=77" onnx onnxruntime
+export PIP_PREFER_BINARY=1
+"$python" -m pip install -q "numpy>=2" pytest hypothesis ml_dtypes tqdm "Cython>=3.3" "setuptools>=77" onnx onnxruntime
 
 git clone -q "$root" "$work/tree"
 cd "$work/tree"
 flags="-g -O1 -fno-omit-frame-pointer -fsanitize=$kind"
-if [ "$kind" = address ]; then flags+=,undefined\ -fno-sanitize-recover=undefined; fi
+if [ "$kind" = address ]; then flags+=" -fsanitize=undefined -fno-sanitize-recover=undefined"; fi
 CC=gcc LDSHARED="gcc -shared" CFLAGS=$flags LDFLAGS=$flags "$python" setup.py -q build_ext --inplace
 export PYTHONPATH=$work/tree
 
 library() { realpath "$(gcc -print-file-name="$1")"; }
-case $kind in
-    address)
-        # Python leaves memory at its end on purpose; what operations leave behind, leaks.py counts.
-        export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:abort_on_error=1
-        export UBSAN_OPTIONS=print_stacktrace=1
-        export PYTHONMALLOC=malloc
-        LD_PRELOAD="$(library libasan.so) $(library libubsan.so) $(library libstdc++.so)" \
-            "$python" -m pytest -q -p no:cacheprovider "$@"
-        ;;
-    thread)
-        export TSAN_OPTIONS="suppressions=$root/tests/hardening/tsan.supp:halt_on_error=1:exitcode=66:history_size=4"
-        "$python" -m pytest -q -p no:cacheprovider "$@"
-        ;;
-esac
+if [ "$kind" = address ]; then
+    # Python leaves memory at its end on purpose; what operations leave behind, leaks.py counts.
+    export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:abort_on_error=1
+    export UBSAN_OPTIONS=print_stacktrace=1
+    export PYTHONMALLOC=malloc
+    export LD_PRELOAD="$(library libasan.so) $(library libubsan.so) $(library libstdc++.so)"
+else
+    # Everything else was built by the quick interpreter; only the tests run in the sanitized one.
+    site=$("$python" -c "import sysconfig; print(sysconfig.get_path('platlib'))")
+    export PYTHONPATH=$PYTHONPATH:$site
+    export TSAN_OPTIONS="suppressions=$root/tests/hardening/tsan.supp:halt_on_error=1:exitcode=66"
+    python=$sanitized
+fi
+"$python" -m pytest -q -p no:cacheprovider "$@"
