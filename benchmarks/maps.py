@@ -1,6 +1,7 @@
 """The rows about SequenceMap: serial, on threads, and of graphs beside onnxruntime."""
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -67,6 +68,28 @@ def map_sort_on_two_threads():
         OURS: Side(lambda: sq.sequence_map(np.sort, seq, max_workers=2)),
         "serial": Side(lambda: sq.sequence_map(np.sort, seq)),
     }
+
+
+def digits(tensor):
+    """Work that is all Python's: some 20 µs for each number."""
+    number, total = int(tensor[0]), 0
+    for power in range(200):
+        total += (number * power) % 1009
+    return [total]
+
+
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+
+    @case(
+        "map of a Python loop over 4,000 numbers, two threads without a GIL",
+        Limit("serial", 1.6, at_least=True),
+    )
+    def map_python_on_two_threads():
+        seq = sq.split_to_sequence(np.arange(1, 4001))
+        return {
+            OURS: Side(lambda: sq.sequence_map(digits, seq, max_workers=2), noperations=len(seq)),
+            "serial": Side(lambda: sq.sequence_map(digits, seq), noperations=len(seq)),
+        }
 
 
 def map_graph(count):
