@@ -540,4 +540,10 @@ def seeds():
 
 
 # Inputs that once found a fault, with what it was.
-FOUND = []
+APPEND = bytes([0, 0, 1, 0, 0, 0])
+FOUND = [
+    # A reversed iterator of a sequence that has become shorter hinted at elements.
+    bytes([3, 0, *APPEND, *APPEND, 28, 0, 1, 3, 0, 0, 3, 0, 0, 29, 0]),
+    # `del seq[3:3:-huge]`, of no elements: where they would begin overflowed.
+    bytes([3, 0, *APPEND, 7, 0, 0, 0, 6, 0, 0, 6, 9]),
+]
