@@ -3,11 +3,8 @@
 import importlib
 import itertools
 import random
-import sys
 
 import pytest
-
-from hardening.fuzz import edits, splits
 
 # How many seeds and random byte strings each target is run on, in some seconds.
 COUNTS = {"edits": (100, 400), "splits": (300, 1000), "protos": (400, 500), "models": (60, 150)}
@@ -31,7 +28,7 @@ def test_what_once_found_a_fault(name):
 def test_seeds(name):
     target = target_of(name)
     seeds = list(target.seeds())
-    assert len(seeds) == len({*seeds})
+    assert len({*seeds}) > 40
     for data in random.Random(1).sample(seeds, min(len(seeds), COUNTS[name][0])):
         target.run(data)
 

@@ -15,10 +15,10 @@ def write_seeds(target, folder):
 
 def replay(target, paths):
     """Run a target on files and on those in folders, without Atheris; the first fault ends it."""
-    files = [file for path in map(Path, paths) for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
-    for file in files:
-        print(file, flush=True)
-        target.run(file.read_bytes())
+    for path in map(Path, paths):
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            print(file, flush=True)
+            target.run(file.read_bytes())
 
 
 def fuzz(name, folder, options):

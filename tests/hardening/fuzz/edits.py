@@ -8,9 +8,9 @@ import warnings
 import weakref
 
 import numpy as np
+from hardening.fuzz.tape import HUGE, Tape, bits, raised
 from strategies import NAMES
 
-from hardening.fuzz.tape import HUGE, Tape, bits, raised
 from seqcore import (
     TensorSequence,
     concat_from_sequence,
@@ -342,16 +342,14 @@ class Script:
     @step
     def shallow_copy(self):
         seq, model = self.pair()
-        other = self.tape.pick([TensorSequence.copy, copy.copy, lambda seq: seq + [], lambda seq: [] + seq])(seq)
-        self.add(other, list(model))
+        how = self.tape.pick([TensorSequence.copy, copy.copy, lambda seq: seq + [], lambda seq: [] + seq])
+        self.add(how(seq), list(model))
 
     @step
     def deep_copy(self):
         seq, model = self.pair()
-        if self.tape.chance(2):
-            other = copy.deepcopy(seq)
-        else:
-            other = TensorSequence(seq, dtype=self.name, copy=True)
+        copied = TensorSequence(seq, dtype=self.name, copy=True)
+        other = copy.deepcopy(seq) if self.tape.chance(2) else copied
         assert other.pinned_nbytes == other.nbytes
         self.add(other, [one.copy() for one in model])
 

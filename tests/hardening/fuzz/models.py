@@ -7,9 +7,9 @@ import warnings
 import damage
 import numpy as np
 import onnxruntime
+from hardening.fuzz.tape import Tape, bits
 from onnx import ModelProto
 
-from hardening.fuzz.tape import Tape, bits
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
 
@@ -21,7 +21,7 @@ onnxruntime.set_default_logger_severity(4)
 
 
 def model_of(tape):
-    """The bytes of a model: as they are, or a seed and the damages done to it, each from a number of its own."""
+    """The bytes of a model: as they are, or those of a seed with damages, each from a number of its own."""
     if tape.below(8) == 0:
         return tape.rest()[:MOST_BYTES]
     data = tape.pick(damage.SEEDS)
@@ -97,9 +97,9 @@ def alike(results, others):
 
 def alike_values(one, other):
     if isinstance(one, TensorSequence):
-        return isinstance(other, TensorSequence) and one.dtype == other.dtype and (
-            len(one) == len(other) and all(map(alike_values, one, other))
-        )
+        if not isinstance(other, TensorSequence) or (one.dtype, len(one)) != (other.dtype, len(other)):
+            return False
+        return all(map(alike_values, one, other))
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
         return one is other
     if bits(one)[:2] != bits(other)[:2]:
