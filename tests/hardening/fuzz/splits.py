@@ -14,7 +14,7 @@ from seqcore import concat_from_sequence, split_to_sequence
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 # Axes without an end, of one item again and again.
 LONG = (1 << 20, (1 << 31) - 1, 1 << 40, 1 << 62, (1 << 63) - 1)
-FEW = 1000  # pieces that are looked at one by one
+FEW = 3000  # pieces that are looked at one by one
 
 
 # --- what is cut, and by what ---
@@ -24,6 +24,8 @@ def array_of(tape):
     """An array that stands in memory in any way that NumPy has: steps, offsets, axes in any order, none."""
     name = tape.pick(NAMES)
     shape = tape.shape(most=4, longest=5)
+    if tape.chance(8):  # enough pieces for what is done to many at a time
+        shape = (*shape[:1], tape.byte() * tape.between(1, 9))
     wide, cuts = [], []
     for extent in shape:
         step, offset = tape.pick([1, 1, 1, -1, 2, -3]), tape.pick([0, 0, 0, 1])
@@ -240,13 +242,18 @@ def joined(seq, axis, new_axis):
 
 
 def seeds():
-    """Every element type with every form of split, and each odd one."""
+    """Every element type with every form of split, many pieces, and each odd split."""
+    play = bytes([3, 0, 0, 0, 1, 3, 0, 4, 1, 1, 4, 1, 2, 2, 1, 5, 0])
     for i in range(len(NAMES)):
         for way in range(12):
-            begin = bytes([i, 2, 4, 3, *(0, 0) * 2, 1, 0, 1, (i + way) % 12, 3, 1, 0, 0, 0, 0])
-            yield begin + bytes([way, 2, 3, 3, 1, 2, 0, 0, 3, 1, 1, 0, 0, 5, 0, 1, 2, 3, 0, 4, 1, 1, 0, 3])
+            array = bytes([i, 2, 4, 3, 0, *(0, 0) * 2, 1, 0, 1, (i + way) % 12, 3, 1])
+            yield array + bytes([way % 2, 0, 0, i % 2, 0, way, i % 5, *(3, 90, 40, 120, 0)]) + play
+    for way in range(12):
+        for times in (0, 6):
+            array = bytes([9, 0, 7, 200, times, 0, 0, 0, 0, 0])
+            yield array + bytes([0, 0, 0, way % 2, 0, way, 0, *(3, 20, 40, 60, 0)]) + play
     for i in range(24):
-        yield bytes([8, 1, 4, 0, 0, 1, 0, 0, 0, 0, 0, 0, 5, i])
+        yield bytes([8, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, i])
 
 
 # Inputs that once found a fault, with what it was.
