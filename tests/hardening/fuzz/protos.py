@@ -106,6 +106,8 @@ def built(tape):
         way = tape.below(8)
         name = tape.pick(NAMES) if tape.chance(16) else name
         shape = tape.shape(most=2, longest=4)
+        if tape.chance(16):  # too large to be read with others
+            shape = (tape.byte() * 20, *shape[:1])
         if way <= 4:
             tensor = plain_tensor(tape, name, shape)
         elif way <= 6:
@@ -235,8 +237,16 @@ def seeds():
             proto = SequenceProto(elem_type=1, tensor_values=[make(tape, name, (2,))] * 3)
             yield b"\0\0" + proto.SerializeToString()
         for way in range(8):
-            yield bytes([2, 0, 0, 0, 0, i, 2, way, 0, 1, 2, 1, way, 0, 7, 0, 1, 1, 3, 2, 5, 1, 4, 2, 0])
-            yield bytes([3, 0, 0, 0, 0, i, 1, way, 0, 1, 2, 1, 3, 0, 2, 0, 9, way % 4, 8, 0, 20, 1, 3])
+            large = [15, 30 * way] if way % 2 else [0]
+            yield bytes(
+                [2, 0, 0, 0, 0, i, 2, way, 0, 1, 2, *large, 1, way, 0, 7, 0, 1, 1, 3, 0, 2, 5, 1, 4, 2]
+            )
+            yield bytes(
+                [3, 0, 0, 0, 0, i, 1, way, 0, 1, 2, *large, 1, 3, 0, 2, 0, 9, way % 4, 8, 0, 20, 1, 3]
+            )
+    wrong = to_proto([filled("bool", (3,), 1)] * (2 * A_RUN))
+    wrong.tensor_values[A_RUN + 1].raw_data = b"\0\1\2"
+    yield b"\0\0" + wrong.SerializeToString()
     odd = TensorProto(dims=[2], data_type=1, raw_data=bytes(8), data_location=TensorProto.EXTERNAL)
     odd.external_data.add(key="location", value="elsewhere")
     yield b"\1\0" + odd.SerializeToString()
