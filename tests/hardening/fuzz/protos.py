@@ -237,13 +237,9 @@ def seeds():
             proto = SequenceProto(elem_type=1, tensor_values=[make(tape, name, (2,))] * 3)
             yield b"\0\0" + proto.SerializeToString()
         for way in range(8):
-            large = [15, 30 * way] if way % 2 else [0]
-            yield bytes(
-                [2, 0, 0, 0, 0, i, 2, way, 0, 1, 2, *large, 1, way, 0, 7, 0, 1, 1, 3, 0, 2, 5, 1, 4, 2]
-            )
-            yield bytes(
-                [3, 0, 0, 0, 0, i, 1, way, 0, 1, 2, *large, 1, 3, 0, 2, 0, 9, way % 4, 8, 0, 20, 1, 3]
-            )
+            shape = [0, 1, 2, *([15, 30 * way] if way % 2 else [0])]
+            yield bytes([2, 0, 0, 0, 0, i, 2, way, *shape, 1, way, 0, 7, 0, 1, 1, 3, 0, 2, 5, 1, 4, 2])
+            yield bytes([3, 0, 0, 0, 0, i, 1, way, *shape, 1, 3, 0, 2, 0, 9, way % 4, 8, 0, 20, 1, 3])
     wrong = to_proto([filled("bool", (3,), 1)] * (2 * A_RUN))
     wrong.tensor_values[A_RUN + 1].raw_data = b"\0\1\2"
     yield b"\0\0" + wrong.SerializeToString()
