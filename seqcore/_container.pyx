@@ -293,7 +293,7 @@ cdef class Container:
         with cython.critical_section(self):
             size = size_of(self._buffer)
             n = PySlice_AdjustIndices(size, &start, &stop, step)
-            if step < 0:            # the same elements from the front
+            if step < 0 < n:        # the same elements from the front
                 start += (n - 1) * step
                 step = -step
             if n == size:

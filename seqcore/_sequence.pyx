@@ -585,8 +585,10 @@ cdef class SequenceIterator:
         cdef Py_ssize_t n
         with cython.critical_section(self, sequence):
             n = self.position + 1
-            if n and not self.backwards:
-                n = max(size_of(sequence._buffer) - self.position, 0)
+            if n > size_of(sequence._buffer):       # it has come to its end, as the next step will find
+                n = 0
+            elif n and not self.backwards:
+                n = size_of(sequence._buffer) - self.position
         return n
 
 

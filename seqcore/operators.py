@@ -342,11 +342,17 @@ def _integers(split):
             lengths = np.asarray(split, dtype=object)
     except ValueError:
         raise ValueError(f"split is one length or a list of them, not {split!r:.60}") from None
-    if lengths.dtype.kind not in "iu" and not (
-        lengths.dtype == object and all(type(item) is int for item in lengths.flat)
-    ):
+    if lengths.dtype.kind in "iu":
+        return lengths
+    if lengths.dtype != object or not all(map(_is_integer, lengths.flat)):
         _not_integral("split", split)
-    return lengths
+    # All of one kind, in an array of our own: NumPy's integers don't compare to Python's past 64 bits.
+    return np.fromiter(map(int, lengths.flat), object, lengths.size).reshape(lengths.shape)
+
+
+def _is_integer(item):
+    # NumPy counts spans of time among its integers.
+    return type(item) is int or (isinstance(item, np.integer) and not isinstance(item, np.timedelta64))
 
 
 def _not_integral(name, value):

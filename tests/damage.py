@@ -558,7 +558,7 @@ def run(session, feed):
     timer = threading.Timer(1, lambda: setattr(options, "terminate", True))
     timer.start()
     try:
-        session.run(None, feed, options)
+        return session.run(None, feed, options)
     finally:
         timer.cancel()
 

@@ -131,6 +131,14 @@ class TestBodies:
         found = session(text, max_workers=workers).run(None, {"s": s, "k": k, "n": i64(4)})
         assert_values(found, [rows, f32(*sums)], rtol=1e-6)
 
+    @pytest.mark.parametrize("shape", ["[7]", "[M, 2]", ""])
+    def test_what_a_body_declares_of_shapes_may_be_wrong(self, workers, shape):
+        text = f"""g (seq(float[]) s) => (seq(float[]) t) {{
+            t = SequenceMap (s) <body = m (float{shape} x) => (float{shape} y) {{ y = Neg (x) }}>
+        }}"""
+        s = floats(2, 3)
+        assert_values(session(text, max_workers=workers).run(None, {"s": s}), [[-x for x in s]])
+
     def test_a_capture_of_which_onnx_infers_no_type(self, workers):
         """A condition of one element makes onnx give up on what is in the loop."""
         text = """g (seq(float[]) s, bool[1] c, int64 n) => (seq(float[]) t) {

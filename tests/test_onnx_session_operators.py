@@ -179,6 +179,17 @@ class TestSplits:
             assert_value(found, sq.split_to_sequence(x, None, axis, keepdims))
             assert len(found) == shape[axis]
 
+    @pytest.mark.parametrize("given", ["x", "x, two"])
+    @pytest.mark.parametrize("results", ["float[K, L] y", "seq(float[]) s"])
+    @pytest.mark.parametrize("keepdims", [2, -1, 1 << 31])
+    def test_keepdims_is_neither_0_nor_1(self, keepdims, results, given):
+        text = f"""g (float[N, M] x, int64 i) => ({results}) {{
+            two = Constant <value_int = 2> ()
+            [the_node] s = SplitToSequence <keepdims = {keepdims}> ({given})
+            y = SequenceAt (s, i)
+        }}"""
+        assert_fails(session(text), {"x": filled("float32", (2, 3)), "i": i64(0)}, ValueError, "the_node")
+
     @pytest.mark.parametrize("dtype", ["int32", "int64"])
     @pytest.mark.parametrize("keepdims", [0, 1])  # which a split overrides
     def test_one_length(self, dtype, keepdims):

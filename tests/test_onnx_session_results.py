@@ -30,6 +30,14 @@ class TestOutputs:
         assert_values(used.run(None, APPEND_FEED), list(APPENDED.values()))
         assert_values(used.run([], APPEND_FEED), list(APPENDED.values()))  # as in onnxruntime
 
+    def test_a_model_that_lists_an_output_twice(self):
+        given = model(APPEND)
+        for k in (0, 1):
+            given.graph.output.add().CopyFrom(given.graph.output[k])
+        used = session(given)
+        assert len(used.get_outputs()) == 5
+        assert_values(used.run(None, APPEND_FEED), [APPENDED[one.name] for one in used.get_outputs()])
+
     def test_the_same_twice_is_not_one_object_that_changes(self):
         first, second = session(APPEND).run(["longer", "longer"], APPEND_FEED)
         first.clear()

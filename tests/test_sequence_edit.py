@@ -303,6 +303,7 @@ def test_slices_clamp_and_huge_bounds_are_fine():
     seq[10**30 :] = [NEW]
     assert_holds(seq, [*model, NEW])
     del seq[10**30 :]
+    del seq[3 : 10**30 : -(10**30)]
     del seq[:: 2**63 - 1]
     assert_holds(seq, [*model[1:], NEW])
 

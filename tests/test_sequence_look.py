@@ -1,5 +1,7 @@
 """Looking: positions, iteration, equality, and finding a tensor."""
 
+import operator
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -181,6 +183,19 @@ def test_edits_show_in_iterators_as_in_a_lists(edit, direction):
         edit(model, new)
     assert seen == expected
     assert_holds(seq, model)
+
+
+@pytest.mark.parametrize("direction", [iter, reversed])
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_iterators_hint_at_their_length_as_a_lists_do(edit, direction):
+    seq, model = numbered(*range(5)), [np.array([value, value]) for value in range(5)]
+    new = np.array([70, 70])
+    ours, theirs = direction(seq), direction(model)
+    for _ in range(4):
+        assert operator.length_hint(ours) == operator.length_hint(theirs)
+        assert (next(ours, None) is None) == (next(theirs, None) is None)
+        edit(seq, new)
+        edit(model, new)
 
 
 def test_an_exhausted_iterator_stays_exhausted():

@@ -102,6 +102,21 @@ def test_lengths_of_each_integer_type(lengths, dtype):
     assert_holds(sq.split_to_sequence(tensor, [*split], axis=1), cut(tensor, lengths, 1))
 
 
+def test_lengths_of_several_integer_types():
+    """Of signed and unsigned ones NumPy makes floats."""
+    tensor = np.arange(6)
+    lengths = [np.uint64(1), np.int64(2), 3]
+    assert_holds(sq.split_to_sequence(tensor, lengths), cut(tensor, [1, 2, 3]))
+    array = np.array(lengths, object)
+    assert_holds(sq.split_to_sequence(tensor, array), cut(tensor, [1, 2, 3]))
+    assert [*map(type, array)] == [np.uint64, np.int64, int]
+    for wrong in ([np.int64(1), 2**70], [np.uint64(2**64 - 1), np.int64(-1), 6]):
+        with pytest.raises(ValueError, match=r"split\[\d\] is \d{20}"):
+            sq.split_to_sequence(tensor, wrong)
+    with pytest.raises(TypeError, match="split"):
+        sq.split_to_sequence(tensor, [2**64, np.timedelta64(1)])
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_lengths_in_each_layout(layout):
     tensor = np.arange(9)

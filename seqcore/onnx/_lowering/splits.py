@@ -41,9 +41,12 @@ def _form_of(facts, node):
     shape = facts.shape(node.input[0])
     if shape is not None and normal_axis(axis, len(shape)) is None:
         return f"axis {axis} of {label(node)} is out of range"
+    keepdims = attribute_of(node, "keepdims", 1)
+    if keepdims not in (0, 1):
+        return f"keepdims of {label(node)} is {keepdims}, neither 0 nor 1"
     split = node.input[1] if len(node.input) > 1 else ""
     if not split:
-        return UnitPieces(facts, node, attribute_of(node, "keepdims", 1))
+        return UnitPieces(facts, node, keepdims)
     lengths = facts.constant(split)
     rank = facts.shape(split)
     if node.output[0] in facts.doubtful:

@@ -3,7 +3,7 @@
 Found with onnxruntime 1.31:
 
 SplitToSequence      drops the axis for keepdims=0 where a split is given; takes a list of one length for
-                     a number, an empty list for anything
+                     a number, an empty list for anything, any number for keepdims
 SequenceAt, Insert,  take the first of several positions, and what lies in memory where there is none
 Erase
 ConcatFromSequence   passes by empty elements of any shape; ends the process where one has another rank
@@ -58,10 +58,11 @@ class Departures:
         return check is not None and check(self, node)
 
     def _split(self, node):
+        keepdims = _attribute(node, "keepdims", 1)
         if not any(node.input[1:]):
-            return False
+            return keepdims not in (0, 1)
         split = self._facts.constant(node.input[1])
-        if split is None or not _attribute(node, "keepdims", 1):
+        if split is None or keepdims != 1:
             return True
         return bool(split.ndim > 1 or split.size < 1 + split.ndim or split.min() < 1 - split.ndim)
 

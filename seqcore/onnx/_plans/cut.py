@@ -53,7 +53,7 @@ class CutModel:
             elif value.type.WhichOneof("value") != "optional_type":
                 self._required.append(value.name)
             self._inputs[value.name] = Feed(value.name, value.type), planner.place(value.name), default
-        names = [value.name for value in graph.output]
+        self._names = names = [value.name for value in graph.output]  # one may be there twice
         self._outputs = dict(zip(names, planner.outputs_of(graph), strict=True))
         holders = feed_holders(facts, planner.own)
         self._shared = {name for name in names if name in holders}
@@ -98,7 +98,7 @@ class CutModel:
                 raise
             return self._original().run(output_names, feed, options)
         # Each is taken from the frame once, also where it is asked for twice.
-        names = output_names or self._outputs
+        names = output_names or self._names
         results = {name: self._result(name, frame) for name in dict.fromkeys(names)}
         if len(results) == len(names):
             return list(results.values())

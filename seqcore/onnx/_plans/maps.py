@@ -3,6 +3,7 @@
 from onnx import ModelProto
 
 from seqcore.mapping import sequence_map
+from seqcore.onnx._models.declared import forget_shape
 from seqcore.onnx._models.graphs import free_names
 from seqcore.onnx._plans.schedule import is_own
 from seqcore.onnx.body import GraphBody
@@ -46,6 +47,9 @@ def _graph_body(graph, captures, planner):
     model = ModelProto(ir_version=facts.model.ir_version)
     model.opset_import.extend(facts.model.opset_import)
     model.graph.CopyFrom(graph)
+    # onnxruntime would check what is fed, and what a body declares may be wrong (see `declared`).
+    for value in (*model.graph.input, *model.graph.output):
+        forget_shape(value.type)
     for name in captures:
         model.graph.input.add(name=name).type.CopyFrom(facts.types[name])
     free = free_names(model.graph)

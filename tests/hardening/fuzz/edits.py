@@ -1,0 +1,568 @@
+"""Scripts of edits on sequences, each beside a list of arrays; every step is compared."""
+
+import copy
+import itertools
+import operator
+import pickle
+import warnings
+import weakref
+
+import numpy as np
+from hardening.fuzz.tape import HUGE, Tape, bits, raised
+from strategies import NAMES
+
+from seqcore import (
+    TensorSequence,
+    concat_from_sequence,
+    sequence_at,
+    sequence_erase,
+    sequence_insert,
+    sequence_length,
+    split_to_sequence,
+)
+
+MOST_STEPS = 60
+MOST_PAIRS = 4  # sequences alive at once
+MOST_ITERATORS = 4
+LONGEST = 120  # from 64 slots on, buffers give memory back
+STEPS = []
+
+
+class Named(TensorSequence):
+    """A subclass, whose attributes travel with its copies."""
+
+
+class Meddler:
+    """A tensor that takes a step of the script when it is asked for its array."""
+
+    def __init__(self, script, array):
+        self.script = script
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        self.script.nested_step()
+        return self.array
+
+
+class Place:
+    """A position that takes a step of the script when it is asked for its number."""
+
+    def __init__(self, script, number):
+        self.script = script
+        self.number = number
+
+    def __index__(self):
+        self.script.nested_step()
+        return self.number
+
+
+def step(method):
+    STEPS.append(method)
+    return method
+
+
+class Script:
+    """Pairs of a sequence and a list, and iterators on both.
+
+    The arrays of a list are views of the memory that the sequence shares by contract, so that what is
+    written to a source has to show in both, or in neither.
+    """
+
+    def __init__(self, data):
+        self.tape = Tape(data)
+        self.name = self.tape.pick(NAMES)
+        self.pairs = []
+        self.iterators = []
+        self.sources = []
+        self.watchers = []
+        self.errors = []
+        self.depth = 0
+        kind = self.tape.pick([TensorSequence, Named])
+        seq = kind(dtype=self.name)
+        if kind is Named:
+            seq.label = "label"
+        self.add(seq, [])
+
+    def run(self):
+        for _ in range(MOST_STEPS):
+            if not self.tape:
+                break
+            self.tape.pick(STEPS)(self)
+            self.compare()
+        for theirs, ours in self.iterators:
+            assert [bits(one) for one in theirs] == [bits(one) for one in ours]
+
+    def compare(self):
+        if self.errors:
+            raise self.errors[0]
+        for seq, model in self.pairs:
+            seq._check()
+            assert len(seq) == len(model)
+            assert [bits(one) for one in seq] == [bits(one) for one in model]
+
+    def nested_step(self):
+        if not self.depth:
+            self.depth = 1
+            try:
+                self.tape.pick(STEPS)(self)
+                self.compare()
+            finally:
+                self.depth = 0
+
+    # --- what steps draw ---
+
+    def add(self, seq, model):
+        self.pairs = [*self.pairs, (seq, model)][-MOST_PAIRS:]
+
+    def pair(self):
+        return self.tape.pick(self.pairs)
+
+    def tensor(self):
+        """An array, and what a sequence is to show for it."""
+        array = self.tape.array(self.name)
+        if self.name == "string":
+            return array, array.copy()
+        if self.tape.chance(6):  # memory of which nobody knows how long it is
+            array = np.lib.stride_tricks.as_strided(array)
+        if self.tape.chance(3):
+            # Only the sequence holds it: when it lets go, foreign code comes in.
+            self.watchers.append(weakref.ref(array, self.meddle))
+            return array, array.copy()
+        if array.flags.writeable:
+            self.sources.append(array)
+        return array, array.view()
+
+    def meddle(self, _):
+        """What a finalizer may do: look, and edit to and fro."""
+        try:
+            for seq, _ in self.pairs:
+                seq._check()
+                before = len(seq)
+                seq.append(np.zeros(1, seq.dtype) if self.name != "string" else ["text"])
+                list(seq)
+                seq.pop()
+                assert len(seq) == before
+        except BaseException as error:
+            self.errors.append(error)
+
+    def tensors(self, most=4):
+        pairs = [self.tensor() for _ in range(self.tape.between(0, most))]
+        return [array for array, _ in pairs], [shown for _, shown in pairs]
+
+    def several(self):
+        """What `extend` and slice assignment take, as a function of no arguments, and a list of the model."""
+        way = self.tape.below(6)
+        if way >= 4:
+            seq, model = self.pair()
+            if len(model) <= LONGEST // 2:
+                return (seq if way == 4 else list(seq)), list(model)
+        arrays, shown = self.tensors()
+        if way == 3 and arrays:
+            arrays[-1] = Meddler(self, arrays[-1])
+        return [arrays, tuple(arrays), iter(arrays), arrays][min(way, 3)], shown
+
+    def position(self, model, beyond=2):
+        if self.tape.chance(20):
+            return self.tape.pick(HUGE)
+        return self.tape.between(-len(model) - beyond, len(model) + beyond)
+
+    def given(self, number):
+        """A position in one of the forms that it may have."""
+        way = self.tape.below(6)
+        fits = -(1 << 63) <= number < 1 << 63
+        if way == 1 and fits:
+            return np.int64(number)
+        if way == 2 and fits:
+            return np.array([number])
+        if way == 3:
+            return Place(self, number)
+        return number
+
+    def slice(self, model):
+        bounds = [None if self.tape.chance(4) else self.position(model) for _ in range(2)]
+        step = self.tape.pick([None, 1, 1, -1, 2, -2, 3, 0, *HUGE[:1], HUGE[-1]])
+        return slice(*bounds, step)
+
+    # --- edits ---
+
+    @step
+    def append(self):
+        seq, model = self.pair()
+        array, shown = self.tensor()
+        if len(model) < LONGEST:
+            seq.append(array)
+            model.append(shown)
+
+    @step
+    def insert(self):
+        seq, model = self.pair()
+        array, shown = self.tensor()
+        if len(model) >= LONGEST:
+            return
+        number = self.position(model, beyond=1)
+        # The model is looked at afterwards: a step may come in between.
+        position = self.given(number)
+        tensor = Meddler(self, array) if self.tape.chance(5) else array
+        failed = raised(IndexError, seq.insert, position, tensor)
+        assert failed != inside(model, number, inserting=True)
+        if not failed:
+            model.insert(number, shown)
+
+    @step
+    def set_element(self):
+        seq, model = self.pair()
+        array, shown = self.tensor()
+        number = self.position(model)
+        position = self.given(number)
+        tensor = Meddler(self, array) if self.tape.chance(5) else array
+        failed = raised(IndexError, operator.setitem, seq, position, tensor)
+        assert failed == raised(IndexError, operator.setitem, model, number, shown)
+
+    @step
+    def take(self):
+        seq, model = self.pair()
+        number = self.position(model)
+        position = self.given(number)
+        way = self.tape.below(4)
+        taken = []
+        edit = [seq.erase, seq.__delitem__, lambda at: taken.append(seq.pop(at))][min(way, 2)]
+        failed = raised(IndexError, edit, position)
+        assert failed != inside(model, number)
+        if not failed:
+            expected = model.pop(number)
+            assert not taken or bits(taken[0]) == bits(expected)
+
+    @step
+    def extend(self):
+        seq, model = self.pair()
+        news, shown = self.several()
+        if len(model) + len(shown) > LONGEST:
+            return
+        way = self.tape.below(3)
+        if way == 0:
+            seq.extend(news)
+        elif way == 1:
+            seq += news
+        else:
+            seq[LONGEST * 4 :] = news  # as any slice beyond the end
+        model.extend(shown)
+
+    @step
+    def extend_with_itself(self):
+        seq, model = self.pair()
+        if len(model) <= LONGEST // 2:
+            if self.tape.chance(2):
+                seq.extend(seq)
+            else:
+                seq.extend(one for one in seq[:])
+            model.extend(list(model))
+
+    @step
+    def set_slice(self):
+        seq, model = self.pair()
+        where = self.slice(model)
+        news, shown = self.several()
+        if len(model) + len(shown) <= LONGEST:
+            failed = raised(ValueError, operator.setitem, seq, where, news)
+            assert failed == raised(ValueError, operator.setitem, model, where, shown)
+
+    @step
+    def delete_slice(self):
+        seq, model = self.pair()
+        where = self.slice(model)
+        failed = raised(ValueError, operator.delitem, seq, where)
+        assert failed == raised(ValueError, operator.delitem, model, where)
+
+    @step
+    def remove(self):
+        seq, model = self.pair()
+        array, shown = self.wanted(model)
+        place = next((i for i, one in enumerate(model) if equal(one, shown)), None)
+        assert raised(ValueError, seq.remove, array) == (place is None)
+        if place is not None:
+            del model[place]
+
+    @step
+    def clear(self):
+        seq, model = self.pair()
+        if self.tape.chance(3):
+            seq.clear()
+            model.clear()
+
+    @step
+    def reverse(self):
+        seq, model = self.pair()
+        seq.reverse()
+        model.reverse()
+
+    @step
+    def compact(self):
+        seq, model = self.pair()
+        seq.compact()
+        assert seq.pinned_nbytes == seq.nbytes
+        model[:] = [one.copy() for one in model]
+
+    @step
+    def write(self):
+        """Writing to a source shows wherever memory is shared, and only there."""
+        if self.sources:
+            self.tape.pick(self.sources)[...] = self.tape.below(2)
+
+    @step
+    def reshape_source(self):
+        """The array object of a source changes; the sequence's own shape stays."""
+        if self.sources and not self.depth:  # else it may be the one that is being put in
+            array = self.tape.pick(self.sources)
+            if array.flags.c_contiguous:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    array.shape = (array.size,)
+
+    @step
+    def fail(self):
+        """Failed edits change nothing."""
+        seq, _ = self.pair()
+        wrong = self.tape.pick([None, b"bytes", [1, None], np.zeros(2, "M8[s]"), seq, {}, [[1], [1, 2]]])
+        kinds = (TypeError, ValueError)
+        assert raised(kinds, seq.append, wrong)
+        assert raised(TypeError, seq.extend, TensorSequence(dtype="int8" if self.name != "int8" else "int16"))
+        assert raised(kinds, seq.insert, 0, wrong)
+        assert raised(kinds, seq.extend, [*seq[:1], wrong])
+        assert raised(kinds, operator.setitem, seq, self.slice(seq), [*seq[:2], wrong])
+        assert raised(TypeError, seq.pop, self.tape.pick([None, 1.5, "1", np.array([1, 2]), np.uint8([1])]))
+
+    # --- more sequences ---
+
+    @step
+    def slice_out(self):
+        seq, model = self.pair()
+        where = self.slice(model)
+        if where.step == 0:
+            assert raised(ValueError, operator.getitem, seq, where)
+        else:
+            self.add(seq[where], model[where])
+
+    @step
+    def shallow_copy(self):
+        seq, model = self.pair()
+        how = self.tape.pick([TensorSequence.copy, copy.copy, lambda seq: seq + [], lambda seq: [] + seq])
+        self.add(how(seq), list(model))
+
+    @step
+    def deep_copy(self):
+        seq, model = self.pair()
+        copied = TensorSequence(seq, dtype=self.name, copy=True)
+        other = copy.deepcopy(seq) if self.tape.chance(2) else copied
+        assert other.pinned_nbytes == other.nbytes
+        self.add(other, [one.copy() for one in model])
+
+    @step
+    def pickled(self):
+        seq, model = self.pair()
+        protocol = self.tape.between(0, 6)
+        buffers = []
+        if protocol < 6:
+            other = pickle.loads(pickle.dumps(seq, protocol))
+        else:
+            data = pickle.dumps(seq, 5, buffer_callback=buffers.append)
+            other = pickle.loads(data, buffers=[bytes(one.raw()) for one in buffers])
+        assert type(other) is type(seq)
+        assert vars(other) == vars(seq) if type(seq) is Named else True
+        self.add(other, [one.copy() for one in model])
+
+    @step
+    def damaged_pickle(self):
+        """What pickle keeps, changed: an error, or elements that lie within their memory."""
+        seq, _ = self.pair()
+        restore, (kind, name, parts, table), _ = seq.__reduce_ex__(5)
+        parts = [(array, self.tape.between(-2, 2) if self.tape.chance(4) else axis) for array, axis in parts]
+        for _ in range(self.tape.below(3) if len(table) else 0):
+            number = self.tape.pick([0, 1, 2, 3, -1, 1 << 62, (1 << 63) - 1, -(1 << 63)])
+            table[self.tape.below(len(table)), self.tape.below(3)] = number
+        made = []
+        if not raised(ValueError, lambda: made.append(restore(kind, name, parts, table))):
+            made[0]._check()
+            assert [bits(one)[1] for one in made[0]] == made[0].shapes
+
+    @step
+    def concatenate(self):
+        (seq, model), (seq2, model2) = self.pair(), self.pair()
+        if len(model) + len(model2) <= LONGEST:
+            other = seq + self.tape.pick([seq2, list(seq2), tuple(seq2)])
+            self.add(other, model + model2)
+
+    @step
+    def split(self):
+        array = self.tape.array(self.name, self.tape.shape(least=1, longest=5))
+        shown = array.copy() if self.name == "string" else array.view()
+        axis = self.tape.below(array.ndim)
+        n = array.shape[axis]
+        keepdims = self.tape.below(2)
+        if array.flags.writeable and self.name != "string":
+            self.sources.append(array)
+        way = self.tape.below(3)
+        if way == 0:
+            cut, lengths = None, [1] * n
+        elif way == 1:
+            cut = self.tape.between(1, 3)
+            lengths = [min(cut, n - at) for at in range(0, n, cut)]
+        else:
+            ends = sorted(self.tape.between(0, n) for _ in range(self.tape.below(4)))
+            cut = lengths = [b - a for a, b in itertools.pairwise([0, *ends, n])]
+        starts = itertools.accumulate(lengths, initial=0)
+        moved = np.moveaxis(shown, axis, 0)
+        pieces = [moved[at : at + length] for at, length in zip(starts, lengths, strict=False)]
+        if cut is None and not keepdims:
+            pieces = [moved[i, ...] for i in range(n)]
+        else:
+            pieces = [np.moveaxis(piece, 0, axis) for piece in pieces]
+        self.add(split_to_sequence(array, cut, axis, keepdims), pieces)
+
+    @step
+    def by_operator(self):
+        seq, model = self.pair()
+        number = self.position(model)
+        position = self.given(number)
+        assert sequence_length(seq) == len(seq)
+        other, shown = [], list(model)  # of before the call, whatever a step in between does
+        if self.tape.chance(2):
+            failed = raised(IndexError, lambda: other.append(sequence_erase(seq, position)))
+            assert failed != inside(shown, number)
+            shown.pop(-1 if failed else number) if shown else None
+        else:
+            array, one = self.tensor()
+            failed = raised(IndexError, lambda: other.append(sequence_insert(seq, array, position)))
+            assert failed != inside(shown, number, inserting=True)
+            shown.insert(0 if failed else number, one)
+        if not failed and len(shown) <= LONGEST:
+            self.add(other[0], shown)
+
+    @step
+    def drop(self):
+        if len(self.pairs) > 1:
+            del self.pairs[self.tape.below(len(self.pairs))]
+
+    # --- looking ---
+
+    def wanted(self, model):
+        """A tensor to look for: one of the sequence's, or any."""
+        if model and self.tape.chance(2):
+            shown = self.tape.pick(model)
+            return shown.copy(), shown
+        array = self.tape.array(self.name)
+        return array, array.copy()
+
+    @step
+    def look(self):
+        seq, model = self.pair()
+        number = self.position(model)
+        position = self.given(number)
+        way = self.tape.below(2)
+        got = []
+        failed = raised(IndexError, lambda: got.append([operator.getitem, sequence_at][way](seq, position)))
+        if failed:
+            assert raised(IndexError, operator.getitem, model, number)
+        else:
+            assert bits(got[0]) == bits(model[number])
+            assert got[0].flags.writeable == (way == 1)
+            assert way or raised(ValueError, operator.setitem, got[0], ..., 0)
+
+    @step
+    def find(self):
+        seq, model = self.pair()
+        array, shown = self.wanted(model)
+        places = [i for i, one in enumerate(model) if equal(one, shown)]
+        assert seq.count(array) == len(places)
+        assert (array in seq) == bool(places)
+        start, stop = self.position(model), self.position(model)
+        within = [i for i in range(len(model))[start:stop] if i in places]
+        if within:
+            assert seq.index(array, start, stop) == within[0]
+        else:
+            assert raised(ValueError, seq.index, array, start, stop)
+
+    @step
+    def compare_two(self):
+        (seq, model), (seq2, model2) = self.pair(), self.pair()
+        same = len(model) == len(model2) and all(map(equal, model, model2))
+        assert (seq == seq2) is same
+        assert (seq != seq2) is not same
+        assert seq != TensorSequence(dtype="int8" if self.name != "int8" else "int16")
+        assert seq.__eq__(list(seq)) is NotImplemented
+
+    @step
+    def sizes(self):
+        seq, model = self.pair()
+        assert seq.shapes == [one.shape for one in model]
+        assert seq.nbytes == sum(one.nbytes for one in model)
+        assert seq.pinned_nbytes >= 0
+        assert str(len(model)) in repr(seq)
+        assert seq._repr_html_()
+
+    @step
+    def join(self):
+        seq, model = self.pair()
+        axis = self.tape.between(-3, 3)
+        new_axis = self.tape.below(2)
+        got = []
+        failed = raised(ValueError, lambda: got.append(concat_from_sequence(seq, axis, new_axis)))
+        try:
+            expected = (np.stack if new_axis else np.concatenate)(model, axis)
+        except ValueError:
+            assert failed
+        else:
+            assert not failed
+            assert bits(got[0]) == bits(expected)
+
+    @step
+    def begin_iterator(self):
+        seq, model = self.pair()
+        way = self.tape.pick([iter, reversed])
+        self.iterators = [*self.iterators, (way(seq), way(model))][-MOST_ITERATORS:]
+
+    @step
+    def go_on(self):
+        """Iterators live on whatever is done to their sequence."""
+        if self.iterators:
+            theirs, ours = self.tape.pick(self.iterators)
+            assert operator.length_hint(theirs) == operator.length_hint(ours)
+            for _ in range(self.tape.between(1, 3)):
+                got, expected = next(theirs, None), next(ours, None)
+                assert (got is None) == (expected is None)
+                assert got is None or bits(got) == bits(expected)
+
+
+def inside(model, number, inserting=False):
+    return -len(model) <= number < len(model) + inserting
+
+
+def equal(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and bool(np.all(a == b))
+
+
+def run(data):
+    Script(data).run()
+
+
+def seeds():
+    """A script of each step after some appends, and of all of them in a row."""
+    begin = bytes([10, 0])
+    fill = b"".join(bytes([0, 0, i, 1, 2, i % 8, 0, 0]) for i in range(5))
+    for i in range(len(STEPS)):
+        yield begin + fill + bytes([i, 0, 3, 1, 2, 1, 0, 1, i, 1, 1, 2, 1])
+    for i in range(len(NAMES)):
+        yield bytes([i, i % 2]) + fill + bytes(range(len(STEPS))) * 3
+
+
+def do(name, *answers):
+    return bytes([[one.__name__ for one in STEPS].index(name), *answers])
+
+
+# Inputs that once found a fault, with what it was.
+ONE = bytes([3, 0]) + do("append", 0, 1, 0, 0, 0, 0)
+FOUND = [
+    # A reversed iterator of a sequence that has become shorter hinted at elements.
+    ONE + do("begin_iterator", 0, 1) + do("take", 0, 0, 2, 0, 0) + do("go_on", 0),
+    # `del seq[3:3:-huge]`, of no elements: where they would begin overflowed.
+    ONE + do("delete_slice", 0, 0, 0, 6, 0, 0, 6, 9),
+]
