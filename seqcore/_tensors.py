@@ -69,7 +69,8 @@ def _strings(array):
         array = array.astype(object)
     strings = np.empty(array.shape, object)
     flat = strings.reshape(-1)
-    for i, item in enumerate(array.flat):
+    # Not .flat, which NumPy has up to rank 32 only.
+    for i, item in enumerate(np.asarray(array).reshape(-1)):
         if not isinstance(item, str):
             raise TypeError(
                 f"item {i} of an object array is {item!r:.60}, of type {type(item).__name__}: "
@@ -93,7 +94,7 @@ def _from_python(value, dtype):
         _check_promotion(value, dtype, weak, strong)
     if dtype == STRING:
         array = np.array(value, dtype=object)
-        if any(isinstance(item, list | tuple) for item in array.flat):
+        if any(isinstance(item, list | tuple) for item in array.reshape(-1)):
             raise ValueError(f"{value!r:.80} is ragged: in a tensor all lists of a level have one length")
         return _strings(array)
     with np.errstate(over="ignore"):

@@ -343,7 +343,7 @@ def _integers(split):
     except ValueError:
         raise ValueError(f"split is one length or a list of them, not {split!r:.60}") from None
     if lengths.dtype.kind not in "iu" and not (
-        lengths.dtype == object and all(type(item) is int for item in lengths.flat)
+        lengths.dtype == object and all(type(item) is int for item in lengths.reshape(-1))
     ):
         _not_integral("split", split)
     return lengths
