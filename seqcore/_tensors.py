@@ -5,6 +5,7 @@ import numpy as np
 from seqcore._protocols import from_protocol
 from seqcore.dtypes import STRING, element_type, type_name
 
+_MOST_AXES = 64  # of NumPy's arrays
 _PYTHON_VALUES = (bool, int, float, complex, str)
 _WEAK = {bool: False, int: 0, float: 0.0, complex: 0j}
 
@@ -123,11 +124,15 @@ def _check_promotion(value, dtype, weak, strong):
     )
 
 
-def _collect_types(value, weak, strong):
+def _collect_types(value, weak, strong, level=0):
     """Add the types of the leaves: Python's, which adapt, and arrays', which don't."""
     if isinstance(value, (list, tuple)):
+        if level == _MOST_AXES:
+            raise ValueError(
+                f"lists are nested more than {_MOST_AXES} deep: NumPy's arrays have at most {_MOST_AXES} axes"
+            )
         for item in value:
-            _collect_types(item, weak, strong)
+            _collect_types(item, weak, strong, level + 1)
     elif isinstance(value, _PYTHON_VALUES) and not isinstance(value, np.generic):
         weak.add(next(kind for kind in _PYTHON_VALUES if isinstance(value, kind)))
     else:
