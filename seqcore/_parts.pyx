@@ -16,7 +16,7 @@ from seqcore._buffer cimport (
 )
 from seqcore._join cimport tighten, total_nbytes
 from seqcore._numpy cimport array_from
-from seqcore._owner cimport Owner, hold, owner_of, owner_of_pieces, pieces_of
+from seqcore._owner cimport Owner, hold, kept_memory, owner_of, owner_of_pieces, pieces_of
 from seqcore._pieces cimport MAX_NDIM, Piece, Source, extent, piece_nbytes, step_of, strides_of
 
 cnp.import_array()
@@ -186,7 +186,7 @@ cdef Py_ssize_t pinned_nbytes(GapBuffer *buffer) except -1:
         if piece.source == known:
             continue
         known = piece.source
-        memory = (<Owner>owner_of(known)).memory
+        memory = kept_memory(known)
         if id(memory) not in sizes:
             sizes[id(memory)] = nbytes_of(memory, buffer)
     return sum(sizes.values())
@@ -210,7 +210,7 @@ cdef Py_ssize_t reach_in(memory, GapBuffer *buffer) except -1:
     cdef Py_ssize_t reach
     for i in range(size_of(buffer)):
         piece = slot_at(buffer, i)[0]
-        if (<Owner>owner_of(piece.source)).memory is not memory or piece_nbytes(piece) == 0:
+        if kept_memory(piece.source) is not memory or piece_nbytes(piece) == 0:
             continue
         first = <size_t>piece.data
         last = first + piece.source.itemsize
