@@ -90,7 +90,10 @@ cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize
     cdef Owner owner
     if n > MAX_BYTES // <Py_ssize_t>sizeof(Piece) - 2 * MAX_NDIM:
         raise MemoryError(f"no memory for {n} pieces")
-    owner = new_owner(array, axis, drop_axis, n)
+    try:
+        owner = new_owner(array, axis, drop_axis, n)
+    except MemoryError:         # which says nothing
+        raise MemoryError(f"no memory for {n} pieces") from None
     if cnp.PyArray_SIZE(array) == 0:
         # Without items all data pointers are alike, so that none points outside the array's memory.
         strides_of(&owner.source)[owner.source.ndim if drop_axis else axis] = 0
