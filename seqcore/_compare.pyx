@@ -1,5 +1,6 @@
 """Whether elements are equal: in shape and in value, where NaN equals nothing, as in NumPy."""
 
+from libc.string cimport memchr
 cimport numpy as cnp
 
 from seqcore._buffer cimport GapBuffer, size_of, slot_at
@@ -29,8 +30,8 @@ cdef bint equal_buffers(GapBuffer *a, GapBuffer *b, cnp.dtype dtype) except -1:
         # What has been compared on its own is left out when the batch is copied.
         nbytes += more
         if nbytes > BATCH or i == n - 1:
-            if not (gathered(a, start, i + 1, nbytes, dtype)
-                    == gathered(b, start, i + 1, nbytes, dtype)).all():
+            if not all_hold(gathered(a, start, i + 1, nbytes, dtype)
+                            == gathered(b, start, i + 1, nbytes, dtype)):
                 return False
             start = i + 1
             nbytes = 0
@@ -52,7 +53,15 @@ cdef cnp.ndarray gathered(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t stop, 
 
 
 cdef bint equal_values(Piece *a, Piece *b, cnp.dtype dtype) except -1:
-    return (make_element(a, dtype) == make_element(b, dtype)).all()
+    return all_hold(make_element(a, dtype) == make_element(b, dtype))
+
+
+cdef bint all_hold(object equal) except -1:
+    """Whether a comparison came out true for each item."""
+    # Not .all(): where memory is short, NumPy's reductions fail without an exception of theirs.
+    if not cnp.PyArray_CheckExact(equal):
+        return equal                        # of scalars
+    return memchr(cnp.PyArray_DATA(equal), 0, cnp.PyArray_SIZE(equal)) == NULL
 
 
 cdef Py_ssize_t find(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t stop, Piece *piece,

@@ -1,7 +1,7 @@
 """How a sequence shows itself: a line in a terminal, a table in a notebook."""
 
 from html import escape
-from itertools import chain, islice
+from itertools import chain
 
 import numpy as np
 
@@ -48,7 +48,9 @@ def _type(seq):
 def _row(position, tensor):
     if tensor is None:
         return '<tr><td colspan="4">…</td></tr>'
-    values = [_value(item) for item in islice(tensor.flat, 4)]
+    # Not .flat, which NumPy has up to rank 32 only.
+    first = (tensor[np.unravel_index(i, tensor.shape)] for i in range(min(tensor.size, 4)))
+    values = [_value(item) for item in first]
     more = " …" if tensor.size > len(values) else ""
     cells = (position, tensor.shape, f"{tensor.nbytes:,}", " ".join(values) + more)
     return "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>"

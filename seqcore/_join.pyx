@@ -4,6 +4,8 @@ The caller has a share of the buffer, so nobody edits it while the GIL is away.
 """
 
 from cpython.ref cimport Py_INCREF, PyObject
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
@@ -31,7 +33,16 @@ cdef void count_strings(cnp.ndarray array) noexcept:
 
 
 cdef tuple shape_of(Piece *piece):
-    return tuple([extent(piece, axis) for axis in range(piece.source.ndim)])
+    # Here and elsewhere no list comprehension: Cython 3.3's drop a reference too many where there is no
+    # memory for the list to grow.
+    cdef tuple shape = PyTuple_New(piece.source.ndim)
+    cdef int axis
+    cdef object length
+    for axis in range(piece.source.ndim):
+        length = extent(piece, axis)
+        Py_INCREF(length)
+        PyTuple_SET_ITEM(shape, axis, length)
+    return shape
 
 
 cdef int raise_for(Status status, Join *plan, GapBuffer *buffer) except -1:
@@ -122,8 +133,12 @@ cdef GapBuffer *tighten(GapBuffer *buffer, cnp.dtype dtype) except NULL:
             copy_tight(copy_tight(data, buffer.slots, buffer.lo), back_of(buffer), back_size(buffer))
 
     # Neighbours of one shape, but for the first axis, are pieces of one source.
-    cdef Py_ssize_t i = 0, run, start = 0, stop, room
+    # Counted here, for NumPy's own sums fail without an exception of theirs where memory is short.
+    cdef Py_ssize_t i = 0, k, run, start = 0, stop, room, rows
     cdef Piece *first
+    cdef Piece *piece
+    cdef cnp.ndarray lengths
+    cdef int64_t *each
     cdef list blocks = []
     while i < n:
         first = slot_at(buffer, i)[0]
@@ -135,11 +150,17 @@ cdef GapBuffer *tighten(GapBuffer *buffer, cnp.dtype dtype) except NULL:
             if room < 0:
                 break
             run += 1
-        # A scalar has no axis to be cut along: it gets one, which its pieces then drop.
-        lengths = np.ones(run, np.int64) if first.source.ndim == 0 else np.array(
-            [extent(slot_at(buffer, i + k)[0], 0) for k in range(run)], np.int64)
-        shape = (int(lengths.sum()), *shape_of(first)[1:])
-        stop = start + <Py_ssize_t>np.prod(shape, dtype=np.int64)
+        lengths = np.empty(run, np.int64)
+        each = <int64_t *>cnp.PyArray_DATA(lengths)
+        rows = 0
+        stop = start
+        for k in range(run):
+            piece = slot_at(buffer, i + k)[0]
+            # A scalar has no axis to be cut along: it gets one, which its pieces then drop.
+            each[k] = extent(piece, 0) if first.source.ndim else 1
+            rows += each[k]
+            stop += piece_nbytes(piece) // piece.source.itemsize
+        shape = (rows, *shape_of(first)[1:])
         blocks.append((memory[start:stop].reshape(shape), lengths, first.source.ndim == 0))
         start = stop
         i += run

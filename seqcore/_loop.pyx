@@ -84,12 +84,20 @@ cdef inline object argument(one, Py_ssize_t i):
 
 
 cdef tuple arguments(tuple inputs, Py_ssize_t i):
-    return tuple([argument(one, i) for one in inputs])
+    cdef list values = [None] * len(inputs)
+    cdef Py_ssize_t k
+    for k in range(len(inputs)):
+        values[k] = argument(inputs[k], i)
+    return tuple(values)
 
 
 def rows(tuple inputs, Py_ssize_t start, Py_ssize_t stop):
     """Return the arguments of each call from start to stop."""
-    return [arguments(inputs, i) for i in range(start, stop)]
+    cdef Py_ssize_t i
+    cdef list found = [None] * max(stop - start, 0)
+    for i in range(start, stop):
+        found[i - start] = arguments(inputs, i)
+    return found
 
 
 def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None):

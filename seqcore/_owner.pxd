@@ -12,8 +12,11 @@ cdef class Owner:
     cdef Source source                          # first, so that owner_of finds its way back
     cdef Piece whole                            # the one piece of a whole array
     cdef Py_ssize_t[2 * INLINE_NDIM] dims       # shape, then strides
-    cdef object memory                          # what owns the data: an array, or what it is a view of
+    cdef object memory                          # what owns the data: an array, or a Keeper of another object
     cdef object more                            # None, or bytes: pieces of a split, dims of a higher rank
+
+cdef class Keeper:
+    cdef object memory
 
 cdef inline PyObject *owner_of(const Source *source) noexcept nogil:
     return <PyObject *>(<char *>source - sizeof(PyObject))
@@ -21,6 +24,7 @@ cdef inline PyObject *owner_of(const Source *source) noexcept nogil:
 cdef inline Piece *pieces_of(Owner owner) noexcept:
     return <Piece *>PyBytes_AS_STRING(owner.more)
 
+cdef object kept_memory(const Source *source)
 cdef Piece *take_whole(cnp.ndarray array) except NULL
 cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n)
 cdef void hold_fresh(Owner owner, Py_ssize_t n) noexcept

@@ -27,6 +27,16 @@ cdef class Owner:
     pass
 
 
+@cython.final
+@cython.trashcan(True)
+cdef class Keeper:
+    # What is no plain array may lead to another owner: a memoryview of an element, a DLPack capsule. Put in
+    # and taken out again and again that makes a chain, and to free a chain must not be a chain of calls.
+
+    def __cinit__(self, memory):
+        self.memory = memory
+
+
 cdef object memory_of(cnp.ndarray array):
     """What keeps the data of an array alive, so that the array object itself need not."""
     cdef object holder = array
@@ -37,7 +47,14 @@ cdef object memory_of(cnp.ndarray array):
         if base == NULL:
             break
         holder = <object>base
-    return (<Owner>holder).memory if type(holder) is Owner else holder
+    if type(holder) is Owner:
+        return (<Owner>holder).memory
+    return holder if cnp.PyArray_CheckExact(holder) else Keeper.__new__(Keeper, holder)
+
+
+cdef object kept_memory(const Source *source):
+    cdef object memory = (<Owner>owner_of(source)).memory
+    return (<Keeper>memory).memory if type(memory) is Keeper else memory
 
 
 cdef Owner new_owner(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n):
@@ -73,7 +90,10 @@ cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize
     cdef Owner owner
     if n > MAX_BYTES // <Py_ssize_t>sizeof(Piece) - 2 * MAX_NDIM:
         raise MemoryError(f"no memory for {n} pieces")
-    owner = new_owner(array, axis, drop_axis, n)
+    try:
+        owner = new_owner(array, axis, drop_axis, n)
+    except MemoryError:         # which says nothing
+        raise MemoryError(f"no memory for {n} pieces") from None
     if cnp.PyArray_SIZE(array) == 0:
         # Without items all data pointers are alike, so that none points outside the array's memory.
         strides_of(&owner.source)[owner.source.ndim if drop_axis else axis] = 0

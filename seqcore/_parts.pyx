@@ -16,7 +16,7 @@ from seqcore._buffer cimport (
 )
 from seqcore._join cimport tighten, total_nbytes
 from seqcore._numpy cimport array_from
-from seqcore._owner cimport Owner, hold, owner_of, owner_of_pieces, pieces_of
+from seqcore._owner cimport Owner, hold, kept_memory, owner_of, owner_of_pieces, pieces_of
 from seqcore._pieces cimport MAX_NDIM, Piece, Source, extent, piece_nbytes, step_of, strides_of
 
 cnp.import_array()
@@ -58,7 +58,9 @@ cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype):
     cdef object nbytes = total_nbytes(buffer)
     cdef GapBuffer *tight
     parts, table = spans_of(buffer, dtype)
-    spanned = sum([array.nbytes for array, _ in parts])
+    spanned = 0
+    for array, _ in parts:
+        spanned += array.nbytes
     # Copied together where the stretches are mostly unused, or many and small.
     if nbytes <= 2 * spanned and (2 * nbytes < spanned or spanned < SMALL * (len(parts) - 1)):
         tight = tighten(buffer, dtype)
@@ -66,7 +68,10 @@ cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype):
             parts, table = spans_of(tight, dtype)
         finally:
             release(tight)
-    return [(as_contiguous(array), axis) for array, axis in parts], table
+    cdef list sent = []
+    for array, axis in parts:
+        sent.append((as_contiguous(array), axis))
+    return sent, table
 
 
 cdef object as_contiguous(array):
@@ -118,27 +123,38 @@ cdef tuple spans_of(GapBuffer *buffer, cnp.dtype dtype):
     for i, start, stop in zip(firsts, starts, stops):
         piece = slot_at(buffer, i)[0]
         parts.append((spanned_array(piece, start, stop, dtype), piece.source.axis))
-    if n:
-        table[:, 1] -= np.array(starts, np.int64)[table[:, 0]]
+    cdef cnp.ndarray begins = np.array(starts, np.int64)
+    cdef const int64_t *begin = <const int64_t *>cnp.PyArray_DATA(begins)
+    row = <int64_t *>cnp.PyArray_DATA(table)
+    for _ in range(n):
+        row[1] -= begin[row[0]]
+        row += 3
     return parts, table
 
 
-cdef int check_table(list parts, table) except -1:
+cdef int check_table(list parts, cnp.ndarray table) except -1:
     """Refuse a table that reaches outside the parts: a damaged pickle must not become a read anywhere."""
-    for array, axis in parts:
+    # In loops of our own: NumPy's reductions fail without an exception of theirs where memory is short.
+    cdef Py_ssize_t n = len(parts), i
+    cdef cnp.ndarray reaches = np.empty(n, np.int64)
+    cdef cnp.ndarray dropped = np.empty(n, np.int64)
+    cdef int64_t *reach = <int64_t *>cnp.PyArray_DATA(reaches)
+    cdef int64_t *drop = <int64_t *>cnp.PyArray_DATA(dropped)
+    cdef const int64_t *row = <const int64_t *>cnp.PyArray_DATA(table)
+    for i in range(n):
+        array, axis = parts[i]
         if not -1 <= axis < array.ndim or array.ndim == 0:
             raise ValueError(f"axis {axis} is out of range for a part of rank {array.ndim}")
-    which, starts, lengths = table.T
-    if len(table) and not 0 <= which.min() <= which.max() < len(parts):
-        raise ValueError(f"elements are cut from parts {which.min()} to {which.max()}, of {len(parts)} parts")
-    reaches = np.array([array.shape[max(axis, 0)] for array, axis in parts], np.int64)[which]
-    dropped = np.array([axis < 0 for _, axis in parts], bool)[which]
-    # In this order no sum or difference overflows.
-    wrong = (starts < 0) | (lengths < 0) | (starts > reaches) | (lengths > reaches - starts.clip(0, reaches))
-    wrong |= dropped & (lengths != 1)
-    if wrong.any():
-        i = wrong.argmax()
-        raise ValueError(f"element {i} has length {lengths[i]} from {starts[i]} on in a part of {reaches[i]}")
+        reach[i] = array.shape[max(axis, 0)]
+        drop[i] = axis < 0
+    for i in range(cnp.PyArray_DIM(table, 0)):
+        if not 0 <= row[0] < n:
+            raise ValueError(f"element {i} is cut from part {row[0]}, of {n} parts")
+        # In this order no sum or difference overflows.
+        if (row[1] < 0 or row[2] < 0 or row[1] > reach[row[0]] or row[2] > reach[row[0]] - row[1]
+                or (drop[row[0]] and row[2] != 1)):
+            raise ValueError(f"element {i} has length {row[2]} from {row[1]} on in a part of {reach[row[0]]}")
+        row += 3
     return 0
 
 
@@ -147,16 +163,20 @@ cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) exc
     check_table(parts, table)
     cdef Py_ssize_t n = cnp.PyArray_DIM(table, 0), i, which
     cdef const int64_t *row = <const int64_t *>cnp.PyArray_DATA(table)
-    cdef cnp.ndarray counts = np.bincount(table[:, 0], minlength=len(parts)).astype(np.int64)
+    cdef cnp.ndarray counts = np.zeros(len(parts), np.int64)
     cdef int64_t *unused = <int64_t *>cnp.PyArray_DATA(counts)
-    cdef list owners = [
-        owner_of_pieces(array, max(axis, 0), axis < 0, count)
-        for (array, axis), count in zip(parts, counts)
-    ]
-    cdef list origins = [<size_t>cnp.PyArray_BYTES(array) for array, _ in parts]
+    for i in range(n):
+        unused[row[3 * i]] += 1
+    cdef list owners = []
+    cdef list origins = []
     cdef Owner owner
     cdef Piece *piece
-    cdef GapBuffer *buffer = new_buffer(n)
+    cdef GapBuffer *buffer
+    for i in range(len(parts)):
+        array, axis = parts[i]
+        owners.append(owner_of_pieces(array, max(axis, 0), axis < 0, unused[i]))
+        origins.append(<size_t>cnp.PyArray_BYTES(array))
+    buffer = new_buffer(n)
     if buffer == NULL:
         raise MemoryError(f"no memory for {n} elements")
     # Nothing from here on can fail: an element's piece is the last free one of its owner.
@@ -186,7 +206,7 @@ cdef Py_ssize_t pinned_nbytes(GapBuffer *buffer) except -1:
         if piece.source == known:
             continue
         known = piece.source
-        memory = (<Owner>owner_of(known)).memory
+        memory = kept_memory(known)
         if id(memory) not in sizes:
             sizes[id(memory)] = nbytes_of(memory, buffer)
     return sum(sizes.values())
@@ -210,7 +230,7 @@ cdef Py_ssize_t reach_in(memory, GapBuffer *buffer) except -1:
     cdef Py_ssize_t reach
     for i in range(size_of(buffer)):
         piece = slot_at(buffer, i)[0]
-        if (<Owner>owner_of(piece.source)).memory is not memory or piece_nbytes(piece) == 0:
+        if kept_memory(piece.source) is not memory or piece_nbytes(piece) == 0:
             continue
         first = <size_t>piece.data
         last = first + piece.source.itemsize

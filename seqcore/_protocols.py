@@ -47,7 +47,7 @@ def _from_array(value, kind):
             f"this {kind} has nulls, of which NumPy would make NaN or None: fill or drop them first"
         )
     array = _as_array(value)
-    if array.dtype == object and any(isinstance(item, np.ndarray) for item in array.flat[:1]):
+    if array.dtype == object and array.size and isinstance(array[(0,) * array.ndim], np.ndarray):
         raise TypeError(
             f"the items of this {kind} are arrays: put them in one by one, or make one array of them "
             "first, with .to_numpy_ndarray() or what else it has for that"

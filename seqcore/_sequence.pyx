@@ -174,8 +174,12 @@ cdef class TensorSequence(Container):
         """The elements' shapes, a list of tuples. O(n)."""
         cdef GapBuffer *buffer = self.snapshot()
         cdef Py_ssize_t i
+        cdef list shapes
         try:
-            return [shape_of(slot_at(buffer, i)[0]) for i in range(size_of(buffer))]
+            shapes = [None] * size_of(buffer)
+            for i in range(size_of(buffer)):
+                shapes[i] = shape_of(slot_at(buffer, i)[0])
+            return shapes
         finally:
             release(buffer)
 
@@ -599,8 +603,10 @@ def restore(cls, dtype, parts, table):
     cdef cnp.dtype own = element_type(dtype)
     if not issubclass(cls, TensorSequence):
         raise TypeError(f"{cls.__name__} is no TensorSequence")
-    parts = [(as_tensor(array, own), int(axis)) for array, axis in parts]
+    cdef list checked = []
+    for array, axis in parts:
+        checked.append((as_tensor(array, own), int(axis)))
     cdef cnp.ndarray rows = np.array(table, dtype=np.int64, order="C", copy=True)
     if (<object>rows).ndim != 2 or (<object>rows).shape[1] != 3:
         raise ValueError(f"a table of elements has shape (n, 3), not {(<object>rows).shape}")
-    return new_sequence(own, put_together(own, parts, rows), cls)
+    return new_sequence(own, put_together(own, checked, rows), cls)

@@ -5,6 +5,7 @@ import numpy as np
 from seqcore._protocols import from_protocol
 from seqcore.dtypes import STRING, element_type, type_name
 
+_MOST_AXES = 64  # of NumPy's arrays
 _PYTHON_VALUES = (bool, int, float, complex, str)
 _WEAK = {bool: False, int: 0, float: 0.0, complex: 0j}
 
@@ -69,7 +70,8 @@ def _strings(array):
         array = array.astype(object)
     strings = np.empty(array.shape, object)
     flat = strings.reshape(-1)
-    for i, item in enumerate(array.flat):
+    # Not .flat, which NumPy has up to rank 32 only.
+    for i, item in enumerate(np.asarray(array).reshape(-1)):
         if not isinstance(item, str):
             raise TypeError(
                 f"item {i} of an object array is {item!r:.60}, of type {type(item).__name__}: "
@@ -93,7 +95,7 @@ def _from_python(value, dtype):
         _check_promotion(value, dtype, weak, strong)
     if dtype == STRING:
         array = np.array(value, dtype=object)
-        if any(isinstance(item, list | tuple) for item in array.flat):
+        if any(isinstance(item, list | tuple) for item in array.reshape(-1)):
             raise ValueError(f"{value!r:.80} is ragged: in a tensor all lists of a level have one length")
         return _strings(array)
     with np.errstate(over="ignore"):
@@ -122,11 +124,15 @@ def _check_promotion(value, dtype, weak, strong):
     )
 
 
-def _collect_types(value, weak, strong):
+def _collect_types(value, weak, strong, level=0):
     """Add the types of the leaves: Python's, which adapt, and arrays', which don't."""
     if isinstance(value, (list, tuple)):
+        if level == _MOST_AXES:
+            raise ValueError(
+                f"lists are nested more than {_MOST_AXES} deep: NumPy's arrays have at most {_MOST_AXES} axes"
+            )
         for item in value:
-            _collect_types(item, weak, strong)
+            _collect_types(item, weak, strong, level + 1)
     elif isinstance(value, _PYTHON_VALUES) and not isinstance(value, np.generic):
         weak.add(next(kind for kind in _PYTHON_VALUES if isinstance(value, kind)))
     else:

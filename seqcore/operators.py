@@ -344,10 +344,11 @@ def _integers(split):
         raise ValueError(f"split is one length or a list of them, not {split!r:.60}") from None
     if lengths.dtype.kind in "iu":
         return lengths
-    if lengths.dtype != object or not all(map(_is_integer, lengths.flat)):
+    items = lengths.reshape(-1)  # not .flat, which NumPy has up to rank 32 only
+    if lengths.dtype != object or not all(map(_is_integer, items)):
         _not_integral("split", split)
     # All of one kind, in an array of our own: NumPy's integers don't compare to Python's past 64 bits.
-    return np.fromiter(map(int, lengths.flat), object, lengths.size).reshape(lengths.shape)
+    return np.fromiter(map(int, items), object, items.size).reshape(lengths.shape)
 
 
 def _is_integer(item):

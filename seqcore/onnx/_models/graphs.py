@@ -160,7 +160,7 @@ def to_tensor_proto(array, name):
     """Return a tensor as an initializer of a name."""
     proto = TensorProto(name=name, dims=array.shape, data_type=tensor_type(array.dtype))
     if array.dtype == STRING:
-        proto.string_data.extend(text.encode() for text in array.flat)
+        proto.string_data.extend(text.encode() for text in array.reshape(-1))
     else:
         # ONNX's raw data is little-endian, whatever the machine.
         little = array if array.dtype.name == "bfloat16" else array.astype(array.dtype.newbyteorder("<"))

@@ -20,7 +20,7 @@ def write_strings(proto, seq):
     nbytes = 0
     for i, tensor in enumerate(seq):
         try:
-            texts = [text.encode() for text in tensor.flat]
+            texts = [text.encode() for text in tensor.reshape(-1)]
         except UnicodeEncodeError as error:
             raise ValueError(f"element {i} has a string without UTF-8: {error}") from None
         nbytes += sum(map(len, texts)) + 6 * len(texts)  # each with a head
@@ -60,10 +60,13 @@ def write_numbers(proto, seq):
 
 def _rows(head, seq):
     """Return elements of one shape as the bytes of a sequence."""
-    nbytes = seq[0].nbytes
+    first = seq[0]
+    nbytes = first.nbytes
     rows = np.empty((len(seq), len(head) + nbytes), np.uint8)
     rows[:, : len(head)] = np.frombuffer(head, np.uint8)
     if nbytes:
-        data = raw_bytes(concat_from_sequence(seq, axis=0, new_axis=1))
+        # Elements of one shape lie the same along their first axis as along a new one, which the highest rank
+        # has no room for.
+        data = raw_bytes(concat_from_sequence(seq, axis=0, new_axis=int(first.ndim == 0)))
         rows[:, len(head) :] = np.ndarray((len(seq), nbytes), np.uint8, data)
     return rows.tobytes()
