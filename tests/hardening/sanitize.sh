@@ -15,7 +15,8 @@ if [ "$kind" = thread ]; then
 fi
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# Reports go to files, since pytest would swallow what a test prints.
+trap 'cat "$work"/report.* 2>/dev/null || true; rm -rf "$work"' EXIT
 
 "$python" -m venv "$work/env"
 python=$work/env/bin/python
@@ -32,15 +33,15 @@ export PYTHONPATH=$work/tree
 library() { realpath "$(gcc -print-file-name="$1")"; }
 if [ "$kind" = address ]; then
     # Python leaves memory at its end on purpose; what operations leave behind, leaks.py counts.
-    export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:abort_on_error=1
-    export UBSAN_OPTIONS=print_stacktrace=1
+    export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:abort_on_error=1:log_path=$work/report
+    export UBSAN_OPTIONS=print_stacktrace=1:log_path=$work/report
     export PYTHONMALLOC=malloc
     export LD_PRELOAD="$(library libasan.so) $(library libubsan.so) $(library libstdc++.so)"
 else
     # Everything else was built by the quick interpreter; only the tests run in the sanitized one.
     site=$("$python" -c "import sysconfig; print(sysconfig.get_path('platlib'))")
     export PYTHONPATH=$PYTHONPATH:$site
-    export TSAN_OPTIONS="suppressions=$root/tests/hardening/tsan.supp:halt_on_error=1:exitcode=66"
+    export TSAN_OPTIONS="suppressions=$root/tests/hardening/tsan.supp:halt_on_error=1:exitcode=66:log_path=$work/report"
     python=$sanitized
 fi
 "$python" -m pytest -q -p no:cacheprovider "$@"
