@@ -321,13 +321,13 @@ cdef str broken_invariant(GapBuffer *buffer):
     cdef dict held = {}
     if not 0 <= buffer.lo <= buffer.hi <= buffer.capacity:
         return f"the gap is [{buffer.lo}, {buffer.hi}) of {buffer.capacity} slots"
-    if buffer.shares < 1:
+    if read_counter(&buffer.shares) < 1:
         return f"the buffer has {buffer.shares} shares"
     for i in range(size_of(buffer)):
         piece = slot_at(buffer, i)[0]
         key = <size_t>piece.source
         held[key] = held.get(key, 0) + 1
-        if held[key] > piece.source.slots:
+        if held[key] > read_counter(&piece.source.slots):
             return f"the source of element {i} counts {piece.source.slots} slots, but has more"
         if piece.length < 0:
             return f"element {i} has length {piece.length}"

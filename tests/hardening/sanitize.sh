@@ -5,7 +5,7 @@
 #   sanitize.sh thread PYTHON SANITIZED [pytest's arguments …]  ThreadSanitizer; both are builds of one version
 #                                                               without a GIL, the second with the sanitizer
 #
-# Needs gcc and its sanitizer libraries. Any report is a failure, and ends what it was found in.
+# Needs gcc and its sanitizer libraries. Any report is a failure; they are shown at the end.
 set -euo pipefail
 kind=$1 python=$2
 shift 2
@@ -41,7 +41,7 @@ else
     # Everything else was built by the quick interpreter; only the tests run in the sanitized one.
     site=$("$python" -c "import sysconfig; print(sysconfig.get_path('platlib'))")
     export PYTHONPATH=$PYTHONPATH:$site
-    export TSAN_OPTIONS="suppressions=$root/tests/hardening/tsan.supp:halt_on_error=1:exitcode=66:log_path=$work/report"
+    export TSAN_OPTIONS="suppressions=$root/tests/hardening/tsan.supp:exitcode=66:log_path=$work/report"
     python=$sanitized
 fi
 "$python" -m pytest -q -p no:cacheprovider "$@"
