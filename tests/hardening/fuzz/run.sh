@@ -20,8 +20,8 @@ limits=(-timeout=60 -rss_limit_mb=4096)
 if [ "$target" = models ]; then
     sanitizers=undefined
     preload=ubsan_with_fuzzer.so
-    ulimit -v 12000000
-    limits=(-timeout=60 -rss_limit_mb=8192 -malloc_limit_mb=1000000)
+    ulimit -v 8000000
+    limits=(-timeout=60 -rss_limit_mb=0)
 fi
 
 build=$work/$preload
