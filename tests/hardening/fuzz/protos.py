@@ -106,15 +106,16 @@ def built(tape):
         way = tape.below(8)
         name = tape.pick(NAMES) if tape.chance(16) else name
         shape = tape.shape(most=2, longest=4)
-        if tape.chance(16):  # too large to be read with others
-            shape = (tape.byte() * 20, *shape[:1])
+        large = tape.chance(16)  # too large to be read with others
+        if large:
+            shape = (tape.byte() * 20,)
         if way <= 4:
             tensor = plain_tensor(tape, name, shape)
         elif way <= 6:
             tensor = typed_tensor(tape, name, shape)
         else:
             tensor = odd_tensor(tape)
-        for _ in range(tape.pick([1, 2, A_RUN - 1, A_RUN, 2 * A_RUN])):
+        for _ in range(tape.pick([1, 2, 1, 2, 3] if large else [1, 2, A_RUN - 1, A_RUN, 2 * A_RUN])):
             proto.tensor_values.append(tensor)
         if tape.chance(8):
             odd = odd_tensor(tape)

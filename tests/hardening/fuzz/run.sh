@@ -20,8 +20,8 @@ limits=(-timeout=60 -rss_limit_mb=4096)
 if [ "$target" = models ]; then
     sanitizers=undefined
     preload=ubsan_with_fuzzer.so
-    ulimit -v 12000000
-    limits=(-timeout=60 -rss_limit_mb=8192 -malloc_limit_mb=1000000)
+    ulimit -v 8000000
+    limits=(-timeout=60 -rss_limit_mb=0)
 fi
 
 build=$work/$preload
@@ -35,7 +35,8 @@ flags="-g -O1 -fno-omit-frame-pointer -fsanitize=$sanitizers,fuzzer-no-link -fno
     "$python" setup.py -q build_ext --inplace)
 
 # What Python keeps for itself is no leak. Its own allocator would hide what lies behind the end of a small block.
-export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:malloc_context_size=8:quarantine_size_mb=64
+export UBSAN_OPTIONS=print_stacktrace=1
 export PYTHONMALLOC=malloc PYTHONPATH=$build:$root/tests OMP_NUM_THREADS=1
 if [ -e "$1" ]; then
     arguments=(replay "$@")
