@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).with_name("hardening")))
 
-import failed_allocations  # noqa: E402
+import failed_allocations
 
 
 def count(record_property, table):
