@@ -49,8 +49,7 @@ def _row(position, tensor):
     if tensor is None:
         return '<tr><td colspan="4">…</td></tr>'
     # Not .flat, which NumPy has up to rank 32 only.
-    first = (tensor[np.unravel_index(i, tensor.shape)] for i in range(min(tensor.size, 4)))
-    values = [_value(item) for item in first]
+    values = [_value(tensor[np.unravel_index(i, tensor.shape)]) for i in range(min(tensor.size, 4))]
     more = " …" if tensor.size > len(values) else ""
     cells = (position, tensor.shape, f"{tensor.nbytes:,}", " ".join(values) + more)
     return "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>"

@@ -1,0 +1,494 @@
+"""References and memory counted over each operation, its error paths too, repeated; and over a million edits.
+
+    python tests/hardening/leaks.py [--quick] [GROUP …]
+
+runs each group of operations in a process of its own, and prints for each operation by what the process has
+grown over how many rounds. An operation leaks where a source has another number of references than before,
+or where blocks, bytes or pages grow with the rounds. After a warm-up an operation that does not leak ends
+with what it began with, but for what is cached once.
+"""
+
+import argparse
+import copy
+import gc
+import os
+import pickle
+import random
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+import weakref
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent), str(HERE)]
+
+import failed_allocations as shared  # noqa: E402
+import numpy as np  # noqa: E402
+
+import seqcore as sq  # noqa: E402
+
+ROUNDS, QUICK, FEWEST = 3000, 150, 60
+SECONDS, QUICK_SECONDS = 2.0, 0.03  # after which no more rounds are begun
+GROUPS = {}
+
+fails, fresh, words = shared.fails, shared.fresh, shared.words
+BASE, TENSOR, RANK3, WORDS, MORE = shared.BASE, shared.TENSOR, shared.RANK3, shared.WORDS, shared.MORE
+
+
+def group(function):
+    GROUPS[function.__name__] = function
+    return function
+
+
+def on_fresh(operations):
+    return {name: lambda one=one: one.run((one.make or fresh)()) for name, one in operations.items()}
+
+
+# -- the container ---------------------------------------------------------------------------------------
+
+
+class Reentering:
+    """Owns an array's memory, and edits the sequence that lets go of it."""
+
+    def __init__(self, seq):
+        self.seq, self.memory = seq, np.zeros(3, np.float32)
+        self.__array_interface__ = self.memory.__array_interface__
+
+    def __del__(self):
+        self.seq.append(TENSOR)
+        len(self.seq), self.seq[-1]
+        self.seq.reverse()
+
+
+def reentered(edit):
+    def run():
+        seq = fresh()
+        seq.insert(2, Reentering(seq))
+        seq.insert(3, Reentering(seq))
+        edit(seq)
+        seq.clear()
+        seq.clear()
+
+    return run
+
+
+class Number:
+    def __index__(self):
+        raise KeyError("no number")
+
+
+@group
+def container():
+    more = {
+        "foreign bytes": lambda: fresh().append(np.arange(3, dtype=">f4")),
+        "numbers": lambda: fresh().append([[1, 2.5], [3, 4]]),
+        "numbers too large": lambda: fails(OverflowError, fresh().append, [1e300]),
+        "ragged lists": lambda: fails(ValueError, fresh().append, [[1], [1, 2]]),
+        "lists too deep": lambda: fails(ValueError, fresh().append, endless),
+        "fixed width": lambda: words().append(np.array(["a", "bc"])),
+        "notebook": lambda: fresh()._repr_html_(),
+        "a masked array": lambda: fails(TypeError, fresh().append, np.ma.ones(3)),
+        "an object": lambda: fails(TypeError, fresh().append, object()),
+        "a number that raises": lambda: fails(KeyError, fresh().insert, Number(), TENSOR),
+        "no position": lambda: fails(TypeError, fresh().pop, "x"),
+        "a wrong type in a list": lambda: fails(TypeError, fresh().extend, [TENSOR, BASE.astype(int)]),
+        "a wrong type in a slice": lambda: fails(TypeError, fresh().__setitem__, slice(3), [TENSOR, 1j]),
+        "a wrong sequence": lambda: fails(TypeError, fresh().extend, sq.TensorSequence([1])),
+        "a slice of step 0": lambda: fails(ValueError, fresh().__getitem__, slice(None, None, 0)),
+        "initialised twice": lambda: fails(TypeError, fresh().__init__, [TENSOR]),
+        "a bare array": lambda: fails(TypeError, sq.TensorSequence, TENSOR),
+        "no type": lambda: fails(TypeError, sq.TensorSequence, (), "datetime64"),
+        "nothing made": lambda: fails(TypeError, sq.TensorSequence.__new__(sq.TensorSequence).append, 1),
+        "pickle": lambda: [pickle.loads(pickle.dumps(fresh(), k)) for k in range(6)],
+        "pickle out of band": out_of_band,
+        "pickle cut off": lambda: fails(Exception, pickle.loads, pickle.dumps(fresh())[:-40]),
+        "views of elements": lambda: fresh().append(fresh()[2][:1].T),
+        "memoryviews of elements": lambda: fresh().append(memoryview(fresh()[2])),
+        "finalizers at clear": reentered(lambda seq: seq.clear()),
+        "finalizers at del": reentered(lambda seq: seq.__delitem__(slice(1, 6))),
+        "finalizers at pop": reentered(lambda seq: (seq.pop(2), seq.pop(2))),
+        "finalizers at replace": reentered(lambda seq: seq.__setitem__(2, TENSOR)),
+        "finalizers at slices": reentered(lambda seq: seq.__setitem__(slice(1, 9), MORE[:2])),
+        "finalizers at compact": reentered(lambda seq: seq.compact()),
+    }
+    operations = {}
+    for part in (shared.edits, shared.looks, shared.copies, shared.strings, shared.more_types):
+        operations |= {f"{part.__name__}: {name}": one for name, one in on_fresh(part()).items()}
+    return operations | more
+
+
+endless = []
+endless.append(endless)
+
+
+def out_of_band():
+    buffers = []
+    data = pickle.dumps(fresh(), 5, buffer_callback=buffers.append)
+    pickle.loads(data, buffers=[bytes(one.raw()) for one in buffers])
+    fails(pickle.UnpicklingError, pickle.loads, data, buffers=[])
+
+
+@group
+def c_api():
+    return on_fresh(shared.c_api())
+
+
+# -- operators and maps ----------------------------------------------------------------------------------
+
+
+@group
+def operators():
+    return on_fresh(shared.operators()) | {
+        "split: no axis": lambda: fails(ValueError, sq.split_to_sequence, BASE, axis=2),
+        "split: no integer": lambda: fails(TypeError, sq.split_to_sequence, BASE, 1.5),
+        "split: negative": lambda: fails(ValueError, sq.split_to_sequence, BASE, [-1, 21]),
+        "split: a scalar": lambda: fails(ValueError, sq.split_to_sequence, 1),
+        "join: nothing": lambda: fails(ValueError, sq.concat_from_sequence, [], 0),
+        "join: no axis": lambda: fails(ValueError, sq.concat_from_sequence, fresh(), 7),
+        "at: no position": lambda: fails(IndexError, sq.sequence_at, fresh(), 99),
+        "insert: wrong type": lambda: fails(TypeError, sq.sequence_insert, fresh(), 1j),
+        "erase: nothing": lambda: fails(IndexError, sq.sequence_erase, []),
+        "construct: mixed": lambda: fails(TypeError, sq.sequence_construct, TENSOR, 1j),
+    }
+
+
+class Inline(Executor):
+    def submit(self, function, /, *args, **kwargs):
+        future = Future()
+        try:
+            future.set_result(function(*args, **kwargs))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
+@group
+def maps():
+    def stumbles(a):
+        if a[0] == 3:
+            raise KeyError("three")
+        return a
+
+    def no_tensor(a):
+        return a if a[0] < 3 else object()
+
+    def more_later(a):
+        return a if a[0] < 3 else (a, a)
+
+    numbers = sq.split_to_sequence(np.arange(6.0))
+    pool = ThreadPoolExecutor(2)
+    operations = on_fresh({k: one for k, one in shared.maps().items() if k != "on threads"})
+    for how, options in {
+        "serial": {},
+        "threads": {"max_workers": 2, "chunksize": 1},
+        "pool": {"executor": pool, "chunksize": 2},
+        "executor": {"executor": Inline()},
+        "typed": {"output_dtypes": "float64"},
+        "reported": {"progress": lambda done, total: None},
+    }.items():
+
+        def run(body, *more, options=options):
+            return sq.sequence_map(body, numbers, *more, **options)
+
+        operations |= {
+            f"{how}: right": lambda run=run: run(lambda a: a + 1),
+            f"{how}: raises": lambda run=run: fails(KeyError, run, stumbles),
+            f"{how}: no tensor": lambda run=run: fails(TypeError, run, no_tensor),
+            f"{how}: another number": lambda run=run: fails(TypeError, run, more_later),
+            f"{how}: lengths differ": lambda run=run: fails(ValueError, run, np.add, numbers[1:]),
+        }
+    return operations
+
+
+# -- ONNX ------------------------------------------------------------------------------------------------
+
+
+@group
+def protos():
+    import seqcore.onnx as sqo
+
+    plain, mixed, texts = (sqo.to_proto(seq) for seq in (shared.uniform(), fresh(), words()))
+    data = plain.SerializeToString()
+    many = sq.split_to_sequence(np.zeros((40, 2)))
+    damaged = copy.deepcopy(mixed)
+    damaged.tensor_values[3].raw_data = b"x"
+    return {
+        "write": lambda: sqo.to_proto(fresh(), "name"),
+        "write rows": lambda: sqo.to_proto(many),
+        "write strings": lambda: sqo.to_proto(words()),
+        "write what is too large": lambda: fails(ValueError, sqo.to_proto, [np.broadcast_to(1.0, 2**40)]),
+        "write no UTF-8": lambda: fails(ValueError, sqo.to_proto, sq.TensorSequence(["\ud800"])),
+        "read": lambda: [sqo.from_proto(one) for one in (plain, mixed, texts)],
+        "read bytes": lambda: sqo.from_proto(data),
+        "read what is cut off": lambda: fails(ValueError, sqo.from_proto, data[:-3]),
+        "read what is damaged": lambda: fails(ValueError, sqo.from_proto, damaged),
+        "read another type": lambda: fails(TypeError, sqo.from_proto, plain, "int8"),
+    }
+
+
+LOOP = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    loop (float[N, 2] x, int64 rounds) => (float[M, 2] y, seq(float[2]) all) {
+        yes = Constant <value = bool {1}> ()
+        none = SequenceEmpty ()
+        all = Loop (rounds, yes, none) <body = b (int64 i, bool go, seq(float[2]) s)
+                                             => (bool on, seq(float[2]) t) {
+            r = Gather <axis = 0> (x, i)
+            t = SequenceInsert (s, r)
+            on = Identity (go)
+        }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (all)
+    }
+"""
+EDITS = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    edits (seq(float[]) s, float[N] x, int64 at) => (seq(float[]) t, int64 n, float[M] joined) {
+        more = SequenceInsert (s, x)
+        t = SequenceErase (more, at)
+        n = SequenceLength (t)
+        joined = ConcatFromSequence <axis = 0> (t)
+    }
+"""
+
+
+@group
+def graphs():
+    from onnx import parser
+
+    import seqcore.onnx as sqo
+
+    graph = parser.parse_graph("add (float[N] x, float[N] y) => (float[N] z) { z = Add(x, y) }")
+    body = sqo.GraphBody(graph)
+    ones = sq.TensorSequence([np.ones(n, np.float32) for n in (2, 3, 2, 2)])
+    bad = sq.TensorSequence([*ones[:2], np.ones(5, np.float32), ones[3]])
+    loop = sqo.InferenceSession(parser.parse_model(LOOP))
+    edits = sqo.InferenceSession(parser.parse_model(EDITS))
+    x, n = np.zeros((9, 2), np.float32), np.array(5)
+    feed = {"s": ones, "x": np.zeros(2, np.float32), "at": np.array(1)}
+    return {
+        "body": lambda: body(ones[0], ones[0]),
+        "body: wrong shape": lambda: fails(Exception, body, ones[0], ones[1]),
+        "body: wrong type": lambda: fails(TypeError, body, ones[0], np.ones(2)),
+        "body: wrong number": lambda: fails(TypeError, body, ones[0]),
+        "map": lambda: sq.sequence_map(body, ones, ones),
+        "map on threads": lambda: sq.sequence_map(body, ones, ones, max_workers=2, chunksize=1),
+        "map that fails": lambda: fails(Exception, sq.sequence_map, body, ones, bad),
+        "compile": lambda: sqo.GraphBody(graph),
+        "compile what is wrong": lambda: fails(ValueError, sqo.GraphBody, wrong_graph(parser)),
+        "session: loop": lambda: loop.run(None, {"x": x, "rounds": n}),
+        "session: loop too long": lambda: fails(Exception, loop.run, None, {"x": x, "rounds": np.array(99)}),
+        "session: edits": lambda: edits.run(None, feed),
+        "session: no position": lambda: fails(IndexError, edits.run, None, feed | {"at": np.array(99)}),
+        "session: wrong type": lambda: fails(TypeError, edits.run, None, feed | {"x": np.zeros(2)}),
+        "session: no feed": lambda: fails(ValueError, edits.run, None, {}),
+        "session: no output": lambda: fails(ValueError, edits.run, ["zzz"], feed),
+    }
+
+
+def wrong_graph(parser):
+    return parser.parse_graph("add (float[N] x) => (float[N] z) { z = Add(x, missing) }")
+
+
+# -- a million edits -------------------------------------------------------------------------------------
+
+
+def million_edits(count, report):
+    """Edits of all kinds beside a list; at the end both are the same, and all sources are let go."""
+    rng = random.Random(0)
+    sources = [np.arange(i, i + 6.0).reshape(3, 2) for i in range(50)]
+    gone = [weakref.ref(source) for source in sources]
+    seq, model = sq.TensorSequence(dtype="float64"), []
+    others = [seq.copy() for _ in range(3)]
+
+    def some():
+        source = rng.choice(sources)
+        return [source, source[0], source[1:], source[:, ::-1]][rng.randrange(4)]
+
+    def step():
+        kind, n = rng.randrange(14), len(model)
+        i = rng.randrange(n + 1)
+        if n > 200:
+            del seq[i : i + 90], model[i : i + 90]
+        elif kind < 4 or n < 5:
+            tensor = some()
+            seq.insert(i, tensor)
+            model.insert(i, tensor)
+        elif kind < 6:
+            j = rng.randrange(n)
+            seq.pop(j)
+            model.pop(j)
+        elif kind == 6:
+            j = rng.randrange(n)
+            seq[j] = model[j] = some()
+        elif kind == 7:
+            news = [some() for _ in range(rng.randrange(4))]
+            seq[i : i + 3] = model[i : i + 3] = news
+        elif kind == 8:
+            step = rng.choice([2, 5, -2, -7])
+            del seq[i::step], model[i::step]
+        elif kind == 9:
+            seq.reverse()
+            model.reverse()
+        elif kind == 10:
+            source = rng.choice(sources)
+            seq.extend(sq.split_to_sequence(source, keepdims=0))
+            model.extend(source)
+        elif kind == 11:
+            others[rng.randrange(3)] = seq[i:] if rng.random() < 0.5 else seq.copy()
+        elif kind == 12 and rng.random() < 0.1:
+            seq.compact()
+        else:
+            fails(IndexError, seq.insert, n + 1, sources[0])
+            fails(TypeError, seq.extend, [sources[0], 1j])
+
+    def run(rounds):
+        for _ in range(rounds):
+            step()
+
+    run(count // 5)  # until all that is cached is
+    gc.collect()
+    before = Size()
+    run(count)
+    gc.collect()
+    grown = Size() - before
+    seq._check()
+    assert len(seq) == len(model)
+    for element, array in zip(seq, model, strict=True):
+        np.testing.assert_array_equal(element, array)
+    del element, array
+    sources.clear()
+    model.clear()
+    seq.clear()
+    for other in others:
+        other.clear()
+    gc.collect()
+    assert not [ref for ref in gone if ref() is not None], "sources were not let go"
+    report("edits", count, grown)
+    assert grown.blocks < 3000, "blocks were left behind"  # of 200 elements more or less
+    assert grown.pages < 2 << 20, "the process has grown"
+
+
+# -- counting --------------------------------------------------------------------------------------------
+
+
+class Size:
+    """Blocks of Python's allocator, bytes of the C library's where that tells, and of the process's pages."""
+
+    def __init__(self, counts=None):
+        self.blocks, self.bytes, self.pages = counts or (*shared.in_use(), resident())
+
+    def __sub__(self, other):
+        return Size((self.blocks - other.blocks, self.bytes - other.bytes, self.pages - other.pages))
+
+
+def resident():
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def repeated(run, rounds, seconds):
+    """Run as often as asked, but no longer; return how often."""
+    until = time.perf_counter() + seconds
+    for done in range(rounds):
+        run()
+        if done >= FEWEST and time.perf_counter() > until:
+            return done + 1
+    return rounds
+
+
+def settle():
+    # What threads leave they leave when they end.
+    while len(threading.enumerate()) > 1 + sum("ThreadPool" in t.name for t in threading.enumerate()):
+        time.sleep(0.001)
+    gc.collect()
+
+
+def measure(name, run, rounds, seconds, report):
+    repeated(run, max(rounds // 10, 20), seconds)
+    for _ in range(3):  # what is cached late doesn't come a second and a third time
+        settle()
+        references = [sys.getrefcount(array) for array in shared.WATCHED]
+        before = Size()
+        done = repeated(run, rounds, seconds)
+        settle()
+        grown = Size() - before
+        now = [sys.getrefcount(array) for array in shared.WATCHED]
+        wrong = [k for k, (a, b) in enumerate(zip(references, now, strict=True)) if a != b]
+        if not wrong and grown.blocks < done // 2 and grown.bytes < max(8 * done, 1 << 14):
+            break
+    report(name, done, grown)
+    assert not wrong, f"{name}: sources {wrong} have other references than before: {references} → {now}"
+    assert grown.blocks < done // 2, f"{name} leaves {grown.blocks} blocks in {done} rounds"
+    assert grown.bytes < max(8 * done, 1 << 14), f"{name} leaves {grown.bytes} bytes in {done} rounds"
+    assert grown.pages < 4 << 20, f"{name} makes the process grow by {grown.pages} bytes in {done} rounds"
+
+
+def trace(run, rounds, seconds):
+    """Bytes that a round leaves, as tracemalloc sees them: it says in which lines, too."""
+    run()
+    tracemalloc.start()
+    try:
+        settle()
+        before, _ = tracemalloc.get_traced_memory()
+        done = repeated(run, rounds, seconds)
+        settle()
+        return (tracemalloc.get_traced_memory()[0] - before) / done
+    finally:
+        tracemalloc.stop()
+
+
+def run_group(name, quick):
+    def report(label, rounds, grown):
+        print(f"{name}: {label}\t{rounds}\t{grown.blocks}\t{grown.bytes}\t{grown.pages}", flush=True)
+
+    if name == "edits":
+        million_edits(30_000 if quick else 1_000_000, report)
+        return
+    rounds, seconds = (QUICK, QUICK_SECONDS) if quick else (ROUNDS, SECONDS)
+    operations = GROUPS[name]()
+    for label, run in operations.items():
+        measure(label, run, rounds, seconds, report)
+        if not quick:
+            traced = min(trace(run, rounds // 4, seconds) for _ in range(2))
+            assert traced < 16, f"{label} leaves {traced:.0f} traced bytes in a round"
+
+
+def start_group(name, quick, timeout=3000):
+    """Run a group in a process of its own; return its table: operation, rounds, blocks, bytes, pages."""
+    command = [sys.executable, "-X", "faulthandler", __file__, "--here", name, *["--quick"] * quick]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{done.stdout[-300:]}\n{done.stderr[-3000:]}")
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return [(label, *map(int, counts)) for label, *counts in rows]
+
+
+def main():
+    names = [*GROUPS, "edits"]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(names)}")
+    parser.add_argument("--quick", action="store_true", help="few rounds, as in the suite")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.here:
+        run_group(arguments.groups[0], arguments.quick)
+        return
+    for name in arguments.groups or names:
+        table = start_group(name, arguments.quick)
+        for row in table:
+            print("{:55} {:9,} rounds: {:6,} blocks, {:8,} bytes, {:10,} of pages".format(*row))
+        most = [max(column) for column in list(zip(*table, strict=True))[2:]]
+        rounds = sum(row[1] for row in table)
+        print(f"{name}: {len(table)} operations, {rounds:,} rounds; at most", end=" ")
+        print(f"{most[0]:,} blocks, {most[1]:,} bytes, {most[2]:,} of pages more\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

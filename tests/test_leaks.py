@@ -1,0 +1,22 @@
+"""Nothing is left behind: the short mode of hardening/leaks.py, a process for each group of operations."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).with_name("hardening")))
+
+import leaks
+
+
+@pytest.mark.parametrize("group", ["container", "c_api", "operators", "maps", "edits"])
+def test_nothing_is_left_behind(group):
+    assert leaks.start_group(group, quick=True, timeout=120)
+
+
+@pytest.mark.parametrize("group", ["protos", "graphs"])
+def test_nothing_of_onnx_is_left_behind(group):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    assert leaks.start_group(group, quick=True, timeout=120)
