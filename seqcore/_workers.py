@@ -268,7 +268,7 @@ def run_on_threads(job, workers):
         except BaseException as error:  # a failure of ours, such as no memory
             finished.put(error)
         finally:
-            finished.put(None)
+            _say_done(finished)
 
     threads = []
     try:
@@ -293,6 +293,17 @@ def run_on_threads(job, workers):
             raise failure
         finally:
             del failure
+
+
+def _say_done(finished):
+    """Tell that a thread is done: the caller waits for it, so also where there is no memory at the moment."""
+    while True:
+        try:
+            finished.put(None)
+        except MemoryError:
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _gather(job, finished, running):
