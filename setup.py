@@ -10,7 +10,7 @@ from setuptools.command.build_ext import build_ext
 
 MODULES = (
     *("_pieces", "_owner", "_buffer", "_split", "_join", "_compare", "_parts"),
-    *("_container", "_sequence", "_split_join", "_loop", "_embedding"),
+    *("_container", "_iterator", "_sequence", "_split_join", "_loop", "_embedding"),
 )
 
 # Debug symbols make a wheel three times as large; who wants them says so: CFLAGS=-g.

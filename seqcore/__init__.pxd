@@ -1,5 +1,5 @@
-# `cimport seqcore`: what other compiled extensions call. The functions are described in seqcore/_embedding.pxd
-# and, with a worked example, in docs/embedding.md. Every other .pxd file is seqcore's own and may change.
+# `cimport seqcore`: what other compiled extensions call. The functions are described in _embedding.pxd and,
+# with a worked example, in docs/embedding.md. Every other .pxd file is seqcore's own and may change.
 
 from seqcore._embedding cimport (
     MAX_NDIM, Snapshot,

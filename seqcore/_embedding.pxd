@@ -29,9 +29,9 @@ cdef int append(object sequence, object tensor) except -1
 cdef int replace(object sequence, Py_ssize_t position, object tensor) except -1
 cdef int erase(object sequence, Py_ssize_t position) except -1
 
-# Insert memory of the sequence's type as a tensor, by reference: `owner` is kept alive for as long as anything
-# may look at the memory, which must stay where it is as long. Strides are in bytes; NULL: C order. Not for
-# strings.
+# Insert memory of the sequence's type as a tensor, by reference: `owner` is kept alive for as long as
+# anything may look at the memory, which must stay where it is as long. Strides are in bytes; NULL: C order.
+# Not for strings.
 cdef int insert_memory(object sequence, Py_ssize_t position, void *data, int ndim, const Py_ssize_t *shape,
                        const Py_ssize_t *strides, object owner) except -1
 
@@ -43,8 +43,8 @@ cdef object join(object sequence, int axis, bint new_axis)      # an array of it
 
 # -- reading without the GIL -------------------------------------------------------------------------
 
-# O(1), without a copy. Each snapshot is let go once, with the GIL. While there is one, an edit of the sequence
-# copies its slots first, 8 bytes for each element.
+# O(1), without a copy. Each snapshot is let go once, with the GIL. While there is one, an edit of the
+# sequence copies its slots first, 8 bytes for each element.
 cdef const Snapshot *hold(object sequence) except NULL
 cdef void let_go(const Snapshot *snapshot) noexcept
 

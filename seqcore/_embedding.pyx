@@ -171,7 +171,8 @@ cdef extern from "seqcore.h":
         const Snapshot *(*hold)(object) except NULL
         void (*let_go)(const Snapshot *) noexcept
         Py_ssize_t (*count)(const Snapshot *) noexcept nogil
-        int (*view)(const Snapshot *, Py_ssize_t, const char **, int, Py_ssize_t *, Py_ssize_t *) noexcept nogil
+        int (*view)(const Snapshot *, Py_ssize_t, const char **, int, Py_ssize_t *,
+                    Py_ssize_t *) noexcept nogil
 
 cdef seqcore_api table
 table.version = SEQCORE_API_VERSION

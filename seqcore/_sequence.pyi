@@ -1,6 +1,6 @@
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from types import GenericAlias
-from typing import Any, ClassVar, Self, SupportsIndex, final, overload
+from typing import Any, ClassVar, Self, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,12 +92,6 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def copy(self) -> Self: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> Self: ...
-
-@final
-class SequenceIterator(Iterator[NDArray[T]]):
-    def __new__(cls, sequence: TensorSequence[T], backwards: bool) -> Self: ...
-    def __next__(self) -> NDArray[T]: ...
-    def __length_hint__(self) -> int: ...
 
 def restore(
     cls: type[TensorSequence[Any]],

@@ -13,8 +13,9 @@ import numpy as np
 from seqcore._buffer cimport GapBuffer, broken_invariant, empty_buffer, release, size_of, slot_at
 from seqcore._compare cimport equal_buffers, find
 from seqcore._container cimport Container, as_position
+from seqcore._iterator cimport ElementIterator
 from seqcore._join cimport shape_of, total_nbytes
-from seqcore._owner cimport drop, make_element
+from seqcore._owner cimport drop
 from seqcore._parts cimport pinned_nbytes, put_together, take_apart
 from seqcore._pieces cimport Piece
 
@@ -200,10 +201,10 @@ cdef class TensorSequence(Container):
         return self.element(as_position(key), key)
 
     def __iter__(self):
-        return SequenceIterator.__new__(SequenceIterator, self, False)
+        return ElementIterator.__new__(ElementIterator, self, False)
 
     def __reversed__(self):
-        return SequenceIterator.__new__(SequenceIterator, self, True)
+        return ElementIterator.__new__(ElementIterator, self, True)
 
     def __contains__(self, tensor):
         return self.first_equal(tensor, 0, PY_SSIZE_T_MAX) >= 0
@@ -552,48 +553,6 @@ cdef class TensorSequence(Container):
 
 
 MutableSequence.register(TensorSequence)
-
-
-cdef class SequenceIterator:
-    """Elements one by one, from the front or the back, as the sequence stands at each step."""
-
-    cdef TensorSequence sequence        # never replaced, so that threads can read it without a lock
-    cdef Py_ssize_t position            # of the next element, or -1 when it has come to its end
-    cdef bint backwards
-
-    def __cinit__(self, TensorSequence sequence not None, bint backwards):
-        self.sequence = sequence
-        self.backwards = backwards
-        self.position = len(sequence) - 1 if backwards else 0
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        cdef TensorSequence sequence = self.sequence
-        cdef object element = None
-        cdef Py_ssize_t position
-        with cython.critical_section(self, sequence):
-            position = self.position
-            if 0 <= position < size_of(sequence._buffer):
-                element = make_element(slot_at(sequence._buffer, position)[0], sequence._dtype)
-                self.position = position - 1 if self.backwards else position + 1
-            else:
-                self.position = -1
-        if element is None:
-            raise StopIteration
-        return element
-
-    def __length_hint__(self):
-        cdef TensorSequence sequence = self.sequence
-        cdef Py_ssize_t n
-        with cython.critical_section(self, sequence):
-            n = self.position + 1
-            if n > size_of(sequence._buffer):       # it has come to its end, as the next step will find
-                n = 0
-            elif n and not self.backwards:
-                n = size_of(sequence._buffer) - self.position
-        return n
 
 
 # -- what pickle calls -------------------------------------------------------------------------------

@@ -98,9 +98,9 @@ cdef class Held:
         cdef Py_ssize_t[1] strides
         cdef const char *data
         cdef size_t total = 0
-        cdef Py_ssize_t i, k, n = 0
+        cdef Py_ssize_t i, _, n = 0
         with nogil:
-            for k in range(rounds):
+            for _ in range(rounds):
                 for i in range(seqcore.count(self.snapshot)):
                     if seqcore.view(self.snapshot, i, &data, 1, shape, strides) == 1:
                         total += <size_t>data

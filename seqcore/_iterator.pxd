@@ -1,0 +1,8 @@
+# Iterators of a container.
+
+from seqcore._container cimport Container
+
+cdef class ElementIterator:
+    cdef Container sequence             # never replaced, so that threads can read it without a lock
+    cdef Py_ssize_t position            # of the next element, or -1 when it has come to its end
+    cdef bint backwards
