@@ -101,7 +101,7 @@ def rows(tuple inputs, Py_ssize_t start, Py_ssize_t stop):
 
 
 def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None):
-    """Call the body for elements from start to stop; return the results, and the error that ended it or None."""
+    """Call the body for elements start to stop; return the results, and the error that ended it or None."""
     cdef list results = []
     cdef Py_ssize_t i
     for i in range(start, stop):
