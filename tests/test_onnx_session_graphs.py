@@ -233,6 +233,22 @@ class TestInitializers:
         k = f32([0, 7, 0], [0, 0, 8])
         assert_values(session(given).run(None, {"s": floats(1)}), [[*floats(1), k], [k, k], k + k])
 
+    def test_a_sparse_constant_is_a_default_where_it_is_an_input(self):
+        given = model("""g (float[3] x, int64 i) => (seq(float[]) t, float[3] y) {
+            s = SplitToSequence (x)
+            t = SequenceErase (s, i)
+            y = Neg (x)
+        }""")
+        sparse = given.graph.sparse_initializer.add(dims=[3])
+        sparse.values.CopyFrom(constant("x", f32(7)))
+        sparse.indices.CopyFrom(constant("", i64([1])))
+        used = session(given)
+        assert [one.name for one in used.get_inputs()] == ["i"]
+        assert [one.name for one in used.get_overridable_initializers()] == ["x"]
+        for feed, x in [({"x": f32(1, 2, 3)}, f32(1, 2, 3)), ({}, f32(0, 7, 0))]:
+            found = used.run(None, {**feed, "i": i64(0)})
+            assert_values(found, [np.split(x, 3)[1:], -x])
+
     def test_a_sparse_constant_that_fills_the_memory(self):
         given = model("g (seq(float[]) s) => (seq(float[]) t) { t = SequenceInsert (s, k) }")
         sparse = given.graph.sparse_initializer.add(dims=[1 << 50])

@@ -14,9 +14,11 @@ from onnx import ModelProto, TensorProto, helper
 from seqcore.onnx._models.graphs import (
     all_graphs,
     free_names,
+    from_sparse_tensor_proto,
     from_tensor_proto,
     initializer_names,
     subgraphs,
+    to_tensor_proto,
 )
 from seqcore.onnx._models.reading import check_with_onnx
 from seqcore.onnx._models.runners import one_line
@@ -40,6 +42,7 @@ def normal_form(model):
     normal.CopyFrom(model)
     # From version 4 of the IR on, an initializer need not be an input too.
     normal.ir_version = max(normal.ir_version, 4)
+    _fill_sparse_defaults(normal.graph)
     give_unique_names(normal.graph)
     _hoist_constants(normal.graph)
     true = _true_constants(normal.graph)
@@ -71,6 +74,17 @@ def _inlined(model):
     # Only now are there operators for an input that a call leaves out, or an output that nothing makes.
     check_with_onnx(model, complaint)
     return model
+
+
+def _fill_sparse_defaults(graph):
+    """Make dense what a sparse initializer gives for an input: it is a default, and no constant."""
+    inputs = {value.name for value in graph.input}
+    for one in graph.sparse_initializer:
+        if one.values.name in inputs:
+            graph.initializer.append(to_tensor_proto(from_sparse_tensor_proto(one), one.values.name))
+    constants = [one for one in graph.sparse_initializer if one.values.name not in inputs]
+    if len(constants) < len(graph.sparse_initializer):
+        replace_all(graph.sparse_initializer, constants)
 
 
 def _true_constants(graph):

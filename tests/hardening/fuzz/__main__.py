@@ -27,7 +27,16 @@ def fuzz(name, folder, options):
     with atheris.instrument_imports(include=["seqcore"]):
         target = importlib.import_module(f"hardening.fuzz.{name}")
     write_seeds(target, Path(folder))
-    atheris.Setup([sys.argv[0], folder, *options], target.run)
+
+    def run(data):
+        try:
+            target.run(data)
+        except BaseException:
+            # libFuzzer keeps it too, unless the threads of a library stand in the way of an orderly end.
+            Path(f"{folder}-fault").write_bytes(data)
+            raise
+
+    atheris.Setup([sys.argv[0], folder, *options], run)
     atheris.Fuzz()
 
 
