@@ -11,4 +11,5 @@ def test_each_command_stands_on_a_line_of_its_own():
     assert commands == [
         'pip install ".[demo]" && python -m seqcore.demo',
         'pip install -e ".[test]" && pytest',
+        'pip install -e ".[docs]" && python -m sphinx -W --keep-going -n -b html docs site',
     ]
