@@ -189,6 +189,7 @@ class TestRaisedInTheBody:
 # KeyboardInterrupt took to come, and how many elements were started after it had.
 SLOW_BODY = """
 import json, multiprocessing, os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)    # a shell has it ignored in the background
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import bodies, seqcore as sq
 
@@ -214,6 +215,7 @@ if whom == 1:
 """
 COMPILED_BODY = """
 import functools, json, os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np, seqcore as sq
 
 def press():
