@@ -550,6 +550,8 @@ WAYS = [line.split(chr(34))[1] for line in CHAIN.splitlines() if line.endswith("
 @pytest.mark.parametrize("way", WAYS)
 def test_elements_put_back_over_and_over(way):
     """However long the chain of views that an element has come by, it is freed without a chain of calls."""
+    if way == "dlpack" and np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        pytest.skip("NumPy 2.0 doesn't export what is read-only")
     n = MILLION if way in CHAINS else MILLION // 5
     assert in_a_process_of_its_own(CHAIN, n, way) == "freed\n"
 

@@ -82,7 +82,9 @@ def array_of(raw, dtype, shape):
 
 def raw_bytes(array):
     """Return the little-endian bytes of a tensor of numbers."""
-    return array.tobytes() if sys.byteorder == "little" else array.byteswap().tobytes()
+    # In one axis, since before NumPy 2.1 tobytes stops at rank 32.
+    row = array.reshape(-1)
+    return row.tobytes() if sys.byteorder == "little" else row.byteswap().tobytes()
 
 
 def plain_head(dtype, shape):
