@@ -114,7 +114,7 @@ def test_lengths_of_several_integer_types():
         with pytest.raises(ValueError, match=r"split\[\d\] is \d{20}"):
             sq.split_to_sequence(tensor, wrong)
     with pytest.raises(TypeError, match="split"):
-        sq.split_to_sequence(tensor, [2**64, np.timedelta64(1)])
+        sq.split_to_sequence(tensor, [2**64, np.timedelta64(1, "s")])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -86,7 +86,7 @@ def test_looking() -> None:
     assert_type(ramp(3) in seq, bool)
     assert_type(seq.index(ramp(4), 1, stop=-1), int)
     assert_type(seq.count([1.5]), int)
-    assert_type([frame.mean() for frame in seq], list[Any])
+    assert_type([frame.dtype for frame in seq], list[np.dtype[np.float32]])
     assert_type(next(reversed(seq)), F32)
 
 
