@@ -3,6 +3,7 @@
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 
 import numpy as np
 
@@ -42,6 +43,11 @@ def map_identity():
     return map_serially(identity)
 
 
+@case("map of the sum over 20,000 x 8 float32, serial", Limit("list comprehension", 1.5, aim=1.1))
+def map_sum():
+    return map_serially(np.ndarray.sum)
+
+
 @case(
     "map of a + 1 over 20,000 x 8 float32, two threads",
     Limit("serial", 1.6),
@@ -71,9 +77,9 @@ def map_sort_on_two_threads():
 
 
 def digits(tensor):
-    """Work that is all Python's: some 20 µs for each number."""
+    """Work that is all Python's: some 100 µs for each number."""
     number, total = int(tensor[0]), 0
-    for power in range(200):
+    for power in range(1000):
         total += (number * power) % 1009
     return [total]
 
@@ -81,14 +87,28 @@ def digits(tensor):
 if not getattr(sys, "_is_gil_enabled", lambda: True)():
 
     @case(
-        "map of a Python loop over 4,000 numbers, two threads without a GIL",
+        "map of a Python loop over 1,000 numbers, two threads without a GIL",
         Limit("serial", 1.6, at_least=True),
+        Limit("two threads by hand", 1.1),
     )
     def map_python_on_two_threads():
-        seq = sq.split_to_sequence(np.arange(1, 4001))
+        arrays = [np.arange(i, i + 1) for i in range(1000)]
+        seq = sq.TensorSequence(arrays)
+
+        def run(half):
+            return [digits(array) for array in half]
+
+        def by_hand():
+            threads = [Thread(target=run, args=(half,)) for half in (arrays[:500], arrays[500:])]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
         return {
-            OURS: Side(lambda: sq.sequence_map(digits, seq, max_workers=2), noperations=len(seq)),
-            "serial": Side(lambda: sq.sequence_map(digits, seq), noperations=len(seq)),
+            OURS: Side(lambda: sq.sequence_map(digits, seq, max_workers=2), noperations=len(arrays)),
+            "serial": Side(lambda: sq.sequence_map(digits, seq), noperations=len(arrays)),
+            "two threads by hand": Side(by_hand, noperations=len(arrays)),
         }
 
 

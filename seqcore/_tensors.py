@@ -7,6 +7,7 @@ from seqcore.dtypes import STRING, element_type, type_name
 
 _MOST_AXES = 64  # of NumPy's arrays
 _PYTHON_VALUES = (bool, int, float, complex, str)
+_NUMBERS = {bool, int, float, complex}
 _WEAK = {bool: False, int: 0, float: 0.0, complex: 0j}
 
 
@@ -82,6 +83,11 @@ def _strings(array):
 
 
 def _from_python(value, dtype):
+    if (set(map(type, value)) if type(value) in (list, tuple) else {type(value)}) <= _NUMBERS:
+        # Numbers, or a list of them, most often are of the type that is wanted: there is nothing to find out.
+        array = np.array(value)
+        if array.dtype != object and (dtype is None or array.dtype == dtype):
+            return array
     weak, strong = set(), set()
     _collect_types(value, weak, strong)
     if (str in weak or STRING in strong) and len(weak | strong) > 1 and ({*weak, *strong} - {str, STRING}):

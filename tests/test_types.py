@@ -415,6 +415,30 @@ def test_numpy_scalars_of_the_type_go_in(name):
     holds(seq, np.array(scalar), np.array(scalar), np.array([scalar, scalar]))
 
 
+numbers = st.one_of(
+    st.booleans(),
+    st.integers(-(2**65), 2**65),
+    st.floats(),
+    st.complex_numbers(),
+    st.sampled_from(NUMERIC_NAMES).map(lambda name: filled(name, 2)[1]),
+)
+
+
+@given(st.lists(numbers, max_size=4), st.sampled_from([None, *NUMERIC_NAMES]), st.sampled_from([list, tuple]))
+def test_numbers_and_flat_lists_become_what_nested_ones_do(values, name, kind):
+    """Flat ones of the type that is wanted take a short way."""
+    for flat in (kind(values), *[value for value in values if not isinstance(value, np.generic)]):
+        try:
+            nested = TensorSequence([[flat]], name)[0]
+        except (TypeError, OverflowError) as error:
+            with pytest.raises(type(error)):
+                TensorSequence([flat], name)
+        else:
+            seq = TensorSequence([flat], name)
+            seq.append(flat)
+            holds(seq, nested[0], nested[0])
+
+
 # --- Python values where there is no type yet ---
 
 
