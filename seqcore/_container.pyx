@@ -24,7 +24,7 @@ from seqcore._buffer cimport (
 )
 from seqcore._compare cimport find
 from seqcore._join cimport tighten
-from seqcore._numpy cimport descr_of, is_number
+from seqcore._numpy cimport descr_of, is_scalar
 from seqcore._owner cimport drop, make_element, take_whole
 from seqcore._pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
 
@@ -93,7 +93,7 @@ cdef class Container:
             if self._dtype.type_num != cnp.NPY_OBJECT:
                 return take_whole(tensor)
         self.check_initialised(NULL)
-        if is_number(tensor):
+        if is_scalar(tensor):
             array = cnp.PyArray_FROM_O(tensor)
             if descr_of(array) == <PyObject *>self._dtype:
                 return take_whole(array)

@@ -100,46 +100,35 @@ def rows(tuple inputs, Py_ssize_t start, Py_ssize_t stop):
     return found
 
 
-def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None):
-    """Call the body for elements start to stop; return the results, and the error that ended it or None."""
-    cdef list results = []
+# Their callers catch what these raise. In Cython 3.3 an `except` that returns would end the process where there
+# was no memory for a traceback.
+
+def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None, list results not None):
+    """Call the body for elements start to stop, as far as the bound allows, and append what it returns."""
     cdef Py_ssize_t i
     for i in range(start, stop):
         if not bound.allows(i):
             break
-        try:
-            PyErr_CheckSignals()
-            results.append(call(body, inputs, i))
-        except BaseException as error:
-            return results, error
-    return results, None
+        PyErr_CheckSignals()
+        results.append(call(body, inputs, i))
 
 
 def apply(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None, tuple outputs,
           bint single):
-    """As `apply_raw`, with the results put into sequences; return how many there are, and the error."""
+    """As `apply_raw`, with the results put into sequences. After an error the last one tells how many."""
     cdef Py_ssize_t i
     for i in range(start, stop):
         if not bound.allows(i):
-            return i - start, None
-        try:
-            PyErr_CheckSignals()
-            put_result(outputs, single, call(body, inputs, i))
-        except BaseException as error:
-            return i - start, error
-    return stop - start, None
+            break
+        PyErr_CheckSignals()
+        put_result(outputs, single, call(body, inputs, i))
 
 
-def put_results(tuple outputs, bint single, results):
-    """Put several results away; return how many, and the error that ended it, if any."""
-    cdef Py_ssize_t n = 0
-    for result in results:
-        try:
-            put_result(outputs, single, result)
-        except BaseException as error:
-            return n, error
-        n += 1
-    return n, None
+def put_results(tuple outputs, bint single, list results not None):
+    """Put several results into sequences. After an error the last one tells how many."""
+    cdef Py_ssize_t i
+    for i in range(len(results)):
+        put_result(outputs, single, results[i])
 
 
 def absorb(Container into not None, Container sequence not None):

@@ -25,15 +25,15 @@ cdef extern from "numpy/arrayobject.h":
     static inline PyObject *seqcore_base(PyObject *array) { return PyArray_BASE((PyArrayObject *)array); }
     static inline PyObject *seqcore_descr(PyObject *array)
     { return (PyObject *)PyArray_DESCR((PyArrayObject *)array); }
-    /* Numbers of Python's and NumPy's, whose type NumPy finds at once. */
-    static inline int seqcore_is_number(PyObject *value)
+    /* Python's numbers and NumPy's scalars, whose type NumPy finds at once. */
+    static inline int seqcore_is_scalar(PyObject *value)
     {
         return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value)
-            || PyComplex_CheckExact(value) || PyArray_IsScalar(value, Number) || PyArray_IsScalar(value, Bool);
+            || PyComplex_CheckExact(value) || PyArray_IsScalar(value, Generic);
     }
     """
     object array_from "seqcore_array"(PyObject *dtype, int ndim, const Py_ssize_t *shape,
                                       const Py_ssize_t *strides, void *data, PyObject *base)
     PyObject *base_of "seqcore_base"(object array)
     PyObject *descr_of "seqcore_descr"(object array)
-    bint is_number "seqcore_is_number"(object value) noexcept
+    bint is_scalar "seqcore_is_scalar"(object value) noexcept

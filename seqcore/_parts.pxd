@@ -5,4 +5,4 @@ from seqcore._buffer cimport GapBuffer
 
 cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype)
 cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) except NULL
-cdef Py_ssize_t pinned_nbytes(GapBuffer *buffer) except -1
+cdef object pinned_nbytes(GapBuffer *buffer)

@@ -6,7 +6,7 @@ leave where it is.
 """
 
 from cpython.ref cimport PyObject
-from libc.stdint cimport int64_t
+from libc.stdint cimport SIZE_MAX, int64_t
 from libc.string cimport memcpy
 cimport numpy as cnp
 import numpy as np
@@ -195,7 +195,7 @@ cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) exc
     return buffer
 
 
-cdef Py_ssize_t pinned_nbytes(GapBuffer *buffer) except -1:
+cdef object pinned_nbytes(GapBuffer *buffer):
     """Bytes of all memory that the elements keep alive."""
     cdef Py_ssize_t i
     cdef Piece *piece
@@ -218,16 +218,16 @@ cdef object nbytes_of(memory, GapBuffer *buffer):
     try:
         return memoryview(memory).nbytes
     except (TypeError, ValueError, BufferError):
-        return reach_in(memory, buffer)
+        pass        # not a return: see take_or_null
+    return reach_in(memory, buffer)
 
 
-cdef Py_ssize_t reach_in(memory, GapBuffer *buffer) except -1:
+cdef object reach_in(memory, GapBuffer *buffer):
     """Bytes from the first to the last item that elements have in memory whose size nobody knows."""
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, stride
     cdef Piece *piece
-    cdef size_t low = 0, high = 0, first, last
+    cdef size_t low = SIZE_MAX, high = 0, first, last, reach
     cdef int axis
-    cdef Py_ssize_t reach
     for i in range(size_of(buffer)):
         piece = slot_at(buffer, i)[0]
         if kept_memory(piece.source) is not memory or piece_nbytes(piece) == 0:
@@ -235,11 +235,17 @@ cdef Py_ssize_t reach_in(memory, GapBuffer *buffer) except -1:
         first = <size_t>piece.data
         last = first + piece.source.itemsize
         for axis in range(piece.source.ndim):
-            reach = (extent(piece, axis) - 1) * strides_of(piece.source)[axis]
-            if reach < 0:
-                first -= <size_t>-reach
+            stride = strides_of(piece.source)[axis]
+            reach = product(extent(piece, axis) - 1, 0 - <size_t>stride if stride < 0 else <size_t>stride)
+            # Views may be made that leave what addresses there are: there they end.
+            if stride < 0:
+                first -= min(first, reach)
             else:
-                last += <size_t>reach
-        low = first if low == 0 else min(low, first)
+                last += min(SIZE_MAX - last, reach)
+        low = min(low, first)
         high = max(high, last)
-    return high - low
+    return high - low if high > low else 0
+
+
+cdef size_t product(size_t a, size_t b) noexcept:
+    return SIZE_MAX if a and b > SIZE_MAX // a else a * b

@@ -263,7 +263,8 @@ cdef class TensorSequence(Container):
         try:
             return self.take(tensor)
         except (TypeError, ValueError, OverflowError):
-            return NULL
+            pass        # in Cython 3.3 an `except` that returns ends the process where a traceback had no memory
+        return NULL
 
     cdef Py_ssize_t first_equal(self, object tensor, Py_ssize_t start, Py_ssize_t stop) except -2:
         cdef GapBuffer *buffer

@@ -52,20 +52,22 @@ class Outputs:
 
     def add(self, chunk):
         """Add the next chunk; what has failed in it is raised, as a serial loop would have met it."""
-        count, error, chunk.error = chunk.count, chunk.error, None
+        element, error, chunk.error = chunk.start + chunk.count, chunk.error, None
         if chunk.note is not None and not isinstance(error, OutputError):
             error.add_note(chunk.note)
         if chunk.results is not None:
             if self.sequences is None and chunk.results:
                 self._settle(chunk)
-            count, output_error = put_results(self.sequences or (), bool(self.single), chunk.results)
-            error = output_error or error
+            try:
+                put_results(self.sequences or (), bool(self.single), chunk.results)
+            except BaseException as output_error:
+                element, error = complete(self.sequences), output_error
         elif chunk.sequences is not None:
             for mine, more in zip(self.sequences, chunk.sequences, strict=True):
                 absorb(mine, more)
         try:
             if error is not None:
-                raise_for(error, chunk.start + count)
+                raise_for(error, element)
         finally:
             del error  # it refers to this frame
 
@@ -115,44 +117,48 @@ class Chunk:
 
 def run_chunk(body, inputs, start, stop, bound, dtypes, single):
     """Run the body for the elements from start to stop, as far as the bound allows."""
-    sequences = results = None
-    if is_graph(body):
-        results, error = _run_graph(body, inputs, start, stop, bound, single)
-        count = len(results)
-    elif dtypes is None:
-        results, error = apply_raw(body, inputs, start, stop, bound)
-        count = len(results)
-    else:
-        sequences = fresh(dtypes)
-        count, error = apply(body, inputs, start, stop, bound, sequences, single)
+    graph, results, sequences, error = is_graph(body), [], None, None
+    try:
+        if graph:
+            _run_graph(body, inputs, start, stop, bound, single, results)
+        elif dtypes is None:
+            apply_raw(body, inputs, start, stop, bound, results)
+        if dtypes is not None:
+            sequences = fresh(dtypes)
+            if graph:
+                put_results(sequences, single, results)
+            else:
+                apply(body, inputs, start, stop, bound, sequences, single)
+    except BaseException as caught:
+        error = caught
+    if sequences is not None:
+        results = None
+    count = len(results) if sequences is None else complete(sequences)
     if error is not None:
         bound.lower(start + count)
-    elif dtypes is not None and results is not None:
-        sequences = fresh(dtypes)
-        count, error = put_results(sequences, single, results)
-        results = None
     return Chunk(start, count, error, results, sequences)
+
+
+def complete(sequences):
+    """How many elements all outputs have, of which the last gets its one last."""
+    return len(sequences[-1])
 
 
 GRAPH_ROWS = 1024  # of a graph that are run between two looks at the bound
 
 
-def _run_graph(body, inputs, start, stop, bound, single):
-    results = []
+def _run_graph(body, inputs, start, stop, bound, single, results):
+    """Append the graph's outputs for the elements from start to stop, and raise for the first that fails."""
     for at in range(start, stop, GRAPH_ROWS):
         if not bound.allows(at):
             break
         try:
-            results += body.run_many(rows(inputs, at, min(at + GRAPH_ROWS, stop)))
+            results += _unpacked(body.run_many(rows(inputs, at, min(at + GRAPH_ROWS, stop))), single)
         except BaseException as error:
-            failed = getattr(error, "seqcore_element", 0)
-            return _unpacked(results + _before(body, inputs, at, at + failed), single), error
-    return _unpacked(results, single), None
-
-
-def _before(body, inputs, start, stop):
-    """The results before a failure, which the failing batch did not keep."""
-    return body.run_many(rows(inputs, start, stop)) if stop > start else []
+            failed = at + getattr(error, "seqcore_element", 0)
+            if failed > at:  # what came before it, its batch did not keep
+                results += _unpacked(body.run_many(rows(inputs, at, failed)), single)
+            raise
 
 
 def _unpacked(results, single):

@@ -26,8 +26,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent), str(HERE)]
 
-import failed_allocations as shared  # noqa: E402
 import numpy as np  # noqa: E402
+import operations as shared  # noqa: E402
+from failed_allocations import in_use  # noqa: E402
 
 import seqcore as sq  # noqa: E402
 
@@ -412,7 +413,7 @@ class Size:
     """Blocks of Python's allocator, bytes of the C library's where that tells, and of the process's pages."""
 
     def __init__(self, counts=None):
-        self.blocks, self.bytes, self.pages = counts or (*shared.in_use(), resident())
+        self.blocks, self.bytes, self.pages = counts or (*in_use(), resident())
 
     def __sub__(self, other):
         return Size((self.blocks - other.blocks, self.bytes - other.bytes, self.pages - other.pages))

@@ -1,0 +1,379 @@
+"""The operations whose allocations are made to fail, in groups: see failed_allocations.py."""
+
+import copy
+import pickle
+import threading
+from collections import namedtuple
+
+import numpy as np
+
+import seqcore as sq
+
+# `partly`: the operation is several edits, of which the first may hold when the last has failed.
+# `loose`: it goes through code of NumPy, ctypes or the interpreter that makes another exception of a failed
+# allocation, or leaks itself. Then any exception will do, and only references to sources are counted. Where
+# such code ends the process differs from one Python to the next: these are run with the one that they were
+# tried with.
+# `alone`: allocations fail one at a time.
+Operation = namedtuple("Operation", "run partly make loose alone", defaults=(False, None, False, False))
+GROUPS = {}
+
+# Left out, for a failed allocation ends the process there (CPython 3.11, NumPy 2.4, protobuf 7, Cython 3.3):
+#   np.errstate, on the way of Python floats        CPython's PyContextVar_Set
+#   hashes of dtypes, on that of foreign bytes      NumPy's PyArray_DescrHash
+#   and fixed-width strings
+#   pickle of dtypes: __reduce_ex__ is in           NumPy's arraydescr_reduce
+#   to_proto and from_proto                         protobuf's PyUpb_Message_New
+# or leaks or waits for ever in others:
+#   hold and let_go by ctypes                       whose result is lost where it can't become an int
+#   notebook tables                                 NumPy's unravel_index
+#   Thread.start()                                  CPython waits for a thread that had no memory to begin
+#   ThreadPoolExecutor                              as do its futures for a worker that had none
+
+
+def group(function):
+    GROUPS[function.__name__] = function
+    return function
+
+
+def loose(run, make=None):
+    return Operation(run, False, make, True, True)
+
+
+def loosely(operations, alone=True):
+    return {name: one._replace(loose=True, alone=alone) for name, one in operations.items()}
+
+
+# -- what is operated on ---------------------------------------------------------------------------------
+
+TENSOR, RANK3 = np.zeros(3, np.float32), np.zeros((2, 2, 2), np.float32)
+BASE = np.arange(40, dtype=np.float32).reshape(20, 2)
+MORE = [np.full(4, i, np.float32) for i in range(50)]
+ROWS, RANK5, LENGTHS = np.zeros((3000, 2)), np.zeros((2,) * 5), np.array([1000, 2000])
+WORDS = np.array([["to", "be"], ["or", "not"], ["to", "be"]], object)
+WATCHED = [TENSOR, RANK3, BASE, *MORE, ROWS, RANK5, LENGTHS, WORDS]
+
+
+def fresh():
+    seq = sq.split_to_sequence(BASE)
+    seq.insert(5, TENSOR)
+    seq.append(RANK3)
+    return seq
+
+
+def uniform():
+    return sq.split_to_sequence(BASE)
+
+
+def words():
+    seq = sq.split_to_sequence(WORDS)
+    seq.append("that")
+    return seq
+
+
+def fails(error, function, *arguments, **options):
+    try:
+        function(*arguments, **options)
+    except error:
+        return
+    raise AssertionError(f"no {error.__name__}")
+
+
+def generated(tensors, error_at=None):
+    for i, tensor in enumerate(tensors):
+        if i == error_at:
+            raise KeyError(i)
+        yield tensor
+
+
+# -- the operations --------------------------------------------------------------------------------------
+
+
+@group
+def edits():
+    return {
+        "put in one": Operation(lambda s: (s.append(TENSOR), s.append(RANK3), s.insert(3, TENSOR)), True),
+        "append": Operation(lambda s: s.append(RANK3)),
+        "insert": Operation(lambda s: s.insert(-3, TENSOR)),
+        "extend by a list": Operation(lambda s: s.extend(MORE)),
+        "extend by a generator": Operation(lambda s: s.extend(generated(MORE))),
+        "extend by a failing generator": loose(lambda s: fails(KeyError, s.extend, generated(MORE, 30))),
+        "extend by a sequence": Operation(lambda s: s.extend(s[3:9])),
+        "extend by itself": Operation(lambda s: s.extend(s)),
+        "+= a list": Operation(lambda s: s.__iadd__(MORE)),
+        "replace": Operation(lambda s: s.__setitem__(2, RANK3)),
+        "replace a slice": Operation(lambda s: s.__setitem__(slice(2, 6), MORE)),
+        "replace a slice by less": Operation(lambda s: s.__setitem__(slice(2, 20), MORE[:1])),
+        "replace all by itself": Operation(lambda s: s.__setitem__(slice(None), s)),
+        "replace steps": Operation(lambda s: s.__setitem__(slice(None, None, 2), MORE[:11])),
+        "replace steps backwards": Operation(lambda s: s.__setitem__(slice(None, None, -2), MORE[:11])),
+        "replace steps by too few": Operation(
+            lambda s: fails(ValueError, s.__setitem__, slice(None, None, 2), MORE[:3])
+        ),
+        "pop": Operation(lambda s: s.pop(7)),
+        "erase": Operation(lambda s: s.erase(7)),
+        "remove": Operation(lambda s: s.remove(RANK3)),
+        "remove what isn't there": Operation(lambda s: fails(ValueError, s.remove, MORE[3])),
+        "take out a slice": Operation(lambda s: s.__delitem__(slice(3, 9))),
+        "take out steps": Operation(lambda s: s.__delitem__(slice(None, None, 3))),
+        "take out steps backwards": Operation(lambda s: s.__delitem__(slice(None, None, -3))),
+        "take out all": Operation(lambda s: s.__delitem__(slice(None))),
+        "reverse": Operation(lambda s: s.reverse()),
+        "clear": Operation(lambda s: s.clear()),
+        "compact": Operation(lambda s: s.compact()),
+        "put in numbers": Operation(
+            lambda s: (s.append(np.int64(3)), s.append(5), s.append([1, 2])),
+            True,
+            lambda: sq.TensorSequence(dtype="int64"),
+        ),
+        "a wrong type": loose(lambda s: fails(TypeError, s.append, ROWS)),
+        "a wrong position": Operation(lambda s: fails(IndexError, s.insert, 99, TENSOR)),
+        "a buffer": loose(lambda s: s.append(memoryview(TENSOR))),
+    }
+
+
+@group
+def looks():
+    part = BASE[4:5].copy()
+    return {
+        "one": Operation(lambda s: (s[3], s[-1], s[np.int64(2)])),
+        "slices": Operation(lambda s: (s[2:9], s[::2], s[:])),
+        "slices backwards": Operation(lambda s: (s[::-1], s[9:2:-3])),
+        "no position": Operation(lambda s: fails(IndexError, s.__getitem__, 99)),
+        "iterate": Operation(lambda s: [*s]),
+        "iterate backwards": Operation(lambda s: [*reversed(s)]),
+        "next": Operation(lambda s: (next(iter(s)), next(reversed(s)), iter(s).__length_hint__())),
+        "shapes": Operation(lambda s: s.shapes),
+        "nbytes": Operation(lambda s: s.nbytes),
+        "pinned_nbytes": Operation(lambda s: s.pinned_nbytes),
+        "pinned_nbytes of a buffer": Operation(
+            lambda s: s.pinned_nbytes, make=lambda: sq.TensorSequence([memoryview(TENSOR)])
+        ),
+        "pinned_nbytes of what no buffer tells": loose(
+            lambda s: s.pinned_nbytes, lambda: sq.TensorSequence([np.asarray(Opaque())])
+        ),
+        "in": Operation(lambda s: (part in s, MORE[1] in s)),
+        "in, of what is no tensor": Operation(lambda s: s in s),
+        "index": Operation(lambda s: (s.index(part), s.index(part, 2, -1))),
+        "index of what isn't there": Operation(lambda s: fails(ValueError, s.index, MORE[1])),
+        "count": Operation(lambda s: s.count(TENSOR)),
+        "==": Operation(lambda s: s == s[::-1][::-1]),
+        "== of large elements": Operation(
+            lambda s: s == s[:], make=lambda: sq.TensorSequence([LARGE, TENSOR])
+        ),
+        "repr": loose(repr),
+        "length": Operation(lambda s: (len(s), bool(s), s.dtype)),
+        "_check": Operation(lambda s: s._check()),
+    }
+
+
+class Opaque:
+    """Memory with an address, whose size nobody tells."""
+
+    __array_interface__ = BASE.__array_interface__
+
+
+LARGE = np.zeros(100_000, np.float32)
+WATCHED.append(LARGE)
+
+
+@group
+def copies():
+    taken = fresh().__reduce_ex__(5)
+    pickled = pickle.dumps(fresh(), 5)
+    buffers = []
+    apart = pickle.dumps(sq.TensorSequence([LARGE, BASE]), 5, buffer_callback=buffers.append)
+    damaged = (sq.TensorSequence, "float32", [(BASE, 0)], np.array([[0, 19, 2]]))
+    return {
+        "copy": Operation(lambda s: s.copy()),
+        "copy.copy": Operation(copy.copy),
+        "deepcopy": Operation(copy.deepcopy),
+        "+": Operation(lambda s: (s + MORE, s + s)),
+        "+ from the right": Operation(lambda s: MORE + s),
+        "construct": Operation(lambda s: sq.TensorSequence(MORE, np.dtype("float32"))),
+        "construct by a generator": Operation(lambda s: sq.TensorSequence(generated(MORE))),
+        "construct copies": Operation(lambda s: sq.TensorSequence(MORE, copy=True)),
+        "construct from a sequence": Operation(lambda s: sq.TensorSequence(s)),
+        "construct copies of a sequence": Operation(lambda s: sq.TensorSequence(s, copy=True)),
+        "construct nothing": Operation(lambda s: sq.TensorSequence(dtype="int8")),
+        "construct without a type": Operation(lambda s: fails(ValueError, sq.TensorSequence)),
+        "reduce": loose(lambda s: s.__reduce_ex__(5)),
+        "restore": Operation(lambda s: taken[0](*taken[1])),
+        "restore what is damaged": Operation(lambda s: fails(ValueError, taken[0], *damaged)),
+        "unpickle": loose(lambda s: pickle.loads(pickled)),
+        "unpickle out of band": loose(lambda s: pickle.loads(apart, buffers=buffers)),
+    }  # fmt: skip
+
+
+@group
+def strings():
+    taken = words().__reduce_ex__(5)
+    return loosely(
+        {
+            "put in": Operation(lambda s: s.append(WORDS), make=words),
+            "put in str": Operation(lambda s: s.extend(["a", ["b", "c"]]), make=words),
+            "put in bytes": Operation(
+                lambda s: fails(TypeError, s.append, np.array([b"a"], object)), make=words
+            ),
+            "split": Operation(lambda s: sq.split_to_sequence(WORDS, axis=1), make=words),
+            "join": Operation(lambda s: sq.concat_from_sequence(s[:3], 0), make=words),
+            "stack": Operation(lambda s: sq.concat_from_sequence(s[:3], 0, new_axis=1), make=words),
+            "compact": Operation(lambda s: s.compact(), make=words),
+            "look": Operation(lambda s: [*s], make=words),
+            "==": Operation(lambda s: (s == s[:-1], s == s[::-1][::-1]), make=words),
+            "find": Operation(lambda s: (s.index("that"), s.count([["to", "be"]]), "x" in s), make=words),
+            "deepcopy": Operation(copy.deepcopy, make=words),
+            "reduce": Operation(lambda s: s.__reduce_ex__(5), make=words),
+            "restore": Operation(lambda s: taken[0](*taken[1]), make=words),
+            "show": Operation(lambda s: repr(s), make=words),
+        }
+    )
+
+
+@group
+def operators():
+    return {
+        "construct": Operation(lambda s: sq.sequence_construct(*MORE[:5])),
+        "empty": Operation(lambda s: (sq.sequence_empty("int8"), sq.sequence_empty())),
+        "length": Operation(lambda s: (sq.sequence_length(s), sq.sequence_length(MORE[:3]))),
+        "at": Operation(lambda s: (sq.sequence_at(s, 3), sq.sequence_at(s, np.array([2])))),
+        "insert": Operation(lambda s: (sq.sequence_insert(s, TENSOR, 2), sq.sequence_insert([], TENSOR))),
+        "erase": Operation(lambda s: (sq.sequence_erase(s, 2), sq.sequence_erase(MORE[:3]))),
+        "split": Operation(lambda s: sq.split_to_sequence(ROWS)),
+        "split and drop": Operation(lambda s: sq.split_to_sequence(RANK5, axis=2, keepdims=0)),
+        "split evenly": Operation(lambda s: sq.split_to_sequence(ROWS, 7)),
+        "split by lengths": Operation(lambda s: sq.split_to_sequence(ROWS, LENGTHS)),
+        "split by a list": Operation(lambda s: sq.split_to_sequence(ROWS, [1000, 0, 2000])),
+        "split wrongly": Operation(lambda s: fails(ValueError, sq.split_to_sequence, ROWS, [1, 2])),
+        "split nothing": Operation(lambda s: sq.split_to_sequence(ROWS[:0])),
+        "join": Operation(lambda s: sq.concat_from_sequence(s, 0), make=uniform),
+        "join columns": Operation(lambda s: sq.concat_from_sequence(s, -1), make=uniform),
+        "stack": Operation(lambda s: sq.concat_from_sequence(s, 1, new_axis=1), make=uniform),
+        "join a list": Operation(lambda s: sq.concat_from_sequence(MORE, 0)),
+        "join wrongly": Operation(lambda s: fails(ValueError, sq.concat_from_sequence, s, 0)),
+    }
+
+
+def bfloat16():
+    import ml_dtypes
+
+    array = np.arange(12).astype(ml_dtypes.bfloat16).reshape(6, 2)
+    WATCHED.append(array)
+
+    def make():
+        return sq.split_to_sequence(array)
+
+    taken = make().__reduce_ex__(5)
+    return {
+        "bfloat16: put in": Operation(lambda s: s.append(array), make=make),
+        "bfloat16: join": Operation(lambda s: sq.concat_from_sequence(s, 0), make=make),
+        "bfloat16: compact": Operation(lambda s: s.compact(), make=make),
+        "bfloat16: ==": Operation(lambda s: s == s[::-1][::-1], make=make),
+        "bfloat16: restore": Operation(lambda s: taken[0](*taken[1]), make=make),
+        "bfloat16: reduce": Operation(lambda s: s.__reduce_ex__(5), make=make),
+        "bfloat16: empty": Operation(lambda s: sq.sequence_empty("bfloat16")),
+    }
+
+
+@group
+def more_types():
+    operations = {
+        f"{name}: all": Operation(
+            lambda s: (s.append(s[0]), s.compact(), sq.concat_from_sequence(s, 0), s == s[::-1]),
+            True,
+            lambda name=name: sq.split_to_sequence(np.ones((4, 2), name)),
+        )
+        for name in ("bool", "uint8", "int64", "complex128")
+    }
+    try:
+        return operations | bfloat16()
+    except ImportError:
+        return operations
+
+
+@group
+def c_api():
+    import c_api as api
+
+    memory, shape = np.arange(6, dtype=np.float32), api.extents(2, 3)
+    address = memory.ctypes.data
+    lengths = api.extents(1, 19)
+    WATCHED.append(memory)
+
+    return loosely(
+        {
+            "new_sequence": Operation(
+                lambda s: (api.new_sequence("int8"), api.is_sequence(s), api.type_num(s))
+            ),
+            "at": Operation(lambda s: (api.at(s, 3), api.size(s))),
+            "insert": Operation(lambda s: api.insert(s, -2, RANK3)),
+            "append": Operation(lambda s: api.append(s, RANK3)),
+            "replace": Operation(lambda s: api.replace(s, 2, RANK3)),
+            "erase": Operation(lambda s: api.erase(s, 2)),
+            "insert_memory": Operation(lambda s: api.insert_memory(s, 3, address, 2, shape, None, memory)),
+            "insert_memory without items": Operation(
+                lambda s: api.insert_memory(s, 3, None, 2, api.extents(0, 3), None, memory)
+            ),
+            "insert_memory nowhere": Operation(
+                lambda s: fails(IndexError, api.insert_memory, s, 99, address, 2, shape, None, memory)
+            ),
+            "split": Operation(lambda s: (api.split(ROWS, 0, 7, 0), api.split(ROWS, 1, 1, 1))),
+            "split_lengths": Operation(lambda s: api.split_lengths(BASE, 0, lengths, 2)),
+            "join": Operation(lambda s: (api.join(s[:3], 0, 0), api.join(s[:3], 1, 1))),
+            "no sequence": Operation(lambda s: fails(TypeError, api.hold, 7)),
+        }
+    )
+
+
+@group
+def maps():
+    def several(a):
+        return a + 1, a.sum()
+
+    def missing(a):
+        raise KeyError(3)
+
+    def numbers():
+        return sq.split_to_sequence(np.arange(6.0))
+
+    def made(run, partly=False):
+        return Operation(run, partly, numbers)
+
+    return loosely(
+        {
+            "serial": made(lambda s: sq.sequence_map(lambda a: a + 1, s)),
+            "two outputs": made(lambda s: sq.sequence_map(several, s)),
+            "two inputs": made(lambda s: sq.sequence_map(np.add, s, s)),
+            "a whole tensor": made(lambda s: sq.sequence_map(np.add, s, np.float64(3))),
+            "types given": made(lambda s: sq.sequence_map(several, s, output_dtypes=["float64", float])),
+            "of nothing": made(lambda s: sq.sequence_map(abs, s[:0], output_dtypes="int8")),
+            "a list": made(lambda s: sq.sequence_map(lambda a: a, MORE[:4])),
+            "reported": made(lambda s: sq.sequence_map(lambda a: a, s, progress=lambda done, total: None)),
+            "on threads": made(OnThreads(lambda a: a + 1)),
+            "a body that raises": made(lambda s: fails(TypeError, sq.sequence_map, {}.__getitem__, s)),
+            "a function that raises": made(lambda s: fails(KeyError, sq.sequence_map, missing, s)),
+            "a wrong result": made(lambda s: fails(TypeError, sq.sequence_map, lambda a: None, s)),
+        },
+        alone=False,
+    )
+
+
+class OnThreads:
+    """A map on two threads, whose allocations fail from the moment on when both have been started.
+
+    Not while they start: Thread.start() of CPython waits for ever for a thread that had no memory to begin.
+    """
+
+    def __init__(self, body):
+        self.body = body
+
+    def __call__(self, seq, arm=lambda: None):
+        both, here = threading.Barrier(2, arm, timeout=10), threading.local()
+
+        def body(a):
+            if not hasattr(here, "begun"):
+                here.begun = True
+                both.wait()
+            return self.body(a)
+
+        sq.sequence_map(body, seq, max_workers=2, chunksize=1)

@@ -1,0 +1,228 @@
+"""Sequences of a million elements, chains of views and histories of copies as deep: right, and freed without
+recursion.
+
+What takes minutes or gigabytes runs where the environment has SEQCORE_SLOW=1: see tests/hardening/README.md.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+import tracemalloc
+import weakref
+
+import numpy as np
+import pytest
+
+import seqcore as sq
+from seqcore import TensorSequence
+
+# -- long sequences, long histories ----------------------------------------------------------------------
+
+# The slow part is ten times as long.
+MILLION = 1_000_000 if os.environ.get("SEQCORE_SLOW") == "1" else 100_000
+
+
+def test_a_sequence_of_millions_of_pieces():
+    n = 10 * MILLION
+    array = np.arange(n, dtype=np.int32)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        seq = sq.split_to_sequence(array)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before <= 33 * n
+    assert len(seq) == n
+    for position in (0, 1, n // 2, n - 1, -1, -n):
+        assert seq[position].tolist() == [array[position]]
+    with pytest.raises(IndexError, match=rf"position {n} is out of range .* \({-n} to {n - 1}\)"):
+        seq[n]
+    assert sum(len(piece) for piece in seq) == n
+    del seq[::3]
+    seq.reverse()
+    expected = np.delete(array, np.s_[::3])[::-1]
+    np.testing.assert_array_equal(sq.concat_from_sequence(seq, 0), expected)
+    data = pickle.dumps(seq, protocol=5)
+    assert len(data) < 4 * n + 24 * len(seq) + 1000
+    assert pickle.loads(data) == seq
+    del data
+    seq.compact()
+    assert seq.nbytes == seq.pinned_nbytes == 4 * len(expected)
+    np.testing.assert_array_equal(sq.concat_from_sequence(seq, 0), expected)
+    seq._check()
+
+
+def in_a_process_of_its_own(script, *arguments):
+    """What a deep chain does when it goes wrong is to end the process."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+CHAIN = """
+import sys, threading, weakref
+import numpy as np
+import seqcore as sq
+
+class Sub(np.ndarray):
+    pass
+
+class Exporter:
+    def __init__(self, element):
+        self.kept, self.__array_interface__ = element, element.__array_interface__
+
+WAYS = {
+    "view": lambda e: e[:].T[...],
+    "broadcast": lambda e: np.broadcast_to(e, e.shape),
+    "subclass": lambda e: e.view(Sub)[:].view(Sub),
+    "memoryview": memoryview,
+    "array on a memoryview": lambda e: np.asarray(memoryview(e)),
+    "dlpack": np.from_dlpack,
+    "interface": Exporter,
+    "next sequence": lambda e: sq.TensorSequence([e])[0],
+    "split and split": lambda e: sq.split_to_sequence(e, 2)[0],
+}
+n, way = int(sys.argv[1]), sys.argv[2]
+
+def chain():
+    source = np.arange(2.0)
+    gone = weakref.ref(source)
+    seq = sq.TensorSequence([source])
+    del source
+    change = WAYS[way]
+    for _ in range(n):
+        seq.append(change(seq.pop()))
+    assert seq[0].tolist() == [0, 1]
+    assert gone() is not None
+    assert seq.pinned_nbytes == 16
+    seq.clear()
+    assert gone() is None
+    print("freed")
+
+threading.stack_size(1 << 21)           # less than the usual, so that a shorter chain is too deep for it
+thread = threading.Thread(target=chain)
+thread.start()
+thread.join()
+"""
+CHAINS = ("memoryview", "array on a memoryview", "dlpack", "interface")  # that no look at bases makes shorter
+WAYS = [line.split(chr(34))[1] for line in CHAIN.splitlines() if line.endswith(",") and line[4:5] == chr(34)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_elements_put_back_over_and_over(way):
+    """However long the chain of views that an element has come by, it is freed without a chain of calls."""
+    if way == "dlpack" and np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        pytest.skip("NumPy 2.0 doesn't export what is read-only")
+    n = MILLION if way in CHAINS else MILLION // 5
+    assert in_a_process_of_its_own(CHAIN, n, way) == "freed\n"
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_long_history_of_copies(edited):
+    source = np.zeros(3)
+    gone = weakref.ref(source)
+    seq = TensorSequence([source, source, source])
+    del source
+    keep = [seq]
+    for i in range(MILLION):
+        seq = seq.copy()
+        if edited:
+            seq[i % 3] = seq[(i + 1) % 3]
+            seq.append(seq.pop(0))
+        if i % 2:
+            keep.append(seq)
+    assert all(len(one) == 3 for one in keep[::1000])
+    seq._check()
+    assert gone() is not None
+    del seq, keep
+    assert gone() is None
+
+
+def test_many_sequences_that_share_one_source():
+    source = np.arange(6.0)
+    gone = weakref.ref(source)
+    pieces = sq.split_to_sequence(source, 2)
+    sequences = [pieces[i % 3 :] for i in range(MILLION)]
+    del source, pieces
+    assert all(seq.pinned_nbytes == 48 for seq in sequences[::1000])
+    for i, seq in enumerate(sequences):
+        if i % 2:
+            seq.reverse()
+    order = np.random.default_rng(0).permutation(MILLION)
+    for i in order[1:]:
+        sequences[i] = None
+    last = sequences[order[0]]
+    last._check()
+    assert gone() is not None
+    assert last[0].tolist() in ([0, 1], [2, 3], [4, 5])
+    sequences.clear()
+    del last, seq
+    assert gone() is None
+
+
+def test_an_array_split_a_thousand_times():
+    source = np.arange(1200)
+    gone = weakref.ref(source)
+    lengths = [1, 2, 3, 4, 5, 6, 8, 10, 12, 100]
+    sequences = [sq.split_to_sequence(source, lengths[i % 10]) for i in range(1000)]
+    for seq in sequences[:20]:
+        np.testing.assert_array_equal(sq.concat_from_sequence(seq, 0), source)
+    del source, seq
+    joined = sum(sequences, TensorSequence(dtype="int64"))
+    assert joined.pinned_nbytes == 9600
+    assert joined.nbytes == 9600 * 1000
+    sequences.clear()
+    assert gone() is not None
+    joined.clear()
+    assert gone() is None
+
+
+def test_a_split_of_a_split_of_a_split():
+    source = np.arange(1 << 16)
+    gone = weakref.ref(source)
+    seq = TensorSequence([source])
+    del source
+    while len(seq[0]) > 1:
+        halves = TensorSequence(dtype="int64")
+        for piece in seq:
+            halves.extend(sq.split_to_sequence(piece, len(piece) // 2))
+        seq = halves
+    np.testing.assert_array_equal(sq.concat_from_sequence(seq, 0), np.arange(1 << 16))
+    assert seq.pinned_nbytes == 8 << 16
+    piece = halves = None
+    seq.clear()
+    assert gone() is None
+
+
+DOUBLING = """
+import resource, sys
+import numpy as np
+import seqcore as sq
+
+seq = sq.split_to_sequence(np.arange(1 << 20), keepdims=0)
+room = int(sys.argv[1]) << 20
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + room, used + room))
+try:
+    while True:
+        n = len(seq)
+        seq.extend(seq)
+except MemoryError as error:
+    assert str(error) == f"no memory for the slots of a sequence of {n} tensors", error
+assert len(seq) == n
+assert seq[n - 1] == (1 << 20) - 1
+seq.append(7)                       # a failure doesn't stay
+seq.clear()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds the memory of a process")
+def test_a_sequence_doubled_until_there_is_no_memory():
+    in_a_process_of_its_own(DOUBLING, 256)
