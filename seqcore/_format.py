@@ -1,7 +1,7 @@
 """How a sequence shows itself: a line in a terminal, a table in a notebook."""
 
 from html import escape
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 
@@ -48,11 +48,21 @@ def _type(seq):
 def _row(position, tensor):
     if tensor is None:
         return '<tr><td colspan="4">…</td></tr>'
-    # Not .flat, which NumPy has up to rank 32 only.
-    values = [_value(tensor[np.unravel_index(i, tensor.shape)]) for i in range(min(tensor.size, 4))]
+    values = [_value(item) for item in islice(_items(tensor), min(tensor.size, 4))]
     more = " …" if tensor.size > len(values) else ""
     cells = (position, tensor.shape, f"{tensor.nbytes:,}", " ".join(values) + more)
     return "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>"
+
+
+def _items(tensor):
+    # Not .flat, which NumPy has up to rank 32 only, nor .reshape(-1), which may copy.
+    if tensor.ndim == 0:
+        yield tensor[()]
+    elif tensor.ndim == 1:
+        yield from tensor
+    else:
+        for part in tensor:
+            yield from _items(part)
 
 
 def _value(item):

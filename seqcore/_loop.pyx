@@ -100,10 +100,11 @@ def rows(tuple inputs, Py_ssize_t start, Py_ssize_t stop):
     return found
 
 
-# Their callers catch what these raise. In Cython 3.3 an `except` that returns would end the process where there
-# was no memory for a traceback.
+# What these raise, their callers catch: in Cython 3.3 an `except` that returns ends the process where there
+# was no memory for the traceback.
 
-def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None, list results not None):
+def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None,
+              list results not None):
     """Call the body for elements start to stop, as far as the bound allows, and append what it returns."""
     cdef Py_ssize_t i
     for i in range(start, stop):

@@ -263,7 +263,7 @@ cdef class TensorSequence(Container):
         try:
             return self.take(tensor)
         except (TypeError, ValueError, OverflowError):
-            pass        # in Cython 3.3 an `except` that returns ends the process where a traceback had no memory
+            pass        # not a return, which in Cython 3.3 fails where there was no memory for the traceback
         return NULL
 
     cdef Py_ssize_t first_equal(self, object tensor, Py_ssize_t start, Py_ssize_t stop) except -2:

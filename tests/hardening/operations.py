@@ -26,7 +26,6 @@ GROUPS = {}
 #   to_proto and from_proto                         protobuf's PyUpb_Message_New
 # or leaks or waits for ever in others:
 #   hold and let_go by ctypes                       whose result is lost where it can't become an int
-#   notebook tables                                 NumPy's unravel_index
 #   Thread.start()                                  CPython waits for a thread that had no memory to begin
 #   ThreadPoolExecutor                              as do its futures for a worker that had none
 
@@ -162,6 +161,7 @@ def looks():
             lambda s: s == s[:], make=lambda: sq.TensorSequence([LARGE, TENSOR])
         ),
         "repr": loose(repr),
+        "notebook table": loose(lambda s: s._repr_html_()),
         "length": Operation(lambda s: (len(s), bool(s), s.dtype)),
         "_check": Operation(lambda s: s._check()),
     }
