@@ -32,7 +32,8 @@ def built(tmp_path_factory):
     shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
     strict = {} if sys.platform == "win32" else {"CFLAGS": "-O2 -Wall -Wextra -Wno-unused-parameter"}
     # An editable install is found by a hook of Python's imports, which Cython does not ask.
-    environment = os.environ | strict | {"PYTHONPATH": str(PACKAGE.parent)}
+    path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+    environment = os.environ | strict | {"PYTHONPATH": path}
     build = subprocess.run(
         [sys.executable, "setup.py", "build_ext", "--inplace"],
         cwd=folder,
