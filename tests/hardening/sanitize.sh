@@ -44,4 +44,9 @@ else
     export TSAN_OPTIONS="suppressions=$root/tests/hardening/tsan.supp:exitcode=66:log_path=$work/report"
     python=$sanitized
 fi
+if [ $# = 0 ]; then
+    # Without those that count memory, or run other people's programs alone.
+    set -- tests --ignore=tests/test_failed_allocations.py --ignore=tests/test_leaks.py \
+        --ignore=tests/test_typing.py --ignore=tests/test_docs_build.py --ignore=tests/test_demo.py
+fi
 "$python" -m pytest -q -p no:cacheprovider "$@"
