@@ -271,6 +271,67 @@ class TestOddGraphs:
         assert body(2) == -2
 
 
+class TestLoopsWithoutKernels:
+    """onnxruntime has no Max of uint16: onnx's reference evaluator runs these, with a Loop of ours."""
+
+    TEXT = """
+        g (uint16[] x, int64 last{inputs}) => (uint16{rows} y1, uint16[] y, int64[T] numbers) {{
+            y, y1, numbers = Loop ({trips}, {going}, x) <body = b (int64 i, bool go, uint16[] a)
+                    => (bool on, uint16[] more, uint16{row} r, int64 number) {{
+                more = Add (a, x)
+                r = Max (a, x)
+                number = Identity (i)
+                on = Less (i, last)
+            }}>
+        }}
+    """
+
+    @pytest.mark.parametrize("shape", [(), (2,), (2, 3)], ids=str)
+    @pytest.mark.parametrize(
+        ("trips", "going", "last", "n"),
+        [
+            (4, None, 100, 4),
+            (4, None, 1, 4),  # the text: without a condition, what the body says is ignored
+            (0, None, 100, 0),
+            (4, True, 100, 4),
+            (4, True, 1, 2),
+            (4, False, 100, 0),
+            (None, True, 1, 2),
+            (None, False, 1, 0),
+        ],
+    )
+    def test_loop(self, shape, trips, going, last, n):
+        given = [("int64 trips", trips), ("bool going", going)]
+        text = self.TEXT.format(
+            inputs="".join(f", {declared}" for declared, value in given if value is not None),
+            trips='""' if trips is None else "trips",
+            going='""' if going is None else "going",
+            row=f"{[*shape]}" if shape else "",
+            rows=str(["T", *shape]).replace("'", ""),
+        )
+        x = np.ones(shape, np.uint16)
+        feed = [np.array(value) for _, value in given if value is not None]
+        rows = np.multiply.outer(np.arange(1, n + 1, dtype=np.uint16), x)
+        expected = (rows, x * np.uint16(n + 1), np.arange(n))
+        assert_same([GraphBody(parsed(text))(x, np.array(last), *feed)], [expected])
+
+    def test_states_and_values_of_the_graph_around(self):
+        body = GraphBody(
+            parsed("""
+                g (uint16[N] x, int64 n) => (uint16[N] y) {
+                    twice = Add (x, x)
+                    y = Loop (n, "", x) <body = b (int64 i, bool go, uint16[N] a) => (bool on, uint16[N] c) {
+                        most = Max (a, twice)
+                        c = Add (most, x)
+                        on = Identity (go)
+                    }>
+                }
+            """)
+        )
+        y = body(np.array([1, 2], np.uint16), np.array(2))
+        assert y.tolist() == [4, 8]
+
+
 class TestReading:
     def test_captures(self):
         text = parsed("g (float[N] x) => (float[N] z) { t = Add(x, a) z = Mul(t, b) }")

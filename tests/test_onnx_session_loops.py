@@ -6,7 +6,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from sessions import assert_fails, assert_value, assert_values, check, f32, floats, i64, session
+from sessions import assert_fails, assert_value, assert_values, check, f32, floats, i64, model, session
+
+from seqcore.onnx import InferenceSession, lower
 
 TRUE, FALSE = np.array(True), np.array(False)
 
@@ -311,3 +313,30 @@ class TestErrors:
         assert_fails(used, feed | {"c": TRUE, "k": i64(1)}, IndexError, "deep_down")
         assert_fails(used, feed | {"c": FALSE, "k": i64(4)}, IndexError, "other_side")
         assert_values(used.run(None, feed | {"c": FALSE}), [s[2:]])
+
+
+@pytest.mark.parametrize("kept", ["both", "condition", "iteration", "none"])
+def test_types_that_a_body_leaves_out(kept):
+    """Of its iteration's number and the condition: the text says them."""
+    given = model("""
+        g (float[N] x) => (float[N, A] y) {
+            none = SequenceEmpty <dtype = 1> ()
+            on = Constant <value = bool {1}> ()
+            n = Size (x)
+            s = Loop (n, on, none) <body = b (int64 i, bool go, seq(float[]) t) => (bool go, seq(float[]) u) {
+                xi = Gather (x, i)
+                row = Mul (x, xi)
+                u = SequenceInsert (t, row)
+            }>
+            y = ConcatFromSequence <axis = 0, new_axis = 1> (s)
+        }
+    """)
+    (loop,) = [node for node in given.graph.node if node.op_type == "Loop"]
+    iteration, condition, _ = loop.attribute[0].g.input
+    if kept not in ("both", "iteration"):
+        iteration.ClearField("type")
+    if kept not in ("both", "condition"):
+        condition.ClearField("type")
+    x = f32(1, 2, 3)
+    for used in (InferenceSession(given), InferenceSession(lower(given))):
+        assert_value(used.run(None, {"x": x})[0], np.multiply.outer(x, x))

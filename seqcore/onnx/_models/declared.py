@@ -1,6 +1,13 @@
 """What a model declares of shapes: a run checks that of fed tensors alone, the rest may be wrong."""
 
+from onnx import TensorProto
+
 from seqcore.onnx._models.graphs import all_graphs, subgraphs, tensor_part
+
+_NUMBERS = (
+    TensorProto.INT64,
+    TensorProto.BOOL,
+)  # of a loop's iteration and condition, whose types may be left out
 
 
 def forget_shapes(graph, defaults):
@@ -43,7 +50,8 @@ def forget_states(graph):
                 (body,) = subgraphs(node)
                 for value in (*body.input[2:], *body.output[: len(body.input) - 1]):
                     forget_shape(value.type)
-                for value in _numbers(node):
+                for value, number in zip(_numbers(node), _NUMBERS, strict=True):
+                    value.type.tensor_type.elem_type = value.type.tensor_type.elem_type or number
                     shape = value.type.tensor_type.shape
                     rank = len(shape.dim)
                     shape.Clear()

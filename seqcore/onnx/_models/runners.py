@@ -5,10 +5,10 @@ import ctypes
 import numpy as np
 import onnx
 import onnxruntime
-from onnx.reference import ReferenceEvaluator
 
 from seqcore.dtypes import type_name
 from seqcore.onnx._models.graphs import declared_dtype, dtype_of_text, tensor_type
+from seqcore.onnx._models.reference import evaluator_of
 
 # onnxruntime's arrays of these have the type long long, which equals NumPy's own but has another repr.
 _TWO_C_TYPES = (np.dtype("int64"), np.dtype("uint64"))
@@ -118,7 +118,7 @@ class ReferenceRunner:
     output_types = None  # it knows those that are declared or can be inferred, and no others
 
     def __init__(self, model):
-        self.evaluator = ReferenceEvaluator(model)
+        self.evaluator = evaluator_of(model)
         inferred = onnx.shape_inference.infer_shapes(model)
         self.output_dtypes = [declared_dtype(output) for output in inferred.graph.output]
 
