@@ -26,6 +26,8 @@ PAGE = [
 ]
 TOPS = [20, 60, 82, 104, 150]
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 def make_page(tops=TOPS, shape=(200, 400), letter=(10, 6)):
     """Draw lines of blocks, as high and wide as letters are; every other line is half as long."""

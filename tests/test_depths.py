@@ -23,6 +23,7 @@ from seqcore import TensorSequence
 MILLION = 1_000_000 if os.environ.get("SEQCORE_SLOW") == "1" else 100_000
 
 
+@pytest.mark.thread_unsafe
 def test_a_sequence_of_millions_of_pieces():
     n = 10 * MILLION
     array = np.arange(n, dtype=np.int32)

@@ -10,6 +10,8 @@ PAGES = sorted((ROOT / "docs").glob("*.md")) + [ROOT / "README.md"]
 NEEDS = sorted({(page, need) for page in PAGES for block in blocks_of(page) for need in block.needs})
 FIGURES = sorted((ROOT / "docs" / "figures").glob("*.svg"))
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page(page, tmp_path, monkeypatch):

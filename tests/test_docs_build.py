@@ -6,6 +6,8 @@ from pages import ROOT, run_module
 for needed in ("sphinx", "myst_parser", "furo", "onnx", "onnxruntime"):
     pytest.importorskip(needed)
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 def test_build(tmp_path):
     folders = ["-d", tmp_path / "doctrees", ROOT / "docs", tmp_path / "site"]

@@ -12,6 +12,8 @@ FOUND = [*pkgutil.walk_packages(sq.__path__, "seqcore.")]
 MODULES = ["seqcore", *(module.name for module in FOUND)]
 PACKAGES = ["seqcore", *(module.name for module in FOUND if module.ispkg and "._" not in module.name)]
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 def load(name):
     """Import a module, or skip the test where a package that it needs is not installed."""

@@ -19,6 +19,8 @@ import seqcore as sq
 SOURCES = Path(__file__).with_name("embedding")
 PACKAGE = Path(sq.__file__).parent
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):

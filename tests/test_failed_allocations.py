@@ -13,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).with_name("hardening")))
 
 import failed_allocations
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 def count(record_property, table):
     """Say how many were failed: in the output with -s, and in junit.xml."""

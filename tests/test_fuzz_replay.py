@@ -12,6 +12,8 @@ import pytest
 
 TESTS = Path(__file__).parent
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 def inputs_of(target, nseeds, nrandom):
     """What once found a fault, some of the seeds, and random bytes, the same each time."""

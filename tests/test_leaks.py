@@ -9,6 +9,8 @@ sys.path.insert(0, str(Path(__file__).with_name("hardening")))
 
 import leaks
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 @pytest.mark.parametrize("group", ["container", "c_api", "operators", "maps", "edits"])
 def test_nothing_is_left_behind(group):

@@ -242,6 +242,7 @@ class TestFailures:
         assert usable(processes)
 
     @pytest.mark.parametrize("error", [Unpicklable(3, reason="no"), Refusal(threading.Lock())], ids=repr)
+    @pytest.mark.thread_unsafe
     def test_any_exception_as_it_is_from_a_thread(self, threads, error):
         with pytest.raises(type(error)) as caught:
             sq.sequence_map(FailAt({3: error}), numbers(9), executor=threads, chunksize=2)

@@ -19,6 +19,8 @@ import seqcore as sq
 COUNTS = pytest.mark.parametrize("count", [1, 2, 7, 100, 1001])
 CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 30])
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 @pytest.fixture(scope="module")
 def pools():

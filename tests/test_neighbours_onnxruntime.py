@@ -87,6 +87,7 @@ print((after - before) / (table.nbytes // 1024))
 """
 
 
+@pytest.mark.thread_unsafe
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts peaks of memory in kB")
 @pytest.mark.parametrize("cut", ["rows", "columns"])
 def test_contiguous_elements_are_not_copied(cut):

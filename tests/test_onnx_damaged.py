@@ -11,6 +11,8 @@ pytest.importorskip("onnxruntime")
 
 SCRIPT = "import sys; sys.path.insert(0, sys.argv[1]); import damage; damage.main(*map(int, sys.argv[2:]))"
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 @pytest.mark.parametrize("first", [0, 200])
 def test_damaged_models(first):

@@ -280,6 +280,7 @@ class TestFailures:
         assert_fails(used, {"s": s, "at": [i64(1), i64(2)], "n": i64(3)}, Exception, "pick")
 
 
+@pytest.mark.thread_unsafe
 def test_threads_share_a_session_with_threads():
     used = session(SCALE, max_workers=2)
     s = floats(*([3] * 100))

@@ -230,7 +230,7 @@ def test_each_element_is_removed_once():
 
 
 def test_slices_come_and_go():
-    seq = numbers(ROUNDS)  # so many that it never runs out
+    seq = numbers(2 * ROUNDS)  # so many that it never runs out
     taken = [[], []]
 
     def take(into):
@@ -245,7 +245,7 @@ def test_slices_come_and_go():
         lambda: [seq.extend(seq[:1]) for _ in range(ROUNDS)],
         lambda: [seq.__delitem__(slice(0, 1)) for _ in range(ROUNDS)],
     )
-    assert len(seq) == 3 * ROUNDS
+    assert len(seq) == 4 * ROUNDS
     assert set(taken[0] + taken[1]) == {(3,)}
     seq._check()
 

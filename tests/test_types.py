@@ -418,8 +418,8 @@ def test_numpy_scalars_of_the_type_go_in(name):
 numbers = st.one_of(
     st.booleans(),
     st.integers(-(2**65), 2**65),
-    st.floats(),
-    st.complex_numbers(),
+    st.floats(allow_nan=False),
+    st.complex_numbers(allow_nan=False),
     st.sampled_from(NUMERIC_NAMES).map(lambda name: filled(name, 2)[1]),
 )
 

@@ -49,6 +49,8 @@ seqcore\\._sequence\\.__(pyx_capi|test)__   # Cython's
 seqcore\\.(demo|(onnx\\.)?_(?!sequence)\\w+)\\..*
 """
 
+pytestmark = pytest.mark.thread_unsafe
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
