@@ -34,7 +34,7 @@ def test_a_sequence_of_millions_of_pieces():
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert after - before <= 33 * n
+    assert after - before <= 33 * n + 100_000  # for what is imported meanwhile
     assert len(seq) == n
     for position in (0, 1, n // 2, n - 1, -1, -n):
         assert seq[position].tolist() == [array[position]]
