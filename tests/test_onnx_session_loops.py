@@ -340,3 +340,21 @@ def test_types_that_a_body_leaves_out(kept):
     x = f32(1, 2, 3)
     for used in (InferenceSession(given), InferenceSession(lower(given))):
         assert_value(used.run(None, {"x": x})[0], np.multiply.outer(x, x))
+
+
+@pytest.mark.parametrize("outputs", ["t", "t, ", "t, , numbers"])
+def test_scan_outputs_that_a_loop_leaves_out(outputs):
+    more = ", int64[T] numbers" if "numbers" in outputs else ""
+    used = session(f"""
+        g (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t{more}) {{
+            {outputs} = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) u)
+                    => (bool go, seq(float[]) v, float[N] row, int64 number) {{
+                v = SequenceInsert (u, x)
+                row = Mul (x, x)
+                number = Identity (i)
+            }}>
+        }}
+    """)
+    t, *numbers = used.run(None, {"s": [], "x": f32(1, 2), "n": i64(3)})
+    assert_value(t, [f32(1, 2)] * 3)
+    assert [one.tolist() for one in numbers] == [[0, 1, 2]] * len(numbers)

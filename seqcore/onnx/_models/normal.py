@@ -56,6 +56,7 @@ def normal_form(model):
             named.add(node.name)
             if node.op_type == "Loop" and node.domain in ("", "ai.onnx"):
                 _settle_condition(node, true)
+                _drop_unread_scans(node)
                 _name_outputs(node, taken)
             for inner in subgraphs(node):
                 # A loop's condition may be handed on as it is.
@@ -111,6 +112,17 @@ def _settle_condition(loop, true):
     (body,) = subgraphs(loop)
     if body.output[0].name in true or (trips and not condition):
         body.output[0].name = body.input[1].name
+
+
+def _drop_unread_scans(loop):
+    """Drop the scan outputs that a loop leaves out."""
+    (body,) = subgraphs(loop)
+    nstates = len(body.input) - 2
+    names = [*loop.output, *[""] * (len(body.output) - 1 - len(loop.output))]
+    kept = [k for k, name in enumerate(names) if name or k < nstates]
+    if len(kept) < len(names) == len(body.output) - 1:
+        loop.output[:] = [names[k] for k in kept]
+        replace_all(body.output, [body.output[0], *(body.output[1 + k] for k in kept)])
 
 
 def _name_outputs(loop, taken):
