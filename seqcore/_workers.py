@@ -136,7 +136,10 @@ def run_chunk(body, inputs, start, stop, bound, dtypes, single):
     count = len(results) if sequences is None else complete(sequences)
     if error is not None:
         bound.lower(start + count)
-    return Chunk(start, count, error, results, sequences)
+    try:
+        return Chunk(start, count, error, results, sequences)
+    finally:
+        del error  # it refers to this frame
 
 
 def complete(sequences):
@@ -335,7 +338,10 @@ def _gather(job, finished, running):
                 failure = error
             if failure is not None:
                 job.bound.lower(job.added)
-    return failure
+    try:
+        return failure
+    finally:
+        del failure  # it refers to this frame
 
 
 # -- executors ---------------------------------------------------------------------------------------

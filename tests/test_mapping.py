@@ -1,9 +1,12 @@
 """sequence_map with callables, serial and threaded: order, types, errors, and what the body sees."""
 
+import contextlib
 import contextvars
+import gc
 import random
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -362,3 +365,27 @@ class TestThreads:
         for thread in threads:
             thread.join(20)
         assert outcomes == [True] * 4
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"max_workers": 2, "chunksize": 1}, {"output_dtypes": "float64"}], ids=str
+)
+def test_an_error_that_is_let_go_keeps_nothing(options):
+    """Without a search for cycles: what it refers to does not refer to it."""
+
+    def fail(tensor):
+        raise KeyError(3)
+
+    array = np.zeros(3)
+    alive = weakref.ref(array)
+    seq = sq.sequence_map(np.copy, sq.TensorSequence([array, array]))
+    seq.append(array)
+    del array
+    gc.disable()
+    try:
+        with contextlib.suppress(KeyError):
+            sq.sequence_map(fail, seq, **options)
+        seq.clear()
+        assert alive() is None
+    finally:
+        gc.enable()
