@@ -4,10 +4,8 @@ from onnx import TensorProto
 
 from seqcore.onnx._models.graphs import all_graphs, subgraphs, tensor_part
 
-_NUMBERS = (
-    TensorProto.INT64,
-    TensorProto.BOOL,
-)  # of a loop's iteration and condition, whose types may be left out
+# Of a loop's iteration and its condition, which the body need not declare.
+_NUMBER_TYPES = TensorProto.INT64, TensorProto.BOOL
 
 
 def forget_shapes(graph, defaults):
@@ -50,7 +48,7 @@ def forget_states(graph):
                 (body,) = subgraphs(node)
                 for value in (*body.input[2:], *body.output[: len(body.input) - 1]):
                     forget_shape(value.type)
-                for value, number in zip(_numbers(node), _NUMBERS, strict=True):
+                for value, number in zip(_numbers(node), _NUMBER_TYPES, strict=True):
                     value.type.tensor_type.elem_type = value.type.tensor_type.elem_type or number
                     shape = value.type.tensor_type.shape
                     rank = len(shape.dim)
