@@ -42,7 +42,7 @@ def built(tmp_path_factory):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,  # as long as that under ThreadSanitizer
     )
     assert build.returncode == 0, build.stdout + build.stderr
     assert "warning" not in build.stderr.lower(), build.stderr
