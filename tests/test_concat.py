@@ -297,7 +297,7 @@ def edited(draw):
     return axis, seq, model
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(edited(), st.data())
 def test_edited_before_joined(case, data):
     axis, seq, model = case

@@ -247,7 +247,7 @@ class TestCtrlC:
             start_new_session=True,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert outcome.returncode == 0, outcome.stderr
         return *json.loads(outcome.stdout), outcome.stderr

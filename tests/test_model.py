@@ -317,7 +317,6 @@ class StringMachine(NumberMachine):
 several = settings(
     max_examples=120,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 TestNumbers = NumberMachine.TestCase

@@ -115,7 +115,7 @@ def test_missing_data(tmp_path, capsys):
 def test_from_a_shell(path):
     def run(*arguments):
         command = [sys.executable, "-m", "seqcore.onnx", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
     assert run("explain", path).returncode == 0
     assert run("explain", path.with_name("no.onnx")).returncode == 1

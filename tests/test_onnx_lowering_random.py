@@ -8,7 +8,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 pytest.importorskip("hypothesis")
 
-from hypothesis import HealthCheck, given, note, settings  # noqa: E402
+from hypothesis import given, note, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from lowering import outcome, session  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
@@ -307,8 +307,6 @@ def programs(draw):
 
 @settings(
     max_examples=250,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,
     database=None,
 )

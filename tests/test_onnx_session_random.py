@@ -386,7 +386,6 @@ def kinds_within(block):
 
 @settings(
     max_examples=300,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 @given(programs())

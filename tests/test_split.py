@@ -295,7 +295,7 @@ def tensors(draw):
     return laid_out(filled(draw(strategies.names), shape), draw(st.sampled_from(LAYOUTS)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), tensor=tensors())
 def test_random_splits(data, tensor):
     axis = data.draw(st.integers(-tensor.ndim, tensor.ndim - 1))
