@@ -2,16 +2,14 @@
 
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-MODULES = (
-    *("_pieces", "_owner", "_buffer", "_split", "_join", "_compare", "_parts"),
-    *("_container", "_iterator", "_sequence", "_split_join", "_loop", "_embedding"),
-)
+CORE = sorted(Path("seqcore/core").glob("*.pyx"))
 
 # Debug symbols make a wheel three times as large; who wants them says so: CFLAGS=-g.
 WANTS_SYMBOLS = "-g" in os.environ.get("CFLAGS", "").split()
@@ -33,13 +31,13 @@ class BuildAlsoInPlace(build_ext):
 
 extensions = [
     Extension(
-        f"seqcore.{module}",
-        [f"seqcore/{module}.pyx"],
+        f"seqcore.core.{source.stem}",
+        [source.as_posix()],
         include_dirs=[np.get_include(), "seqcore/include"],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         extra_compile_args=WITHOUT_SYMBOLS,
     )
-    for module in MODULES
+    for source in CORE
 ]
 
 setup(

@@ -114,7 +114,7 @@ def check(wheel, work):
         "seqcore/__init__.pxd",
         "seqcore/include/seqcore.h",
         "seqcore/py.typed",
-        "seqcore/_sequence.pyi",
+        "seqcore/core/sequence.pyi",
     }
     assert needed <= set(names), f"{wheel.name} lacks {needed - set(names)}"
     for module in (work / "content").rglob("*.so"):

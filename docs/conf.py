@@ -61,7 +61,7 @@ def leave_as_code(app, env, node, contnode):
 
 
 def stub_signatures():
-    tree = ast.parse((Path(seqcore.__file__).parent / "_sequence.pyi").read_text(encoding="utf-8"))
+    tree = ast.parse((Path(seqcore.__file__).parent / "core" / "sequence.pyi").read_text(encoding="utf-8"))
     (methods,) = (one.body for one in tree.body if getattr(one, "name", "") == "TensorSequence")
     found = {}
     for method in methods:

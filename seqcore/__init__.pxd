@@ -1,7 +1,7 @@
-# `cimport seqcore`: what other compiled extensions call. The functions are described in _embedding.pxd and,
+# `cimport seqcore`: what other compiled extensions call. The functions are described in core/embedding.pxd and,
 # with a worked example, in docs/embedding.md. Every other .pxd file is seqcore's own and may change.
 
-from seqcore._embedding cimport (
+from seqcore.core.embedding cimport (
     MAX_NDIM, Snapshot,
     is_sequence, new_sequence, type_num, size,
     at, insert, append, replace, erase, insert_memory,

@@ -1,9 +1,9 @@
 """Sequences of tensors: ONNX's sequence operators on a typed container with a Cython core."""
 
 try:
-    from seqcore._sequence import TensorSequence
+    from seqcore.core.sequence import TensorSequence
 except ModuleNotFoundError as error:
-    if not (error.name or "").startswith("seqcore._"):
+    if not (error.name or "").startswith("seqcore.core"):
         raise
     raise ImportError(
         f"seqcore was imported from {__path__[0]}, a source tree whose compiled modules are missing for this "

@@ -18,9 +18,9 @@ import time
 import traceback
 from dataclasses import dataclass
 
-from seqcore._loop import Bound, OutputError, absorb, apply, apply_raw, put_results, rows
-from seqcore._sequence import TensorSequence
 from seqcore._tensors import as_tensor
+from seqcore.core.calls import Bound, OutputError, absorb, apply, apply_raw, put_results, rows
+from seqcore.core.sequence import TensorSequence
 
 ENOUGH = 1e-4  # seconds of work that tell what an element takes
 NOT_WORTH_IT = 5e-4  # seconds of work that threads would not make shorter

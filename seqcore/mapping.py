@@ -4,9 +4,9 @@ import operator
 import os
 from concurrent.futures import Executor
 
-from seqcore._sequence import TensorSequence
 from seqcore._tensors import as_tensor
 from seqcore._workers import Job, Outputs, is_graph, run_here, run_on_executor, run_on_threads
+from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence
 

@@ -3,7 +3,6 @@ from typing import Any, Concatenate, SupportsIndex, TypeAlias, overload
 
 from numpy.typing import ArrayLike, NDArray
 
-from seqcore._sequence import TensorSequence
 from seqcore._typing import (
     T1,
     T2,
@@ -21,6 +20,7 @@ from seqcore._typing import (
     Typed,
     Workers,
 )
+from seqcore.core.sequence import TensorSequence
 from seqcore.onnx.body import GraphBody
 
 __all__ = ["sequence_map"]

@@ -7,9 +7,9 @@ import operator
 
 import numpy as np
 
-from seqcore._sequence import TensorSequence
-from seqcore._split_join import join_elements, split_by_lengths, split_equally
 from seqcore._tensors import as_tensor
+from seqcore.core.sequence import TensorSequence
+from seqcore.core.split_join import join_elements, split_by_lengths, split_equally
 
 __all__ = [
     "concat_from_sequence",

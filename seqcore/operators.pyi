@@ -4,7 +4,6 @@ from typing import Any, Literal, SupportsIndex, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seqcore._sequence import TensorSequence
 from seqcore._typing import (
     DTypeName,
     DTypeOf,
@@ -15,6 +14,7 @@ from seqcore._typing import (
     Tensors,
     Typed,
 )
+from seqcore.core.sequence import TensorSequence
 
 __all__ = [
     "concat_from_sequence",

@@ -3,7 +3,7 @@
 import ctypes
 from ctypes import POINTER, PYFUNCTYPE, c_char_p, c_int, c_ssize_t, c_void_p, py_object
 
-from seqcore import _embedding
+from seqcore.core import embedding
 
 # In the order of the table, behind its version.
 _SIGNATURES = {
@@ -36,7 +36,7 @@ _SIGNATURES = {
 def _functions():
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = c_void_p, (py_object, c_char_p)
-    table = pointer_of(_embedding.api, b"seqcore._embedding.api")
+    table = pointer_of(embedding.api, b"seqcore.core.embedding.api")
     slots = (c_void_p * (len(_SIGNATURES) + 1)).from_address(table)
     # A function of this kind holds the GIL, and raises what the call leaves set.
     return {

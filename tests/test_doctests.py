@@ -32,8 +32,8 @@ def test_module(name, capsys):
 
 
 def test_examples_of_compiled_modules_are_found():
-    assert "seqcore._sequence" in MODULES
-    assert doctest.testmod(load("seqcore._sequence")).attempted > 0
+    assert "seqcore.core.sequence" in MODULES
+    assert doctest.testmod(load("seqcore.core.sequence")).attempted > 0
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -377,7 +377,7 @@ def test_a_snapshot_is_read_while_others_edit(probe):
 
 
 def test_no_object_has_fields_in_the_interface():
-    for name in ("__init__.pxd", "_embedding.pxd"):
+    for name in ("__init__.pxd", "core/embedding.pxd"):
         text = (PACKAGE / name).read_text(encoding="utf-8")
         assert "cdef class" not in text
         assert "cimport numpy" not in text

@@ -8,6 +8,7 @@ import ast
 import json
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ USES = ("test_typing_uses.py", "typing_refused.py")
 # What types these packages lack is no fault of the stubs. Those that only the demo needs are not even read.
 MYPY = """
 [mypy]
-[mypy-google.protobuf.*,onnxruntime.*,tqdm.*,seqcore._loop]
+[mypy-google.protobuf.*,onnxruntime.*,tqdm.*,seqcore.core.*]
 ignore_missing_imports = true
 [mypy-matplotlib.*,PIL.*,skimage.*]
 ignore_missing_imports = true
@@ -44,9 +45,9 @@ PYRIGHT = {
 ALLOWED = """
 seqcore\\._typing                          # aliases that the stubs share: at run time there is no such module
 seqcore(\\.onnx)?\\.error                   # the name in an `except` clause, which is gone after it
-seqcore\\._sequence\\.__(pyx_capi|test)__   # Cython's
+seqcore\\.core\\.sequence\\.__(pyx_capi|test)__   # Cython's
 # Sources without stubs, compared with themselves: the demo, and what is private but for the core.
-seqcore\\.(demo|(onnx\\.)?_(?!sequence)\\w+)\\..*
+seqcore\\.(demo|(onnx\\.)?_\\w+|core\\.(?!sequence)\\w+)\\..*
 """
 
 pytestmark = pytest.mark.thread_unsafe
@@ -102,13 +103,14 @@ def test_pyright_agrees_with_uses(folder):
 
 def test_public_modules_have_stubs():
     modules = [module.name for module in pkgutil.walk_packages(sq.__path__, "seqcore.") if not module.ispkg]
-    files = [PACKAGE.joinpath(*name.split(".")[1:]) for name in modules if "._" not in name]
+    public = [name for name in modules if not re.search(r"\._|\.core\.", name)]
+    files = [PACKAGE.joinpath(*name.split(".")[1:]) for name in public]
     assert {file.stem for file in files if not file.with_suffix(".pyi").exists()} == {"demo"}
 
 
 def test_stub_of_the_core_has_the_parameters_of_its_methods():
     """What stubtest can't look at, since compiled methods have their signatures in their docstrings only."""
-    tree = ast.parse((PACKAGE / "_sequence.pyi").read_text())
+    tree = ast.parse((PACKAGE / "core" / "sequence.pyi").read_text())
     (stub,) = (node for node in tree.body if getattr(node, "name", "") == "TensorSequence")
     methods = [node for node in stub.body if isinstance(node, ast.FunctionDef)]
     compared = 0

@@ -76,10 +76,10 @@ static inline const struct seqcore_api *
 seqcore_import(void)
 {
     const struct seqcore_api *api = NULL;
-    PyObject *module = PyImport_ImportModule("seqcore._embedding");
+    PyObject *module = PyImport_ImportModule("seqcore.core.embedding");
     PyObject *capsule = module == NULL ? NULL : PyObject_GetAttrString(module, "api");
     if (capsule != NULL)
-        api = (const struct seqcore_api *)PyCapsule_GetPointer(capsule, "seqcore._embedding.api");
+        api = (const struct seqcore_api *)PyCapsule_GetPointer(capsule, "seqcore.core.embedding.api");
     if (api != NULL && api->version < SEQCORE_API_VERSION) {
         PyErr_Format(PyExc_ImportError,
                      "this extension was compiled for version %d of seqcore's C API, and the installed "

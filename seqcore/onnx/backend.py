@@ -4,8 +4,8 @@ import onnx
 from onnx import TensorProto, helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
-from seqcore._sequence import TensorSequence
 from seqcore._tensors import as_tensor
+from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._models.graphs import all_graphs, subgraphs, tensor_type
 from seqcore.onnx._models.reading import newest_opset
 from seqcore.onnx.session import InferenceSession

@@ -5,7 +5,7 @@ import os
 from google.protobuf.message import DecodeError
 from onnx import SequenceProto
 
-from seqcore._sequence import TensorSequence
+from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, element_type
 from seqcore.onnx._protos.reading import read_elements
 from seqcore.onnx._protos.tensors import check_size

@@ -2,8 +2,8 @@ from typing import Any, overload
 
 from onnx import SequenceProto
 
-from seqcore._sequence import TensorSequence
 from seqcore._typing import DTypeName, DTypeOf, Source, T, Tensors
+from seqcore.core.sequence import TensorSequence
 
 __all__ = ["from_proto", "to_proto"]
 

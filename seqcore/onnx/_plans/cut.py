@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from seqcore._sequence import TensorSequence
+from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._models.declared import forget_states
 from seqcore.onnx._models.facts import Facts
 from seqcore.onnx._models.graphs import from_tensor_proto

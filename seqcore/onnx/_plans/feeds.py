@@ -6,8 +6,8 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto
 
-from seqcore._sequence import TensorSequence
 from seqcore._tensors import as_tensor
+from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._models.graphs import dtype_of
 

@@ -12,7 +12,7 @@ import threading
 import onnxruntime
 from onnx import TensorProto
 
-from seqcore._sequence import TensorSequence
+from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._models.graphs import dtype_of, subgraphs
 from seqcore.onnx._models.runners import native
 from seqcore.onnx._plans.attempts import Attempts

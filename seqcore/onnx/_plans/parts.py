@@ -6,7 +6,7 @@ import threading
 import onnxruntime
 from onnx import ModelProto, helper, parser
 
-from seqcore._sequence import TensorSequence
+from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._models.graphs import all_graphs, dtype_of, free_names, reads_of, subgraphs, tensor_type
 from seqcore.onnx._models.reading import restamp
 from seqcore.onnx._models.runners import make_runner, one_line

@@ -15,7 +15,7 @@ import threading
 import numpy as np
 from onnx import NodeProto, TensorProto, TypeProto, helper
 
-from seqcore._sequence import TensorSequence
+from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._models.graphs import dtype_of, free_names, subgraphs
 from seqcore.onnx._models.runners import native
 from seqcore.onnx._plans.attempts import Attempts

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from seqcore._sequence import TensorSequence
+from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING
 from seqcore.operators import concat_from_sequence
 

@@ -7,7 +7,7 @@ it makes in place where it may take it: see `lifetimes`.
 import numpy as np
 from onnx import TensorProto, helper
 
-from seqcore._sequence import TensorSequence
+from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._models.graphs import dtype_of
 from seqcore.operators import concat_from_sequence, split_to_sequence
 

@@ -7,7 +7,7 @@ import numpy as np
 from google.protobuf.message import EncodeError
 from onnx import SequenceProto
 
-from seqcore._sequence import TensorSequence
+from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._protos.tensors import ELEMENT, SMALL, array_of, element_head, plain_head, read_tensor
 from seqcore.operators import split_to_sequence

@@ -1,7 +1,7 @@
 # An array cut into pieces.
 
 cimport numpy as cnp
-from seqcore._buffer cimport GapBuffer
+from seqcore.core.buffer cimport GapBuffer
 
 cdef enum:
     RELEASE_FROM = 1024         # with fewer pieces than this, giving the GIL away takes longer than the work

@@ -9,13 +9,13 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from seqcore._numpy cimport array_from
-from seqcore._buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
-from seqcore._pieces cimport (
+from seqcore.core.arrays cimport array_from
+from seqcore.core.buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
+from seqcore.core.pieces cimport (
     MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, TOO_LARGE, Join, Piece, Status, begin_join,
     copy_join, copy_kept_runs, copy_tight, extent, finish_plan, piece_nbytes, plan_join,
 )
-from seqcore._split cimport RELEASE_FROM, cut_block
+from seqcore.core.split cimport RELEASE_FROM, cut_block
 
 cnp.import_array()
 

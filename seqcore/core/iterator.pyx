@@ -2,9 +2,9 @@
 
 cimport cython
 
-from seqcore._buffer cimport size_of, slot_at
-from seqcore._container cimport Container
-from seqcore._owner cimport make_element
+from seqcore.core.buffer cimport size_of, slot_at
+from seqcore.core.container cimport Container
+from seqcore.core.owner cimport make_element
 
 
 cdef class ElementIterator:

@@ -10,13 +10,13 @@ cimport numpy as cnp
 
 import numpy as np
 
-from seqcore._buffer cimport GapBuffer, release, size_of, slot_at
-from seqcore._numpy cimport array_from
-from seqcore._owner cimport take_whole
-from seqcore._pieces cimport Piece, extent, strides_of
-from seqcore._sequence cimport TensorSequence
+from seqcore.core.buffer cimport GapBuffer, release, size_of, slot_at
+from seqcore.core.arrays cimport array_from
+from seqcore.core.owner cimport take_whole
+from seqcore.core.pieces cimport Piece, extent, strides_of
+from seqcore.core.sequence cimport TensorSequence
 
-from seqcore._split_join import join_elements, split_by_lengths, split_equally
+from seqcore.core.split_join import join_elements, split_by_lengths, split_equally
 
 cnp.import_array()
 
@@ -194,4 +194,4 @@ table.let_go = let_go
 table.count = count
 table.view = view
 
-api = PyCapsule_New(&table, "seqcore._embedding.api", NULL)
+api = PyCapsule_New(&table, "seqcore.core.embedding.api", NULL)

@@ -10,14 +10,15 @@ from copy import deepcopy
 
 import numpy as np
 
-from seqcore._buffer cimport GapBuffer, broken_invariant, empty_buffer, release, size_of, slot_at
-from seqcore._compare cimport equal_buffers, find
-from seqcore._container cimport Container, as_position
-from seqcore._iterator cimport ElementIterator
-from seqcore._join cimport shape_of, total_nbytes
-from seqcore._owner cimport drop
-from seqcore._parts cimport pinned_nbytes, put_together, take_apart
-from seqcore._pieces cimport Piece
+from seqcore.core.buffer cimport GapBuffer, broken_invariant, empty_buffer, release, size_of, slot_at
+from seqcore.core.compare cimport equal_buffers, find
+from seqcore.core.container cimport Container, as_position
+from seqcore.core.iterator cimport ElementIterator
+from seqcore.core.join cimport shape_of, total_nbytes
+from seqcore.core.owner cimport drop
+from seqcore.core.pickling cimport put_together, take_apart
+from seqcore.core.pieces cimport Piece
+from seqcore.core.pinned cimport pinned_nbytes
 
 from seqcore._format import as_html, as_text
 from seqcore._tensors import as_tensor

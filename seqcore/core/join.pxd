@@ -1,8 +1,8 @@
 # Elements copied together: into one array, or into one tight buffer that a sequence is cut from again.
 
 cimport numpy as cnp
-from seqcore._buffer cimport GapBuffer
-from seqcore._pieces cimport Piece
+from seqcore.core.buffer cimport GapBuffer
+from seqcore.core.pieces cimport Piece
 
 cdef object join(GapBuffer *buffer, cnp.dtype dtype, int axis, bint stacking)
 cdef GapBuffer *tighten(GapBuffer *buffer, cnp.dtype dtype) except NULL

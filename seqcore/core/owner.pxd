@@ -3,7 +3,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.ref cimport PyObject
 cimport numpy as cnp
-from seqcore._pieces cimport Piece, Source
+from seqcore.core.pieces cimport Piece, Source
 
 cdef enum:
     INLINE_NDIM = 2             # shape and strides of whole arrays up to this rank are in the owner itself

@@ -3,10 +3,10 @@
 from libc.string cimport memchr
 cimport numpy as cnp
 
-from seqcore._buffer cimport GapBuffer, size_of, slot_at
-from seqcore._join cimport count_strings, new_array
-from seqcore._owner cimport make_element
-from seqcore._pieces cimport Piece, copy_tight, piece_nbytes, same_shape
+from seqcore.core.buffer cimport GapBuffer, size_of, slot_at
+from seqcore.core.join cimport count_strings, new_array
+from seqcore.core.owner cimport make_element
+from seqcore.core.pieces cimport Piece, copy_tight, piece_nbytes, same_shape
 
 cnp.import_array()
 

@@ -1,6 +1,6 @@
 # The gap buffer: slots that point to pieces. Who edits one holds the lock of its sequence.
 
-from seqcore._pieces cimport Piece, Status
+from seqcore.core.pieces cimport Piece, Status
 
 cdef struct GapBuffer:
     Py_ssize_t shares           # sequences and snapshots that use it; an edit needs it to be 1

@@ -1,9 +1,9 @@
 # The sequence, as seqcore's other modules see it.
 
 cimport numpy as cnp
-from seqcore._buffer cimport GapBuffer
-from seqcore._container cimport Container
-from seqcore._pieces cimport Piece
+from seqcore.core.buffer cimport GapBuffer
+from seqcore.core.container cimport Container
+from seqcore.core.pieces cimport Piece
 
 cdef class TensorSequence(Container):
     cdef Piece *take_or_null(self, object tensor) except? NULL

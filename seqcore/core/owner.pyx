@@ -14,8 +14,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.string cimport memcpy
 cimport numpy as cnp
-from seqcore._numpy cimport array_from, base_of
-from seqcore._pieces cimport MAX_BYTES, MAX_NDIM, Piece, Source, add_to, strides_of
+from seqcore.core.arrays cimport array_from, base_of
+from seqcore.core.pieces cimport MAX_BYTES, MAX_NDIM, Piece, Source, add_to, strides_of
 
 cnp.import_array()
 

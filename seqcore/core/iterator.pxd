@@ -1,6 +1,6 @@
 # Iterators of a container.
 
-from seqcore._container cimport Container
+from seqcore.core.container cimport Container
 
 cdef class ElementIterator:
     cdef Container sequence             # never replaced, so that threads can read it without a lock

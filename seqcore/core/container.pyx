@@ -18,15 +18,15 @@ cimport numpy as cnp
 
 import numpy as np
 
-from seqcore._buffer cimport (
+from seqcore.core.buffer cimport (
     GapBuffer, copy_range, empty_buffer, new_buffer, put_all, put_one, release, replace_span, reverse_all,
     share, size_of, slot_at, swap_one, swap_range, take_one, take_range, unshare,
 )
-from seqcore._compare cimport find
-from seqcore._join cimport tighten
-from seqcore._numpy cimport descr_of, is_scalar
-from seqcore._owner cimport drop, make_element, take_whole
-from seqcore._pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
+from seqcore.core.compare cimport find
+from seqcore.core.join cimport tighten
+from seqcore.core.arrays cimport descr_of, is_scalar
+from seqcore.core.owner cimport drop, make_element, take_whole
+from seqcore.core.pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
 
 from seqcore._tensors import as_tensor
 

@@ -1,8 +1,7 @@
 # A buffer taken apart into few arrays for pickle, and put together again.
 
 cimport numpy as cnp
-from seqcore._buffer cimport GapBuffer
+from seqcore.core.buffer cimport GapBuffer
 
 cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype)
 cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) except NULL
-cdef object pinned_nbytes(GapBuffer *buffer)

@@ -8,7 +8,7 @@
     position i  is  slots[i]              where i < lo
                     slots[i + (hi - lo)]  from there on
 
-Invariants: 0 ≤ lo ≤ hi ≤ capacity, and each slot outside the gap holds its piece once (`_owner.hold`).
+Invariants: 0 ≤ lo ≤ hi ≤ capacity, and each slot outside the gap holds its piece once (`owner.hold`).
 
 An insert or erase at the gap moves `lo` or `hi` by one. Elsewhere the gap is moved there first: a memmove
 of the slots in between, 8 bytes for each, however long the sequence is.
@@ -21,8 +21,8 @@ back in. No function here runs foreign code but `release`. On a failure nothing 
 
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from libc.string cimport memcpy, memmove
-from seqcore._owner cimport drop_all, hold_all
-from seqcore._pieces cimport MAX_BYTES, NO_MEMORY, OK, Piece, Status, add_to, read_counter
+from seqcore.core.owner cimport drop_all, hold_all
+from seqcore.core.pieces cimport MAX_BYTES, NO_MEMORY, OK, Piece, Status, add_to, read_counter
 
 # Sequences without elements share this one, which is never theirs alone and so never edited or freed.
 cdef GapBuffer nothing

@@ -6,18 +6,18 @@ leave where it is.
 """
 
 from cpython.ref cimport PyObject
-from libc.stdint cimport SIZE_MAX, int64_t
+from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 cimport numpy as cnp
 import numpy as np
 
-from seqcore._buffer cimport (
+from seqcore.core.buffer cimport (
     GapBuffer, fill, new_buffer, release, size_of, slot_at,
 )
-from seqcore._join cimport tighten, total_nbytes
-from seqcore._numpy cimport array_from
-from seqcore._owner cimport Owner, hold, kept_memory, owner_of, owner_of_pieces, pieces_of
-from seqcore._pieces cimport MAX_NDIM, Piece, Source, extent, piece_nbytes, step_of, strides_of
+from seqcore.core.join cimport tighten, total_nbytes
+from seqcore.core.arrays cimport array_from
+from seqcore.core.owner cimport Owner, hold, owner_of, owner_of_pieces, pieces_of
+from seqcore.core.pieces cimport MAX_NDIM, Piece, Source, extent, piece_nbytes, step_of, strides_of
 
 cnp.import_array()
 
@@ -193,59 +193,3 @@ cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) exc
         row += 3
     fill(buffer)
     return buffer
-
-
-cdef object pinned_nbytes(GapBuffer *buffer):
-    """Bytes of all memory that the elements keep alive."""
-    cdef Py_ssize_t i
-    cdef Piece *piece
-    cdef Source *known = NULL
-    cdef dict sizes = {}
-    for i in range(size_of(buffer)):
-        piece = slot_at(buffer, i)[0]
-        if piece.source == known:
-            continue
-        known = piece.source
-        memory = kept_memory(known)
-        if id(memory) not in sizes:
-            sizes[id(memory)] = nbytes_of(memory, buffer)
-    return sum(sizes.values())
-
-
-cdef object nbytes_of(memory, GapBuffer *buffer):
-    if isinstance(memory, np.ndarray):
-        return memory.nbytes
-    try:
-        return memoryview(memory).nbytes
-    except (TypeError, ValueError, BufferError):
-        pass        # not a return: see take_or_null
-    return reach_in(memory, buffer)
-
-
-cdef object reach_in(memory, GapBuffer *buffer):
-    """Bytes from the first to the last item that elements have in memory whose size nobody knows."""
-    cdef Py_ssize_t i, stride
-    cdef Piece *piece
-    cdef size_t low = SIZE_MAX, high = 0, first, last, reach
-    cdef int axis
-    for i in range(size_of(buffer)):
-        piece = slot_at(buffer, i)[0]
-        if kept_memory(piece.source) is not memory or piece_nbytes(piece) == 0:
-            continue
-        first = <size_t>piece.data
-        last = first + piece.source.itemsize
-        for axis in range(piece.source.ndim):
-            stride = strides_of(piece.source)[axis]
-            reach = product(extent(piece, axis) - 1, 0 - <size_t>stride if stride < 0 else <size_t>stride)
-            # Views may be made that leave what addresses there are: there they end.
-            if stride < 0:
-                first -= min(first, reach)
-            else:
-                last += min(SIZE_MAX - last, reach)
-        low = min(low, first)
-        high = max(high, last)
-    return high - low if high > low else 0
-
-
-cdef size_t product(size_t a, size_t b) noexcept:
-    return SIZE_MAX if a and b > SIZE_MAX // a else a * b

@@ -4,11 +4,11 @@ cimport numpy as cnp
 
 import numpy as np
 
-from seqcore._buffer cimport GapBuffer, release, size_of, slot_at
-from seqcore._container cimport PyIndex_Check, PyNumber_AsSsize_t
-from seqcore._join cimport join, shape_of
-from seqcore._sequence cimport TensorSequence, new_sequence
-from seqcore._split cimport cut_by_lengths, cut_equally
+from seqcore.core.buffer cimport GapBuffer, release, size_of, slot_at
+from seqcore.core.container cimport PyIndex_Check, PyNumber_AsSsize_t
+from seqcore.core.join cimport join, shape_of
+from seqcore.core.sequence cimport TensorSequence, new_sequence
+from seqcore.core.split cimport cut_by_lengths, cut_equally
 
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type

@@ -3,9 +3,9 @@
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 
-from seqcore._buffer cimport GapBuffer, empty_buffer, fill, new_buffer, release
-from seqcore._owner cimport Owner, hold_fresh, owner_of_pieces, pieces_of
-from seqcore._pieces cimport (
+from seqcore.core.buffer cimport GapBuffer, empty_buffer, fill, new_buffer, release
+from seqcore.core.owner cimport Owner, hold_fresh, owner_of_pieces, pieces_of
+from seqcore.core.pieces cimport (
     LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, NEGATIVE_LENGTH, Piece, Source, Status, check_lengths, cut_equal,
     cut_lengths,
 )

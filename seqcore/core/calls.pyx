@@ -2,8 +2,8 @@
 
 cimport cython
 
-from seqcore._container cimport Container
-from seqcore._pieces cimport add_to, read_counter
+from seqcore.core.container cimport Container
+from seqcore.core.pieces cimport add_to, read_counter
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX

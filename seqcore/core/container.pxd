@@ -2,8 +2,8 @@
 
 from cpython.object cimport PyObject
 cimport numpy as cnp
-from seqcore._buffer cimport GapBuffer
-from seqcore._pieces cimport Piece, Status
+from seqcore.core.buffer cimport GapBuffer
+from seqcore.core.pieces cimport Piece, Status
 
 cdef extern from "Python.h":
     # With no exception given, a number that is too large becomes the largest.
