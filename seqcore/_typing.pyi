@@ -4,7 +4,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from typing import Any, Protocol, SupportsIndex, TypeAlias, type_check_only
+from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, type_check_only
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +41,16 @@ PlainTensors: TypeAlias = Sequence[complex | str | list[Any] | tuple[Any, ...]]
 Tensors: TypeAlias = Sequence[ArrayLike]
 
 Position: TypeAlias = SupportsIndex | NDArray[np.int32 | np.int64]
+
+# Several positions, or a mask: lists, ranges, and arrays of any library's.
+Selection: TypeAlias = list[int] | list[bool] | range | SupportsArray[Any]
+
+# Lengths and offsets.
+Integers: TypeAlias = Sequence[SupportsIndex] | SupportsArray[Any]
+
+# Of a padding: a number for axis 0, or one for each.
+Extents: TypeAlias = SupportsIndex | Sequence[SupportsIndex | None] | None
+Side: TypeAlias = Literal["left", "right"]
 
 DTypeOf: TypeAlias = type[T] | np.dtype[T]
 DTypeName: TypeAlias = str | type[Any] | np.dtype[Any]

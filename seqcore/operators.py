@@ -7,6 +7,7 @@ import operator
 
 import numpy as np
 
+from seqcore._integers import LONGEST, integers, not_integral
 from seqcore._tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
 from seqcore.core.split_join import join_elements, split_by_lengths, split_equally
@@ -21,9 +22,6 @@ __all__ = [
     "sequence_length",
     "split_to_sequence",
 ]
-
-
-_LONGEST = int(np.iinfo(np.int64).max)
 
 
 def as_sequence(tensors, dtype="float32"):
@@ -259,16 +257,16 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
     keep = _flag("keepdims", keepdims)
     if split is None:
         return split_equally(input, axis, 1, not keep)
-    lengths = _integers(split)
+    lengths = integers("split", split)
     if lengths.ndim > 1:
         raise ValueError(f"split is one length or a list of them, not an array of shape {lengths.shape}")
     if lengths.ndim == 0:
         if lengths < 1:
             raise ValueError(f"split is {lengths}: pieces of one length need one above 0")
-        return split_equally(input, axis, min(int(lengths), _LONGEST), False)
-    beyond = np.flatnonzero((lengths > _LONGEST) | (lengths < -_LONGEST - 1))
+        return split_equally(input, axis, min(int(lengths), LONGEST), False)
+    beyond = np.flatnonzero((lengths > LONGEST) | (lengths < -LONGEST - 1))
     if beyond.size:
-        shapes = split_equally(input, axis, _LONGEST, False).shapes  # which checks input and axis
+        shapes = split_equally(input, axis, LONGEST, False).shapes  # which checks input and axis
         extent = shapes[0][axis] if shapes else 0
         raise ValueError(f"split[{beyond[0]}] is {lengths[beyond[0]]}, but axis {axis} has {extent}")
     return split_by_lengths(input, axis, lengths)
@@ -319,42 +317,14 @@ def concat_from_sequence(seq, axis, new_axis=0):
 def _position(position):
     if position is None:
         raise TypeError("a position is an integer, not None")
-    return position if not isinstance(position, slice) else _not_integral("position", position)
+    return position if not isinstance(position, slice) else not_integral("position", position)
 
 
 def _flag(name, value):
     try:
         flag = operator.index(value)
     except TypeError:
-        _not_integral(name, value)
+        not_integral(name, value)
     if flag not in (0, 1):
         raise ValueError(f"{name} is 0 or 1, not {value}")
     return bool(flag)
-
-
-def _integers(split):
-    """`split` as an array of integers, of Python's where some are past 64 bits."""
-    if isinstance(split, list | tuple) and not split:
-        return np.empty(0, np.int64)
-    try:
-        lengths = np.asarray(split)
-        if lengths.dtype.kind in "fO" and not isinstance(split, np.ndarray | np.generic):
-            lengths = np.asarray(split, dtype=object)
-    except ValueError:
-        raise ValueError(f"split is one length or a list of them, not {split!r:.60}") from None
-    if lengths.dtype.kind in "iu":
-        return lengths
-    items = lengths.reshape(-1)  # not .flat, which NumPy has up to rank 32 only
-    if lengths.dtype != object or not all(map(_is_integer, items)):
-        _not_integral("split", split)
-    # All of one kind, in an array of our own: NumPy's integers don't compare to Python's past 64 bits.
-    return np.fromiter(map(int, items), object, items.size).reshape(lengths.shape)
-
-
-def _is_integer(item):
-    # NumPy counts spans of time among its integers.
-    return type(item) is int or (isinstance(item, np.integer) and not isinstance(item, np.timedelta64))
-
-
-def _not_integral(name, value):
-    raise TypeError(f"{name} is integral, not {value!r:.60} of type {type(value).__name__}")

@@ -1,5 +1,6 @@
 # The gap buffer: slots that point to pieces. Who edits one holds the lock of its sequence.
 
+from libc.stdint cimport int64_t
 from seqcore.core.pieces cimport Piece, Status
 
 cdef struct GapBuffer:
@@ -38,8 +39,12 @@ cdef Status take_range(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t start, 
 cdef Status swap_one(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t position, Piece **piece) noexcept
 cdef Status swap_range(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t start, Py_ssize_t step,
                        GapBuffer *news) noexcept
+cdef Status swap_at(GapBuffer **buffer, GapBuffer **stale, const int64_t *positions,
+                    GapBuffer *news) noexcept
 cdef Status replace_span(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t start, GapBuffer *removed,
                          GapBuffer *news) noexcept
 cdef Status reverse_all(GapBuffer **buffer, GapBuffer **stale) noexcept
+cdef Status take_marked(GapBuffer **buffer, GapBuffer **stale, const char *marks,
+                        GapBuffer *taken) noexcept
 cdef void copy_range(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t step, GapBuffer *into) noexcept
 cdef str broken_invariant(GapBuffer *buffer)

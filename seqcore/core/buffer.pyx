@@ -20,6 +20,7 @@ back in. No function here runs foreign code but `release`. On a failure nothing 
 """
 
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
+from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memmove
 from seqcore.core.owner cimport drop_all, hold_all
 from seqcore.core.pieces cimport MAX_BYTES, NO_MEMORY, OK, Piece, Status, add_to, read_counter
@@ -247,6 +248,35 @@ cdef Status take_range(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t start, 
     return OK
 
 
+cdef Status take_marked(GapBuffer **buffer, GapBuffer **stale, const char *marks,
+                        GapBuffer *taken) noexcept:
+    """Move the elements whose mark is 1 into `taken`, all gap before and filled after; none is no edit."""
+    cdef Py_ssize_t n = taken.capacity, i = 0, found = 0, marked
+    cdef GapBuffer *own
+    cdef Piece *piece
+    if n == 0:
+        return OK
+    while not marks[i]:
+        i += 1
+    if open_gap(buffer, stale, i, 0) != OK:
+        return NO_MEMORY
+    own = buffer[0]
+    while found < n:
+        # Written to both sides, and one of them moves on: without a branch that nobody could predict. The
+        # first element is marked, so that the gap always has a slot for what stays.
+        piece = own.slots[own.hi]
+        own.hi += 1
+        marked = marks[i]
+        taken.slots[found] = piece
+        found += marked
+        own.slots[own.lo] = piece
+        own.lo += 1 - marked
+        i += 1
+    fill(taken)
+    shrink(buffer)
+    return OK
+
+
 cdef Status replace_span(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t start, GapBuffer *removed,
                          GapBuffer *news) noexcept:
     """Put the elements of `news` in the place of as many as `removed`, all gap before, has slots for."""
@@ -280,6 +310,17 @@ cdef Status swap_range(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t start, 
     for i in range(size_of(news)):
         # Only the first exchange can fail, since after it the buffer is nobody else's.
         if swap_one(buffer, stale, start + i * step, slot_at(news, i)) != OK:
+            return NO_MEMORY
+    return OK
+
+
+cdef Status swap_at(GapBuffer **buffer, GapBuffer **stale, const int64_t *positions,
+                    GapBuffer *news) noexcept:
+    """Exchange the elements at some positions, in range, one after the other for those of `news`."""
+    cdef Py_ssize_t i, n = size_of(buffer[0])
+    for i in range(size_of(news)):
+        # As in `swap_range`, only the first exchange can fail.
+        if swap_one(buffer, stale, positions[i] + (n if positions[i] < 0 else 0), slot_at(news, i)) != OK:
             return NO_MEMORY
     return OK
 

@@ -11,55 +11,46 @@ and nothing in step 2 gives it away. What takes long, or gives the GIL away, wor
 """
 
 cimport cython
-from cpython.long cimport PyLong_CheckExact
+from cpython.mem cimport PyMem_RawFree
 from cpython.object cimport PyObject
 from cpython.slice cimport PySlice_AdjustIndices, PySlice_Unpack
 cimport numpy as cnp
 
+from libc.stdint cimport int64_t
 import numpy as np
 
+from seqcore.core.arrays cimport descr_of, is_scalar
 from seqcore.core.buffer cimport (
     GapBuffer, copy_range, empty_buffer, new_buffer, put_all, put_one, release, replace_span, reverse_all,
-    share, size_of, slot_at, swap_one, swap_range, take_one, take_range, unshare,
+    share, size_of, slot_at, swap_at, swap_one, swap_range, take_marked, take_one, take_range, unshare,
 )
 from seqcore.core.compare cimport find
 from seqcore.core.join cimport tighten
-from seqcore.core.arrays cimport descr_of, is_scalar
 from seqcore.core.owner cimport drop, make_element, take_whole
 from seqcore.core.pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
+from seqcore.core.positions cimport raise_for
+from seqcore.core.selection cimport (
+    check_positions, is_mask, mark, raise_for_selection, select,
+)
 
 from seqcore._tensors import as_tensor
 
 cnp.import_array()
 
 
-# -- arguments and errors ----------------------------------------------------------------------------
-
-cdef Py_ssize_t as_position(position) except? -1:
-    """A position from a Python or NumPy integer or an int32 or int64 array of one element."""
-    if PyLong_CheckExact(position):
-        return PyNumber_AsSsize_t(position, NULL)
-    if isinstance(position, np.ndarray):
-        if position.size != 1 or position.dtype.kind != "i" or position.dtype.itemsize not in (4, 8):
-            raise TypeError(f"a position is one int32 or int64, not an array of {position.dtype} "
-                            f"and shape {position.shape}")
-        return PyNumber_AsSsize_t(position.item(), NULL)
-    if PyIndex_Check(position):
-        return PyNumber_AsSsize_t(position, NULL)
-    raise TypeError(f"a position is an integer, not {position!r:.60} of type {type(position).__name__}")
-
-
-cdef int raise_for(Status status, object position, Py_ssize_t n, bint inserting=False) except -1:
-    """Turn a status into an exception; `n` is the length that the operation found."""
-    if status == NO_MEMORY:
-        raise MemoryError(f"no memory for the slots of a sequence of {n} tensors")
-    if status == OUT_OF_RANGE:
-        position = np.asarray(position).item()
-        if n == 0 and not inserting:
-            raise IndexError(f"position {position} is out of range: the sequence is empty")
-        raise IndexError(f"position {position} is out of range for a sequence of {n} "
-                         f"tensor{'s' if n != 1 else ''} ({-n} to {n if inserting else n - 1})")
-    return 0
+cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer):
+    """A container that takes over one share of the buffer, even when this fails."""
+    cdef Container container
+    try:
+        container = cls.__new__(cls)
+    except BaseException:
+        release(buffer)
+        raise
+    cdef GapBuffer *stale = container._buffer
+    container._dtype = dtype
+    container._buffer = buffer
+    release(stale)
+    return container
 
 
 # -- the container -----------------------------------------------------------------------------------
@@ -142,6 +133,19 @@ cdef class Container:
         if buffer == NULL:
             raise_for(NO_MEMORY, None, n)
         return buffer
+
+    cdef GapBuffer *selected_by(self, cnp.ndarray selection) except NULL:
+        """A buffer of the elements at some positions, or where a mask is true."""
+        cdef Py_ssize_t n, at
+        cdef GapBuffer *selected = NULL
+        cdef Status status
+        with cython.critical_section(self):
+            n = size_of(self._buffer)
+            status = select(self._buffer, selection, &selected, &at)
+        if status != OK:
+            release(selected)
+            raise_for_selection(status, selection, at, n)
+        return selected
 
     # -- putting in ----------------------------------------------------------------------------------
 
@@ -238,6 +242,37 @@ cdef class Container:
                              "keeps the length")
         return raise_for(status, None, n)
 
+    cdef int replace_selected(self, cnp.ndarray selection, GapBuffer *news) except -1:
+        """Put the elements of a buffer in the places of those selected; its share is taken over."""
+        cdef Py_ssize_t n = 0, at = 0, count = 0, new_count = size_of(news)
+        cdef const int64_t *positions
+        cdef GapBuffer *stale = NULL
+        cdef Status status = OK
+        self.check_initialised(news)
+        try:
+            # Elements are exchanged with this buffer's, so it must be nobody else's.
+            if unshare(&news) != OK:
+                raise_for(NO_MEMORY, None, new_count)
+            found = np.flatnonzero(selection) if is_mask(selection) else selection
+            count = cnp.PyArray_SIZE(found)
+            positions = <const int64_t *>cnp.PyArray_DATA(found)
+            with cython.critical_section(self):
+                n = size_of(self._buffer)
+                if is_mask(selection):
+                    status = OK if cnp.PyArray_SIZE(selection) == n else LENGTH_DIFFERS
+                else:
+                    status = check_positions(n, positions, count, &at)
+                if status == OK and count == new_count:
+                    status = swap_at(&self._buffer, &stale, positions, news)
+        finally:
+            release(stale)
+            release(news)
+        raise_for_selection(status, selection, at, n)
+        if count != new_count:
+            raise ValueError(f"{new_count} tensors can't take the places of {count}: an assignment to a "
+                             "selection keeps the length")
+        return 0
+
     # -- taking out ----------------------------------------------------------------------------------
 
     cdef object take_out(self, Py_ssize_t at, object given, bint wanted):
@@ -311,6 +346,26 @@ cdef class Container:
         release(stale)
         release(taken)
         return raise_for(status, None, size)
+
+    cdef int take_out_selected(self, cnp.ndarray selection) except -1:
+        """Remove the elements selected, each once. O(n)."""
+        cdef Py_ssize_t n, at = 0, count = 0
+        cdef char *marks = NULL
+        cdef GapBuffer *taken = NULL
+        cdef GapBuffer *stale = NULL
+        cdef Status status
+        with cython.critical_section(self):
+            n = size_of(self._buffer)
+            status = mark(n, selection, &marks, &count, &at)
+            if status == OK:
+                taken = new_buffer(count)
+                status = NO_MEMORY
+                if taken != NULL:
+                    status = take_marked(&self._buffer, &stale, marks, taken)
+        PyMem_RawFree(marks)
+        release(stale)
+        release(taken)
+        return raise_for_selection(status, selection, at, n)
 
     cdef GapBuffer *take_out_all(self) noexcept:
         """Empty the container; the caller gets its share of what was there."""

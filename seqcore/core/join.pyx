@@ -99,6 +99,8 @@ cdef Status plan_all(Join *plan, GapBuffer *buffer) noexcept nogil:
 cdef void copy_all(Join *plan, char *data, GapBuffer *buffer) noexcept nogil:
     if plan.nruns <= MAX_RUNS:
         copy_kept_runs(plan, data)
+    elif plan.axis == 0:        # behind each other along the first axis is behind each other in memory
+        copy_tight(copy_tight(data, buffer.slots, buffer.lo), back_of(buffer), back_size(buffer))
     else:
         copy_join(plan, data, buffer.slots, buffer.lo)
         copy_join(plan, data, back_of(buffer), back_size(buffer))
@@ -119,22 +121,34 @@ cdef object total_nbytes(GapBuffer *buffer):
 
 cdef GapBuffer *tighten(GapBuffer *buffer, cnp.dtype dtype) except NULL:
     """The same elements in fresh memory, without space between them."""
+    return cut_like(tight_items(buffer, dtype), buffer)
+
+
+cdef cnp.ndarray tight_items(GapBuffer *buffer, cnp.dtype dtype):
+    """A new array of rank 1 of all items of the elements, each element's in C order."""
     cdef object nbytes = total_nbytes(buffer)
     if nbytes > MAX_BYTES:
         raise MemoryError(f"no memory for {nbytes} bytes of {size_of(buffer)} tensors")
-    cdef Py_ssize_t n = size_of(buffer), items = nbytes // dtype.itemsize
+    cdef Py_ssize_t items = nbytes // dtype.itemsize
     cdef cnp.ndarray memory = new_array(dtype, 1, &items)
     cdef char *data = cnp.PyArray_BYTES(memory)
-    if dtype.type_num == cnp.NPY_OBJECT:
+    if dtype.type_num == cnp.NPY_OBJECT or nbytes < 8 * RELEASE_FROM:
         copy_tight(copy_tight(data, buffer.slots, buffer.lo), back_of(buffer), back_size(buffer))
-        count_strings(memory)
     else:
         with nogil:
             copy_tight(copy_tight(data, buffer.slots, buffer.lo), back_of(buffer), back_size(buffer))
+    if dtype.type_num == cnp.NPY_OBJECT:
+        count_strings(memory)
+    return memory
 
-    # Neighbours of one shape, but for the first axis, are pieces of one source.
+
+cdef GapBuffer *cut_like(cnp.ndarray items, GapBuffer *buffer) except NULL:
+    """Elements of the shapes that a buffer's have, cut from an array of rank 1 with as many items.
+
+    Neighbours of one shape, but for the first axis, are pieces of one source.
+    """
     # Counted here, for NumPy's own sums fail without an exception of theirs where memory is short.
-    cdef Py_ssize_t i = 0, k, run, start = 0, stop, room, rows
+    cdef Py_ssize_t n = size_of(buffer), i = 0, k, run, start = 0, stop, room, rows
     cdef Piece *first
     cdef Piece *piece
     cdef cnp.ndarray lengths
@@ -161,7 +175,7 @@ cdef GapBuffer *tighten(GapBuffer *buffer, cnp.dtype dtype) except NULL:
             rows += each[k]
             stop += piece_nbytes(piece) // piece.source.itemsize
         shape = (rows, *shape_of(first)[1:])
-        blocks.append((memory[start:stop].reshape(shape), lengths, first.source.ndim == 0))
+        blocks.append((items[start:stop].reshape(shape), lengths, first.source.ndim == 0))
         start = stop
         i += run
     return cut_block(blocks, n)

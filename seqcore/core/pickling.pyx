@@ -17,7 +17,7 @@ from seqcore.core.buffer cimport (
 from seqcore.core.join cimport tighten, total_nbytes
 from seqcore.core.arrays cimport array_from
 from seqcore.core.owner cimport Owner, hold, owner_of, owner_of_pieces, pieces_of
-from seqcore.core.pieces cimport MAX_NDIM, Piece, Source, extent, piece_nbytes, step_of, strides_of
+from seqcore.core.pieces cimport MAX_NDIM, Piece, Source, step_of, strides_of
 
 cnp.import_array()
 

@@ -38,6 +38,7 @@ cdef extern from *:
 cdef enum:
     MAX_NDIM = 64               # NumPy's limit
     MAX_RUNS = 32               # with more, a join looks for them again when it copies
+    NOT_SOLID = -1
 
 cdef enum Status:
     OK
@@ -108,6 +109,11 @@ cdef void cut_equal(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, 
 cdef void cut_lengths(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, char *data,
                       const int64_t *lengths) noexcept nogil
 
+cdef Py_ssize_t count_consecutive(Piece **slots, Py_ssize_t n) noexcept nogil
+cdef Py_ssize_t solid_row(const Source *source) noexcept nogil
+cdef void copy_strided(char *out, const Py_ssize_t *out_strides, const char *data,
+                       const Py_ssize_t *strides, const Py_ssize_t *shape, int ndim,
+                       Py_ssize_t itemsize) noexcept nogil
 cdef void begin_join(Join *join, Piece *first, int axis, bint stacking) noexcept nogil
 cdef Status plan_join(Join *join, Piece **slots, Py_ssize_t n) noexcept nogil
 cdef Status finish_plan(Join *join) noexcept nogil

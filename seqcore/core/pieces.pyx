@@ -157,6 +157,30 @@ cdef Run next_run(const Join *join, Piece **slots, Py_ssize_t n) noexcept nogil:
     return run
 
 
+cdef Run like_first(const Join *join, Piece **slots, Py_ssize_t n) noexcept nogil:
+    """As `next_run`, of pieces that fit if the first one does, wherever they lie."""
+    cdef Run run
+    cdef Source *source = slots[0].source
+    cdef Py_ssize_t length = slots[0].length, most
+    run.first = slots[0]
+    run.pieces = 1
+    run.step = 0
+    if join.stacking:
+        while run.pieces < n and slots[run.pieces].source == source and slots[run.pieces].length == length:
+            run.pieces += 1
+        run.length = run.pieces
+        return run
+    run.length = extent(slots[0], join.axis)
+    if source.axis == join.axis:
+        while run.pieces < n and slots[run.pieces].source == source:
+            most = MAX_BYTES - run.length
+            if slots[run.pieces].length > most:
+                break
+            run.length += slots[run.pieces].length
+            run.pieces += 1
+    return run
+
+
 cdef Status check_fit(const Join *join, const Piece *piece) noexcept nogil:
     cdef int axis
     if piece.source.ndim != join.ndim - join.stacking:
@@ -178,12 +202,14 @@ cdef Status plan_join(Join *join, Piece **slots, Py_ssize_t n) noexcept nogil:
         if status != OK:
             join.seen += i
             return status
-        run = next_run(join, slots + i, n - i)
+        if join.nruns < MAX_RUNS:
+            run = next_run(join, slots + i, n - i)
+            join.runs[join.nruns] = run
+        else:                   # more than are kept: what counts is the length alone
+            run = like_first(join, slots + i, n - i)
         if run.length > MAX_BYTES - join.shape[join.axis]:
             return TOO_LARGE
         join.shape[join.axis] += run.length
-        if join.nruns < MAX_RUNS:
-            join.runs[join.nruns] = run
         join.nruns += 1
         i += run.pieces
     join.seen += n
@@ -237,22 +263,57 @@ cdef void copy_run(Join *join, char *out, const Run *run) noexcept nogil:
 
 cdef char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
     """Copy the pieces one behind the other, each in C order; return where the next would go."""
+    cdef Py_ssize_t i = 0, run, row = NOT_SOLID
+    cdef Piece *last
+    cdef Piece piece
+    cdef Source *known = NULL
+    while i < n:
+        piece = slots[i][0]
+        if piece.source != known:
+            known = piece.source
+            row = solid_row(known)
+        run = 1
+        if known.tiled and known.axis == 0 and i + 1 < n and slots[i + 1] == slots[i] + 1:
+            run = count_consecutive(slots + i, n - i)
+            last = slots[i + run - 1]
+            piece.length = (last.data - piece.data) // step_of(known) + last.length
+        if row == NOT_SOLID:
+            out = copy_one(out, &piece)
+        else:
+            memcpy(out, piece.data, piece.length * row)
+            out += piece.length * row
+        i += run
+    return out
+
+
+cdef Py_ssize_t solid_row(const Source *source) noexcept nogil:
+    """Bytes for each of a piece's length, if the pieces of a source lie in memory in C order."""
+    cdef Py_ssize_t stride = source.itemsize
+    cdef int axis, first = source.axis + 1
+    if source.axis > 0:
+        return NOT_SOLID
+    for axis in range(source.ndim - 1, first - 1, -1):
+        if source.shape[axis] != 1 and strides_of(source)[axis] != stride:
+            return NOT_SOLID
+        stride *= source.shape[axis]
+    # A piece of length 1 would do with any step, but the next one may be longer; without items there is none.
+    if source.axis == 0 and strides_of(source)[0] != stride:
+        return NOT_SOLID
+    return stride
+
+
+cdef char *copy_one(char *out, const Piece *piece) noexcept nogil:
     cdef Py_ssize_t[MAX_NDIM] shape
     cdef Py_ssize_t[MAX_NDIM] strides
-    cdef Py_ssize_t i, stride
+    cdef Py_ssize_t stride = piece.source.itemsize
     cdef int axis
-    cdef Piece *piece
-    for i in range(n):
-        piece = slots[i]
-        stride = piece.source.itemsize
-        for axis in range(piece.source.ndim - 1, -1, -1):
-            shape[axis] = extent(piece, axis)
-            strides[axis] = stride
-            stride *= shape[axis]
-        copy_strided(out, strides, piece.data, strides_of(piece.source), shape, piece.source.ndim,
-                     piece.source.itemsize)
-        out += stride
-    return out
+    for axis in range(piece.source.ndim - 1, -1, -1):
+        shape[axis] = extent(piece, axis)
+        strides[axis] = stride
+        stride *= shape[axis]
+    copy_strided(out, strides, piece.data, strides_of(piece.source), shape, piece.source.ndim,
+                 piece.source.itemsize)
+    return out + stride
 
 
 # -- copy --------------------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 cimport numpy as cnp
 from seqcore.core.buffer cimport GapBuffer
-from seqcore.core.container cimport Container
 from seqcore.core.pieces cimport Piece
+from seqcore.core.ragged cimport Ragged
 
-cdef class TensorSequence(Container):
+cdef class TensorSequence(Ragged):
     cdef Piece *take_or_null(self, object tensor) except? NULL
     cdef Py_ssize_t first_equal(self, object tensor, Py_ssize_t start, Py_ssize_t stop) except -2
 

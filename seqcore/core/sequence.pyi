@@ -1,11 +1,23 @@
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from types import GenericAlias
-from typing import Any, ClassVar, Self, SupportsIndex, overload
+from typing import Any, ClassVar, Literal, Self, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seqcore._typing import DTypeName, DTypeOf, Position, SupportsArray, T, TensorOf
+from seqcore._typing import (
+    T1,
+    DTypeName,
+    DTypeOf,
+    Extents,
+    Integers,
+    Position,
+    Selection,
+    Side,
+    SupportsArray,
+    T,
+    TensorOf,
+)
 
 class TensorSequence(MutableSequence[NDArray[T]]):
     __array_ufunc__: ClassVar[None]
@@ -54,10 +66,14 @@ class TensorSequence(MutableSequence[NDArray[T]]):
 
     # -- looking: any tensor may be looked for -------------------------------------------------------
 
+    # In this order, for arrays of integers are indices to a type checker, whatever their rank.
     @overload
-    def __getitem__(self, key: Position, /) -> NDArray[T]: ...
+    def __getitem__(self, key: int | np.integer[Any], /) -> NDArray[T]: ...
     @overload
-    def __getitem__(self, key: slice, /) -> TensorSequence[T]: ...
+    def __getitem__(self, key: slice | Selection, /) -> TensorSequence[T]: ...
+    @overload
+    def __getitem__(self, key: SupportsIndex, /) -> NDArray[T]: ...
+    def __getitems__(self, positions: Selection, /) -> TensorSequence[T]: ...
     def __iter__(self) -> Iterator[NDArray[T]]: ...
     def __reversed__(self) -> Iterator[NDArray[T]]: ...
     def __contains__(self, tensor: object, /) -> bool: ...
@@ -73,17 +89,61 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def __add__(self, other: Sequence[TensorOf[T]], /) -> TensorSequence[T]: ...
     def __radd__(self, other: Sequence[TensorOf[T]], /) -> TensorSequence[T]: ...
     @overload
-    def __setitem__(self, key: Position, value: TensorOf[T], /) -> None: ...
+    def __setitem__(self, key: int | np.integer[Any], value: TensorOf[T], /) -> None: ...
     @overload
-    def __setitem__(self, key: slice, value: Iterable[TensorOf[T]], /) -> None: ...
+    def __setitem__(self, key: slice | Selection, value: Iterable[TensorOf[T]], /) -> None: ...
+    @overload
+    def __setitem__(self, key: SupportsIndex, value: TensorOf[T], /) -> None: ...
 
     # -- taking out ----------------------------------------------------------------------------------
 
     def erase(self, position: Position = -1) -> None: ...
     def pop(self, position: Position = -1) -> NDArray[T]: ...
     def remove(self, tensor: object) -> None: ...
-    def __delitem__(self, key: Position | slice, /) -> None: ...
+    def __delitem__(self, key: SupportsIndex | slice | Selection, /) -> None: ...
     def clear(self) -> None: ...
+
+    # -- in one piece --------------------------------------------------------------------------------
+
+    def values(self) -> NDArray[T]: ...
+    @overload
+    def lengths(self, dtype: DTypeOf[T1]) -> NDArray[T1]: ...
+    @overload
+    def lengths(self, dtype: str = "int64") -> NDArray[np.int64]: ...
+    @overload
+    def offsets(self, dtype: DTypeOf[T1]) -> NDArray[T1]: ...
+    @overload
+    def offsets(self, dtype: str = "int64") -> NDArray[np.int64]: ...
+    @classmethod
+    def from_lengths(cls, values: ArrayLike, lengths: Integers) -> Self: ...
+    @classmethod
+    def from_offsets(cls, values: ArrayLike, offsets: Integers) -> Self: ...
+    @overload
+    def to_padded(
+        self,
+        padding_value: ArrayLike = 0,
+        *,
+        side: Side = "right",
+        shape: Extents = None,
+        multiple_of: Extents = None,
+        truncate: bool = False,
+        return_mask: Literal[False] = False,
+        out: NDArray[T] | None = None,
+    ) -> NDArray[T]: ...
+    @overload
+    def to_padded(
+        self,
+        padding_value: ArrayLike = 0,
+        *,
+        side: Side = "right",
+        shape: Extents = None,
+        multiple_of: Extents = None,
+        truncate: bool = False,
+        return_mask: Literal[True],
+        out: NDArray[T] | None = None,
+    ) -> tuple[NDArray[T], NDArray[np.bool_]]: ...
+    @classmethod
+    def from_padded(cls, batch: ArrayLike, lengths: Integers, *, side: Side = "right") -> Self: ...
 
     # -- all of it -----------------------------------------------------------------------------------
 

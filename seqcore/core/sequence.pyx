@@ -1,6 +1,7 @@
 """TensorSequence: what a Python list can do, on a container of pieces."""
 
 cimport cython
+from cpython.long cimport PyLong_CheckExact
 from cpython.slice cimport PySlice_AdjustIndices, PySlice_Check
 cimport numpy as cnp
 
@@ -12,13 +13,16 @@ import numpy as np
 
 from seqcore.core.buffer cimport GapBuffer, broken_invariant, empty_buffer, release, size_of, slot_at
 from seqcore.core.compare cimport equal_buffers, find
-from seqcore.core.container cimport Container, as_position
+from seqcore.core.container cimport new_container
 from seqcore.core.iterator cimport ElementIterator
 from seqcore.core.join cimport shape_of, total_nbytes
 from seqcore.core.owner cimport drop
 from seqcore.core.pickling cimport put_together, take_apart
 from seqcore.core.pieces cimport Piece
 from seqcore.core.pinned cimport pinned_nbytes
+from seqcore.core.positions cimport as_position
+from seqcore.core.ragged cimport Ragged
+from seqcore.core.selection cimport selection_in_rows, selection_of
 
 from seqcore._format import as_html, as_text
 from seqcore._tensors import as_tensor
@@ -32,17 +36,7 @@ cnp.import_array()
 
 cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer, object cls=TensorSequence):
     """A sequence that takes over one share of the buffer, even when this fails."""
-    cdef TensorSequence sequence
-    try:
-        sequence = cls.__new__(cls)
-    except BaseException:
-        release(buffer)
-        raise
-    cdef GapBuffer *stale = sequence._buffer
-    sequence._dtype = dtype
-    sequence._buffer = buffer
-    release(stale)
-    return sequence
+    return <TensorSequence>new_container(cls, dtype, buffer)
 
 
 cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
@@ -73,7 +67,7 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
 
 @cython.collection_type("sequence")
 @cython.no_gc           # as an ndarray is not; a subclass has its own
-cdef class TensorSequence(Container):
+cdef class TensorSequence(Ragged):
     """A typed, mutable sequence of tensors.
 
     Elements are values: looking at one gives a new read-only array that shares memory. The container is
@@ -105,9 +99,12 @@ cdef class TensorSequence(Container):
 
     Notes
     -----
-    - Look: `seq[i]`, `seq[a:b:c]`, `len`, `iter`, `reversed`, `in`, `index`, `count`, `==`.
+    - Look: `seq[i]`, `seq[a:b:c]`, `seq[indices]`, `seq[mask]`, `len`, `iter`, `reversed`, `in`, `index`,
+      `count`, `==`.
     - Edit: `append`, `extend`, `insert`, `erase`, `pop`, `remove`, `clear`, `reverse`, `seq[i] = t`,
-      `seq[a:b] = ts`, `del`, `+`, `+=`.
+      `seq[a:b] = ts`, `seq[indices] = ts`, `seq[mask] = ts`, `del`, `+`, `+=`.
+    - In one piece: `values`, `lengths`, `offsets`, `to_padded`, `from_lengths`, `from_offsets`,
+      `from_padded`.
     - Memory: `nbytes`, `pinned_nbytes`, `compact`, `copy`, pickle.
 
     Examples
@@ -197,9 +194,18 @@ cdef class TensorSequence(Container):
     # -- looking -------------------------------------------------------------------------------------
 
     def __getitem__(self, key):
+        if PyLong_CheckExact(key):
+            return self.element(as_position(key), key)
         if PySlice_Check(key):
             return new_sequence(self._dtype, self.slice_of(key))
-        return self.element(as_position(key), key)
+        selection = selection_of(key)
+        if selection is None:
+            return self.element(as_position(key), key)
+        return new_sequence(self._dtype, self.selected_by(selection))
+
+    def __getitems__(self, positions):
+        """`seq[positions]`: what PyTorch's DataLoader asks a data set for, a batch in one call."""
+        return new_sequence(self._dtype, self.selected_by(selection_in_rows(positions)))
 
     def __iter__(self):
         return ElementIterator.__new__(ElementIterator, self, False)
@@ -390,9 +396,13 @@ cdef class TensorSequence(Container):
         cdef Py_ssize_t at
         if PySlice_Check(key):
             self.replace_slice(key, gather(value, self._dtype).take_out_all())
-        else:
+            return
+        selection = selection_of(key)
+        if selection is None:
             at = as_position(key)
             self.replace(at, key, self.take(value))
+        else:
+            self.replace_selected(selection, gather(value, self._dtype).take_out_all())
 
     # -- taking out ----------------------------------------------------------------------------------
 
@@ -460,8 +470,12 @@ cdef class TensorSequence(Container):
     def __delitem__(self, key):
         if PySlice_Check(key):
             self.take_out_slice(key)
-        else:
+            return
+        selection = selection_of(key)
+        if selection is None:
             self.take_out(as_position(key), key, False)
+        else:
+            self.take_out_selected(selection)
 
     def clear(self):
         """Remove all elements. O(n).

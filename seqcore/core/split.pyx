@@ -53,7 +53,7 @@ cdef GapBuffer *cut_equally(cnp.ndarray array, int axis, Py_ssize_t length, bint
     return cut(array, axis, drop_axis, whole // length + (whole % length != 0), length, NULL)
 
 
-cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths) except NULL:
+cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths, str name) except NULL:
     """Pieces of the given lengths, a contiguous int64 array that nobody else writes to."""
     cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis), n = cnp.PyArray_SIZE(lengths), at = 0
     cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(lengths)
@@ -64,13 +64,35 @@ cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths)
         with nogil:
             status = check_lengths(each, n, whole, &at)
     if status == NEGATIVE_LENGTH:
-        raise ValueError(f"split[{at}] is {each[at]}: a length can't be negative")
+        raise ValueError(f"{name}[{at}] is {each[at]}: a length can't be negative")
     if status == LENGTHS_TOO_LONG:
-        raise ValueError(f"the lengths in split exceed axis {axis}, which has {whole}, at split[{at}], "
+        raise ValueError(f"the lengths in {name} exceed axis {axis}, which has {whole}, at {name}[{at}], "
                          f"which is {each[at]}")
     if status == LENGTHS_TOO_SHORT:
-        raise ValueError(f"the lengths in split add up to {at}, but axis {axis} has {whole}")
+        raise ValueError(f"the lengths in {name} add up to {at}, but axis {axis} has {whole}")
     return cut(array, axis, False, n, 0, each)
+
+
+cdef GapBuffer *cut_by_offsets(cnp.ndarray array, cnp.ndarray offsets) except NULL:
+    """Pieces from each offset to the next, along axis 0; as for lengths, and overwritten."""
+    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, 0), n = cnp.PyArray_SIZE(offsets) - 1, i
+    cdef int64_t *each = <int64_t *>cnp.PyArray_DATA(offsets)
+    cdef int64_t first
+    if n < 0:
+        raise ValueError("offsets are one more than there are elements, but none is given")
+    first = each[0]
+    if not 0 <= first <= whole:
+        raise ValueError(f"offsets[0] is {first}, but values has {whole} along axis 0")
+    for i in range(n):
+        if each[i + 1] < each[i]:
+            raise ValueError(f"offsets[{i + 1}] is {each[i + 1]}, below the one before it, which is "
+                             f"{each[i]}")
+    if each[n] > whole:
+        raise ValueError(f"offsets[{n}] is {each[n]}, but values has {whole} along axis 0")
+    array = array[first:each[n]]
+    for i in range(n):
+        each[i] = each[i + 1] - each[i]
+    return cut(array, 0, False, n, 0, each)
 
 
 cdef GapBuffer *cut_block(list blocks, Py_ssize_t n) except NULL:

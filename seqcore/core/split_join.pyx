@@ -5,7 +5,7 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.buffer cimport GapBuffer, release, size_of, slot_at
-from seqcore.core.container cimport PyIndex_Check, PyNumber_AsSsize_t
+from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t
 from seqcore.core.join cimport join, shape_of
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split cimport cut_by_lengths, cut_equally
@@ -53,7 +53,7 @@ def split_by_lengths(input, axis, lengths):
     cdef cnp.ndarray own = np.array(lengths, dtype=np.int64, order="C", copy=True, ndmin=1)
     cdef cnp.ndarray array = as_tensor(input)
     return new_sequence(
-        element_type(array.dtype), cut_by_lengths(array, axis_of(array, given, axis), own))
+        element_type(array.dtype), cut_by_lengths(array, axis_of(array, given, axis), own, "split"))
 
 
 def join_elements(TensorSequence sequence not None, axis, bint stacking):

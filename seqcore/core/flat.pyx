@@ -1,0 +1,141 @@
+"""Sequences without the bounds between their elements: for bodies that work number by number.
+
+Such a body gives the same for the items of many elements in a row as for each element alone, whatever their
+shapes. So a block of elements goes out as one array and what comes back is cut as they were::
+
+    elements       [[1 2] [3 4]]  [5 6]          shapes (2, 2), (2,)
+    items          [1 2 3 4 5 6]
+    the body's     [a b c d e f]
+    cut like       [[a b] [c d]]  [e f]
+"""
+
+from cpython.ref cimport PyObject
+cimport numpy as cnp
+
+from seqcore.core.arrays cimport array_from
+from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, size_of, slot_at
+from seqcore.core.join cimport cut_like, tight_items
+from seqcore.core.owner cimport owner_of
+from seqcore.core.pieces cimport (
+    NOT_SOLID, Piece, Source, count_consecutive, extent, same_shape, solid_row,
+)
+from seqcore.core.sequence cimport TensorSequence, new_sequence
+from seqcore.core.values cimport stack_of
+
+cnp.import_array()
+
+
+def items_of(TensorSequence sequence not None):
+    """All items of the elements, each element's in C order, as a read-only array of rank 1.
+
+    A view where the elements are cut from one array and lie one behind the other, else a copy.
+    """
+    cdef GapBuffer *buffer = sequence.whole()
+    try:
+        items = items_view(buffer, sequence._dtype)
+        if items is None:
+            items = tight_items(buffer, sequence._dtype)
+            cnp.PyArray_CLEARFLAGS(items, cnp.NPY_ARRAY_WRITEABLE)
+        return items
+    finally:
+        release(buffer)
+
+
+cdef object items_view(GapBuffer *buffer, cnp.dtype dtype):
+    cdef Py_ssize_t n = size_of(buffer), i, run, items, row
+    cdef Piece *first
+    cdef Piece *piece
+    cdef Source *source
+    if n == 0:
+        return None
+    first = slot_at(buffer, 0)[0]
+    source = first.source
+    row = solid_row(source)
+    if row == NOT_SOLID or row == 0:
+        return None
+    with nogil:
+        i = 1
+        piece = first
+        while i < n:
+            if source.tiled and source.axis == 0 and i < buffer.lo:
+                run = count_consecutive(&buffer.slots[i - 1], buffer.lo - i + 1)
+                i += run - 1
+                piece = buffer.slots[i - 1]
+                if i == n:
+                    break
+            if (slot_at(buffer, i)[0].source != source
+                    or slot_at(buffer, i)[0].data != piece.data + piece.length * row):
+                break
+            piece = slot_at(buffer, i)[0]
+            i += 1
+    if i < n:
+        return None
+    items = ((piece.data - first.data) + piece.length * row) // source.itemsize
+    return array_from(<PyObject *>dtype, 1, &items, NULL, first.data, owner_of(source))
+
+
+def cut_as(cnp.ndarray items not None, dtype, TensorSequence like not None):
+    """A sequence whose elements have the shapes of another's, cut from a C-ordered array of their items."""
+    cdef GapBuffer *buffer = like.whole()
+    cdef cnp.ndarray row = (<object>items).reshape(-1)
+    try:
+        return new_sequence(dtype, cut_like(row, buffer) if size_of(buffer) else empty_buffer())
+    finally:
+        release(buffer)
+
+
+def stack(TensorSequence sequence not None):
+    """The elements, at least one, along a new first axis: read-only, a view where they lie evenly."""
+    cdef GapBuffer *buffer = sequence.whole()
+    try:
+        if size_of(buffer) == 0:
+            raise ValueError("an empty sequence can't be stacked: the shape of the result is unknown")
+        return stack_of(buffer, sequence._dtype)
+    finally:
+        release(buffer)
+
+
+def first_other_shape(TensorSequence a not None, TensorSequence b not None):
+    """The first position at which elements of two sequences differ in shape, or their length."""
+    cdef GapBuffer *ours = a.whole()
+    cdef GapBuffer *theirs = b.snapshot()
+    cdef Py_ssize_t n = min(size_of(ours), size_of(theirs)), i = 0
+    try:
+        with nogil:
+            while i < n and same_shape(slot_at(ours, i)[0], slot_at(theirs, i)[0]):
+                i += 1
+        return i
+    finally:
+        release(ours)
+        release(theirs)
+
+
+def first_of_other_ranks(TensorSequence sequence not None, Py_ssize_t least, tuple behind not None):
+    """The first position of an element whose rank is below `least` or whose last axes are not `behind`."""
+    cdef Py_ssize_t n, i = 0, naxes = len(behind), k
+    cdef Py_ssize_t[64] extents
+    cdef Piece *piece
+    cdef Source *known = NULL
+    cdef GapBuffer *buffer = sequence.whole()
+    n = size_of(buffer)
+    try:
+        for k in range(naxes):
+            extents[k] = behind[k]
+        while i < n:
+            piece = slot_at(buffer, i)[0]
+            # Elements of one source differ along its axis alone.
+            if piece.source != known or known.axis >= known.ndim - naxes:
+                known = piece.source
+                if known.ndim < least or known.ndim < naxes:
+                    break
+                for k in range(naxes):
+                    if extents[k] >= 0 and extent(piece, known.ndim - naxes + k) != extents[k]:
+                        break
+                else:
+                    i += 1
+                    continue
+                break
+            i += 1
+        return i
+    finally:
+        release(buffer)

@@ -1,0 +1,300 @@
+"""Ragged data in one piece: what a TensorSequence is to others, and is made from. One call each."""
+
+cimport cython
+
+from seqcore.core.buffer cimport GapBuffer, release
+from seqcore.core.container cimport Container, new_container
+from seqcore.core.padding cimport cut_padded, padded
+from seqcore.core.values cimport (
+    cut_at_lengths, cut_at_offsets, lengths_of, offsets_of, values_of, values_to_cut,
+)
+
+from seqcore._tensors import as_tensor
+from seqcore.dtypes import element_type
+
+
+@cython.auto_pickle(False)
+@cython.no_gc           # as its base
+cdef class Ragged(Container):
+    """The part of `TensorSequence` that deals with whole arrays."""
+
+    cdef GapBuffer *whole(self) except NULL:
+        """A share of the buffer, of a container that has a type."""
+        self.check_initialised(NULL)
+        return self.snapshot()
+
+    # -- values and numbers --------------------------------------------------------------------------
+
+    def values(self):
+        """Return the elements joined along axis 0, read-only.
+
+        Returns
+        -------
+        np.ndarray
+            Of shape (sum of the lengths, …), in C order where it is a copy; of an empty sequence (0,).
+
+        Raises
+        ------
+        ValueError
+            If an element has rank 0, or another rank or shape behind axis 0 than the first.
+
+        Notes
+        -----
+        A view where the elements stand one behind the other in one memory, as after a split along axis 0;
+        else one copy, which `concat_from_sequence` gives writable. O(n), and O(bytes) for a copy.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[1, 2], [], [3]], dtype="int64").values()
+        array([1, 2, 3])
+        """
+        cdef GapBuffer *buffer = self.whole()
+        try:
+            return values_of(buffer, self._dtype)
+        finally:
+            release(buffer)
+
+    def lengths(self, dtype="int64"):
+        """Return the elements' extents along axis 0.
+
+        Parameters
+        ----------
+        dtype : data-type, optional
+            An integer type.
+
+        Returns
+        -------
+        np.ndarray
+            Of shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If an element has rank 0.
+        OverflowError
+            If a length does not fit the type.
+        TypeError
+            If the type is no integer type.
+
+        Notes
+        -----
+        O(n), a nanosecond or two for each; the GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[1, 2], [3]]).lengths()
+        array([2, 1])
+        """
+        cdef GapBuffer *buffer = self.whole()
+        try:
+            return lengths_of(buffer, dtype)
+        finally:
+            release(buffer)
+
+    def offsets(self, dtype="int64"):
+        """Return where in `values` each element begins, and where the last one ends.
+
+        Parameters
+        ----------
+        dtype : data-type, optional
+            An integer type.
+
+        Returns
+        -------
+        np.ndarray
+            Of shape (n + 1,): the running sum of the lengths, from 0.
+
+        Raises
+        ------
+        ValueError, OverflowError, TypeError
+            As from `lengths`.
+
+        Notes
+        -----
+        O(n); the GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[1, 2], [3]]).offsets("int32")
+        array([0, 2, 3], dtype=int32)
+        """
+        cdef GapBuffer *buffer = self.whole()
+        try:
+            return offsets_of(buffer, dtype)
+        finally:
+            release(buffer)
+
+    @classmethod
+    def from_lengths(cls, values, lengths):
+        """Make a sequence of values and the elements' lengths along axis 0.
+
+        Parameters
+        ----------
+        values : array_like
+            Of rank 1 or more. The elements share its memory; strings are copied.
+        lengths : array_like of int
+            Of shape (n,), none negative; their sum is the extent of `values`.
+
+        Returns
+        -------
+        TensorSequence
+
+        Raises
+        ------
+        ValueError
+            If the lengths are no split of the values, or one of the two has a rank that it can't have.
+        TypeError
+            If the lengths are not integral, or the values' type is none of ONNX's.
+
+        Notes
+        -----
+        O(n), some nanoseconds and 32 bytes for each; from some elements on the GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence.from_lengths([1, 2, 3], [2, 0, 1]).shapes
+        [(2,), (0,), (1,)]
+        """
+        array = values_to_cut(values)
+        return new_container(cls, element_type(array.dtype), cut_at_lengths(array, lengths))
+
+    @classmethod
+    def from_offsets(cls, values, offsets):
+        """Make a sequence of values and where in them each element begins, and the last one ends.
+
+        Parameters
+        ----------
+        values : array_like
+            Of rank 1 or more. The elements share its memory; strings are copied.
+        offsets : array_like of int
+            Of shape (n + 1,), rising or staying, within the extent of `values`. The first need not be 0, nor
+            the last the end.
+
+        Returns
+        -------
+        TensorSequence
+
+        Raises
+        ------
+        ValueError
+            If the offsets fall or leave the values, or one of the two has a rank that it can't have.
+        TypeError
+            If the offsets are not integral, or the values' type is none of ONNX's.
+
+        Notes
+        -----
+        O(n), as `from_lengths`.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence.from_offsets([1, 2, 3], [0, 2, 2, 3]).shapes
+        [(2,), (0,), (1,)]
+        """
+        array = values_to_cut(values)
+        return new_container(cls, element_type(array.dtype), cut_at_offsets(array, offsets))
+
+    # -- padding -------------------------------------------------------------------------------------
+
+    def to_padded(self, padding_value=0, *, side="right", shape=None, multiple_of=None, truncate=False,
+                  return_mask=False, out=None):
+        """Return the elements side by side, each padded to the longest.
+
+        Parameters
+        ----------
+        padding_value : scalar, optional
+            One item of the sequence's type. 0 is nothing of any type: False, or the empty string.
+        side : {"right", "left"}, optional
+            Where the padding goes: behind the elements, or in front of them, along every axis.
+        shape : int or sequence of int or None, optional
+            What to pad to: a number for axis 0, or one for each axis. None is the longest.
+        multiple_of : int or sequence of int or None, optional
+            What the extents are rounded up to a multiple of: one for each axis, or a number for axis 0 and
+            all others in which elements differ.
+        truncate : bool, optional
+            Whether what is longer than `shape` is cut, at its end.
+        return_mask : bool, optional
+            Whether a mask is returned too.
+        out : np.ndarray, optional
+            Where to write to: of the result's shape and type.
+
+        Returns
+        -------
+        batch : np.ndarray
+            Of shape (n, …), `out` if that is given. Of an empty sequence (0, 0).
+        mask : np.ndarray of bool
+            If it is asked for: True where an element is along axis 0, of shape (n, L).
+
+        Raises
+        ------
+        ValueError
+            If ranks differ, an element is longer than `shape`, or `out` has another shape or is read-only.
+        TypeError
+            If the padding value or `out` has another type.
+        OverflowError
+            If the padding value does not fit the type.
+
+        Notes
+        -----
+        O(bytes of the result), which is written once, from front to back; the GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> batch, mask = TensorSequence([[1, 2, 3], [4]]).to_padded(-1, return_mask=True)
+        >>> batch
+        array([[ 1,  2,  3],
+               [ 4, -1, -1]])
+        >>> mask
+        array([[ True,  True,  True],
+               [ True, False, False]])
+        """
+        cdef GapBuffer *buffer = self.whole()
+        try:
+            return padded(buffer, self._dtype, padding_value, side, shape, multiple_of, truncate,
+                          return_mask, out)
+        finally:
+            release(buffer)
+
+    @classmethod
+    def from_padded(cls, batch, lengths, *, side="right"):
+        """Make a sequence of the rows of a padded batch, without their padding.
+
+        Parameters
+        ----------
+        batch : array_like
+            Of rank 2 or more. The elements share its memory; strings are copied.
+        lengths : array_like of int
+            Of shape (n,): how much of each row along axis 1 is no padding.
+        side : {"right", "left"}, optional
+            Where the padding is.
+
+        Returns
+        -------
+        TensorSequence
+            Of n elements, of rank one lower than the batch.
+
+        Raises
+        ------
+        ValueError
+            If a length is outside, or their number is not that of the rows.
+        TypeError
+            If the lengths are not integral, or the batch's type is none of ONNX's.
+
+        Notes
+        -----
+        O(n), no copy.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence.from_padded([[1, 2, 0], [3, 0, 0]], [2, 1])[1]
+        array([3])
+        """
+        array = as_tensor(batch)
+        return new_container(cls, element_type(array.dtype), cut_padded(array, lengths, side))

@@ -1,0 +1,201 @@
+"""Selections: several elements at once, by their positions or by a mask, as in NumPy.
+
+::
+
+    seq[[2, 0, -1]]          positions: an int64 array, read from front to back, each number once
+    seq[lengths > 3]         a mask: a bool array of our own, as long as the sequence
+
+Slots are copied, pieces and data are not. Keys are read before anything is locked, for that runs foreign
+code. What then remains is an array of our own: nobody changes it between the check and the use.
+"""
+
+from cpython.long cimport PyLong_CheckExact
+from cpython.mem cimport PyMem_RawCalloc
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+cimport numpy as cnp
+import numpy as np
+
+from seqcore.core.buffer cimport GapBuffer, fill, new_buffer, size_of
+from seqcore.core.owner cimport hold_all
+from seqcore.core.pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
+from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, raise_for
+
+from seqcore._tensors import as_tensor
+
+cnp.import_array()
+
+
+# -- what a key selects ------------------------------------------------------------------------------
+
+cdef cnp.ndarray selection_of(object key):
+    """The positions or the mask that a key stands for, or None where it is a single position."""
+    if isinstance(key, (list, range)):
+        return selection_in_rows(key)
+    if isinstance(key, np.ndarray):
+        return selection_in_rows(key) if (<cnp.ndarray>key).ndim else None
+    if PyIndex_Check(key):
+        # A tensor of PyTorch with one element is an index to Python, whatever its rank.
+        return selection_in_rows(key) if getattr(key, "ndim", 0) else None
+    if isinstance(key, (tuple, str, bytes)) or key is None or isinstance(key, np.generic):
+        return None
+    if hasattr(key, "__array__") or hasattr(key, "__array_interface__") or hasattr(key, "__dlpack__") or (
+            hasattr(key, "typecode")):      # an array.array
+        return selection_in_rows(key)
+    return None
+
+
+cdef cnp.ndarray selection_in_rows(object key):
+    """As `selection_of`, for what is no single position."""
+    cdef cnp.ndarray array
+    if isinstance(key, list):
+        return selection_in_list(tuple(key))
+    if isinstance(key, range):
+        return selection_in_list(tuple(key))
+    array = as_tensor(key)
+    if array.ndim != 1:
+        raise TypeError(f"a selection has rank 1, not shape {(<object>array).shape}")
+    kind = array.dtype.kind
+    if kind == "b":
+        return np.array(array, dtype=np.bool_, order="C", copy=True)
+    if kind == "i":
+        return np.array(array, dtype=np.int64, order="C", copy=True)
+    if kind == "u":
+        # What no position reaches stays out of reach.
+        return np.minimum(array, np.uint64(2**63 - 1)).astype(np.int64)
+    raise TypeError(f"a selection is an array of integers or bools, not of {array.dtype}")
+
+
+cdef cnp.ndarray selection_in_list(tuple items):
+    cdef Py_ssize_t n = len(items), i, masks = 0
+    cdef cnp.ndarray selection = np.empty(n, np.int64)
+    cdef int64_t *positions = <int64_t *>cnp.PyArray_DATA(selection)
+    for i in range(n):
+        item = items[i]
+        if not PyLong_CheckExact(item):
+            if isinstance(item, (bool, np.bool_)):
+                masks += 1
+                positions[i] = bool(item)
+                continue
+            if not PyIndex_Check(item) or getattr(item, "ndim", 0):
+                raise TypeError(f"a selection is a list of integers or of bools, but item {i} is "
+                                f"{item!r:.60} of type {type(item).__name__}")
+        positions[i] = PyNumber_AsSsize_t(item, NULL)
+    if masks == 0:
+        return selection
+    if masks < n:
+        raise TypeError("a selection is a list of integers or of bools, not of both")
+    return selection.astype(np.bool_)
+
+
+cdef bint is_mask(cnp.ndarray selection) noexcept:
+    return cnp.PyArray_TYPE(selection) == cnp.NPY_BOOL
+
+
+# -- loops -------------------------------------------------------------------------------------------
+
+cdef Status select(GapBuffer *buffer, cnp.ndarray selection, GapBuffer **selected,
+                   Py_ssize_t *at) noexcept:
+    """A new buffer of the elements that are selected; on failure `at` says where in the selection."""
+    cdef Py_ssize_t n = size_of(buffer), k = cnp.PyArray_SIZE(selection), count = k
+    cdef GapBuffer *into
+    at[0] = 0
+    if is_mask(selection):
+        if k != n:
+            return LENGTH_DIFFERS
+        count = count_marks(<const char *>cnp.PyArray_DATA(selection), n)
+    into = new_buffer(count)
+    if into == NULL:
+        return NO_MEMORY
+    # Nothing in it is held yet: until it is filled it counts as all gap.
+    if is_mask(selection):
+        take_marked_slots(buffer, <const char *>cnp.PyArray_DATA(selection), into)
+    else:
+        at[0] = take_slots(buffer, n, <const int64_t *>cnp.PyArray_DATA(selection), k, into)
+        if at[0] < k:
+            selected[0] = into
+            return OUT_OF_RANGE
+    hold_all(into.slots, count)
+    fill(into)
+    selected[0] = into
+    return OK
+
+
+cdef Py_ssize_t take_slots(GapBuffer *buffer, Py_ssize_t n, const int64_t *positions, Py_ssize_t k,
+                           GapBuffer *into) noexcept nogil:
+    """Copy the slots at some positions; return how many, less than k where one is out of range."""
+    cdef Py_ssize_t i, lo = buffer.lo, gap = buffer.hi - buffer.lo
+    cdef int64_t position
+    for i in range(k):
+        position = positions[i]
+        if position < 0:
+            position += n
+        if <size_t>position >= <size_t>n:
+            return i
+        into.slots[i] = buffer.slots[position + (gap if position >= lo else 0)]
+    return k
+
+
+cdef Py_ssize_t count_marks(const char *marks, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i, count = 0
+    for i in range(n):
+        count += marks[i]
+    return count
+
+
+cdef void take_marked_slots(GapBuffer *buffer, const char *marks, GapBuffer *into) noexcept nogil:
+    # No branch inside, which a random mask would make the processor guess. A buffer has a slot behind its
+    # last one, so that the write for what is not marked stays within.
+    cdef Py_ssize_t i, found = 0, lo = buffer.lo
+    cdef Piece **back = &buffer.slots[buffer.hi]
+    for i in range(lo):
+        into.slots[found] = buffer.slots[i]
+        found += marks[i]
+    for i in range(size_of(buffer) - lo):
+        into.slots[found] = back[i]
+        found += marks[lo + i]
+
+
+cdef Status check_positions(Py_ssize_t n, const int64_t *positions, Py_ssize_t k,
+                            Py_ssize_t *at) noexcept nogil:
+    """Whether all of k positions are within n elements; `at` is the first that is not."""
+    cdef Py_ssize_t i
+    for i in range(k):
+        if not -n <= positions[i] < n:
+            at[0] = i
+            return OUT_OF_RANGE
+    return OK
+
+
+cdef Status mark(Py_ssize_t n, cnp.ndarray selection, char **marks, Py_ssize_t *marked,
+                 Py_ssize_t *at) noexcept:
+    """A byte for each of n elements, 1 where it is selected, for the caller to free; and how many are."""
+    cdef Py_ssize_t k = cnp.PyArray_SIZE(selection), i
+    cdef const int64_t *positions = <const int64_t *>cnp.PyArray_DATA(selection)
+    cdef char *bytes_
+    at[0] = 0
+    if is_mask(selection) and k != n:
+        return LENGTH_DIFFERS
+    bytes_ = <char *>PyMem_RawCalloc(n + 1, 1)
+    if bytes_ == NULL:
+        return NO_MEMORY
+    marks[0] = bytes_
+    if is_mask(selection):
+        memcpy(bytes_, cnp.PyArray_DATA(selection), n)
+    else:
+        if check_positions(n, positions, k, at) != OK:
+            return OUT_OF_RANGE
+        for i in range(k):
+            bytes_[positions[i] + (n if positions[i] < 0 else 0)] = 1
+    marked[0] = count_marks(bytes_, n)
+    return OK
+
+
+cdef int raise_for_selection(Status status, cnp.ndarray selection, Py_ssize_t at, Py_ssize_t n) except -1:
+    if status == OK:
+        return 0
+    if status == LENGTH_DIFFERS:
+        raise IndexError(f"a mask of {cnp.PyArray_SIZE(selection)} can't select from a sequence of {n} "
+                         f"tensor{'s' if n != 1 else ''}: it has a bool for each")
+    return raise_for(status, (<const int64_t *>cnp.PyArray_DATA(selection))[at]
+                     if status == OUT_OF_RANGE else None, n)
