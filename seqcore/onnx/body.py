@@ -175,6 +175,32 @@ class GraphBody:
             return []
         return self._checked(tuple(array.dtype for array in rows[0])).run_many(rows)
 
+    def flat_form(self, dtypes, whole, elements):
+        """Return how the body runs on the items of many elements at once, or None where it can't.
+
+        Parameters
+        ----------
+        dtypes : tuple of np.dtype
+            The arguments' types, which `check` has passed.
+        whole : frozenset of int
+            Which arguments are the same for all elements.
+        elements : int
+            How many elements there are, which decides whether to build what is needed.
+
+        Returns
+        -------
+        FlatForm or None
+            See `seqcore.onnx._bodies.flat`.
+
+        Examples
+        --------
+        >>> import onnx, numpy as np
+        >>> body = GraphBody(onnx.parser.parse_graph("neg (int64[N] x) => (int64[N] y) { y = Neg(x) }"))
+        >>> body.flat_form((np.dtype("int64"),), frozenset(), 1000).run([np.array([1, 2, 3])])
+        (array([-1, -2, -3]),)
+        """
+        return self._checked(tuple(dtypes)).flat_form(whole, elements)
+
     def _arrays(self, tensors):
         if len(tensors) != len(self.input_names):
             raise TypeError(self._miscount(len(tensors)))

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from onnx import GraphProto, ModelProto, OperatorSetIdProto
 
 from seqcore._typing import DTypeName, Path
+from seqcore.onnx._bodies.flat import FlatForm
 
 __all__ = ["GraphBody"]
 
@@ -27,5 +28,8 @@ class GraphBody:
     # Any stands for a tuple of arrays: the graph tells which it is, so that nobody should have to ask.
     def __call__(self, *tensors: ArrayLike) -> NDArray[Any] | Any: ...
     def run_many(self, rows: Sequence[tuple[NDArray[Any], ...]]) -> list[tuple[NDArray[Any], ...]]: ...
+    def flat_form(
+        self, dtypes: tuple[np.dtype[Any], ...], whole: frozenset[int], elements: int
+    ) -> FlatForm | None: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> Self: ...

@@ -1,11 +1,17 @@
 """A body for given types: what to run, and where each output comes from."""
 
+import threading
+
 from onnx import ModelProto
 
 from seqcore.dtypes import STRING, type_name
+from seqcore.onnx._bodies.flat import FlatForm, declared_extents, plan_flat
 from seqcore.onnx._bodies.many import ManyRunner, run_singly
 from seqcore.onnx._models.graphs import declared_dtype, dtype_of, from_tensor_proto, tensor_type, used_names
 from seqcore.onnx._models.runners import make_runner
+
+# The number of elements from which a session of its own for flat arguments pays.
+FLAT_PAYS = 160
 
 
 class Program:
@@ -35,6 +41,12 @@ class Program:
         self._runner = make_runner(typed, self._label) if runs else None
         self.output_dtypes = tuple(self._output_dtypes(model.graph.output))
         self._many = ManyRunner(self, typed, self._fed) if runs and self._runner.copies_well else None
+        self._typed = typed
+        self._extents = tuple(map(declared_extents, model.graph.input))
+        self._flat_plan = plan_flat(typed) if runs and self._runner.copies_well else None
+        self._flat = {}  # the names of whole inputs → its form, None if it has none
+        self._building = threading.Lock()
+        self._asked = 0  # elements so far; two threads may lose a count, which only delays a decision
         plain = [("run", k) for k in range(len(typed.graph.output))]
         self._plain = runs and self._sources == plain
 
@@ -72,8 +84,39 @@ class Program:
 
     def run(self, arrays):
         """Return the outputs for one element's arguments, as a tuple."""
-        computed = self._runner.run({name: arrays[i] for name, i in self._fed}) if self._runner else ()
+        return self._run(arrays, self._runner)
+
+    def _run(self, arrays, runner):
+        computed = runner.run({name: arrays[i] for name, i in self._fed}) if runner else ()
         return tuple(computed) if self._plain else tuple(self._outputs(arrays, computed))
+
+    def flat_form(self, whole, elements):
+        """Return the `FlatForm` where the arguments of these numbers are whole; None if there is none.
+
+        A session costs half a millisecond: it is made once there have been `elements` enough, here and in
+        calls before, to pay for it.
+        """
+        self._asked += elements
+        names = frozenset(name for name, i in self._fed if i in whole)
+        try:
+            return self._flat[names]
+        except KeyError:
+            pass
+        if self._flat_plan is None or not self._flat_plan.allows(names) or self._given_whole(whole):
+            self._flat[names] = None
+            return None
+        free = all(self._extents[i] is None for name, i in self._fed if name not in names)
+        if not free and self._asked < FLAT_PAYS:
+            return None
+        with self._building:
+            if names not in self._flat:
+                runner = self._runner if free else self._flat_plan.build(self._typed, names)
+                self._flat[names] = FlatForm(self._run, runner, self._flat_plan.shapes, self._extents)
+            return self._flat[names]
+
+    def _given_whole(self, whole):
+        """Whether an output is no element's: a constant, or an argument that is whole."""
+        return any(kind == "constant" or (kind == "input" and what in whole) for kind, what in self._sources)
 
     def run_many(self, rows):
         """Return the outputs for each row of arguments, as a list of tuples."""
