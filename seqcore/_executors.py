@@ -17,7 +17,7 @@ CHUNK = 5e-2  # seconds of work that are handed out at once
 CHUNK_NBYTES = 4 << 20  # and what they may weigh
 ON_THEIR_WAY = 3  # chunks for each worker
 GROWTH = 8  # how much larger than all before it a chunk may be
-PICKLE_REMEDY = "define it at the top level of a module that the workers can import, or run it on threads or a Dask client"
+PICKLE_REMEDY = "define it at the top level of a module that the workers can import, or run it on threads"
 
 
 def run_on_executor(job, executor, client):
@@ -88,7 +88,7 @@ class _Dispatch:
             raise self.failure(start, stop, parcel, error) from error
         if not isinstance(chunk, Chunk):
             raise self.lost(
-                start, stop, f"it gave back {chunk!r:.60}", "it has to give what the call returns"
+                start, stop, f"it gave back {chunk!r:.60}", "its futures are for what a call returns"
             )
         if isinstance(chunk.error, OutOfReach):
             self.lender.send_inline()
@@ -114,14 +114,12 @@ class _Dispatch:
             reason, parcel.failure = parcel.failure, None
             return TypeError(f"the map's body can't be pickled ({reason}): {PICKLE_REMEDY}")
         if isinstance(error, CancelledError | asyncio.CancelledError):
-            return self.lost(start, stop, f"they were cancelled ({said})", "leave them to the map")
+            return self.lost(start, stop, f"they were cancelled ({said})", "leave its futures to the map")
         if isinstance(error, BrokenExecutor):
             remedy = "see whether the body or an initializer ends its process, and make a new executor"
             return self.lost(start, stop, f"a worker has died ({said})", remedy)
         if "shutdown" in str(error):
-            return self.lost(
-                start, stop, f"it was shut down ({said})", "leave it open until the map has ended"
-            )
+            return self.lost(start, stop, f"it was shut down ({said})", "leave it open until the map ends")
         return self.lost(start, stop, said, "see whether it can run any other function")
 
     def lost(self, start, stop, reason, remedy):

@@ -1,8 +1,8 @@
 """What goes to an executor's workers, and what comes back.
 
-Executors pickle what they carry, or don't. What is pickled here becomes bytes before the executor sees it, and
-is opened by the map's own code on the other side: a pickle that can't be opened breaks a process pool, so that
-one must not be its business. In the same process nothing is pickled at all::
+Executors pickle what they carry, or don't. What is pickled becomes bytes here, before the executor sees it,
+and is opened by the map's own code on the other side: what can't be unpickled breaks a process pool, so it
+must not be the pool that tries. In the same process nothing is pickled at all::
 
     Parcel ──pickle──▶ Arrived.run ──▶ Reply ──pickle──▶ Reply.chunk
        └─ same process: run ──▶ Chunk
@@ -171,8 +171,8 @@ def _why_no_tensor(result, failure):
     except Exception as error:
         return TypeError(f"{_text(error)} (nor can it be pickled: {_described(failure)})")
     return TypeError(
-        f"the body returned what can't be pickled ({_described(failure)}): let it return arrays, or run it on "
-        "threads"
+        f"the body returned what can't be pickled ({_described(failure)}): let it return arrays, "
+        "or run it on threads"
     )
 
 

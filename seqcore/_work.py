@@ -1,8 +1,8 @@
 """What a map is made of: units, which are run some at a time, here or elsewhere.
 
-A map is run by an engine (`_job`, `_threads`, `_executors`) that knows nothing but this: there is a work of so
-many units, a stretch of them can be run, and a stretch can be sent away. `sequence_map`'s is `ElementWork`,
-a unit of which is one element.
+A map is run by an engine (`_job`, `_threads`, `_executors`) that knows nothing but this: there is a work of
+so many units, a stretch of them can be run, and a stretch can be sent away. `sequence_map`'s is
+`ElementWork`, a unit of which is one element.
 """
 
 from seqcore._outputs import Chunk, complete, fresh, types_told
@@ -96,7 +96,7 @@ class ElementWork(Work):
                 _run_graph(self.body, self.inputs, start, stop, bound, single, results)
             elif dtypes is None:
                 apply_raw(self.body, self.inputs, start, min(start + 1, stop), bound, results)
-            if dtypes is None and results:
+            if dtypes is None and results and stop - start > 1:  # of one, whoever adds it can tell
                 single, dtypes = _told_by(results[0], single)
             begun = start + len(results)
             if dtypes is not None:
