@@ -4,8 +4,13 @@ import operator
 import os
 from concurrent.futures import Executor
 
+from seqcore._executors import run_on_executor
+from seqcore._job import Job, run_here
+from seqcore._lending import read_only
+from seqcore._outputs import Outputs
 from seqcore._tensors import as_tensor
-from seqcore._workers import Job, Outputs, is_graph, run_here, run_on_executor, run_on_threads
+from seqcore._threads import run_on_threads
+from seqcore._work import ElementWork, runs_many
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence
@@ -34,14 +39,14 @@ def sequence_map(
         The map works on its elements as they are at the call.
     *additional_inputs : TensorSequence, list, tuple or array_like
         Further sequences, and lists and tuples of tensors, as long as the first, are indexed too; other
-        tensors go to every call whole.
+        tensors go to every call whole. What a body gets is read-only.
     max_workers : int, optional
         1 runs in the calling thread, n on n threads at once, None on one thread for each CPU.
     executor : concurrent.futures.Executor or dask.distributed.Client, optional
         What runs the body instead. It is left open. What goes to other processes must pickle, a body too.
     chunksize : int, optional
-        How many elements a worker takes at a time. By default that is found from what the first element
-        takes, which is then run in the calling thread.
+        How many elements a worker takes at a time. By default that is found from what the first elements
+        take. On threads these then run in the calling thread; with an executor nothing ever does.
     output_dtypes : data-type or list or tuple of data-type, optional
         The outputs' element types; a list or tuple where the body returns a tuple. Needed for an empty input
         and a callable. By default the first element tells.
@@ -93,14 +98,20 @@ def sequence_map(
     if n == 0 and dtypes is None:
         raise ValueError("the map of an empty sequence needs output_dtypes, since no element tells its type")
 
-    outputs = Outputs(single, dtypes)
-    with _reporting(progress, n) as report:
-        job = Job(body, inputs, n, outputs, chunksize, report)
-        if n == 0:
+    return _run(ElementWork(body, inputs, n), single, dtypes, workers, executor, chunksize, progress)
+
+
+def _run(work, single, dtypes, workers, executor, chunksize, progress):
+    """Run a work where the caller wants it; return the outputs."""
+    outputs = Outputs(single, dtypes, work.name)
+    executor = None if executor is None else _as_executor(executor)
+    with _reporting(progress, work.elements(0, work.n)) as report:
+        job = Job(work, outputs, chunksize, report)
+        if work.n == 0:
             if report is not None:
                 report(0)
         elif executor is not None:
-            run_on_executor(job, *_as_executor(executor))
+            run_on_executor(job, *executor)
         elif workers == 1:
             run_here(job)
         else:
@@ -122,7 +133,7 @@ def _as_body(body):
 def _as_input(value):
     if isinstance(value, TensorSequence | list | tuple):
         return as_sequence(value)[:]
-    return as_tensor(value)
+    return read_only(as_tensor(value))
 
 
 def _as_count(name, value, default):
@@ -139,7 +150,7 @@ def _as_count(name, value, default):
 def _output_types(body, inputs, output_dtypes):
     """Whether there is a single output, and the outputs' types; None for what the first element will tell."""
     if output_dtypes is None:
-        if not is_graph(body):
+        if not runs_many(body):
             return None, None
         dtypes = body.check(tuple(one.dtype for one in inputs))
         # Not `None in dtypes`: to NumPy, None is float64.
@@ -156,6 +167,11 @@ def _as_executor(executor):
     if isinstance(executor, Executor):
         return executor, None
     if hasattr(executor, "get_executor"):  # a Dask client
+        if getattr(executor, "asynchronous", False):
+            raise TypeError(
+                "an asynchronous Dask client can't run a map, which waits for its results: use Client(...) "
+                "without asynchronous=True"
+            )
         # Not pure: else Dask would take equal chunks of two maps, or of one, for the same task.
         return executor.get_executor(pure=False), executor
     raise TypeError(

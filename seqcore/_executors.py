@@ -1,0 +1,135 @@
+"""A map on an executor of the caller's, whose workers may be threads, processes or other machines.
+
+A few chunks for each worker are on their way at a time. They begin small, for the body never runs in the
+caller; each tells how long it took, and the next are made as large as that allows.
+"""
+
+import asyncio
+import os
+import queue
+from concurrent.futures import BrokenExecutor, CancelledError
+
+from seqcore._lending import Lender, OutOfReach
+from seqcore._outputs import Chunk
+from seqcore._parcels import NotOpened, Parcel, Reply, run_away
+
+CHUNK = 5e-2  # seconds of work that are handed out at once
+CHUNK_NBYTES = 4 << 20  # and what they may weigh
+ON_THEIR_WAY = 3  # chunks for each worker
+GROWTH = 8  # how much larger than all before it a chunk may be
+PICKLE_REMEDY = "define it at the top level of a module that the workers can import, or run it on threads"
+
+
+def run_on_executor(job, executor, client):
+    """On an executor; `client` is the Dask client behind it, or None."""
+    with Lender(client) as lender:
+        job.work = job.work.with_wholes([lender.lend(whole) for whole in job.work.wholes])
+        _Dispatch(job, executor, client, lender).run()
+
+
+class _Dispatch:
+    """What is on its way, and what comes back."""
+
+    def __init__(self, job, executor, client, lender):
+        self.job, self.executor, self.lender = job, executor, lender
+        self.workers = _count_workers(executor, client)
+        self.limit = max(1, CHUNK_NBYTES * job.n // max(job.work.nbytes, 1))
+        self.pickler = "pickle" if client is None else "cloudpickle"
+        self.pending = {}  # futures → the units that they are for, and the parcel
+        self.finished = queue.SimpleQueue()
+
+    def run(self):
+        try:
+            self.send_some()
+            while self.pending:
+                self.take_back(self.finished.get())
+                self.send_some()
+        except BaseException:
+            self.job.bound.lower(0)
+            for future in list(self.pending):
+                future.cancel()
+            raise
+
+    def send_some(self):
+        job = self.job
+        while len(self.pending) < ON_THEIR_WAY * self.workers:
+            limit = min(self.limit, GROWTH * job.largest or 1)
+            claimed = job.claim(self.workers, CHUNK, limit)
+            if claimed is None:
+                return
+            self.send(*claimed)
+
+    def send(self, start, stop):
+        job = self.job
+        bound, outputs = job.bound.shifted(start), job.outputs
+        parcel = Parcel(job.work.part(start, stop), bound, outputs.dtypes, outputs.single, self.pickler)
+        try:
+            future = self.executor.submit(run_away, parcel, *self.lender.scattered)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise self.failure(start, stop, parcel, error) from error
+        self.pending[future] = start, stop, parcel
+        # Not concurrent.futures.wait, to which a future that others cancel is never done.
+        future.add_done_callback(self.finished.put)
+
+    def take_back(self, future):
+        job = self.job
+        start, stop, parcel = self.pending.pop(future)
+        if future.cancelled() and not job.bound.allows(start):
+            return  # by us, below
+        try:
+            chunk = future.result()
+            if isinstance(chunk, Reply):
+                chunk = chunk.chunk()
+        except MemoryError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            raise self.failure(start, stop, parcel, error) from error
+        if not isinstance(chunk, Chunk):
+            raise self.lost(
+                start, stop, f"it gave back {chunk!r:.60}", "its futures are for what a call returns"
+            )
+        if isinstance(chunk.error, OutOfReach):
+            self.lender.send_inline()
+            self.send(start, stop)
+            return
+        if isinstance(chunk.error, NotOpened):
+            raise self.lost(
+                start, stop, f"a worker can't unpickle the body ({chunk.error})", PICKLE_REMEDY
+            ) from chunk.error
+        chunk.start = start
+        job.measure(chunk)
+        if chunk.error is not None:
+            job.bound.lower(start + chunk.count)
+            # What lies behind the failure need not begin.
+            for other in [other for other, (at, *_) in self.pending.items() if not job.bound.allows(at)]:
+                other.cancel()
+        job.take_back(chunk)
+
+    def failure(self, start, stop, parcel, error):
+        """What to raise where the executor has failed, rather than the body."""
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        if parcel.failure is not None:
+            reason, parcel.failure = parcel.failure, None
+            return TypeError(f"the map's body can't be pickled ({reason}): {PICKLE_REMEDY}")
+        if isinstance(error, CancelledError | asyncio.CancelledError):
+            return self.lost(start, stop, f"they were cancelled ({said})", "leave its futures to the map")
+        if isinstance(error, BrokenExecutor):
+            remedy = "see whether the body or an initializer ends its process, and make a new executor"
+            return self.lost(start, stop, f"a worker has died ({said})", remedy)
+        if "shutdown" in str(error):
+            return self.lost(start, stop, f"it was shut down ({said})", "leave it open until the map ends")
+        return self.lost(start, stop, said, "see whether it can run any other function")
+
+    def lost(self, start, stop, reason, remedy):
+        name = self.job.work.name(start, stop)
+        kind = type(self.executor).__name__
+        return RuntimeError(f"the executor ({kind}) has lost {name} of the map: {reason}; {remedy}")
+
+
+def _count_workers(executor, client):
+    count = getattr(executor, "_max_workers", None)
+    if client is not None:
+        count = sum(client.nthreads().values())
+    return count if isinstance(count, int) and count > 0 else os.cpu_count() or 1

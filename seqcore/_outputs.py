@@ -1,0 +1,131 @@
+"""What comes of a map: chunks, and the output sequences that take them up in the order of the sequence."""
+
+from dataclasses import dataclass
+
+from seqcore._tensors import as_tensor
+from seqcore.core.calls import OutputError, absorb, put_results
+from seqcore.core.sequence import TensorSequence
+
+_PYTHON_VALUES = (bool, int, float, complex, str, list, tuple)
+
+
+@dataclass(slots=True)
+class Chunk:
+    """What came of some units: bare results, or ready sequences, which may be the first to tell the types."""
+
+    start: int
+    count: int  # units that are done; what has failed is the one behind them
+    error: BaseException | None = None
+    results: list | None = None
+    sequences: tuple | None = None
+    single: bool | None = None  # whether the sequences are the outputs of one tensor, or of a tuple
+    note: str | None = None  # the traceback of an error in another process
+    seconds: float = 0.0  # that it took, where a worker has measured it
+
+
+class Outputs:
+    """The output sequences of a map, whose number and types the first unit settles."""
+
+    def __init__(self, single, dtypes, name):
+        self.single = single
+        self.name = name  # what a unit is called
+        self.sequences = None
+        if dtypes is not None:
+            self.sequences = fresh(dtypes)
+
+    @property
+    def dtypes(self):
+        return None if self.sequences is None else tuple(one.dtype for one in self.sequences)
+
+    def add(self, chunk):
+        """Add the next chunk; what has failed in it is raised, as a serial loop would have met it."""
+        unit, error, chunk.error = chunk.start + chunk.count, chunk.error, None
+        if chunk.note is not None and error is not None and not isinstance(error, OutputError):
+            error.add_note(chunk.note)
+        try:
+            if chunk.sequences is not None:
+                self._add_sequences(chunk)
+            elif chunk.results:
+                self._add_results(chunk)
+            if error is not None:
+                raise_for(error, self.name(unit))
+        finally:
+            del error  # it refers to this frame
+
+    def _add_results(self, chunk):
+        if self.sequences is None:
+            self._settle(chunk)
+        before = complete(self.sequences)
+        try:
+            put_results(self.sequences, self.single, chunk.results)
+        except BaseException as error:
+            raise_for(error, self.name(chunk.start + complete(self.sequences) - before))
+
+    def _settle(self, chunk):
+        first = chunk.results[0]
+        if self.single is None:
+            self.single = not isinstance(first, tuple)
+        try:
+            self.sequences = fresh(as_tensor(value).dtype for value in values_of(first, self.single))
+        except BaseException as error:
+            raise_for(OutputError(None, error), self.name(chunk.start))
+
+    def _add_sequences(self, chunk):
+        if self.sequences is None:
+            self.single, self.sequences = chunk.single, chunk.sequences
+            return
+        if (self.dtypes, self.single) != (tuple(one.dtype for one in chunk.sequences), chunk.single):
+            # A worker that didn't know the types found others; its first result says what doesn't fit.
+            if complete(chunk.sequences) == 0:
+                return
+            first = tuple(one[0] for one in chunk.sequences)
+            try:
+                put_results(self.sequences, self.single, list(first) if chunk.single else [first])
+            except BaseException as error:
+                raise_for(error, self.name(chunk.start))
+        for mine, more in zip(self.sequences, chunk.sequences, strict=True):
+            absorb(mine, more)
+
+
+def fresh(dtypes):
+    return tuple(TensorSequence(dtype=dtype) for dtype in dtypes)
+
+
+def complete(sequences):
+    """How many elements all outputs have, of which the last gets its one last."""
+    return len(sequences[-1])
+
+
+def values_of(result, single):
+    """What a body has returned, as a tuple of values."""
+    if not single and not result:
+        raise TypeError("the body returned an empty tuple, but has to return a tensor")
+    return (result,) if single else result
+
+
+def types_told(result, single):
+    """The output types that a first result settles; None where it holds Python values.
+
+    To those the types of a map that has begun elsewhere count: a 1 may have to become a 1.0.
+    """
+    dtypes = []
+    for value in values_of(result, single):
+        if isinstance(value, _PYTHON_VALUES) and not hasattr(value, "dtype"):
+            return None
+        dtypes.append(as_tensor(value).dtype)
+    return tuple(dtypes)
+
+
+def raise_for(error, name):
+    """Raise what the unit of a map that is called so has failed with."""
+    if isinstance(error, OutputError):
+        output, reason = error.args
+        which = "" if output is None else f", output {output}"
+        if type(reason) in (TypeError, ValueError, OverflowError):
+            raise type(reason)(f"{name} of the map{which}: {reason}") from reason
+        error = reason  # of a class that may not be made from a message
+    error.add_note(f"raised for {name} of a SequenceMap")
+    try:
+        raise error
+    finally:
+        del error
