@@ -39,7 +39,7 @@ def padded(tensors, padding_value=None, side="right", shape=None, multiple_of=No
     )
     mask = np.zeros((len(tensors), *extents[:1]), bool)
     for i, tensor in enumerate(tensors):
-        tensor = tensor[tuple(slice(0, n) for n in extents)]
+        tensor = tensor[(*(slice(0, n) for n in extents), ...)]
         where = tuple(
             slice(0, n) if side == "right" else slice(room - n, room)
             for n, room in zip(tensor.shape, extents, strict=True)

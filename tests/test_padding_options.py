@@ -28,7 +28,7 @@ FITTING = [
     ("bool", np.False_),
     ("complex64", 1j),
     ("complex128", 2.5),
-    ("bfloat16", np.nan),
+    ("bfloat16", ml_dtypes.bfloat16(np.nan)),
     ("bfloat16", -1),
     ("bfloat16", ml_dtypes.bfloat16(1.5)),
     ("string", "<pad>"),

@@ -128,7 +128,7 @@ GAPS = {
     "other columns": lambda a: [a[:2, :2], a[2:4, 1:]],
     "columns": lambda a: [a[:2, 1:], a[2:4, 1:]],
     "columns backwards": lambda a: [a[:2, ::-1], a[2:4, ::-1]],
-    "another array between": lambda a: [a[:2], np.full((2, 3), 7, a.dtype), a[2:4]],
+    "another array between": lambda a: [a[:2], a[6:8].copy(), a[2:4]],
     "nothing of another array between": lambda a: [a[:2], np.zeros((0, 3), a.dtype), a[2:4]],
     "nothing from elsewhere": lambda a: [a[:2], a[7:7], a[2:4]],
     "a copy of its own": lambda a: [a[:2], a[2:4].copy()],

@@ -239,9 +239,8 @@ def test_memory_is_shared(name):
     table = filled(name, (6, 3))
     seq = split_to_sequence(table)
     seq.append(filled(name, (4,)))
-    for where in ([5, 0, 0], np.array([-1, -2]), [True] * 7):
+    for where, positions in (([5, 0, 0],) * 2, (np.array([-1, -2]), [-1, -2]), ([True] * 7, range(7))):
         found = seq[where]
-        positions = range(7) if where == [True] * 7 else where
         for one, i in zip(found, positions, strict=True):
             assert np.shares_memory(one, seq[i])
             assert one.__array_interface__["data"] == seq[i].__array_interface__["data"]
