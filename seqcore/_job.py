@@ -14,7 +14,6 @@ from seqcore.core.calls import Bound
 
 ENOUGH = 1e-4  # seconds of work that tell what a unit takes
 NOT_WORTH_IT = 5e-4  # seconds of work that threads would not make shorter
-SMALL_IN_BATCHES = 4e-6  # seconds a unit: most of them go into handing arrays over, which holds the GIL
 REPORT = 5e-2  # seconds between two reports of progress
 SAMPLE = 64  # units that are run to find out
 
@@ -72,7 +71,7 @@ class Job:
     @property
     def pays_on_threads(self):
         """Whether threads could make what is left any shorter, as far as that is known."""
-        if self.work.in_batches and self.seconds < SMALL_IN_BATCHES:
+        if self.seconds < self.work.small:
             return False
         return self.seconds * (self.n - self.claimed) >= NOT_WORTH_IT
 

@@ -9,6 +9,7 @@ from seqcore._outputs import Chunk, complete, fresh, types_told
 from seqcore.core.calls import apply, apply_raw, put_results, rows
 from seqcore.core.sequence import TensorSequence
 
+SMALL_GRAPH = 4e-6  # seconds an element: most of them go into handing arrays over, which holds the GIL
 GRAPH_ROWS = 1024  # of a graph that are run between two looks at the bound
 
 
@@ -23,11 +24,13 @@ class Work:
     n : int
         The number of units.
     in_batches : bool
-        Whether the body runs many units at less cost for each, and while it does holds the GIL for them:
-        then a few units tell little of what many take, and threads don't pay for small ones.
+        Whether the body runs many units at less cost for each: then a few tell little of what many take.
+    small : float
+        Seconds a unit, below which threads don't pay, for most of them go into what holds the GIL.
     """
 
     in_batches = False
+    small = 0.0
 
     def run(self, start, stop, bound, dtypes, single):
         """Run the units from start to stop, as far as the bound allows, and return a `Chunk`; never raise.
@@ -74,7 +77,8 @@ class ElementWork(Work):
 
     def __init__(self, body, inputs, n):
         self.body, self.inputs, self.n = body, inputs, n
-        self.in_batches = runs_many(body)
+        if runs_many(body):
+            self.in_batches, self.small = True, SMALL_GRAPH
 
     def part(self, start, stop):
         inputs = tuple(one[start:stop] if isinstance(one, TensorSequence) else one for one in self.inputs)

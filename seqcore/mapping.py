@@ -5,6 +5,7 @@ import os
 from concurrent.futures import Executor
 
 from seqcore._executors import run_on_executor
+from seqcore._flat import flat_work
 from seqcore._job import Job, run_here
 from seqcore._lending import read_only
 from seqcore._outputs import Outputs
@@ -98,7 +99,8 @@ def sequence_map(
     if n == 0 and dtypes is None:
         raise ValueError("the map of an empty sequence needs output_dtypes, since no element tells its type")
 
-    return _run(ElementWork(body, inputs, n), single, dtypes, workers, executor, chunksize, progress)
+    work = flat_work(body, inputs, n) or ElementWork(body, inputs, n)
+    return _run(work, single, dtypes, workers, executor, chunksize, progress)
 
 
 def _run(work, single, dtypes, workers, executor, chunksize, progress):

@@ -17,7 +17,7 @@ from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, size_of, slot
 from seqcore.core.join cimport cut_like, tight_items
 from seqcore.core.owner cimport owner_of
 from seqcore.core.pieces cimport (
-    NOT_SOLID, Piece, Source, count_consecutive, extent, same_shape, solid_row,
+    MAX_NDIM, NOT_SOLID, Piece, Source, count_consecutive, extent, same_shape, solid_row,
 )
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.values cimport stack_of
@@ -110,32 +110,40 @@ def first_other_shape(TensorSequence a not None, TensorSequence b not None):
         release(theirs)
 
 
-def first_of_other_ranks(TensorSequence sequence not None, Py_ssize_t least, tuple behind not None):
-    """The first position of an element whose rank is below `least` or whose last axes are not `behind`."""
+def first_misfit(TensorSequence sequence not None, Py_ssize_t least, Py_ssize_t most, tuple behind not None):
+    """The first position of an element whose rank is not from `least` to `most`, or its last axes not `behind`.
+
+    An extent of -1 stands for any. The length of the sequence if all fit.
+    """
     cdef Py_ssize_t n, i = 0, naxes = len(behind), k
-    cdef Py_ssize_t[64] extents
-    cdef Piece *piece
+    cdef Py_ssize_t[MAX_NDIM] extents
     cdef Source *known = NULL
-    cdef GapBuffer *buffer = sequence.whole()
-    n = size_of(buffer)
+    cdef Piece *piece
+    cdef GapBuffer *buffer
+    if naxes > MAX_NDIM:
+        return 0
+    for k in range(naxes):
+        extents[k] = behind[k]
+    buffer = sequence.whole()
     try:
-        for k in range(naxes):
-            extents[k] = behind[k]
-        while i < n:
-            piece = slot_at(buffer, i)[0]
-            # Elements of one source differ along its axis alone.
-            if piece.source != known or known.axis >= known.ndim - naxes:
-                known = piece.source
-                if known.ndim < least or known.ndim < naxes:
-                    break
-                for k in range(naxes):
-                    if extents[k] >= 0 and extent(piece, known.ndim - naxes + k) != extents[k]:
+        n = size_of(buffer)
+        with nogil:
+            while i < n:
+                piece = slot_at(buffer, i)[0]
+                # Elements of one source differ along its axis alone.
+                if piece.source != known or known.axis >= known.ndim - naxes:
+                    known = piece.source
+                    if not (max(least, naxes) <= known.ndim <= most and ends_with(piece, extents, naxes)):
                         break
-                else:
-                    i += 1
-                    continue
-                break
-            i += 1
+                i += 1
         return i
     finally:
         release(buffer)
+
+
+cdef bint ends_with(Piece *piece, const Py_ssize_t *extents, Py_ssize_t naxes) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(naxes):
+        if extents[k] >= 0 and extent(piece, piece.source.ndim - naxes + k) != extents[k]:
+            return False
+    return True

@@ -5,17 +5,18 @@ The caller has a share of the buffer, so nobody edits it while the GIL is away.
 
 from cpython.ref cimport Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
-from libc.stdint cimport int64_t
 cimport numpy as cnp
-import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
-from seqcore.core.pieces cimport (
-    MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, TOO_LARGE, Join, Piece, Status, begin_join,
-    copy_join, copy_kept_runs, copy_tight, extent, finish_plan, piece_nbytes, plan_join,
+from seqcore.core.buffer cimport (
+    GapBuffer, back_of, back_size, fill, new_buffer, release, size_of, slot_at,
 )
-from seqcore.core.split cimport RELEASE_FROM, cut_block
+from seqcore.core.owner cimport Owner, hold_fresh, owner_like, pieces_of
+from seqcore.core.pieces cimport (
+    MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, TOO_LARGE, Join, Piece, Source, Status, begin_join,
+    copy_join, copy_kept_runs, copy_tight, extent, finish_plan, plan_join, step_of,
+)
+from seqcore.core.split cimport RELEASE_FROM
 
 cnp.import_array()
 
@@ -108,10 +109,21 @@ cdef void copy_all(Join *plan, char *data, GapBuffer *buffer) noexcept nogil:
 
 cdef object total_nbytes(GapBuffer *buffer):
     # A Python integer: views of broadcast arrays can have more bytes together than 63 bits count.
-    cdef Py_ssize_t i, nbytes, total = 0
+    cdef Py_ssize_t i, nbytes, total = 0, row = 0
+    cdef Piece *piece
+    cdef Source *known = NULL
+    cdef int axis
     carried = 0
     for i in range(size_of(buffer)):
-        nbytes = piece_nbytes(slot_at(buffer, i)[0])
+        piece = slot_at(buffer, i)[0]
+        if piece.source != known:
+            known = piece.source
+            row = known.itemsize
+            for axis in range(known.ndim):
+                if axis != known.axis:
+                    row *= known.shape[axis]
+        # NumPy has checked that the product fits, for the array that this is a piece of.
+        nbytes = row * piece.length if known.axis >= 0 else row
         if nbytes > MAX_BYTES - total:
             carried += total
             total = 0
@@ -143,42 +155,67 @@ cdef cnp.ndarray tight_items(GapBuffer *buffer, cnp.dtype dtype):
 
 
 cdef GapBuffer *cut_like(cnp.ndarray items, GapBuffer *buffer) except NULL:
-    """Elements of the shapes that a buffer's have, cut from an array of rank 1 with as many items.
+    """Elements of the shapes that a buffer's have, cut from an array of rank 1 of as many items, in C order.
 
     Neighbours of one shape, but for the first axis, are pieces of one source.
     """
-    # Counted here, for NumPy's own sums fail without an exception of theirs where memory is short.
-    cdef Py_ssize_t n = size_of(buffer), i = 0, k, run, start = 0, stop, room, rows
+    cdef Py_ssize_t n = size_of(buffer), done = 0, run
+    cdef char *data = cnp.PyArray_BYTES(items)
     cdef Piece *first
+    cdef Owner owner
+    cdef GapBuffer *into = new_buffer(n)
+    if into == NULL:
+        raise MemoryError(f"no memory for {n} pieces")
+    try:
+        while done < n:
+            first = slot_at(buffer, done)[0]
+            run = count_alike(buffer, done, n)
+            owner = owner_like(items, first, run)
+            data = write_alike(owner, data, buffer, done, run, into)
+            hold_fresh(owner, run)
+            done += run
+            into.lo = done
+    except BaseException:
+        release(into)
+        raise
+    fill(into)
+    return into
+
+
+cdef Py_ssize_t count_alike(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t n) noexcept:
+    """How many elements from `start` on differ in their first extent alone."""
+    cdef Piece *first = slot_at(buffer, start)[0]
     cdef Piece *piece
-    cdef cnp.ndarray lengths
-    cdef int64_t *each
-    cdef list blocks = []
+    cdef Source *known = first.source
+    # Elements without items may be longer together than an array can be.
+    cdef Py_ssize_t room = longest(first), i = start + 1
     while i < n:
-        first = slot_at(buffer, i)[0]
-        run = 1
-        room = longest(first)
-        while i + run < n and fits_behind(first, slot_at(buffer, i + run)[0]):
-            # Elements without items may be longer together than an array can be.
-            room -= extent(slot_at(buffer, i + run)[0], 0) if first.source.ndim else 0
+        piece = slot_at(buffer, i)[0]
+        if (piece.source != known or known.axis > 0) and not fits_behind(first, piece):
+            break
+        known = piece.source
+        if known.ndim:
+            room -= extent(piece, 0)
             if room < 0:
                 break
-            run += 1
-        lengths = np.empty(run, np.int64)
-        each = <int64_t *>cnp.PyArray_DATA(lengths)
-        rows = 0
-        stop = start
-        for k in range(run):
-            piece = slot_at(buffer, i + k)[0]
-            # A scalar has no axis to be cut along: it gets one, which its pieces then drop.
-            each[k] = extent(piece, 0) if first.source.ndim else 1
-            rows += each[k]
-            stop += piece_nbytes(piece) // piece.source.itemsize
-        shape = (rows, *shape_of(first)[1:])
-        blocks.append((items[start:stop].reshape(shape), lengths, first.source.ndim == 0))
-        start = stop
-        i += run
-    return cut_block(blocks, n)
+        i += 1
+    return i - start
+
+
+cdef char *write_alike(Owner owner, char *data, GapBuffer *buffer, Py_ssize_t start, Py_ssize_t n,
+                       GapBuffer *into) noexcept:
+    """Write n pieces that lie one behind the other from `data` on; return where they end."""
+    cdef Source *source = &owner.source
+    cdef Piece *pieces = pieces_of(owner) if n > 1 else &owner.whole
+    cdef Py_ssize_t i, step = step_of(source)
+    for i in range(n):
+        pieces[i].source = source
+        pieces[i].data = data
+        pieces[i].length = extent(slot_at(buffer, start + i)[0], 0) if source.ndim else 1
+        into.slots[start + i] = &pieces[i]
+        data += pieces[i].length * step
+    source.tiled = n > 1 and step != 0
+    return data
 
 
 cdef Py_ssize_t longest(Piece *first) noexcept:

@@ -27,6 +27,7 @@ cdef inline Piece *pieces_of(Owner owner) noexcept:
 cdef object kept_memory(const Source *source)
 cdef Piece *take_whole(cnp.ndarray array) except NULL
 cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n)
+cdef Owner owner_like(cnp.ndarray items, Piece *like, Py_ssize_t n)
 cdef void hold_fresh(Owner owner, Py_ssize_t n) noexcept
 cdef object make_element(Piece *piece, cnp.dtype dtype)
 cdef void hold(Piece *piece) noexcept

@@ -15,7 +15,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.string cimport memcpy
 cimport numpy as cnp
 from seqcore.core.arrays cimport array_from, base_of
-from seqcore.core.pieces cimport MAX_BYTES, MAX_NDIM, Piece, Source, add_to, strides_of
+from seqcore.core.pieces cimport MAX_BYTES, MAX_NDIM, Piece, Source, add_to, extent, strides_of
 
 cnp.import_array()
 
@@ -97,6 +97,36 @@ cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize
     if cnp.PyArray_SIZE(array) == 0:
         # Without items all data pointers are alike, so that none points outside the array's memory.
         strides_of(&owner.source)[owner.source.ndim if drop_axis else axis] = 0
+    return owner
+
+
+cdef Owner owner_like(cnp.ndarray items, Piece *like, Py_ssize_t n):
+    """The owner of n pieces in C order in the memory of `items`, of a piece's shape but for axis 0.
+
+    A single piece is to be the owner's own, `whole`; a scalar's axis counts as dropped.
+    """
+    cdef Owner owner = Owner.__new__(Owner)
+    cdef Source *source = &owner.source
+    cdef int ndim = like.source.ndim, axis
+    cdef Py_ssize_t *dims = owner.dims
+    cdef Py_ssize_t in_pieces = 0, stride = cnp.PyArray_ITEMSIZE(items)
+    if n > MAX_BYTES // <Py_ssize_t>sizeof(Piece) - 2 * MAX_NDIM:
+        raise MemoryError(f"no memory for {n} pieces")
+    if n > 1 or ndim > INLINE_NDIM:
+        in_pieces = n * <Py_ssize_t>sizeof(Piece) if n > 1 else 0
+        owner.more = PyBytes_FromStringAndSize(NULL, in_pieces + (2 * ndim + 1) * <int>sizeof(Py_ssize_t))
+        dims = <Py_ssize_t *>(PyBytes_AS_STRING(owner.more) + in_pieces)
+    source.itemsize = stride
+    source.ndim = ndim
+    source.axis = 0 if ndim else -1
+    source.shape = dims
+    for axis in range(ndim - 1, -1, -1):
+        dims[axis] = extent(like, axis)
+        dims[ndim + axis] = stride
+        stride *= dims[axis]
+    if ndim == 0:
+        dims[0] = stride
+    owner.memory = memory_of(items)
     return owner
 
 

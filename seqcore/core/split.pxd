@@ -9,4 +9,3 @@ cdef enum:
 cdef GapBuffer *cut_equally(cnp.ndarray array, int axis, Py_ssize_t length, bint drop_axis) except NULL
 cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths, str name) except NULL
 cdef GapBuffer *cut_by_offsets(cnp.ndarray array, cnp.ndarray offsets) except NULL
-cdef GapBuffer *cut_block(list blocks, Py_ssize_t n) except NULL

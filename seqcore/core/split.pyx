@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 
-from seqcore.core.buffer cimport GapBuffer, empty_buffer, fill, new_buffer, release
+from seqcore.core.buffer cimport GapBuffer, empty_buffer, fill, new_buffer
 from seqcore.core.owner cimport Owner, hold_fresh, owner_of_pieces, pieces_of
 from seqcore.core.pieces cimport (
     LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, NEGATIVE_LENGTH, Piece, Source, Status, check_lengths, cut_equal,
@@ -93,27 +93,3 @@ cdef GapBuffer *cut_by_offsets(cnp.ndarray array, cnp.ndarray offsets) except NU
     for i in range(n):
         each[i] = each[i + 1] - each[i]
     return cut(array, 0, False, n, 0, each)
-
-
-cdef GapBuffer *cut_block(list blocks, Py_ssize_t n) except NULL:
-    """n pieces in all of several arrays: (array, int64 lengths along axis 0, whether to drop that axis)."""
-    cdef GapBuffer *buffer = new_buffer(n)
-    cdef Owner owner
-    cdef Py_ssize_t count, done = 0
-    cdef cnp.ndarray lengths
-    if buffer == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
-    try:
-        for array, lengths, drop_axis in blocks:
-            count = cnp.PyArray_SIZE(lengths)
-            owner = owner_of_pieces(array, 0, drop_axis, count)
-            cut_lengths(pieces_of(owner), &buffer.slots[done], count, &owner.source, cnp.PyArray_BYTES(array),
-                        <const int64_t *>cnp.PyArray_DATA(lengths))
-            hold_fresh(owner, count)
-            done += count
-            buffer.lo = done
-    except BaseException:
-        release(buffer)
-        raise
-    fill(buffer)
-    return buffer
