@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
 
 from seqcore._include import get_include
 from seqcore.dtypes import ELEMENT_TYPES, element_type
-from seqcore.mapping import sequence_map
+from seqcore.mapping import map_batches, sequence_map
 from seqcore.operators import (
     concat_from_sequence,
     sequence_at,
@@ -31,6 +31,7 @@ __all__ = [
     "concat_from_sequence",
     "element_type",
     "get_include",
+    "map_batches",
     "sequence_at",
     "sequence_construct",
     "sequence_empty",

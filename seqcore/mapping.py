@@ -4,6 +4,7 @@ import operator
 import os
 from concurrent.futures import Executor
 
+from seqcore._batches import in_order, joined_work, stacked_work
 from seqcore._executors import run_on_executor
 from seqcore._flat import flat_work
 from seqcore._job import Job, run_here
@@ -14,9 +15,9 @@ from seqcore._threads import run_on_threads
 from seqcore._work import ElementWork, runs_many
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
-from seqcore.operators import as_sequence
+from seqcore.operators import as_sequence, flag
 
-__all__ = ["sequence_map"]
+__all__ = ["map_batches", "sequence_map"]
 
 
 def sequence_map(
@@ -90,17 +91,99 @@ def sequence_map(
     # Asking for the number of CPUs takes 10 µs.
     workers = _as_count("max_workers", max_workers, None) or os.cpu_count() or 1
     chunksize = _as_count("chunksize", chunksize, None)
+    inputs, n = _as_inputs(input_sequence, additional_inputs)
+    single, dtypes = _output_types(body, inputs, n, output_dtypes)
+    work = flat_work(body, inputs, n) or ElementWork(body, inputs, n)
+    return _run(work, single, dtypes, workers, executor, chunksize, progress)
+
+
+def map_batches(
+    body,
+    input_sequence,
+    *additional_inputs,
+    batch_size=None,
+    new_axis=0,
+    max_workers=1,
+    executor=None,
+    output_dtypes=None,
+    progress=None,
+):
+    """Apply a body to the elements of a sequence, many at a time.
+
+    Parameters
+    ----------
+    body : callable or onnx.GraphProto or onnx.ModelProto or path
+        Called with a batch of each sequence, and each whole tensor. Returns a tensor, or a tuple of them for
+        several outputs. It must do to each element what it would do without the others.
+    input_sequence : TensorSequence or list or tuple of array_like
+        The map works on its elements as they are at the call.
+    *additional_inputs : TensorSequence, list, tuple or array_like
+        Further sequences, as long as the first, come in batches too; other tensors go to every call whole.
+        What a body gets is read-only.
+    batch_size : int, optional
+        The most elements in a batch. By default so many that a batch stays in the cache.
+    new_axis : {0, 1}, optional
+        With 0 the elements of a batch are joined along axis 0: they may differ in length, and each output,
+        as long as the first sequence's batch, is cut back by its lengths. With 1 they are stacked along a
+        new first axis: a batch has elements of one shape, gathered from anywhere in the sequence, and each
+        output's first axis goes back to them.
+    max_workers, executor, progress
+        As in `sequence_map`; progress counts elements.
+    output_dtypes : data-type or list or tuple of data-type, optional
+        As in `sequence_map`; by default the first batch tells.
+
+    Returns
+    -------
+    TensorSequence or tuple of TensorSequence
+        As long as the input, and in its order. The outputs for a batch share memory.
+
+    Raises
+    ------
+    ValueError
+        If an output is not as long as its batch, which is named; if elements that are to be joined differ
+        in more than their length, or have rank 0; otherwise as `sequence_map`.
+    TypeError, BaseException
+        As `sequence_map`, with a note that names the elements of the batch.
+
+    See Also
+    --------
+    sequence_map : One element at a time, for bodies that look at a whole element.
+
+    Notes
+    -----
+    One call and one copy for each batch; no copy where its elements lie together, as after a split.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> map_batches(np.cumsum, [[1, 2], [3], [4, 5]], batch_size=2)[2]
+    array([4, 9])
+    >>> map_batches(lambda a: a.mean(1), [[1.0, 2.0], [3.0], [5.0, 8.0]], new_axis=1)[2]
+    array(6.5)
+    """
+    body = _as_body(body)
+    workers = _as_count("max_workers", max_workers, None) or os.cpu_count() or 1
+    batch_size = _as_count("batch_size", batch_size, None)
+    stacked = flag("new_axis", new_axis)
+    inputs, n = _as_inputs(input_sequence, additional_inputs)
+    single, dtypes = _output_types(body, inputs, n, output_dtypes)
+    work = (stacked_work if stacked else joined_work)(body, inputs, n, batch_size, workers)
+    outputs = _run(work, single, dtypes, workers, executor, None, progress)
+    if work.positions is None:
+        return outputs
+    if isinstance(outputs, tuple):
+        return tuple(in_order(one, work.positions) for one in outputs)
+    return in_order(outputs, work.positions)
+
+
+def _as_inputs(input_sequence, additional_inputs):
+    """What a map works on, and the number of its elements."""
     inputs = (as_sequence(input_sequence)[:], *map(_as_input, additional_inputs))
     n = len(inputs[0])
     for i, one in enumerate(inputs):
         if isinstance(one, TensorSequence) and len(one) != n:
             raise ValueError(f"input {i} of the map has {len(one)} tensors, but input 0 has {n}")
-    single, dtypes = _output_types(body, inputs, output_dtypes)
-    if n == 0 and dtypes is None:
-        raise ValueError("the map of an empty sequence needs output_dtypes, since no element tells its type")
-
-    work = flat_work(body, inputs, n) or ElementWork(body, inputs, n)
-    return _run(work, single, dtypes, workers, executor, chunksize, progress)
+    return inputs, n
 
 
 def _run(work, single, dtypes, workers, executor, chunksize, progress):
@@ -149,8 +232,15 @@ def _as_count(name, value, default):
     return value
 
 
-def _output_types(body, inputs, output_dtypes):
+def _output_types(body, inputs, n, output_dtypes):
     """Whether there is a single output, and the outputs' types; None for what the first element will tell."""
+    single, dtypes = _known_types(body, inputs, output_dtypes)
+    if n == 0 and dtypes is None:
+        raise ValueError("the map of an empty sequence needs output_dtypes, since no element tells its type")
+    return single, dtypes
+
+
+def _known_types(body, inputs, output_dtypes):
     if output_dtypes is None:
         if not runs_many(body):
             return None, None

@@ -254,7 +254,7 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
     >>> split_to_sequence([[1, 2], [3, 4], [5, 6]], keepdims=0)[1]
     array([3, 4])
     """
-    keep = _flag("keepdims", keepdims)
+    keep = flag("keepdims", keepdims)
     if split is None:
         return split_equally(input, axis, 1, not keep)
     lengths = integers("split", split)
@@ -311,7 +311,7 @@ def concat_from_sequence(seq, axis, new_axis=0):
     array([[1, 3],
            [2, 4]])
     """
-    return join_elements(as_sequence(seq), axis, _flag("new_axis", new_axis))
+    return join_elements(as_sequence(seq), axis, flag("new_axis", new_axis))
 
 
 def _position(position):
@@ -320,7 +320,7 @@ def _position(position):
     return position if not isinstance(position, slice) else not_integral("position", position)
 
 
-def _flag(name, value):
+def flag(name, value):
     try:
         flag = operator.index(value)
     except TypeError:

@@ -1,0 +1,204 @@
+"""Maps over batches: a body gets several elements at once, joined or stacked, and its outputs are cut back.
+
+::
+
+    joined     [a b] [c]        one call with [a b c]       outputs of length 3, cut into 2 and 1
+    stacked    [a b] [c d]      one call with [[a b]        outputs of length 2, a row for each
+                                               [c d]]
+
+Stacked elements have one shape, and are gathered from wherever they stand. So the inputs are put into the
+order of the batches first, which costs no data, and the outputs back into that of the sequence at the end.
+"""
+
+import math
+
+import numpy as np
+
+from seqcore._outputs import Chunk, fresh, values_of
+from seqcore._tensors import as_tensor
+from seqcore._work import Work
+from seqcore.core.calls import OutputError, absorb
+from seqcore.core.flat import first_misfit, stack
+from seqcore.core.sequence import TensorSequence
+from seqcore.core.split_join import split_equally
+
+BATCH_NBYTES = 1 << 18  # of a batch whose size nobody has chosen: with what a body makes of it, cached
+LEAST_NBYTES = 1 << 14  # of one, however many workers there are
+
+
+class BatchWork(Work):
+    """A unit is a batch: the elements between two bounds, in the order of the batches.
+
+    Parameters
+    ----------
+    body, inputs
+        As a map has them; sequences in the order of the batches.
+    bounds : np.ndarray of int64
+        Where each batch begins, and where the last one ends.
+    stacked : bool
+        Whether elements are stacked, or joined.
+    positions : np.ndarray of int64 or None
+        Where the elements stand in the sequence; None where they are in its order.
+    """
+
+    def __init__(self, body, inputs, bounds, stacked, positions=None):
+        self.body, self.inputs, self.bounds = body, inputs, bounds
+        self.stacked, self.positions = stacked, positions
+        self.n = len(bounds) - 1
+
+    def part(self, start, stop):
+        begin, end = self.bounds[start], self.bounds[stop]
+        inputs = tuple(one[begin:end] if isinstance(one, TensorSequence) else one for one in self.inputs)
+        # Names are given where the map began: positions can stay behind.
+        return BatchWork(self.body, inputs, self.bounds[start : stop + 1] - begin, self.stacked)
+
+    def elements(self, start, stop):
+        return int(self.bounds[stop] - self.bounds[start])
+
+    def name(self, start, stop=None):
+        begin, end = self.bounds[start], self.bounds[start + 1 if stop is None else stop]
+        places = range(begin, end) if self.positions is None else self.positions[begin:end].tolist()
+        if len(places) == 1:
+            return f"element {places[0]}"
+        if places[-1] - places[0] == len(places) - 1:
+            return f"elements {places[0]} to {places[-1]}"
+        return f"elements {', '.join(map(str, places[:8]))}{', …' if len(places) > 8 else ''}"
+
+    def _with_inputs(self, inputs):
+        return BatchWork(self.body, inputs, self.bounds, self.stacked, self.positions)
+
+    def run(self, start, stop, bound, dtypes, single):
+        sequences, error, done = None if dtypes is None else fresh(dtypes), None, start
+        try:
+            while done < stop and bound.allows(done):
+                results = self._run_batch(done, dtypes, single)
+                if sequences is None:
+                    single, sequences = results
+                    dtypes = tuple(one.dtype for one in sequences)
+                else:
+                    for mine, more in zip(sequences, results[1], strict=True):
+                        absorb(mine, more)
+                done += 1
+        except BaseException as caught:
+            error = caught
+        if error is not None:
+            bound.lower(done)
+        try:
+            return Chunk(start, done - start, error, None, sequences, single)
+        finally:
+            del error  # it refers to this frame
+
+    def _run_batch(self, unit, dtypes, single):
+        """Call the body with a batch; return whether its output is single, and a sequence for each output."""
+        begin, end = self.bounds[unit], self.bounds[unit + 1]
+        batch = [one[begin:end] if isinstance(one, TensorSequence) else one for one in self.inputs]
+        arguments = [self._together(one) if isinstance(one, TensorSequence) else one for one in batch]
+        result = self.body(*arguments)
+        first = next(one for one in batch if isinstance(one, TensorSequence))
+        if single is None:
+            single = not isinstance(result, tuple)
+        if isinstance(result, tuple) == single:
+            given = f"a tuple of {len(result)}" if isinstance(result, tuple) else "one tensor"
+            before = "one tensor" if single else f"a tuple of {len(dtypes)}" if dtypes else "a tuple"
+            raise OutputError(None, TypeError(f"the body returned {given}, but {before} before"))
+        try:
+            values = values_of(result, single)
+        except TypeError as error:
+            raise OutputError(None, error) from None
+        if dtypes is not None and len(values) != len(dtypes):
+            reason = f"the body returned a tuple of {len(values)}, but a tuple of {len(dtypes)} before"
+            raise OutputError(None, TypeError(reason))
+        sequences = []
+        for k, value in enumerate(values):
+            try:
+                array = as_tensor(value, None if dtypes is None else dtypes[k])
+                sequences.append(self._apart(array, first))
+            except (TypeError, ValueError, OverflowError) as error:
+                raise OutputError(None if single else k, error) from None
+        return single, tuple(sequences)
+
+    def _together(self, sequence):
+        return stack(sequence) if self.stacked else sequence.values()
+
+    def _apart(self, array, first):
+        """Cut an output as the batch of the first sequence was made."""
+        lengths = None if self.stacked else first.lengths()
+        expected = len(first) if self.stacked else int(lengths.sum())
+        if array.ndim == 0 or array.shape[0] != expected:
+            what = f"{len(first)} elements" if self.stacked else f"{len(first)} elements of length {expected}"
+            raise ValueError(
+                f"the body returned shape {array.shape} for a batch of {what}: along axis 0 an output is as "
+                f"long as its batch, which is {expected}"
+            )
+        if self.stacked:
+            return split_equally(array, 0, 1, True)
+        return TensorSequence.from_lengths(array, lengths)
+
+
+def joined_work(body, inputs, n, batch_size, workers):
+    """Return the work of a map over batches that are joined along axis 0.
+
+    Raises
+    ------
+    ValueError
+        If elements can't be joined.
+    """
+    for k, one in enumerate(inputs):
+        if isinstance(one, TensorSequence) and n:
+            shape = one[0].shape
+            at = first_misfit(one, len(shape), len(shape), (-1, *shape[1:])) if shape else 0
+            if at < n:
+                how = f"as tensor 0, of shape {shape}, has" if shape else "that they could be joined along"
+                raise ValueError(
+                    f"tensor {at} of input {k} has shape {one[at].shape}, without the axes {how}: elements "
+                    "of one length or more can be stacked, with new_axis=1"
+                )
+    return BatchWork(body, inputs, _bounds(inputs, n, batch_size, workers), False)
+
+
+def stacked_work(body, inputs, n, batch_size, workers):
+    """Return the work of a map over batches that are stacked; elements of one shape come together."""
+    sequences = [one for one in inputs if isinstance(one, TensorSequence)]
+    if n == 0 or all(_of_one_shape(one, n) for one in sequences):
+        return BatchWork(body, inputs, _bounds(inputs, n, batch_size, workers), True)
+    places = {}
+    for i, shapes in enumerate(zip(*(one.shapes for one in sequences), strict=True)):
+        places.setdefault(shapes, []).append(i)
+    batches = []
+    for shapes, own in places.items():
+        nbytes = sum(math.prod(s) * one.dtype.itemsize for s, one in zip(shapes, sequences, strict=True))
+        size = batch_size or _chosen_size(nbytes, len(own), workers)
+        batches += [own[i : i + size] for i in range(0, len(own), size)]
+    batches.sort()  # by their first elements, so that of several failures the first one counts
+    positions = np.fromiter((i for batch in batches for i in batch), np.int64, n)
+    bounds = np.cumsum([0, *map(len, batches)])
+    inputs = tuple(one[positions] if isinstance(one, TensorSequence) else one for one in inputs)
+    return BatchWork(body, inputs, bounds, True, positions)
+
+
+def in_order(outputs, positions):
+    """Return outputs in the order of the sequence, whose elements came from these positions."""
+    back = np.empty(len(positions), np.int64)
+    back[positions] = np.arange(len(positions))
+    return outputs[back]
+
+
+def _of_one_shape(sequence, n):
+    shape = sequence[0].shape
+    return first_misfit(sequence, len(shape), len(shape), shape) == n
+
+
+def _bounds(inputs, n, batch_size, workers):
+    if batch_size is None:
+        nbytes = sum(one.nbytes for one in inputs if isinstance(one, TensorSequence))
+        batch_size = _chosen_size(nbytes // max(n, 1), n, workers)
+    batch_size = min(batch_size, max(n, 1))
+    return np.minimum(np.arange(0, n + batch_size, batch_size, np.int64)[: -(-n // batch_size) + 1], n)
+
+
+def _chosen_size(nbytes, n, workers):
+    """How many elements of so many bytes go into a batch: what the cache holds, and some for each worker."""
+    size = max(1, BATCH_NBYTES // max(nbytes, 1))
+    if workers > 1:
+        size = min(size, max(-(-n // (4 * workers)), LEAST_NBYTES // max(nbytes, 1), 1))
+    return size
