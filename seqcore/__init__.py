@@ -12,6 +12,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from seqcore._include import get_include
+from seqcore._remedies import missing_name
 from seqcore.dtypes import ELEMENT_TYPES, element_type
 from seqcore.mapping import map_batches, sequence_map
 from seqcore.operators import (
@@ -43,3 +44,7 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name):
+    missing_name(__name__, name)

@@ -61,6 +61,7 @@ def test_public_names_are_the_documented_ones():
         "concat_from_sequence",
         "element_type",
         "get_include",
+        "map_batches",
         "sequence_at",
         "sequence_construct",
         "sequence_empty",

@@ -1,21 +1,26 @@
 """Ragged data in one piece: what a TensorSequence is to others, and is made from. One call each."""
 
 cimport cython
+cimport numpy as cnp
 
-from seqcore.core.buffer cimport GapBuffer, release
-from seqcore.core.container cimport Container, new_container
+from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, share, size_of
+from seqcore.core.container cimport new_container
+from seqcore.core.join cimport cut_like, tight_items
 from seqcore.core.padding cimport cut_padded, padded
+from seqcore.core.remedies cimport Remedies
 from seqcore.core.values cimport (
     cut_at_lengths, cut_at_offsets, lengths_of, offsets_of, values_of, values_to_cut,
 )
 
 from seqcore._tensors import as_tensor
-from seqcore.dtypes import element_type
+from seqcore.dtypes import element_type, type_name
+
+cnp.import_array()
 
 
 @cython.auto_pickle(False)
 @cython.no_gc           # as its base
-cdef class Ragged(Container):
+cdef class Ragged(Remedies):
     """The part of `TensorSequence` that deals with whole arrays."""
 
     cdef GapBuffer *whole(self) except NULL:
@@ -198,6 +203,62 @@ cdef class Ragged(Container):
         """
         array = values_to_cut(values)
         return new_container(cls, element_type(array.dtype), cut_at_offsets(array, offsets))
+
+    # -- all elements alike --------------------------------------------------------------------------
+
+    def astype(self, dtype):
+        """Return a sequence of the elements converted to another type.
+
+        Parameters
+        ----------
+        dtype : data-type
+            An element type of numbers, by any of its names.
+
+        Returns
+        -------
+        TensorSequence
+            Of the same shapes, in memory of its own. Of the same type: a copy, as `copy` makes it.
+
+        Raises
+        ------
+        TypeError
+            If one of the types is that of strings, or none of ONNX's.
+
+        Notes
+        -----
+        Values are converted as by `np.ndarray.astype`: what doesn't fit wraps or is cut. O(n) and O(bytes).
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[1, 2], [3]]).astype("float32")[1]
+        array([3.], dtype=float32)
+        """
+        cdef cnp.dtype wanted = element_type(dtype)
+        cdef GapBuffer *buffer = self.whole()
+        cdef cnp.ndarray items
+        try:
+            if wanted is self._dtype:
+                return new_container(type(self), wanted, share(buffer))
+            if wanted.type_num == cnp.NPY_OBJECT or self._dtype.type_num == cnp.NPY_OBJECT:
+                raise TypeError(f"strings and numbers don't become each other: a sequence of "
+                                f"{type_name(self._dtype)} has no astype({type_name(wanted)!r})")
+            items = tight_items(buffer, self._dtype).astype(wanted)
+            return new_container(type(self), wanted,
+                                 cut_like(items, buffer) if size_of(buffer) else empty_buffer())
+        finally:
+            release(buffer)
+
+    def tolist(self):
+        """Return the elements as nested lists of Python's numbers or strings.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[[1, 2]], [3]]).tolist()
+        [[[1, 2]], [3]]
+        """
+        return [element.tolist() for element in self]
 
     # -- padding -------------------------------------------------------------------------------------
 

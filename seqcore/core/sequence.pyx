@@ -25,6 +25,7 @@ from seqcore.core.ragged cimport Ragged
 from seqcore.core.selection cimport selection_in_rows, selection_of
 
 from seqcore._format import as_html, as_text
+from seqcore._remedies import refuse_operator
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
 
@@ -301,6 +302,20 @@ cdef class TensorSequence(Ragged):
             release(ours)
             release(theirs)
 
+    # Beside `==`, for with it comparisons are not inherited.
+
+    def __lt__(self, other):
+        return refuse_operator("<", other)
+
+    def __le__(self, other):
+        return refuse_operator("<=", other)
+
+    def __gt__(self, other):
+        return refuse_operator(">", other)
+
+    def __ge__(self, other):
+        return refuse_operator(">=", other)
+
     # -- putting in ----------------------------------------------------------------------------------
 
     def insert(self, position, tensor):
@@ -380,14 +395,14 @@ cdef class TensorSequence(Ragged):
 
     def __add__(self, other):
         if not isinstance(other, (TensorSequence, list, tuple)):
-            return NotImplemented
+            return refuse_operator("+", other)
         cdef TensorSequence result = new_sequence(self._dtype, self.snapshot())
         result.extend(other)
         return result
 
     def __radd__(self, other):
         if not isinstance(other, (list, tuple)):
-            return NotImplemented
+            return refuse_operator("+", other)
         cdef TensorSequence result = gather(other, self._dtype)
         result.extend(self)
         return result

@@ -1,0 +1,118 @@
+"""What people type first and seqcore spells otherwise: an error that names the way."""
+
+import numbers
+
+import numpy as np
+
+_MAP = "sequence_map(body, seq) applies a body to each element, map_batches(body, seq) to many at a time"
+_JOIN = "seq.values() joins the elements along axis 0, concat_from_sequence(seq, axis) along any axis"
+_STACK = "concat_from_sequence(seq, 0, new_axis=1) stacks elements of one shape, seq.to_padded() pads others"
+_SHAPE = "each element has its own: seq.shapes lists them, seq.lengths() has the extents along axis 0"
+_SPLIT = "split_to_sequence(array) cuts an array, TensorSequence.from_lengths(array, lengths) by lengths"
+_ORDER = "seq[np.argsort(seq.lengths())] has the elements in order of length; any other order works alike"
+_FILTER = "seq[mask] has the elements for which a bool is true, as in seq[seq.lengths() > 3]"
+_FILES = "pickle.dump(seq, file) and pickle.load(file) write and read a sequence"
+_APPEND = "seq.append(tensor) puts one behind the others, seq.insert(position, tensor) before a position"
+
+# Names that a sequence doesn't have.
+_OF_SEQUENCES = {
+    **dict.fromkeys(("map", "apply", "transform"), _MAP),
+    **dict.fromkeys(("concat", "concatenate", "cat", "join", "flatten", "ravel", "flat"), _JOIN),
+    **dict.fromkeys(("stack", "numpy", "to_numpy", "array"), _STACK),
+    **dict.fromkeys(("pad", "pad_sequence", "padded"), "seq.to_padded() pads the elements to the longest"),
+    **dict.fromkeys(("shape", "size", "ndim"), _SHAPE),
+    **dict.fromkeys(("lens", "length", "row_lengths"), "seq.lengths() has the extents along axis 0"),
+    "dtypes": "seq.dtype is the type of all elements",
+    **dict.fromkeys(("sort", "argsort", "sorted"), _ORDER),
+    **dict.fromkeys(("filter", "where", "select", "take"), _FILTER),
+    **dict.fromkeys(("add", "push", "push_back", "put"), _APPEND),
+    **dict.fromkeys(("to", "cast", "type", "convert"), "seq.astype(dtype) converts the elements"),
+    "reshape": _MAP,
+    "split": _SPLIT,
+    "shuffle": "seq[rng.permutation(len(seq))] has the elements in random order",
+    **dict.fromkeys(("delete", "remove_at"), "del seq[i] and seq.erase(i) remove an element"),
+    **dict.fromkeys(("save", "dump"), _FILES),
+}
+
+# Reductions, which NumPy's functions look for as methods.
+_REDUCTIONS = frozenset(
+    ("sum", "mean", "max", "min", "std", "var", "prod", "all", "any", "argmax", "argmin", "cumsum", "cumprod")
+)
+
+# Names that the package doesn't have.
+_OF_PACKAGE = {
+    **dict.fromkeys(("concat", "concatenate", "cat", "join"), "concat_from_sequence(seq, axis)"),
+    "stack": "concat_from_sequence(seq, axis, new_axis=1)",
+    **dict.fromkeys(("split", "unbind", "chunk"), "split_to_sequence(array)"),
+    **dict.fromkeys(("map", "apply", "vmap"), "sequence_map(body, seq) and map_batches(body, seq)"),
+    **dict.fromkeys(("pad", "pad_sequence", "to_padded"), "seq.to_padded()"),
+    **dict.fromkeys(("Sequence", "sequence", "array", "from_list"), "TensorSequence(tensors)"),
+    **dict.fromkeys(
+        ("from_lengths", "from_offsets", "from_padded"), "TensorSequence.from_lengths and its kin"
+    ),
+    **dict.fromkeys(("empty", "zeros"), "sequence_empty(dtype)"),
+    **dict.fromkeys(
+        ("insert", "erase", "at", "length"), "sequence_insert, sequence_erase, sequence_at, len(seq)"
+    ),
+}
+
+
+def missing_attribute(sequence, name):
+    """Return what stands for an attribute that a sequence lacks, or raise the AttributeError for it."""
+    kind = type(sequence).__name__
+    if name in _REDUCTIONS:
+        return _Refused(
+            f"a {kind} has no '{name}', for it may be meant of each element or of all: "
+            f"sequence_map(np.{name}, seq) takes each element's, np.{name}(seq.values()) that of all"
+        )
+    remedy = _OF_SEQUENCES.get(name)
+    raise AttributeError(
+        f"a {kind} has no attribute '{name}'" + (f": {remedy}" if remedy else ""), name=name, obj=sequence
+    )
+
+
+class _Refused:
+    """A method that is none; a class, so that nothing is bound and nothing takes it for a function."""
+
+    def __init__(self, message):
+        self.message = message
+
+    def __call__(self, *args, **kwargs):
+        raise TypeError(self.message)
+
+
+def missing_name(module, name):
+    """Raise the AttributeError for a name that a module lacks."""
+    remedy = _OF_PACKAGE.get(name)
+    raise AttributeError(
+        f"module '{module}' has no attribute '{name}'" + (f": you may want {remedy}" if remedy else ""),
+        name=name,
+    )
+
+
+_UFUNCS = {
+    **{"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "remainder"},
+    **{"**": "power", "@": "matmul", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"},
+    **{"&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor", "~": "invert", "abs": "absolute"},
+    "neg": "negative",
+}
+
+
+def refuse_operator(symbol, other):
+    """Raise the TypeError for an operator of arrays; NotImplemented where the other side may know better."""
+    if not isinstance(other, numbers.Number | np.ndarray | np.generic | list | tuple):
+        return NotImplemented
+    also = ", and seq.append(tensor) puts a tensor behind the others" if symbol == "+" else ""
+    raise TypeError(
+        f"a TensorSequence is no array, so '{symbol}' does not work on its elements: "
+        f"sequence_map(np.{_UFUNCS[symbol]}, seq, other) does{also}"
+    )
+
+
+def refuse_unary(symbol):
+    """Raise the TypeError for an operator of one array."""
+    name = _UFUNCS[symbol]
+    raise TypeError(
+        f"a TensorSequence is no array, so '{symbol.replace('neg', '-')}' does not work on its elements: "
+        f"sequence_map(np.{name}, seq) does"
+    )

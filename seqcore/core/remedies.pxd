@@ -1,0 +1,6 @@
+# What people type first, and a sequence has not: errors that lead on.
+
+from seqcore.core.container cimport Container
+
+cdef class Remedies(Container):
+    pass
