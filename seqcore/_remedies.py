@@ -48,11 +48,11 @@ _OF_PACKAGE = {
     **dict.fromkeys(("pad", "pad_sequence", "to_padded"), "seq.to_padded()"),
     **dict.fromkeys(("Sequence", "sequence", "array", "from_list"), "TensorSequence(tensors)"),
     **dict.fromkeys(
-        ("from_lengths", "from_offsets", "from_padded"), "TensorSequence.from_lengths and its kin"
+        ("from_lengths", "from_offsets", "from_padded"), "a method of TensorSequence"
     ),
     **dict.fromkeys(("empty", "zeros"), "sequence_empty(dtype)"),
     **dict.fromkeys(
-        ("insert", "erase", "at", "length"), "sequence_insert, sequence_erase, sequence_at, len(seq)"
+        ("insert", "erase", "at", "length"), "sequence_insert and its kin, or len(seq)"
     ),
 }
 

@@ -111,7 +111,7 @@ def first_other_shape(TensorSequence a not None, TensorSequence b not None):
 
 
 def first_misfit(TensorSequence sequence not None, Py_ssize_t least, Py_ssize_t most, tuple behind not None):
-    """The first position of an element whose rank is not from `least` to `most`, or its last axes not `behind`.
+    """The first position of an element whose rank is not `least` to `most`, or its last axes not `behind`.
 
     An extent of -1 stands for any. The length of the sequence if all fit.
     """

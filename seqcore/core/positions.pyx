@@ -19,8 +19,8 @@ cdef Py_ssize_t as_position(position) except? -1:
     if PyIndex_Check(position):
         return PyNumber_AsSsize_t(position, NULL)
     if isinstance(position, tuple) and len(position) > 1:
-        raise TypeError(f"a sequence has one axis, so {position!r:.60} is no position: seq[i][j] looks into an "
-                        "element, and sequence_map or map_batches into all")
+        raise TypeError(f"a sequence has one axis, so {position!r:.60} is no position: seq[i][j] looks into "
+                        "an element, and sequence_map or map_batches into all")
     raise TypeError(f"a position is an integer, not {position!r:.60} of type {type(position).__name__}")
 
 
