@@ -11,6 +11,13 @@ from setuptools.command.build_ext import build_ext
 
 CORE = sorted(Path("seqcore/core").glob("*.pyx"))
 
+MACROS = [
+    ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),
+    # Cython 3.3.1's way to make objects with keywords lets go of references that it has not written yet
+    # where there is no memory for their names (__Pyx_CallTpnewAsVectorcall).
+    ("CYTHON_VECTORCALL_TPNEW", "0"),
+]
+
 # Debug symbols make a wheel three times as large; who wants them says so: CFLAGS=-g.
 WANTS_SYMBOLS = "-g" in os.environ.get("CFLAGS", "").split()
 WITHOUT_SYMBOLS = [] if WANTS_SYMBOLS or sys.platform == "win32" else ["-g0"]
@@ -34,7 +41,7 @@ extensions = [
         f"seqcore.core.{source.stem}",
         [source.as_posix()],
         include_dirs=[np.get_include(), "seqcore/include"],
-        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
+        define_macros=MACROS,
         extra_compile_args=WITHOUT_SYMBOLS,
     )
     for source in CORE

@@ -20,12 +20,12 @@ _OF_SEQUENCES = {
     **dict.fromkeys(("concat", "concatenate", "cat", "join", "flatten", "ravel", "flat"), _JOIN),
     **dict.fromkeys(("stack", "numpy", "to_numpy", "array"), _STACK),
     **dict.fromkeys(("pad", "pad_sequence", "padded"), "seq.to_padded() pads the elements to the longest"),
-    **dict.fromkeys(("shape", "size", "ndim"), _SHAPE),
+    **dict.fromkeys(("shape", "ndim"), _SHAPE),
     **dict.fromkeys(("lens", "length", "row_lengths"), "seq.lengths() has the extents along axis 0"),
     "dtypes": "seq.dtype is the type of all elements",
     **dict.fromkeys(("sort", "argsort", "sorted"), _ORDER),
-    **dict.fromkeys(("filter", "where", "select", "take"), _FILTER),
-    **dict.fromkeys(("add", "push", "push_back", "put"), _APPEND),
+    **dict.fromkeys(("filter", "select"), _FILTER),
+    **dict.fromkeys(("add", "push", "push_back"), _APPEND),
     **dict.fromkeys(("to", "cast", "type", "convert"), "seq.astype(dtype) converts the elements"),
     "reshape": _MAP,
     "split": _SPLIT,
@@ -57,18 +57,31 @@ _OF_PACKAGE = {
 }
 
 
-def missing_attribute(sequence, name):
-    """Return what stands for an attribute that a sequence lacks, or raise the AttributeError for it."""
-    kind = type(sequence).__name__
-    if name in _REDUCTIONS:
-        return _Refused(
-            f"a {kind} has no '{name}', for it may be meant of each element or of all: "
-            f"sequence_map(np.{name}, seq) takes each element's, np.{name}(seq.values()) that of all"
+class Elsewhere:
+    """A name that a sequence lacks: to look it up is an AttributeError that says what there is.
+
+    For NumPy's reductions it is something to call, a TypeError then: `np.sum(seq)` looks for a method first.
+    A descriptor for each name costs nothing elsewhere, while a `__getattr__` makes every method call slower.
+    """
+
+    def __init__(self, name):
+        self.name = name
+
+    def __get__(self, sequence, owner):
+        if sequence is None:
+            return self
+        kind = type(sequence).__name__
+        if self.name in _REDUCTIONS:
+            return _Refused(
+                f"a {kind} has no '{self.name}', for it may be meant of each element or of all: "
+                f"sequence_map(np.{self.name}, seq) takes each element's, "
+                f"np.{self.name}(seq.values()) that of all"
+            )
+        raise AttributeError(
+            f"a {kind} has no attribute '{self.name}': {_OF_SEQUENCES[self.name]}",
+            name=self.name,
+            obj=sequence,
         )
-    remedy = _OF_SEQUENCES.get(name)
-    raise AttributeError(
-        f"a {kind} has no attribute '{name}'" + (f": {remedy}" if remedy else ""), name=name, obj=sequence
-    )
 
 
 class _Refused:

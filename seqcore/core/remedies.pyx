@@ -7,7 +7,7 @@ cimport cython
 
 from seqcore.core.container cimport Container
 
-from seqcore._remedies import missing_attribute, refuse_operator, refuse_unary
+from seqcore._remedies import Elsewhere, refuse_operator, refuse_unary
 
 
 @cython.auto_pickle(False)
@@ -15,10 +15,70 @@ from seqcore._remedies import missing_attribute, refuse_operator, refuse_unary
 cdef class Remedies(Container):
     """The part of `TensorSequence` that says what to use instead."""
 
-    def __getattr__(self, name):
-        if name[:2] == "__":        # a protocol that others look for
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        return missing_attribute(self, name)
+    add = Elsewhere("add")
+    all = Elsewhere("all")
+    any = Elsewhere("any")
+    apply = Elsewhere("apply")
+    argmax = Elsewhere("argmax")
+    argmin = Elsewhere("argmin")
+    argsort = Elsewhere("argsort")
+    array = Elsewhere("array")
+    cast = Elsewhere("cast")
+    cat = Elsewhere("cat")
+    concat = Elsewhere("concat")
+    concatenate = Elsewhere("concatenate")
+    convert = Elsewhere("convert")
+    cumprod = Elsewhere("cumprod")
+    cumsum = Elsewhere("cumsum")
+    delete = Elsewhere("delete")
+    dtypes = Elsewhere("dtypes")
+    dump = Elsewhere("dump")
+    filter = Elsewhere("filter")
+    flat = Elsewhere("flat")
+    flatten = Elsewhere("flatten")
+    join = Elsewhere("join")
+    length = Elsewhere("length")
+    lens = Elsewhere("lens")
+    map = Elsewhere("map")
+    max = Elsewhere("max")
+    mean = Elsewhere("mean")
+    min = Elsewhere("min")
+    ndim = Elsewhere("ndim")
+    numpy = Elsewhere("numpy")
+    pad = Elsewhere("pad")
+    pad_sequence = Elsewhere("pad_sequence")
+    padded = Elsewhere("padded")
+    prod = Elsewhere("prod")
+    push = Elsewhere("push")
+    push_back = Elsewhere("push_back")
+    ravel = Elsewhere("ravel")
+    remove_at = Elsewhere("remove_at")
+    reshape = Elsewhere("reshape")
+    row_lengths = Elsewhere("row_lengths")
+    save = Elsewhere("save")
+    select = Elsewhere("select")
+    shape = Elsewhere("shape")
+    shuffle = Elsewhere("shuffle")
+    sort = Elsewhere("sort")
+    sorted = Elsewhere("sorted")
+    split = Elsewhere("split")
+    stack = Elsewhere("stack")
+    std = Elsewhere("std")
+    sum = Elsewhere("sum")
+    to = Elsewhere("to")
+    to_numpy = Elsewhere("to_numpy")
+    transform = Elsewhere("transform")
+    type = Elsewhere("type")
+    var = Elsewhere("var")
+    where = Elsewhere("where")
+
+    def __dir__(self):
+        """The names that are there."""
+        cdef list names = []
+        for name in object.__dir__(self):
+            if not isinstance(getattr(type(self), name, None), Elsewhere):
+                names.append(name)
+        return names
 
     def __mul__(self, other):
         return refuse_operator("*", other)

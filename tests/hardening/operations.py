@@ -177,6 +177,84 @@ LARGE = np.zeros(100_000, np.float32)
 WATCHED.append(LARGE)
 
 
+INDICES, MASK = np.array([3, 0, -1, 3]), np.arange(22) % 2 == 0
+OFFSETS, EACH = np.array([0, 3, 3, 20]), np.array([3, 0, 17])
+BATCH = np.zeros((5, 4, 2), np.float32)
+WATCHED.append(BATCH)
+
+
+@group
+def selections():
+    return {
+        "by a list": Operation(lambda s: s[[3, 0, -1, 3]]),
+        "by a list of bools": loose(lambda s: s[MASK.tolist()]),
+        "by an array": Operation(lambda s: s[INDICES]),
+        "by small integers": loose(lambda s: s[np.array([3, 1], np.uint8)]),
+        "by a mask": Operation(lambda s: s[MASK]),
+        "for a loader": Operation(lambda s: s.__getitems__([1, 2])),
+        "outside": Operation(lambda s: fails(IndexError, s.__getitem__, [1, 99])),
+        "a short mask": Operation(lambda s: fails(IndexError, s.__getitem__, MASK[:3])),
+        "replace": Operation(lambda s: s.__setitem__(INDICES, MORE[:4])),
+        "replace a mask": loose(lambda s: s.__setitem__(MASK, MORE[:11])),
+        "replace by its own": Operation(lambda s: s.__setitem__(INDICES, s[4:8])),
+        "replace by too few": Operation(lambda s: fails(ValueError, s.__setitem__, INDICES, MORE[:3])),
+        "replace outside": Operation(lambda s: fails(IndexError, s.__setitem__, [99], MORE[:1])),
+        "take out": Operation(lambda s: s.__delitem__(INDICES)),
+        "take out a mask": Operation(lambda s: s.__delitem__(MASK)),
+        "take out nothing": Operation(lambda s: s.__delitem__([])),
+        "take out outside": Operation(lambda s: fails(IndexError, s.__delitem__, [1, 99])),
+    }
+
+
+@group
+def ragged():
+    out = np.empty((20, 1, 2), np.float32)
+
+    def batches():
+        return sq.TensorSequence.from_offsets(BASE, OFFSETS)
+
+    def mixed():
+        return sq.TensorSequence([BASE[:3], BASE[2:9], TENSOR.reshape(1, 3)[:, :2]])
+
+    made = {
+        "values in place": Operation(lambda s: s.values(), make=uniform),
+        "values joined": Operation(lambda s: s.values(), make=mixed),
+        "values that don't fit": Operation(lambda s: fails(ValueError, s.values)),
+        "lengths": Operation(lambda s: s.lengths(), make=uniform),
+        "lengths that don't fit": loose(
+            lambda s: fails(OverflowError, s.lengths, "int8"),
+            lambda: sq.TensorSequence.from_lengths(ROWS, [3000]),
+        ),
+        "offsets": Operation(lambda s: s.offsets(), make=mixed),
+        "from lengths": Operation(lambda s: sq.TensorSequence.from_lengths(BASE, EACH)),
+        "from offsets": Operation(lambda s: sq.TensorSequence.from_offsets(BASE, OFFSETS)),
+        "from falling offsets": Operation(
+            lambda s: fails(ValueError, sq.TensorSequence.from_offsets, BASE, OFFSETS[::-1])
+        ),
+        "pad": Operation(lambda s: s.to_padded(), make=batches),
+        "pad with a mask": Operation(lambda s: s.to_padded(return_mask=True, side="left"), make=batches),
+        "pad into": loose(lambda s: s.to_padded(out=out), uniform),
+        "pad too much": Operation(lambda s: fails(ValueError, s.to_padded, shape=2), make=batches),
+        "pad and cut": Operation(lambda s: s.to_padded(shape=2, truncate=True), make=batches),
+        "unpad": Operation(lambda s: sq.TensorSequence.from_padded(BATCH, [0, 1, 4, 2, 3])),
+        "unpad columns": Operation(
+            lambda s: sq.TensorSequence.from_padded(BATCH.transpose(1, 0, 2), [5] * 4)
+        ),
+        "unpad wrongly": Operation(
+            lambda s: fails(ValueError, sq.TensorSequence.from_padded, BATCH, [9] * 5)
+        ),
+        "astype": loose(lambda s: s.astype("int32")),
+        "tolist": Operation(lambda s: s.tolist()),
+        "what it has not": loose(lambda s: fails(AttributeError, getattr, s, "sort")),
+        "no operator of it": loose(lambda s: fails(TypeError, lambda: s * 2)),
+    }
+    text = {
+        "strings: pad": Operation(lambda s: s[:3].to_padded(), make=words),
+        "strings: values": Operation(lambda s: s[1::-1].values(), make=words),
+    }
+    return made | loosely(text)
+
+
 @group
 def copies():
     taken = fresh().__reduce_ex__(5)
@@ -344,6 +422,13 @@ def maps():
             "serial": made(lambda s: sq.sequence_map(lambda a: a + 1, s)),
             "two outputs": made(lambda s: sq.sequence_map(several, s)),
             "two inputs": made(lambda s: sq.sequence_map(np.add, s, s)),
+            "flat": made(lambda s: sq.sequence_map(np.sqrt, s)),
+            "flat, not all fit": made(lambda s: sq.sequence_map(np.add, s, s[::-1]), False),
+            "batches": made(lambda s: sq.map_batches(np.cumsum, s, batch_size=4)),
+            "stacked batches": made(lambda s: sq.map_batches(lambda b: (b, b), s, batch_size=4, new_axis=1)),
+            "a batch of another length": made(
+                lambda s: fails(ValueError, sq.map_batches, lambda b: b[1:], s, batch_size=4)
+            ),
             "a whole tensor": made(lambda s: sq.sequence_map(np.add, s, np.float64(3))),
             "types given": made(lambda s: sq.sequence_map(several, s, output_dtypes=["float64", float])),
             "of nothing": made(lambda s: sq.sequence_map(abs, s[:0], output_dtypes="int8")),
