@@ -10,7 +10,8 @@ import seqcore as sq
 
 FOUND = [*pkgutil.walk_packages(sq.__path__, "seqcore.")]
 MODULES = ["seqcore", *(module.name for module in FOUND)]
-PACKAGES = ["seqcore", *(module.name for module in FOUND if module.ispkg and "._" not in module.name)]
+PUBLIC = [module.name for module in FOUND if "._" not in module.name and ".core" not in module.name]
+PACKAGES = ["seqcore", *(module.name for module in FOUND if module.ispkg and module.name in PUBLIC)]
 
 pytestmark = pytest.mark.thread_unsafe
 
