@@ -181,7 +181,7 @@ def _folders(nbytes):
         yield tempfile.gettempdir()
 
 
-_leftovers = []  # files that a worker still had mapped: Windows removes none of those
+_leftovers: list[str] = []  # files that a worker still had mapped: Windows removes none of those
 
 
 def _remove(paths):

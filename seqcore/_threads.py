@@ -1,7 +1,8 @@
 """A map on threads, which stay for the next one.
 
-A new thread begins with memory that nothing has touched yet, and a map whose threads do costs each page of it
-once more. So the threads of a map come from a pool that all maps share::
+A thread that is there already needs not be started, and keeps what it has of its own: its malloc arena (glibc
+hands those of ended threads on as well, other libraries may not), caches, thread-local data of the body.
+So the threads of a map come from a pool that all maps share::
 
     seats ──▶ ThreadPoolExecutor: a thread for each, an idle one or a new one
                     └─ beyond KEPT at once ──▶ threads that end with the map

@@ -180,3 +180,112 @@ class Logged:
                 return [int(line) for line in log]
         except FileNotFoundError:
             return []
+
+
+MODEL = []
+
+
+def load_model(factor):
+    """What a pool's initializer does; the caller has no model."""
+    MODEL.append(factor)
+
+
+def by_model(a):
+    return a * MODEL[0]
+
+
+def whole_flags(a, *wholes):
+    """Whether a body could write into what it gets: by its flag, and by setting it."""
+    can = False
+    for tensor in (a, *wholes):
+        can |= tensor.flags.writeable
+        try:
+            tensor.flags.writeable = True
+        except ValueError:
+            pass
+        else:
+            can = True
+    return np.array(can)
+
+
+def at(a, table):
+    return table[int(a[0])]
+
+
+class Junk:
+    """No tensor, and it doesn't pickle."""
+
+    def __reduce__(self):
+        raise RuntimeError("stays here")
+
+
+def junk(a):
+    return Junk() if a[0] >= 3 else a
+
+
+def only_junk(a):
+    return Junk()
+
+
+def listed_junk(a):
+    return [Junk()] if a[0] >= 3 else int(a[0])
+
+
+class PicklesToNothing(Exception):
+    def __reduce__(self):
+        return str, ("nothing",)
+
+
+class RefusesToLoad(Exception):
+    def __reduce__(self):
+        return refuse, ()
+
+
+def refuse():
+    raise SystemExit("no")
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+    def __reduce__(self):
+        raise RuntimeError
+
+
+def raise_odd(a, kind):
+    if a[0] == 3:
+        raise {"nothing": PicklesToNothing, "refuses": RefusesToLoad, "silent": Unprintable}[str(kind)]
+    return a
+
+
+class BreaksOnArrival:
+    """A body that pickles, but can't be unpickled."""
+
+    def __call__(self, a):
+        return a
+
+    def __reduce__(self):
+        return break_on_arrival, ()
+
+
+def break_on_arrival():
+    raise LookupError("not on this machine")
+
+
+def second(a, b):
+    return b
+
+
+@dataclass
+class First:
+    """A body that gets further inputs, and has no use for them."""
+
+    body: object
+
+    def __call__(self, a, *others):
+        return self.body(a)
+
+
+def at_both(a, table, offset, other):
+    return table[int(a[0])] + offset + other[int(a[0])]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import uuid
 from concurrent.futures import CancelledError
 
@@ -123,8 +124,9 @@ class TestResults:
 
 
 class TestWhereItRuns:
-    def test_with_a_chunksize_all_runs_on_the_workers(self, client):
-        result = sq.sequence_map(bodies.process, numbers(50), executor=client, chunksize=5)
+    @CHUNKSIZES
+    def test_never_in_the_caller(self, client, chunksize):
+        result = sq.sequence_map(bodies.process, numbers(50), executor=client, chunksize=chunksize)
         assert {int(pid) for pid in result} <= {*client.run(os.getpid).values()}
 
     def test_context_variables_stay_here(self, client):
@@ -152,7 +154,79 @@ class TestSizes:
         assert 8 <= len(tasks) <= 200
 
 
+class TestWholeTensors:
+    def test_nobody_can_write_into_them(self, client):
+        wholes = np.zeros(3), np.zeros(1 << 18)
+        assert not any(sq.sequence_map(bodies.whole_flags, numbers(20), *wholes, executor=client))
+
+    # More than 10 MB: with a task they would bring a warning.
+    def test_large_ones_travel_once(self, client, tasks, monkeypatch):
+        table, scatter, scattered = np.arange(2_000_000.0), client.scatter, []
+
+        def counting(tensor, **options):
+            scattered.append(options["broadcast"])
+            return scatter(tensor, **options)
+
+        monkeypatch.setattr(client, "scatter", counting)
+        result = sq.sequence_map(
+            bodies.at_both, numbers(40), table, np.array(0.5), table + 1, executor=client, chunksize=2
+        )
+        assert_holds(result, [np.array(2 * i + 1.5) for i in range(40)])
+        assert scattered == [True, True]
+        assert len(tasks) == 20
+
+    def test_in_one_process(self):
+        cluster = LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
+        table = np.arange(2_000_000.0)
+        with cluster, Client(cluster) as client:
+            result = sq.sequence_map(lambda a, b: b[a[0]], numbers(9), table, executor=client)
+        assert_holds(result, [np.array(float(i)) for i in range(9)])
+
+    def test_no_worker_to_scatter_to(self, client, monkeypatch):
+        def scatter(tensor, **options):
+            raise TimeoutError
+
+        monkeypatch.setattr(client, "scatter", scatter)
+        result = sq.sequence_map(bodies.at, numbers(9), np.arange(150_000.0), executor=client, chunksize=5)
+        assert_holds(result, [np.array(float(i)) for i in range(9)])
+
+
 class TestFailures:
+    def test_asynchronous_client(self):
+        calls = []
+
+        class Asynchronous:
+            asynchronous = True
+            get_executor = calls.append
+
+        with pytest.raises(TypeError, match="asynchronous"):
+            sq.sequence_map(bodies.double, numbers(9), executor=Asynchronous())
+        assert calls == []
+
+    @pytest.mark.parametrize("kind", ["nothing", "refuses", "silent"])
+    def test_exception_whose_pickle_is_none(self, client, kind):
+        with pytest.raises(RuntimeError, match="can't be pickled") as caught:
+            sq.sequence_map(
+                bodies.raise_odd, numbers(9), np.array(kind, object), executor=client, chunksize=2
+            )
+        assert any("element 3" in note for note in caught.value.__notes__)
+
+    @pytest.mark.parametrize("chunksize", [None, 1, 7])
+    def test_result_that_does_not_pickle(self, client, chunksize):
+        with pytest.raises(TypeError, match=r"element 3 of the map.*\bJunk\b"):
+            sq.sequence_map(bodies.listed_junk, numbers(9), executor=client, chunksize=chunksize)
+        assert usable(client)
+
+    def test_body_that_does_not_pickle(self, client):
+        with pytest.raises(TypeError, match=r"body can't be pickled"):
+            sq.sequence_map(FailAt({3: threading.Lock()}), numbers(9), executor=client, chunksize=2)
+        assert usable(client)
+
+    def test_body_that_does_not_unpickle(self, client):
+        with pytest.raises(RuntimeError, match="LookupError: not on this machine"):
+            sq.sequence_map(bodies.BreaksOnArrival(), numbers(9), executor=client, chunksize=2)
+        assert usable(client)
+
     @CHUNKSIZES
     @pytest.mark.parametrize("later", ["raise", "type", "number"])
     @pytest.mark.parametrize("first", ["raise", "type", "number"])
@@ -224,5 +298,6 @@ class TestLostWorkers:
                 restarted.append(done)
                 client.restart()
 
-        with pytest.raises(CancelledError):
+        with pytest.raises(RuntimeError, match=r"lost element.* of the map") as caught:
             sq.sequence_map(bodies.slowly, numbers(100), executor=client, chunksize=4, progress=progress)
+        assert isinstance(caught.value.__cause__, CancelledError)

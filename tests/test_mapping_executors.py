@@ -3,12 +3,12 @@
 import json
 import multiprocessing
 import os
-import pickle
+import queue
 import re
 import subprocess
 import sys
 import threading
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 
@@ -19,8 +19,9 @@ from bodies import FailAt, Inline, Logged, Recording, Refusal, Unpicklable, numb
 from strategies import NAMES, assert_holds, filled
 
 import seqcore as sq
+from seqcore import _executors, _parcels
 
-SLOW_START = {0: 0.001}  # the first element is run here, but no further one to find a chunk's size
+SLOW_START = {0: 0.001}  # so that the chunks stay small
 CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7, 1000])
 
 
@@ -100,14 +101,20 @@ class TestResults:
 
 
 class TestWhereItRuns:
-    def test_with_a_chunksize_all_runs_on_the_workers(self, processes):
-        result = sq.sequence_map(bodies.process, numbers(50), executor=processes, chunksize=10)
+    @CHUNKSIZES
+    @pytest.mark.parametrize("options", [{}, {"output_dtypes": "int64"}, {"progress": lambda *call: None}])
+    def test_never_in_the_caller(self, processes, chunksize, options):
+        result = sq.sequence_map(
+            bodies.process, numbers(50), executor=processes, chunksize=chunksize, **options
+        )
         assert os.getpid() not in {int(pid) for pid in result}
 
-    def test_without_one_the_first_runs_here(self, processes):
-        result = sq.sequence_map(bodies.process, numbers(500), executor=processes)
-        assert int(result[0]) == os.getpid()
-        assert int(result[-1]) != os.getpid()
+    def test_body_that_an_initializer_has_prepared(self):
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, context, bodies.load_model, (3,)) as pool:
+            result = sq.sequence_map(bodies.by_model, numbers(30), executor=pool)
+        assert_holds(result, [np.array([3 * i]) for i in range(30)])
+        assert bodies.MODEL == []
 
     @pytest.mark.parametrize(("pool", "seen"), [("threads", "green"), ("processes", "none")])
     def test_context_variables_hold_in_threads_alone(self, request, pool, seen):
@@ -157,6 +164,99 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0 and run()
 """
         subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
+
+
+class TestChunks:
+    def sizes(self, body, count, workers, monkeypatch, **options):
+        """How many elements each chunk had, and how many were on their way at once."""
+
+        class Slow(Executor):
+            """Runs what it has when the map waits for it."""
+
+            _max_workers = workers
+
+            def __init__(self):
+                self.sizes, self.calls, self.most = [], [], 0
+
+            def submit(self, function, parcel, *args):
+                future = Future()
+                self.sizes.append(parcel.work.n)
+                self.calls.append((future, function, parcel, args))
+                self.most = max(self.most, len(self.calls))
+                return future
+
+        executor = Slow()
+
+        class Waking(queue.SimpleQueue):
+            def get(self):
+                future, function, parcel, args = executor.calls.pop(0)
+                future.set_result(function(parcel, *args))
+                return super().get()
+
+        monkeypatch.setattr(_executors.queue, "SimpleQueue", Waking)
+        result = sq.sequence_map(body, numbers(count), executor=executor, **options)
+        assert_holds(result, [*numbers(count)])
+        assert sum(executor.sizes) == count
+        return executor.sizes, executor.most
+
+    @pytest.mark.parametrize("workers", [1, 2, 5])
+    def test_begin_small_and_grow(self, workers, monkeypatch):
+        sizes, most = self.sizes(np.copy, 5000, workers, monkeypatch)
+        assert {*sizes[: 2 * workers]} == {1}
+        assert max(sizes) >= 64
+        assert len(sizes) < 60 * workers
+        assert 2 * workers <= most <= 3 * workers
+
+    def test_slow_elements_stay_alone(self, monkeypatch):
+        def body(a):
+            clock.append(clock[-1] + 0.03)
+            return a
+
+        clock = [0.0]
+        monkeypatch.setattr(_parcels.time, "perf_counter", lambda: clock[-1])
+        sizes, _ = self.sizes(body, 60, 2, monkeypatch)
+        assert {*sizes} == {1}
+
+    def test_as_given(self, monkeypatch):
+        sizes, most = self.sizes(np.copy, 100, 2, monkeypatch, chunksize=30)
+        assert sizes == [30, 30, 30, 10]
+        assert most == 4
+
+
+class TestTypesThatAWorkerFinds:
+    """A chunk settles its types before those of the map are known."""
+
+    @CHUNKSIZES
+    @pytest.mark.parametrize(
+        ("first", "later"),
+        [
+            (1.5, 1),
+            (np.float64(1.5), 1),
+            (2.0, [3, 4]),
+            ((1.5, "a"), (1, "b")),
+            ((np.float64(2), 1.5), (1, 2)),
+        ],
+        ids=str,
+    )
+    def test_python_values_adapt_to_the_first(self, executor, first, later, chunksize):
+        body = FailAt({0: first} | dict.fromkeys(range(1, 20), later))
+        expected = sq.sequence_map(body, numbers(20))
+        assert sq.sequence_map(body, numbers(20), executor=executor, chunksize=chunksize) == expected
+
+    @CHUNKSIZES
+    @pytest.mark.parametrize(
+        "other",
+        [np.array([0.5]), 0.5, (), (np.array([1]),), (np.array([1]),) * 2, None, np.zeros(1, "M8[s]")],
+    )
+    @pytest.mark.parametrize("at", [7, 8, 14])
+    def test_other_types_later(self, executor, other, at, chunksize):
+        body = FailAt(dict.fromkeys(range(at, 20), other if other is not None else Refusal))
+        errors = []
+        for options in ({}, {"executor": executor, "chunksize": chunksize}):
+            with pytest.raises(TypeError, match=rf"element {at} of the map") as caught:
+                sq.sequence_map(body, numbers(20), **options)
+            errors.append(str(caught.value))
+        assert errors[0] == errors[1]
 
 
 class TestWhatTravels:
@@ -241,6 +341,26 @@ class TestFailures:
         assert any("Traceback" in note for note in caught.value.__notes__)
         assert usable(processes)
 
+    @pytest.mark.parametrize("kind", ["nothing", "refuses", "silent"])
+    @CHUNKSIZES
+    def test_exception_whose_pickle_is_none(self, processes, kind, chunksize):
+        word = np.array(kind, object)
+        with pytest.raises(RuntimeError, match=r"can't be pickled") as caught:
+            sq.sequence_map(bodies.raise_odd, numbers(9), word, executor=processes, chunksize=chunksize)
+        assert any("element 3" in note for note in caught.value.__notes__)
+        assert any("Traceback" in note for note in caught.value.__notes__)
+        assert usable(processes)
+
+    @pytest.mark.parametrize("dtype", [None, "int64"])
+    @pytest.mark.parametrize(
+        ("body", "at"), [(bodies.junk, 3), (bodies.only_junk, 0), (bodies.listed_junk, 3)]
+    )
+    @CHUNKSIZES
+    def test_result_that_does_not_pickle(self, processes, executor, body, at, dtype, chunksize):
+        with pytest.raises(TypeError, match=rf"element {at} of the map.*\bJunk\b"):
+            sq.sequence_map(body, numbers(9), executor=executor, chunksize=chunksize, output_dtypes=dtype)
+        assert usable(executor)
+
     @pytest.mark.parametrize("error", [Unpicklable(3, reason="no"), Refusal(threading.Lock())], ids=repr)
     @pytest.mark.thread_unsafe
     def test_any_exception_as_it_is_from_a_thread(self, threads, error):
@@ -257,21 +377,49 @@ class TestFailures:
 
 class TestTheExecutorsOwnFailures:
     @pytest.mark.parametrize("body", [lambda a: a, FailAt({3: threading.Lock()})], ids=["lambda", "lock"])
-    def test_body_that_does_not_pickle(self, processes, body):
-        with pytest.raises((pickle.PicklingError, AttributeError, TypeError), match=r"pickle"):
-            sq.sequence_map(body, numbers(9), executor=processes, chunksize=2)
+    @CHUNKSIZES
+    def test_body_that_does_not_pickle(self, processes, body, chunksize):
+        with pytest.raises(TypeError, match=r"can't be pickled.*top level of a module") as caught:
+            sq.sequence_map(body, numbers(9), executor=processes, chunksize=chunksize)
+        assert caught.value.__cause__ is not None
         assert usable(processes)
+
+    def test_body_that_does_not_unpickle(self, processes):
+        with pytest.raises(RuntimeError, match=r"elements 0 to 1\b.*LookupError: not on this.*top level"):
+            sq.sequence_map(bodies.BreaksOnArrival(), numbers(9), executor=processes, chunksize=2)
+        assert usable(processes)
+
+    def test_executor_with_a_pickler_of_its_own(self):
+        class Loky(Recording):
+            def submit(self, function, parcel, *args):
+                parcel.__reduce_ex__(5)
+                assert parcel.failure is not None
+                return Inline.submit(self, function, parcel, *args)
+
+        assert len(sq.sequence_map(lambda a: a, numbers(9), executor=Loky())) == 9
 
     def test_worker_that_dies(self):
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(1, mp_context=context) as pool, pytest.raises(BrokenProcessPool):
+        with (
+            ProcessPoolExecutor(1, mp_context=context) as pool,
+            pytest.raises(RuntimeError, match=r"element.* of the map.*died.*new executor") as caught,
+        ):
             within(20, lambda: sq.sequence_map(bodies.die, numbers(9), executor=pool, chunksize=2))
+        assert isinstance(caught.value.__cause__, BrokenProcessPool)
 
-    def test_executor_that_is_shut_down(self):
+    @pytest.mark.parametrize("after", [0, 2])
+    def test_executor_that_is_shut_down(self, after):
         executor = ThreadPoolExecutor(1)
-        executor.shutdown()
-        with pytest.raises(RuntimeError, match="shutdown"):
-            sq.sequence_map(bodies.double, numbers(9), executor=executor, chunksize=2)
+
+        def progress(done, total):
+            if done >= after:
+                executor.shutdown(wait=False)
+
+        if not after:
+            executor.shutdown()
+        with pytest.raises(RuntimeError, match=r"elements \d+ to \d+ .*shut ?down.*open") as caught:
+            sq.sequence_map(bodies.double, numbers(99), executor=executor, chunksize=2, progress=progress)
+        assert isinstance(caught.value.__cause__, RuntimeError)
 
     @pytest.mark.parametrize("notified", [True, False])
     def test_chunk_that_others_cancel(self, notified):
@@ -283,8 +431,32 @@ class TestTheExecutorsOwnFailures:
                     future.set_running_or_notify_cancel()
                 return future
 
-        with pytest.raises(CancelledError):
+        with pytest.raises(RuntimeError, match=r"elements 0 to 1\b.*cancelled") as caught:
             within(2, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Cancelling(), chunksize=2))
+        assert isinstance(caught.value.__cause__, CancelledError)
+
+    @pytest.mark.parametrize("value", [None, 3, [], "chunk"], ids=repr)
+    def test_what_is_no_chunk(self, value):
+        class Forgetful(Inline):
+            def submit(self, *args, **kwargs):
+                return super().submit(lambda: value)
+
+        with pytest.raises(RuntimeError, match=rf"element 0\b.*{re.escape(repr(value))}"):
+            sq.sequence_map(bodies.double, numbers(9), executor=Forgetful())
+
+    @pytest.mark.parametrize("where", ["submit", "result"])
+    def test_failure_of_the_executors_own(self, where):
+        class Failing(Inline):
+            def submit(self, *args, **kwargs):
+                if where == "submit":
+                    raise Refusal("no more")
+                future = Future()
+                future.set_exception(Refusal("no more"))
+                return future
+
+        with pytest.raises(RuntimeError, match=r"Failing.*element 0\b.*no more") as caught:
+            sq.sequence_map(bodies.double, numbers(9), executor=Failing())
+        assert isinstance(caught.value.__cause__, Refusal)
 
     def test_executor_with_a_client_of_its_own(self):
         executor = Inline()
