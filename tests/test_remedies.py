@@ -30,7 +30,7 @@ PLAIN = {
     "seq.append(array)": "[*arrays, array]",
     "sq.sequence_map(np.greater, seq, np.float32(0.5))": "[a > 0.5 for a in arrays]",
     "sq.sequence_map(lambda a: a[0], seq)": "[a[0] for a in arrays]",
-    "a = seq[0].copy(); a[0] = 1; seq[0] = a": "[np.vstack([np.ones((1, 2), 'f4'), arrays[0][1:]]), *arrays[1:]]",
+    "a = seq[0].copy(); a[0] = 1; seq[0] = a": "[np.r_[[[1, 1]], arrays[0][1:]].astype('f4'), *arrays[1:]]",
     "seq[0] = seq[0] + 1": "[arrays[0] + 1, *arrays[1:]]",
     "for i, a in enumerate(seq): seq[i] = a * 2": "[a * 2 for a in arrays]",
     "sq.concat_from_sequence(seq, 0)": "np.concatenate(arrays)",
@@ -87,7 +87,7 @@ def run(code, names):
 
 
 def signs_of(way):
-    """What a message says that leads this way: the code itself, a function or method, or that masks select."""
+    """What a message says that leads this way: the code, a function or method, or that masks select."""
     signs = {way, *re.findall(r"\bsq\.(\w+)", way), *re.findall(r"\bseq\.\w+", way)}
     return signs | {"seq[mask]"} if way.startswith("seq[[") else signs
 
