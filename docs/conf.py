@@ -70,11 +70,13 @@ def stub_signatures():
             given.args = given.args[1:]
             for one in (*given.args, *given.kwonlyargs):
                 one.annotation = None
-            found[method.name] = f"({ast.unparse(given)})"
-    return found
+            # Of several overloads the one that tells most defaults: users read them as one.
+            ndefaults = sum(one is not None for one in (*given.defaults, *given.kw_defaults))
+            if ndefaults >= found.get(method.name, (0, ""))[0]:
+                found[method.name] = ndefaults, f"({ast.unparse(given)})"
+    return {name: text for name, (_, text) in found.items()}
 
 
-# What the stub has in several overloads, users read as one.
 SIGNATURES = stub_signatures() | {"__init__": "(tensors=(), dtype=None, *, copy=False)"}
 
 

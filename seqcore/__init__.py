@@ -12,7 +12,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from seqcore._include import get_include
-from seqcore._remedies import missing_name
+from seqcore._remedies import missing_name as _missing_name
 from seqcore.dtypes import ELEMENT_TYPES, element_type
 from seqcore.mapping import map_batches, sequence_map
 from seqcore.operators import (
@@ -47,4 +47,4 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name):
-    missing_name(__name__, name)
+    _missing_name(__name__, name)

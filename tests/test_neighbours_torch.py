@@ -165,7 +165,8 @@ def test_integer_tensors_are_positions_and_lengths():
     assert seq.shapes == [(1,), (2,), (3,)]
     assert seq == split_to_sequence(torch.arange(6), [1, 2, 3])
     assert same(seq[torch.tensor(-1)], np.array([3, 4, 5]))
-    for wrong in (torch.tensor([0, 1]), torch.tensor(1.0)):
+    assert seq[torch.tensor([0, 2])].shapes == [(1,), (3,)]  # a selection
+    for wrong in (torch.tensor([[0, 1]]), torch.tensor(1.0)):
         with pytest.raises(TypeError):
             seq[wrong]
     with pytest.raises(TypeError, match="integral"):
