@@ -20,6 +20,8 @@ def as_padding_value(value, dtype):
     """
     if type(value) is int and value == 0:
         return np.array("", object) if dtype == STRING else np.zeros((), dtype)
+    if dtype.name == "bfloat16" and type(value) in (int, float):
+        return np.array(value, dtype)  # whose promotion with Python's floats NumPy does not know
     item = as_tensor(value, dtype)
     if item.ndim:
         raise TypeError(f"a padding value is one item, not a tensor of shape {item.shape}")
@@ -40,7 +42,7 @@ def padded_extents(longest, shortest, shape, multiple_of):
         if extent is not None:
             extents[axis] = extent
     rounded = _each_axis("multiple_of", multiple_of, len(extents), 1)
-    if multiple_of is not None and not isinstance(multiple_of, list | tuple):
+    if multiple_of is not None and np.ndim(multiple_of) == 0:
         # One number counts for axis 0, and for the others in which elements differ: not for channels.
         for axis in range(1, len(extents)):
             if longest[axis] != shortest[axis]:
@@ -55,6 +57,8 @@ def _each_axis(name, given, rank, least):
     """What is said of each axis: a number is for axis 0."""
     if given is None:
         return [None] * rank
+    if isinstance(given, np.ndarray) and given.ndim:
+        given = given.tolist()
     if not isinstance(given, list | tuple):
         if rank == 0:
             raise ValueError(f"elements of rank 0 have no axis for {name}={given!r:.60}")

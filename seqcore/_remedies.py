@@ -47,13 +47,11 @@ _OF_PACKAGE = {
     **dict.fromkeys(("map", "apply", "vmap"), "sequence_map(body, seq) and map_batches(body, seq)"),
     **dict.fromkeys(("pad", "pad_sequence", "to_padded"), "seq.to_padded()"),
     **dict.fromkeys(("Sequence", "sequence", "array", "from_list"), "TensorSequence(tensors)"),
-    **dict.fromkeys(
-        ("from_lengths", "from_offsets", "from_padded"), "a method of TensorSequence"
-    ),
+    **{name: f"TensorSequence.{name}" for name in ("from_lengths", "from_offsets", "from_padded")},
+    **dict.fromkeys(("values", "lengths", "offsets", "astype", "tolist"), "a method of TensorSequence"),
+    **dict.fromkeys(("InferenceSession", "GraphBody", "lower"), "import seqcore.onnx"),
     **dict.fromkeys(("empty", "zeros"), "sequence_empty(dtype)"),
-    **dict.fromkeys(
-        ("insert", "erase", "at", "length"), "sequence_insert and its kin, or len(seq)"
-    ),
+    **dict.fromkeys(("insert", "erase", "at", "length"), "sequence_insert and its kin, or len(seq)"),
 }
 
 
@@ -111,15 +109,25 @@ _UFUNCS = {
 }
 
 
-def refuse_operator(symbol, other):
+def refuse_operator(sequence, symbol, other):
     """Raise the TypeError for an operator of arrays; NotImplemented where the other side may know better."""
-    if not isinstance(other, numbers.Number | np.ndarray | np.generic | list | tuple):
+    ours = isinstance(other, type(sequence)) or isinstance(sequence, type(other))
+    if not ours and not isinstance(other, numbers.Number | np.ndarray | np.generic | list | tuple):
         return NotImplemented
     also = ", and seq.append(tensor) puts a tensor behind the others" if symbol == "+" else ""
     raise TypeError(
-        f"a TensorSequence is no array, so '{symbol}' does not work on its elements: "
-        f"sequence_map(np.{_UFUNCS[symbol]}, seq, other) does{also}"
+        f"a {type(sequence).__name__} is no array, so '{symbol}' does not work on its elements: "
+        f"sequence_map(np.{_UFUNCS[symbol]}, seq, {_operand(sequence, other)}) does{also}"
     )
+
+
+def _operand(sequence, other):
+    """A number as NumPy's of the sequence's type, for a bare one would make the result another type."""
+    dtype = sequence.dtype
+    plain = type(other) in (bool, int, float, complex) and dtype is not None and dtype.kind in "biufc"
+    if plain and np.result_type(dtype, other) == dtype:
+        return f"np.{dtype.type.__name__}({other})"
+    return "other"
 
 
 def refuse_unary(symbol):

@@ -4,15 +4,15 @@ import operator
 import os
 from concurrent.futures import Executor
 
-from seqcore._batches import in_order, joined_work, stacked_work
-from seqcore._executors import run_on_executor
-from seqcore._flat import flat_work
-from seqcore._job import Job, run_here
-from seqcore._lending import read_only
-from seqcore._outputs import Outputs
+from seqcore._maps.batches import in_order, joined_work, stacked_work
+from seqcore._maps.executors import run_on_executor
+from seqcore._maps.flat import flat_work
+from seqcore._maps.job import Job, run_here
+from seqcore._maps.lending import read_only
+from seqcore._maps.outputs import Outputs
+from seqcore._maps.threads import run_on_threads
+from seqcore._maps.work import ElementWork, runs_many
 from seqcore._tensors import as_tensor
-from seqcore._threads import run_on_threads
-from seqcore._work import ElementWork, runs_many
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence, flag

@@ -19,7 +19,7 @@ from bodies import FailAt, Inline, Logged, Recording, Refusal, Unpicklable, numb
 from strategies import NAMES, assert_holds, filled
 
 import seqcore as sq
-from seqcore import _executors, _parcels
+from seqcore._maps import executors, parcels
 
 SLOW_START = {0: 0.001}  # so that the chunks stay small
 CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7, 1000])
@@ -193,7 +193,7 @@ class TestChunks:
                 future.set_result(function(parcel, *args))
                 return super().get()
 
-        monkeypatch.setattr(_executors.queue, "SimpleQueue", Waking)
+        monkeypatch.setattr(executors.queue, "SimpleQueue", Waking)
         result = sq.sequence_map(body, numbers(count), executor=executor, **options)
         assert_holds(result, [*numbers(count)])
         assert sum(executor.sizes) == count
@@ -213,7 +213,7 @@ class TestChunks:
             return a
 
         clock = [0.0]
-        monkeypatch.setattr(_parcels.time, "perf_counter", lambda: clock[-1])
+        monkeypatch.setattr(parcels.time, "perf_counter", lambda: clock[-1])
         sizes, _ = self.sizes(body, 60, 2, monkeypatch)
         assert {*sizes} == {1}
 

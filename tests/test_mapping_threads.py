@@ -14,7 +14,7 @@ from bodies import numbers, within
 from strategies import assert_holds
 
 import seqcore as sq
-from seqcore import _threads
+from seqcore._maps import threads
 
 pytestmark = pytest.mark.thread_unsafe
 ON_THREADS = {"max_workers": 2, "chunksize": 1}
@@ -62,14 +62,14 @@ class TestTheyStay:
 
     def test_no_more_than_some(self):
         before = threading.active_count()
-        seen = threads_of_a_map(_threads.KEPT + 20)
-        assert len(seen) == _threads.KEPT + 20
+        seen = threads_of_a_map(threads.KEPT + 20)
+        assert len(seen) == threads.KEPT + 20
         for _ in range(500):
-            if threading.active_count() <= before + _threads.KEPT:
+            if threading.active_count() <= before + threads.KEPT:
                 break
             time.sleep(0.01)
-        assert threading.active_count() <= before + _threads.KEPT
-        assert _threads.POOL.busy == 0
+        assert threading.active_count() <= before + threads.KEPT
+        assert threads.POOL.busy == 0
 
     def test_more_maps_within_maps_than_stay(self):
         def at_depth(depth, a):
@@ -80,7 +80,7 @@ class TestTheyStay:
         assert (
             len(within(60, lambda: sq.sequence_map(lambda a: at_depth(5, a), numbers(3), **ON_THREADS))) == 3
         )
-        assert _threads.POOL.busy == 0
+        assert threads.POOL.busy == 0
 
 
 class TestTheyKeepNothing:
@@ -137,9 +137,9 @@ class TestNone:
             started.append(thread)
             start(thread)
 
-        pool = _threads.Pool()
-        monkeypatch.setattr(_threads, "POOL", pool)
-        monkeypatch.setattr(_threads, "KEPT", 8 if where == "pool" else 0)
+        pool = threads.Pool()
+        monkeypatch.setattr(threads, "POOL", pool)
+        monkeypatch.setattr(threads, "KEPT", 8 if where == "pool" else 0)
         monkeypatch.setattr(threading.Thread, "start", refusing)
         result = sq.sequence_map(lambda a: a + 1, numbers(50), max_workers=4, chunksize=1)
         assert_holds(result, [np.array([i + 1]) for i in range(50)])
@@ -149,12 +149,12 @@ class TestNone:
             pool.executor.shutdown()
 
     def test_pool_that_loses_what_it_is_given(self, monkeypatch):
-        class Forgetful(_threads.Pool):
+        class Forgetful(threads.Pool):
             def start(self, seat):
                 pass
 
-        monkeypatch.setattr(_threads, "POOL", Forgetful())
-        monkeypatch.setattr(_threads, "NEVER_BEGAN", 0.01)
+        monkeypatch.setattr(threads, "POOL", Forgetful())
+        monkeypatch.setattr(threads, "NEVER_BEGAN", 0.01)
         result = sq.sequence_map(lambda a: a + 1, numbers(50), **ON_THREADS)
         assert_holds(result, [np.array([i + 1]) for i in range(50)])
 

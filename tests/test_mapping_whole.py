@@ -13,7 +13,7 @@ from bodies import FailAt, Inline, Recording, Refusal, numbers
 from strategies import assert_holds, filled
 
 import seqcore as sq
-from seqcore import _lending
+from seqcore._maps import lending
 
 LARGE = 2 << 20  # bytes
 
@@ -38,7 +38,7 @@ def way(request, ways):
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
     """Where the files go."""
-    monkeypatch.setattr(_lending, "_folders", lambda nbytes: [str(tmp_path)])
+    monkeypatch.setattr(lending, "_folders", lambda nbytes: [str(tmp_path)])
     return tmp_path
 
 
@@ -141,7 +141,7 @@ class TestLarge:
         assert executor.seen == set()
 
     def test_threads_write_no_file(self, folder, monkeypatch, ways):
-        monkeypatch.setattr(_lending, "_write", lambda tensor: pytest.fail("wrote a file"))
+        monkeypatch.setattr(lending, "_write", lambda tensor: pytest.fail("wrote a file"))
         whole = table()
         for way in ("serial", "threads", "thread executor"):
             result = sq.sequence_map(lambda a, b: b, numbers(50), whole, **ways[way])
@@ -167,13 +167,13 @@ class TestLarge:
     @pytest.mark.parametrize("failure", [OSError(28, "disk full"), None])
     def test_no_place_for_a_file(self, monkeypatch, tmp_path, failure):
         if failure is None:
-            monkeypatch.setattr(_lending, "_folders", lambda nbytes: [str(tmp_path / "nowhere")])
+            monkeypatch.setattr(lending, "_folders", lambda nbytes: [str(tmp_path / "nowhere")])
         else:
 
             def full(path, flags):
                 raise failure
 
-            monkeypatch.setattr(_lending, "_for_us_alone", full)
+            monkeypatch.setattr(lending, "_for_us_alone", full)
         executor = Recording()
         result = sq.sequence_map(bodies.at, numbers(20), table(), executor=executor, chunksize=10)
         assert_holds(result, [np.array(float(i)) for i in range(20)])

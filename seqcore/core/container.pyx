@@ -269,8 +269,8 @@ cdef class Container:
             release(news)
         raise_for_selection(status, selection, at, n)
         if count != new_count:
-            raise ValueError(f"{new_count} tensors can't take the places of {count}: an assignment to a "
-                             "selection keeps the length")
+            raise ValueError(f"{new_count} tensor{'s' if new_count != 1 else ''} can't take the places of "
+                             f"{count}: an assignment to a selection keeps the length")
         return 0
 
     # -- taking out ----------------------------------------------------------------------------------

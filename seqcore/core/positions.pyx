@@ -18,6 +18,9 @@ cdef Py_ssize_t as_position(position) except? -1:
         return PyNumber_AsSsize_t(position.item(), NULL)
     if PyIndex_Check(position):
         return PyNumber_AsSsize_t(position, NULL)
+    if isinstance(position, tuple) and len(position) == 1 and isinstance(position[0], np.ndarray):
+        raise TypeError("a selection is an array, not a tuple that holds one: seq[mask] takes the mask "
+                        "itself, and np.flatnonzero gives its positions")
     if isinstance(position, tuple) and len(position) > 1:
         raise TypeError(f"a sequence has one axis, so {position!r:.60} is no position: seq[i][j] looks into "
                         "an element, and sequence_map or map_batches into all")

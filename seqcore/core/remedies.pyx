@@ -81,64 +81,64 @@ cdef class Remedies(Container):
         return names
 
     def __mul__(self, other):
-        return refuse_operator("*", other)
+        return refuse_operator(self, "*", other)
 
     def __rmul__(self, other):
-        return refuse_operator("*", other)
+        return refuse_operator(self, "*", other)
 
     def __sub__(self, other):
-        return refuse_operator("-", other)
+        return refuse_operator(self, "-", other)
 
     def __rsub__(self, other):
-        return refuse_operator("-", other)
+        return refuse_operator(self, "-", other)
 
     def __truediv__(self, other):
-        return refuse_operator("/", other)
+        return refuse_operator(self, "/", other)
 
     def __rtruediv__(self, other):
-        return refuse_operator("/", other)
+        return refuse_operator(self, "/", other)
 
     def __floordiv__(self, other):
-        return refuse_operator("//", other)
+        return refuse_operator(self, "//", other)
 
     def __rfloordiv__(self, other):
-        return refuse_operator("//", other)
+        return refuse_operator(self, "//", other)
 
     def __mod__(self, other):
-        return refuse_operator("%", other)
+        return refuse_operator(self, "%", other)
 
     def __rmod__(self, other):
-        return refuse_operator("%", other)
+        return refuse_operator(self, "%", other)
 
     def __matmul__(self, other):
-        return refuse_operator("@", other)
+        return refuse_operator(self, "@", other)
 
     def __rmatmul__(self, other):
-        return refuse_operator("@", other)
+        return refuse_operator(self, "@", other)
 
     def __and__(self, other):
-        return refuse_operator("&", other)
+        return refuse_operator(self, "&", other)
 
     def __rand__(self, other):
-        return refuse_operator("&", other)
+        return refuse_operator(self, "&", other)
 
     def __or__(self, other):
-        return refuse_operator("|", other)
+        return refuse_operator(self, "|", other)
 
     def __ror__(self, other):
-        return refuse_operator("|", other)
+        return refuse_operator(self, "|", other)
 
     def __xor__(self, other):
-        return refuse_operator("^", other)
+        return refuse_operator(self, "^", other)
 
     def __rxor__(self, other):
-        return refuse_operator("^", other)
+        return refuse_operator(self, "^", other)
 
     def __pow__(self, other, modulo):
-        return refuse_operator("**", other)
+        return refuse_operator(self, "**", other)
 
     def __rpow__(self, other, modulo):
-        return refuse_operator("**", other)
+        return refuse_operator(self, "**", other)
 
     def __neg__(self):
         return refuse_unary("neg")

@@ -63,7 +63,8 @@ cdef cnp.ndarray selection_in_rows(object key):
     if kind == "u":
         # What no position reaches stays out of reach.
         return np.minimum(array, np.uint64(2**63 - 1)).astype(np.int64)
-    raise TypeError(f"a selection is an array of integers or bools, not of {array.dtype}")
+    also = "" if cnp.PyArray_SIZE(array) else "; np.array([], int) selects nothing"
+    raise TypeError(f"a selection is an array of integers or bools, not of {array.dtype}{also}")
 
 
 cdef cnp.ndarray selection_in_list(tuple items):

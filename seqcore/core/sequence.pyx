@@ -104,8 +104,8 @@ cdef class TensorSequence(Ragged):
       `count`, `==`.
     - Edit: `append`, `extend`, `insert`, `erase`, `pop`, `remove`, `clear`, `reverse`, `seq[i] = t`,
       `seq[a:b] = ts`, `seq[indices] = ts`, `seq[mask] = ts`, `del`, `+`, `+=`.
-    - In one piece: `values`, `lengths`, `offsets`, `to_padded`, `from_lengths`, `from_offsets`,
-      `from_padded`.
+    - In one piece: `values`, `lengths`, `offsets`, `to_padded`, `astype`, `tolist`, `from_lengths`,
+      `from_offsets`, `from_padded`.
     - Memory: `nbytes`, `pinned_nbytes`, `compact`, `copy`, pickle.
 
     Examples
@@ -305,16 +305,16 @@ cdef class TensorSequence(Ragged):
     # Beside `==`, for with it comparisons are not inherited.
 
     def __lt__(self, other):
-        return refuse_operator("<", other)
+        return refuse_operator(self, "<", other)
 
     def __le__(self, other):
-        return refuse_operator("<=", other)
+        return refuse_operator(self, "<=", other)
 
     def __gt__(self, other):
-        return refuse_operator(">", other)
+        return refuse_operator(self, ">", other)
 
     def __ge__(self, other):
-        return refuse_operator(">=", other)
+        return refuse_operator(self, ">=", other)
 
     # -- putting in ----------------------------------------------------------------------------------
 
@@ -395,14 +395,14 @@ cdef class TensorSequence(Ragged):
 
     def __add__(self, other):
         if not isinstance(other, (TensorSequence, list, tuple)):
-            return refuse_operator("+", other)
+            return refuse_operator(self, "+", other)
         cdef TensorSequence result = new_sequence(self._dtype, self.snapshot())
         result.extend(other)
         return result
 
     def __radd__(self, other):
         if not isinstance(other, (list, tuple)):
-            return refuse_operator("+", other)
+            return refuse_operator(self, "+", other)
         cdef TensorSequence result = gather(other, self._dtype)
         result.extend(self)
         return result

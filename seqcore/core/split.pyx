@@ -63,13 +63,14 @@ cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths,
     else:
         with nogil:
             status = check_lengths(each, n, whole, &at)
+    what = "the lengths in split" if name == "split" else name
     if status == NEGATIVE_LENGTH:
         raise ValueError(f"{name}[{at}] is {each[at]}: a length can't be negative")
     if status == LENGTHS_TOO_LONG:
-        raise ValueError(f"the lengths in {name} exceed axis {axis}, which has {whole}, at {name}[{at}], "
+        raise ValueError(f"{what} exceed axis {axis}, which has {whole}, at {name}[{at}], "
                          f"which is {each[at]}")
     if status == LENGTHS_TOO_SHORT:
-        raise ValueError(f"the lengths in {name} add up to {at}, but axis {axis} has {whole}")
+        raise ValueError(f"{what} add up to {at}, but axis {axis} has {whole}")
     return cut(array, axis, False, n, 0, each)
 
 

@@ -14,9 +14,9 @@ those of a serial loop.
 
 import numpy as np
 
-from seqcore._outputs import Chunk
+from seqcore._maps.outputs import Chunk
+from seqcore._maps.work import ElementWork, Work
 from seqcore._tensors import as_tensor
-from seqcore._work import ElementWork, Work
 from seqcore.core.calls import absorb
 from seqcore.core.flat import cut_as, first_misfit, first_other_shape, items_of
 from seqcore.core.sequence import TensorSequence

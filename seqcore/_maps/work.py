@@ -1,11 +1,11 @@
 """What a map is made of: units, which are run some at a time, here or elsewhere.
 
-A map is run by an engine (`_job`, `_threads`, `_executors`) that knows nothing but this: there is a work of
+A map is run by an engine (`job`, `threads`, `executors`) that knows nothing but this: there is a work of
 so many units, a stretch of them can be run, and a stretch can be sent away. `sequence_map`'s is
 `ElementWork`, a unit of which is one element.
 """
 
-from seqcore._outputs import Chunk, complete, fresh, types_told
+from seqcore._maps.outputs import Chunk, complete, fresh, types_told
 from seqcore.core.calls import apply, apply_raw, put_results, rows
 from seqcore.core.sequence import TensorSequence
 

@@ -9,9 +9,9 @@ import os
 import queue
 from concurrent.futures import BrokenExecutor, CancelledError
 
-from seqcore._lending import Lender, OutOfReach
-from seqcore._outputs import Chunk
-from seqcore._parcels import NotOpened, Parcel, Reply, run_away
+from seqcore._maps.lending import Lender, OutOfReach
+from seqcore._maps.outputs import Chunk
+from seqcore._maps.parcels import NotOpened, Parcel, Reply, run_away
 
 CHUNK = 5e-2  # seconds of work that are handed out at once
 CHUNK_NBYTES = 4 << 20  # and what they may weigh

@@ -19,8 +19,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from seqcore._job import run_rest_here
-from seqcore._outputs import Chunk
+from seqcore._maps.job import run_rest_here
+from seqcore._maps.outputs import Chunk
 
 CHUNK = 1e-2  # seconds of work that are handed out at once
 KEPT = max(8, 2 * (os.cpu_count() or 1))  # threads that may stay

@@ -14,9 +14,9 @@ import math
 
 import numpy as np
 
-from seqcore._outputs import Chunk, fresh, values_of
+from seqcore._maps.outputs import Chunk, fresh, values_of
+from seqcore._maps.work import Work
 from seqcore._tensors import as_tensor
-from seqcore._work import Work
 from seqcore.core.calls import OutputError, absorb
 from seqcore.core.flat import first_misfit, stack
 from seqcore.core.sequence import TensorSequence
@@ -125,10 +125,11 @@ class BatchWork(Work):
         lengths = None if self.stacked else first.lengths()
         expected = len(first) if self.stacked else int(lengths.sum())
         if array.ndim == 0 or array.shape[0] != expected:
-            what = f"{len(first)} elements" if self.stacked else f"{len(first)} elements of length {expected}"
+            what = f"{len(first)} elements"
+            how = "stacked" if self.stacked else f"joined to length {expected}"
             raise ValueError(
-                f"the body returned shape {array.shape} for a batch of {what}: along axis 0 an output is as "
-                f"long as its batch, which is {expected}"
+                f"the body returned shape {array.shape} for {what} {how}: an output is {expected} long along "
+                "axis 0; sequence_map calls a body that looks at whole elements"
             )
         if self.stacked:
             return split_equally(array, 0, 1, True)
@@ -148,10 +149,10 @@ def joined_work(body, inputs, n, batch_size, workers):
             shape = one[0].shape
             at = first_misfit(one, len(shape), len(shape), (-1, *shape[1:])) if shape else 0
             if at < n:
-                how = f"as tensor 0, of shape {shape}, has" if shape else "that they could be joined along"
                 raise ValueError(
-                    f"tensor {at} of input {k} has shape {one[at].shape}, without the axes {how}: elements "
-                    "of one length or more can be stacked, with new_axis=1"
+                    f"tensor {at} of input {k} has shape {one[at].shape}, tensor 0 has {shape}: they "
+                    "can't be joined along axis 0, where elements differ in length alone; new_axis=1 stacks "
+                    "those of one shape"
                 )
     return BatchWork(body, inputs, _bounds(inputs, n, batch_size, workers), False)
 

@@ -15,8 +15,8 @@ import pickle
 import time
 import traceback
 
-from seqcore._lending import OutOfReach, fetch
-from seqcore._outputs import Chunk
+from seqcore._maps.lending import OutOfReach, fetch
+from seqcore._maps.outputs import Chunk
 from seqcore._tensors import as_tensor
 from seqcore.core.calls import Bound, OutputError
 
