@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import seqcore as sq
-from seqcore import TensorSequence, _workers
+from seqcore import TensorSequence
+from seqcore._maps import threads
 
 
 def test_views_of_elements_make_no_chain_of_owners():
@@ -102,7 +103,7 @@ def test_deleting_a_slice_leaves_the_cursor_there():
 
 
 def test_a_map_ends_where_a_thread_has_no_memory_to_say_so(monkeypatch):
-    class Short(_workers.queue.Queue):
+    class Short(threads.queue.Queue):
         failed = False
 
         def put(self, item):
@@ -111,7 +112,7 @@ def test_a_map_ends_where_a_thread_has_no_memory_to_say_so(monkeypatch):
                 raise MemoryError
             super().put(item)
 
-    monkeypatch.setattr(_workers.queue, "SimpleQueue", Short)
+    monkeypatch.setattr(threads.queue, "SimpleQueue", Short)
     seq = sq.split_to_sequence(np.arange(6))
     doubled = bodies.within(20, lambda: sq.sequence_map(bodies.double, seq, max_workers=2, chunksize=1))
     assert [int(t[0]) for t in doubled] == [0, 2, 4, 6, 8, 10]

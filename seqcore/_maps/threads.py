@@ -4,20 +4,19 @@ A thread that is there already needs not be started, and keeps what it has of it
 hands those of ended threads on as well, other libraries may not), caches, thread-local data of the body.
 So the threads of a map come from a pool that all maps share::
 
-    seats ──▶ ThreadPoolExecutor: a thread for each, an idle one or a new one
-                    └─ beyond KEPT at once ──▶ threads that end with the map
+    seat ──▶ an idle thread, or a new one ──▶ idle again, before the map hears that the seat is done
+                                          └─▶ or at its end, where KEPT are idle already
 
 No seat ever waits for another, so nested maps can't wait for each other. Before a fork idle threads are let
-go, and the child has none.
+go, and the child has none; when the interpreter ends, what runs is waited for.
 """
 
+import atexit
 import contextvars
 import os
 import queue
-import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from seqcore._maps.job import run_rest_here
 from seqcore._maps.outputs import Chunk
@@ -35,72 +34,114 @@ class Pool:
 
     def _begin(self):
         self.lock = threading.Lock()
-        self.executor = None
-        self.busy = 0  # seats that were given a thread of the pool
+        self.idle = []  # threads that wait, or are about to
+        self.threads = set()
+        self.ended = False
+
+    @property
+    def busy(self):
+        """How many threads have a seat."""
+        with self.lock:
+            return len(self.threads) - len(self.idle)
 
     def start(self, seat):
-        """Have a seat called on a thread. RuntimeError: there is none, though the seat may yet be called."""
+        """Have a seat taken by a thread; RuntimeError if there is none to be had."""
         with self.lock:
-            if self.busy < KEPT:
-                if self.executor is None:
-                    # It starts a thread where none is idle, however many that makes: its own limit would
-                    # count threads that have died for want of memory.
-                    self.executor = ThreadPoolExecutor(sys.maxsize, thread_name_prefix="seqcore-map")
-                self.busy += 1
-                seat.pool = self
-                try:
-                    self.executor.submit(seat)
-                except BaseException:
-                    self._leave(seat)
-                    raise
+            if self.ended:
+                raise RuntimeError("the interpreter is about to end")
+            thread = self.idle.pop() if self.idle else None
+            if thread is None:
+                thread = PoolThread(self, seat)
+                self.threads.add(thread)
+            else:
+                thread.take(seat)
                 return
-        threading.Thread(target=seat, name="seqcore-map").start()
+        try:
+            thread.start()
+        except BaseException:
+            self.forget(thread)
+            raise
 
-    def leave(self, seat):
+    def rest(self, thread):
+        """Count a thread among the idle ones; False where there are enough."""
         with self.lock:
-            self._leave(seat)
+            if self.ended or len(self.idle) >= KEPT:
+                return False
+            self.idle.append(thread)
+            return True
 
-    def _leave(self, seat):
-        # Once: the executor may say that it has no thread, and still call the seat later.
-        if seat.pool is self:
-            seat.pool = None
-            self.busy -= 1
-
-    def before_fork(self):
-        """A process with several threads should not fork: end them, if no map is running on them."""
+    def forget(self, thread):
         with self.lock:
-            executor = None
-            if self.busy == 0:
-                executor, self.executor = self.executor, None
-        if executor is not None:
-            executor.shutdown()
+            self.threads.discard(thread)
 
-    def after_fork(self):
-        self._begin()
+    def let_go(self):
+        """End the threads that are idle; a process with several threads should not fork."""
+        with self.lock:
+            idle, self.idle = self.idle, []
+            for thread in idle:
+                thread.take(None)
+        for thread in idle:
+            thread.join()
+
+    def end(self):
+        """Start no more, and wait for those that run: what they run would not stand the interpreter's end."""
+        with self.lock:
+            self.ended = True
+            threads = [thread for thread in self.threads if thread is not threading.current_thread()]
+        self.let_go()
+        for thread in threads:
+            thread.join()
+
+
+class PoolThread(threading.Thread):
+    """A thread that takes one seat after the other. What it then has left of a map is nothing."""
+
+    def __init__(self, pool, seat):
+        # A daemon, for `threading` would wait for idle ones at the end before anybody could let them go.
+        super().__init__(name="seqcore-map", daemon=True)
+        self.pool, self.seat = pool, seat
+        self.woken = threading.Lock()
+        self.woken.acquire()
+
+    def take(self, seat):
+        """Wake the thread for a seat, or None to end it. It allocates nothing, so it can't fail."""
+        self.seat = seat
+        self.woken.release()
+
+    def run(self):
+        pool = self.pool
+        try:
+            while self.seat is not None:
+                seat, self.seat = self.seat, None
+                stays = False
+                try:
+                    seat.run()
+                    stays = pool.rest(self)  # first, so that the next map finds this thread
+                finally:
+                    seat.say_done()
+                seat = None
+                if not stays:
+                    break
+                self.woken.acquire()
+        except MemoryError:
+            pass  # this thread ends, and another one begins where it is needed
+        finally:
+            pool.forget(self)
 
 
 POOL = Pool()
+atexit.register(POOL.end)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=POOL.before_fork, after_in_child=POOL.after_fork)
+    os.register_at_fork(before=POOL.let_go, after_in_child=POOL._begin)
 
 
 class Seat:
-    """A worker of a map, which a thread calls once. What the thread then has left of the map is nothing."""
+    """A worker of a map, which a thread takes once."""
 
     def __init__(self, work, finished):
         context = contextvars.copy_context()  # one can't be entered twice
         self.tasks = [(context, work)]
         self.finished = finished
-        self.pool = None
-
-    def __call__(self):
-        try:
-            self.run()
-            POOL.leave(self)
-        finally:
-            finished, self.finished = self.finished, None
-            if finished is not None:
-                _say_done(finished)
 
     def run(self):
         try:
@@ -109,6 +150,11 @@ class Seat:
             self.finished = None
             return
         context.run(work)
+
+    def say_done(self):
+        finished, self.finished = self.finished, None
+        if finished is not None:
+            _say_done(finished)
 
     def cancel(self):
         """Make a call that has not begun do nothing; False where it has."""

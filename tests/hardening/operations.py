@@ -28,6 +28,8 @@ GROUPS = {}
 #   hold and let_go by ctypes                       whose result is lost where it can't become an int
 #   Thread.start()                                  CPython waits for a thread that had no memory to begin
 #   ThreadPoolExecutor                              as do its futures for a worker that had none
+# Padding is loose, for its arguments are read in Python: CPython 3.11 loses a block where it has no memory
+# for a list display or the frame of a call.
 
 
 def group(function):
@@ -231,11 +233,11 @@ def ragged():
         "from falling offsets": Operation(
             lambda s: fails(ValueError, sq.TensorSequence.from_offsets, BASE, OFFSETS[::-1])
         ),
-        "pad": Operation(lambda s: s.to_padded(), make=batches),
-        "pad with a mask": Operation(lambda s: s.to_padded(return_mask=True, side="left"), make=batches),
+        "pad": loose(lambda s: s.to_padded(), batches),
+        "pad with a mask": loose(lambda s: s.to_padded(return_mask=True, side="left"), batches),
         "pad into": loose(lambda s: s.to_padded(out=out), uniform),
-        "pad too much": Operation(lambda s: fails(ValueError, s.to_padded, shape=2), make=batches),
-        "pad and cut": Operation(lambda s: s.to_padded(shape=2, truncate=True), make=batches),
+        "pad too much": loose(lambda s: fails(ValueError, s.to_padded, shape=2), batches),
+        "pad and cut": loose(lambda s: s.to_padded(shape=2, truncate=True), batches),
         "unpad": Operation(lambda s: sq.TensorSequence.from_padded(BATCH, [0, 1, 4, 2, 3])),
         "unpad columns": Operation(
             lambda s: sq.TensorSequence.from_padded(BATCH.transpose(1, 0, 2), [5] * 4)
