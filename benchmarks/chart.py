@@ -29,6 +29,7 @@ def as_ratio(ratio):
 CHARTS = {  # their titles, and the groups that are on them
     "container": ("The container, beside lists and NumPy", ["container", "embedded"]),
     "maps": ("SequenceMap", ["maps"]),
+    "ragged": ("Ragged data in one piece", ["ragged"]),
     "models": ("PyTorch's list code, beside onnxruntime", ["models"]),
 }
 WIDTH, MARGIN = 360, 14  # the same as those of a phone, so that 12 units stay 12 pixels

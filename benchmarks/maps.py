@@ -67,7 +67,7 @@ def map_add_on_two_threads():
 
 @case(
     f"map of np.sort over 100 x 20,000 float64, two threads on {os.cpu_count()} CPUs",
-    Limit("serial", 1.6, at_least=True),
+    Limit("serial", 1.7, at_least=True),
 )
 def map_sort_on_two_threads():
     seq = sq.split_to_sequence(floats(100, 20_000, dtype=np.float64), keepdims=0)
@@ -97,7 +97,7 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():
 
     @case(
         "map of a Python loop over 1,000 numbers, two threads without a GIL",
-        Limit("serial", 1.6, at_least=True),
+        Limit("serial", 1.7, at_least=True),
         Limit("two threads by hand", 1.1),
         Limit("two processes by hand", 1.1),
     )

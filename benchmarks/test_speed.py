@@ -2,7 +2,7 @@
 
 import pytest
 
-from . import container, embedded, maps, models  # noqa: F401  (they declare the rows)
+from . import container, embedded, maps, models, ragged  # noqa: F401  (they declare the rows)
 from .declare import CASES, OURS
 from .measure import traced_nbytes
 

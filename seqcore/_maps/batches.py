@@ -15,15 +15,14 @@ import math
 import numpy as np
 
 from seqcore._maps.outputs import Chunk, fresh, values_of
-from seqcore._maps.work import Work
+from seqcore._maps.work import Work, suitable_nbytes, typical_nbytes
 from seqcore._tensors import as_tensor
-from seqcore.core.calls import OutputError, absorb
-from seqcore.core.flat import first_misfit, stack
+from seqcore.core.calls import OutputError
+from seqcore.core.flat import chained, cut_batch, first_misfit, stack
 from seqcore.core.sequence import TensorSequence
 from seqcore.core.split_join import split_equally
 
-BATCH_NBYTES = 1 << 18  # of a batch whose size nobody has chosen: with what a body makes of it, cached
-LEAST_NBYTES = 1 << 14  # of one, however many workers there are
+LEAST_NBYTES = 1 << 14  # of a batch whose size nobody has chosen, however many workers there are
 
 
 class BatchWork(Work):
@@ -68,22 +67,22 @@ class BatchWork(Work):
         return BatchWork(self.body, inputs, self.bounds, self.stacked, self.positions)
 
     def run(self, start, stop, bound, dtypes, single):
-        sequences, error, done = None if dtypes is None else fresh(dtypes), None, start
+        parts, error, done = [], None, start
         try:
             while done < stop and bound.allows(done):
-                results = self._run_batch(done, dtypes, single)
-                if sequences is None:
-                    single, sequences = results
-                    dtypes = tuple(one.dtype for one in sequences)
-                else:
-                    for mine, more in zip(sequences, results[1], strict=True):
-                        absorb(mine, more)
+                single, sequences = self._run_batch(done, dtypes, single)
+                dtypes = tuple(one.dtype for one in sequences)
+                parts.append(sequences)
                 done += 1
         except BaseException as caught:
             error = caught
         if error is not None:
             bound.lower(done)
         try:
+            if parts:
+                sequences = tuple(chained([*column]) for column in zip(*parts, strict=True))
+            else:
+                sequences = None if dtypes is None else fresh(dtypes)
             return Chunk(start, done - start, error, None, sequences, single)
         finally:
             del error  # it refers to this frame
@@ -94,7 +93,11 @@ class BatchWork(Work):
         batch = [one[begin:end] if isinstance(one, TensorSequence) else one for one in self.inputs]
         arguments = [self._together(one) if isinstance(one, TensorSequence) else one for one in batch]
         result = self.body(*arguments)
-        first = next(one for one in batch if isinstance(one, TensorSequence))
+        first, together = next(
+            (one, argument)
+            for one, argument in zip(batch, arguments, strict=True)
+            if isinstance(one, TensorSequence)
+        )
         if single is None:
             single = not isinstance(result, tuple)
         if isinstance(result, tuple) == single:
@@ -112,7 +115,7 @@ class BatchWork(Work):
         for k, value in enumerate(values):
             try:
                 array = as_tensor(value, None if dtypes is None else dtypes[k])
-                sequences.append(self._apart(array, first))
+                sequences.append(self._apart(array, first, len(together)))
             except (TypeError, ValueError, OverflowError) as error:
                 raise OutputError(None if single else k, error) from None
         return single, tuple(sequences)
@@ -120,10 +123,8 @@ class BatchWork(Work):
     def _together(self, sequence):
         return stack(sequence) if self.stacked else sequence.values()
 
-    def _apart(self, array, first):
-        """Cut an output as the batch of the first sequence was made."""
-        lengths = None if self.stacked else first.lengths()
-        expected = len(first) if self.stacked else int(lengths.sum())
+    def _apart(self, array, first, expected):
+        """Cut an output, so long along axis 0, as the batch of the first sequence was made."""
         if array.ndim == 0 or array.shape[0] != expected:
             what = f"{len(first)} elements"
             how = "stacked" if self.stacked else f"joined to length {expected}"
@@ -133,7 +134,7 @@ class BatchWork(Work):
             )
         if self.stacked:
             return split_equally(array, 0, 1, True)
-        return TensorSequence.from_lengths(array, lengths)
+        return cut_batch(array, first)
 
 
 def joined_work(body, inputs, n, batch_size, workers):
@@ -144,31 +145,36 @@ def joined_work(body, inputs, n, batch_size, workers):
     ValueError
         If elements can't be joined.
     """
-    for k, one in enumerate(inputs):
-        if isinstance(one, TensorSequence) and n:
-            shape = one[0].shape
-            at = first_misfit(one, len(shape), len(shape), (-1, *shape[1:])) if shape else 0
-            if at < n:
-                raise ValueError(
-                    f"tensor {at} of input {k} has shape {one[at].shape}, tensor 0 has {shape}: they "
-                    "can't be joined along axis 0, where elements differ in length alone; new_axis=1 stacks "
-                    "those of one shape"
-                )
-    return BatchWork(body, inputs, _bounds(inputs, n, batch_size, workers), False)
+    bounds = _bounds(body, inputs, n, batch_size, workers)
+    if len(bounds) > 2:  # where there is one batch, its join looks before the body is called
+        for k, one in enumerate(inputs):
+            if isinstance(one, TensorSequence):
+                _check_joinable(k, one, n)
+    return BatchWork(body, inputs, bounds, False)
+
+
+def _check_joinable(k, sequence, n):
+    shape = sequence[0].shape
+    at = first_misfit(sequence, len(shape), len(shape), shape[1:]) if shape else 0
+    if at < n:
+        raise ValueError(
+            f"tensor {at} of input {k} has shape {sequence[at].shape}, tensor 0 has {shape}: they can't be "
+            "joined along axis 0, where elements differ in length alone; new_axis=1 stacks those of one shape"
+        )
 
 
 def stacked_work(body, inputs, n, batch_size, workers):
     """Return the work of a map over batches that are stacked; elements of one shape come together."""
     sequences = [one for one in inputs if isinstance(one, TensorSequence)]
     if n == 0 or all(_of_one_shape(one, n) for one in sequences):
-        return BatchWork(body, inputs, _bounds(inputs, n, batch_size, workers), True)
+        return BatchWork(body, inputs, _bounds(body, inputs, n, batch_size, workers), True)
     places = {}
     for i, shapes in enumerate(zip(*(one.shapes for one in sequences), strict=True)):
         places.setdefault(shapes, []).append(i)
     batches = []
     for shapes, own in places.items():
         nbytes = sum(math.prod(s) * one.dtype.itemsize for s, one in zip(shapes, sequences, strict=True))
-        size = batch_size or _chosen_size(nbytes, len(own), workers)
+        size = batch_size or _chosen_size(suitable_nbytes(body), nbytes, len(own), workers)
         batches += [own[i : i + size] for i in range(0, len(own), size)]
     batches.sort()  # by their first elements, so that of several failures the first one counts
     positions = np.fromiter((i for batch in batches for i in batch), np.int64, n)
@@ -189,17 +195,17 @@ def _of_one_shape(sequence, n):
     return first_misfit(sequence, len(shape), len(shape), shape) == n
 
 
-def _bounds(inputs, n, batch_size, workers):
+def _bounds(body, inputs, n, batch_size, workers):
     if batch_size is None:
-        nbytes = sum(one.nbytes for one in inputs if isinstance(one, TensorSequence))
-        batch_size = _chosen_size(nbytes // max(n, 1), n, workers)
+        nbytes = sum(typical_nbytes(one) for one in inputs if isinstance(one, TensorSequence))
+        batch_size = _chosen_size(suitable_nbytes(body), nbytes, n, workers)
     batch_size = min(batch_size, max(n, 1))
     return np.minimum(np.arange(0, n + batch_size, batch_size, np.int64)[: -(-n // batch_size) + 1], n)
 
 
-def _chosen_size(nbytes, n, workers):
-    """How many elements of so many bytes go into a batch: what the cache holds, and some for each worker."""
-    size = max(1, BATCH_NBYTES // max(nbytes, 1))
+def _chosen_size(most, nbytes, n, workers):
+    """How many elements go into a batch: as many bytes as suit the body, and some batches for each worker."""
+    size = max(1, most // max(nbytes, 1))
     if workers > 1:
         size = min(size, max(-(-n // (4 * workers)), LEAST_NBYTES // max(nbytes, 1), 1))
     return size

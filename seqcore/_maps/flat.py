@@ -15,14 +15,13 @@ those of a serial loop.
 import numpy as np
 
 from seqcore._maps.outputs import Chunk
-from seqcore._maps.work import ElementWork, Work
+from seqcore._maps.work import ElementWork, Work, suitable_nbytes, typical_nbytes
 from seqcore._tensors import as_tensor
 from seqcore.core.calls import absorb
 from seqcore.core.flat import cut_as, first_misfit, first_other_shape, items_of
 from seqcore.core.sequence import TensorSequence
 
-BLOCK_NBYTES = 1 << 18  # of elements that go in at once: with the results, they stay in the cache
-BLOCK = 1 << 15  # and how many at most
+BLOCK = 1 << 17  # elements that go in at once, at most
 NEVER = 1 << 62  # an extent that no element has
 LARGE = 1 << 13  # bytes an element, from which on a call for each costs less than a copy
 
@@ -34,10 +33,10 @@ def flat_work(body, inputs, n):
         return None
     if ufunc and _ufunc_form(body, inputs) is None:
         return None
-    nbytes = max(one.nbytes for one in inputs if isinstance(one, TensorSequence)) // n
+    nbytes = max(typical_nbytes(one) for one in inputs if isinstance(one, TensorSequence))
     if nbytes > LARGE:
         return None
-    return FlatWork(body, inputs, n, max(1, min(BLOCK, BLOCK_NBYTES // max(nbytes, 1))))
+    return FlatWork(body, inputs, n, max(1, min(BLOCK, suitable_nbytes(body) // max(nbytes, 1))))
 
 
 class FlatWork(Work):
@@ -183,7 +182,7 @@ class Form:
                 return None  # of a type that no element has
             if array.size != items:
                 return None
-            sequences.append(cut_as(array, array.dtype, like))
+            sequences.append(cut_as(array, like))
         return tuple(sequences)
 
 

@@ -5,12 +5,28 @@ so many units, a stretch of them can be run, and a stretch can be sent away. `se
 `ElementWork`, a unit of which is one element.
 """
 
+import numpy as np
+
 from seqcore._maps.outputs import Chunk, complete, fresh, types_told
 from seqcore.core.calls import apply, apply_raw, put_results, rows
 from seqcore.core.sequence import TensorSequence
 
 SMALL_GRAPH = 4e-6  # seconds an element: most of them go into handing arrays over, which holds the GIL
 GRAPH_ROWS = 1024  # of a graph that are run between two looks at the bound
+
+
+def suitable_nbytes(body):
+    """Bytes of elements that go to a body at once: with what it makes of them, they should stay in the cache.
+
+    A ufunc goes through them once, whatever their number.
+    """
+    return 1 << 22 if isinstance(body, np.ufunc) else 1 << 19
+
+
+def typical_nbytes(sequence):
+    """Bytes of an element, as far as some of them tell."""
+    some = sequence[:: len(sequence) // 1024 + 1]
+    return some.nbytes // max(len(some), 1)
 
 
 class Work:

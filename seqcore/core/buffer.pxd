@@ -46,5 +46,6 @@ cdef Status replace_span(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t start
 cdef Status reverse_all(GapBuffer **buffer, GapBuffer **stale) noexcept
 cdef Status take_marked(GapBuffer **buffer, GapBuffer **stale, const char *marks,
                         GapBuffer *taken) noexcept
+cdef void move_all(GapBuffer *buffer, GapBuffer *into) noexcept
 cdef void copy_range(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t step, GapBuffer *into) noexcept
 cdef str broken_invariant(GapBuffer *buffer)

@@ -348,6 +348,23 @@ cdef void copy_slots(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t step, Py_ss
             into[i] = slot_at(buffer, start + i * step)[0]
 
 
+cdef void move_all(GapBuffer *buffer, GapBuffer *into) noexcept:
+    """Put the elements of a buffer behind those of another, all at the front and with room for them.
+
+    Their holds are moved with them, if the buffer is the caller's alone.
+    """
+    cdef Py_ssize_t n = size_of(buffer)
+    if n == 0:
+        return
+    copy_slots(buffer, 0, 1, n, &into.slots[into.lo])
+    if read_counter(&buffer.shares) > 1:
+        hold_all(&into.slots[into.lo], n)
+    else:
+        buffer.lo = 0
+        buffer.hi = buffer.capacity
+    into.lo += n
+
+
 cdef void copy_range(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t step, GapBuffer *into) noexcept:
     """Fill `into` with elements start, start + step, …"""
     copy_slots(buffer, start, step, into.capacity, into.slots)

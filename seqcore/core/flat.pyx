@@ -13,14 +13,18 @@ from cpython.ref cimport PyObject
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, size_of, slot_at
-from seqcore.core.join cimport cut_like, tight_items
+from seqcore.core.buffer cimport (
+    GapBuffer, empty_buffer, move_all, new_buffer, release, size_of, slot_at,
+)
+from seqcore.core.join cimport cut_along, cut_like, tight_items
 from seqcore.core.owner cimport owner_of
 from seqcore.core.pieces cimport (
     MAX_NDIM, NOT_SOLID, Piece, Source, count_consecutive, extent, same_shape, solid_row,
 )
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.values cimport stack_of
+
+from seqcore.dtypes import element_type
 
 cnp.import_array()
 
@@ -74,14 +78,49 @@ cdef object items_view(GapBuffer *buffer, cnp.dtype dtype):
     return array_from(<PyObject *>dtype, 1, &items, NULL, first.data, owner_of(source))
 
 
-def cut_as(cnp.ndarray items not None, dtype, TensorSequence like not None):
+def cut_as(cnp.ndarray items not None, TensorSequence like not None):
     """A sequence whose elements have the shapes of another's, cut from a C-ordered array of their items."""
     cdef GapBuffer *buffer = like.whole()
     cdef cnp.ndarray row = (<object>items).reshape(-1)
     try:
-        return new_sequence(dtype, cut_like(row, buffer) if size_of(buffer) else empty_buffer())
+        return new_sequence(element_type(items.dtype),
+                            cut_like(row, buffer) if size_of(buffer) else empty_buffer())
     finally:
         release(buffer)
+
+
+def cut_batch(cnp.ndarray array not None, TensorSequence like not None):
+    """A sequence whose elements are as long along axis 0 as another's, cut from an array as long as those."""
+    cdef GapBuffer *buffer = like.whole()
+    try:
+        return new_sequence(element_type(array.dtype), cut_along(array, buffer))
+    finally:
+        release(buffer)
+
+
+def chained(list sequences not None):
+    """One sequence of all elements of several ones of a type, at least one, which are empty afterwards."""
+    cdef TensorSequence one = sequences[0]
+    cdef GapBuffer *into
+    cdef GapBuffer *buffer
+    cdef Py_ssize_t n = 0
+    if len(sequences) == 1:
+        return one
+    dtype = one.dtype
+    for one in sequences:
+        if one._dtype is not dtype:
+            raise TypeError("sequences of two types can't be joined")
+        n += one.size()
+    into = new_buffer(n)
+    if into == NULL:
+        raise MemoryError(f"no memory for {n} pieces")
+    for one in sequences:
+        buffer = one.take_out_all()
+        # Nothing here can fail, for there is room. What another thread has put in since does not count.
+        if size_of(buffer) <= into.hi - into.lo:
+            move_all(buffer, into)
+        release(buffer)
+    return new_sequence(dtype, into)
 
 
 def stack(TensorSequence sequence not None):
@@ -135,7 +174,10 @@ def first_misfit(TensorSequence sequence not None, Py_ssize_t least, Py_ssize_t 
                     known = piece.source
                     if not (max(least, naxes) <= known.ndim <= most and ends_with(piece, extents, naxes)):
                         break
-                i += 1
+                if known.tiled and known.axis < known.ndim - naxes and i < buffer.lo:
+                    i += count_consecutive(&buffer.slots[i], buffer.lo - i)
+                else:
+                    i += 1
         return i
     finally:
         release(buffer)

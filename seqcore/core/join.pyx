@@ -9,12 +9,13 @@ cimport numpy as cnp
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.buffer cimport (
-    GapBuffer, back_of, back_size, fill, new_buffer, release, size_of, slot_at,
+    GapBuffer, back_of, back_size, empty_buffer, fill, new_buffer, release, size_of, slot_at,
 )
-from seqcore.core.owner cimport Owner, hold_fresh, owner_like, pieces_of
+from seqcore.core.owner cimport Owner, hold_fresh, owner_like, owner_of_pieces, pieces_of
 from seqcore.core.pieces cimport (
-    MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, TOO_LARGE, Join, Piece, Source, Status, begin_join,
-    copy_join, copy_kept_runs, copy_tight, extent, finish_plan, plan_join, step_of,
+    AHEAD, EVEN, LOOSE, MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, TILED, TOO_LARGE, Join, Piece,
+    Source, Status, begin_join, copy_join, copy_kept_runs, copy_tight, count_consecutive, extent, finish_plan,
+    plan_join, prefetch, step_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
 
@@ -161,17 +162,16 @@ cdef GapBuffer *cut_like(cnp.ndarray items, GapBuffer *buffer) except NULL:
     """
     cdef Py_ssize_t n = size_of(buffer), done = 0, run
     cdef char *data = cnp.PyArray_BYTES(items)
-    cdef Piece *first
     cdef Owner owner
     cdef GapBuffer *into = new_buffer(n)
     if into == NULL:
         raise MemoryError(f"no memory for {n} pieces")
     try:
         while done < n:
-            first = slot_at(buffer, done)[0]
             run = count_alike(buffer, done, n)
-            owner = owner_like(items, first, run)
-            data = write_alike(owner, data, buffer, done, run, into)
+            owner = owner_like(items, slot_at(buffer, done)[0], run)
+            data = write_alike(owner, pieces_of(owner) if run > 1 else &owner.whole, data, buffer, done, run,
+                               into)
             hold_fresh(owner, run)
             done += run
             into.lo = done
@@ -182,39 +182,105 @@ cdef GapBuffer *cut_like(cnp.ndarray items, GapBuffer *buffer) except NULL:
     return into
 
 
+cdef GapBuffer *cut_along(cnp.ndarray array, GapBuffer *buffer) except NULL:
+    """Elements as long as a buffer's, cut from an array whose axis 0 is as long as they are together.
+
+    That these have been joined says that their lengths sum to what can be counted.
+    """
+    cdef Py_ssize_t n = size_of(buffer), whole = cnp.PyArray_DIM(array, 0) if array.ndim else -1, step
+    cdef char *end
+    cdef GapBuffer *into
+    cdef Owner owner
+    if n == 0:
+        return empty_buffer()
+    if whole < 0:
+        raise ValueError("a scalar can't be cut")
+    owner = owner_of_pieces(array, 0, False, n)
+    into = new_buffer(n)
+    if into == NULL:
+        raise MemoryError(f"no memory for {n} pieces")
+    step = step_of(&owner.source)
+    end = write_alike(owner, pieces_of(owner), cnp.PyArray_BYTES(array), buffer, 0, n, into)
+    if step != 0 and end - cnp.PyArray_BYTES(array) != whole * step:
+        release(into)           # nothing in it is held yet: it counts as all gap
+        raise ValueError(f"an array of length {whole} along axis 0 is not as long as {n} elements together")
+    hold_fresh(owner, n)
+    fill(into)
+    return into
+
+
 cdef Py_ssize_t count_alike(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t n) noexcept:
     """How many elements from `start` on differ in their first extent alone."""
     cdef Piece *first = slot_at(buffer, start)[0]
     cdef Piece *piece
     cdef Source *known = first.source
     # Elements without items may be longer together than an array can be.
-    cdef Py_ssize_t room = longest(first), i = start + 1
+    cdef Py_ssize_t room = longest(first), i = start + 1, run
     while i < n:
         piece = slot_at(buffer, i)[0]
         if (piece.source != known or known.axis > 0) and not fits_behind(first, piece):
             break
         known = piece.source
-        if known.ndim:
+        run = 1
+        if known.tiled and known.axis == 0 and i < buffer.lo:
+            # Pieces of a block are no longer together than the array that they were cut from.
+            run = count_consecutive(&buffer.slots[i], buffer.lo - i)
+            piece = buffer.slots[i + run - 1]
+            room -= (piece.data - buffer.slots[i].data) // step_of(known) + piece.length
+        elif known.ndim:
             room -= extent(piece, 0)
-            if room < 0:
-                break
-        i += 1
+        if room < 0:
+            break
+        i += run
     return i - start
 
 
-cdef char *write_alike(Owner owner, char *data, GapBuffer *buffer, Py_ssize_t start, Py_ssize_t n,
-                       GapBuffer *into) noexcept:
-    """Write n pieces that lie one behind the other from `data` on; return where they end."""
+cdef char *write_alike(Owner owner, Piece *pieces, char *data, GapBuffer *buffer, Py_ssize_t start,
+                       Py_ssize_t n, GapBuffer *into) noexcept:
+    """Write n pieces one behind the other from `data` on, as long as a buffer's; return where they end."""
     cdef Source *source = &owner.source
-    cdef Piece *pieces = pieces_of(owner) if n > 1 else &owner.whole
-    cdef Py_ssize_t i, step = step_of(source)
-    for i in range(n):
-        pieces[i].source = source
-        pieces[i].data = data
-        pieces[i].length = extent(slot_at(buffer, start + i)[0], 0) if source.ndim else 1
-        into.slots[start + i] = &pieces[i]
-        data += pieces[i].length * step
-    source.tiled = n > 1 and step != 0
+    cdef Py_ssize_t front = min(max(buffer.lo - start, 0), n)
+    cdef Piece **slots = &into.slots[start]
+    source.tiled = TILED if n > 1 and step_of(source) != 0 else LOOSE
+    data = write_along(pieces, slots, source, data, &buffer.slots[start], front)
+    return write_along(pieces + front, slots + front, source, data, slot_at(buffer, start + front),
+                       n - front)
+
+
+cdef inline Py_ssize_t length_of(const Piece *piece) noexcept nogil:
+    """Along axis 0; a scalar counts as one."""
+    return extent(piece, 0) if piece.source.ndim else 1
+
+
+cdef char *write_along(Piece *pieces, Piece **slots, Source *source, char *data, Piece **like,
+                       Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i = 0, k, run, length, step = step_of(source)
+    cdef Source *known
+    while i < n:
+        known = like[i].source
+        run = 1
+        if known.tiled == EVEN and known.axis <= 0:
+            # All of them are as long as the first, but for the last: there is no need to read them.
+            run = count_consecutive(like + i, n - i)
+            length = length_of(like[i])
+            for k in range(i, i + run - 1):
+                pieces[k].source = source
+                pieces[k].data = data
+                pieces[k].length = length
+                slots[k] = &pieces[k]
+                data += length * step
+            if run == n and source.tiled == TILED:
+                source.tiled = EVEN
+        elif i + AHEAD < n:
+            prefetch(like[i + AHEAD])
+        k = i + run - 1
+        length = length_of(like[k])
+        pieces[k].source = source
+        pieces[k].data = data
+        pieces[k].length = length
+        slots[k] = &pieces[k]
+        data += length * step
+        i += run
     return data
 
 

@@ -15,7 +15,9 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.string cimport memcpy
 cimport numpy as cnp
 from seqcore.core.arrays cimport array_from, base_of
-from seqcore.core.pieces cimport MAX_BYTES, MAX_NDIM, Piece, Source, add_to, extent, strides_of
+from seqcore.core.pieces cimport (
+    AHEAD, MAX_BYTES, MAX_NDIM, Piece, Source, add_to, count_consecutive, extent, prefetch, strides_of,
+)
 
 cnp.import_array()
 
@@ -168,14 +170,27 @@ cdef void hold(Piece *piece) noexcept:
         Py_INCREF(<object>owner_of(piece.source))
 
 
+cdef inline Py_ssize_t count_of_source(Piece **slots, Py_ssize_t n) noexcept nogil:
+    """How many slots, from the first, point to pieces of one source."""
+    cdef Source *source = slots[0].source
+    cdef Py_ssize_t i = 0
+    while i < n and slots[i].source == source:
+        # As long as the slots go through a block in order, there is no need to read its pieces.
+        if source.tiled and i + 1 < n and slots[i + 1] == slots[i] + 1:
+            i += count_consecutive(slots + i, n - i)
+        else:
+            if i + AHEAD < n:
+                prefetch(slots[i + AHEAD])
+            i += 1
+    return i
+
+
 cdef void hold_all(Piece **slots, Py_ssize_t n) noexcept:
     cdef Py_ssize_t i = 0, run
     cdef Source *source
     while i < n:
         source = slots[i].source
-        run = 1
-        while i + run < n and slots[i + run].source == source:
-            run += 1
+        run = count_of_source(slots + i, n - i)
         if add_to(&source.slots, run) == 0:
             Py_INCREF(<object>owner_of(source))
         i += run
@@ -195,9 +210,7 @@ cdef void drop_all(Piece **slots, Py_ssize_t n) noexcept:
     while i < n:
         source = slots[i].source
         owner = owner_of(source)
-        run = 1
-        while i + run < n and slots[i + run].source == source:
-            run += 1
+        run = count_of_source(slots + i, n - i)
         if add_to(&source.slots, -run) == run:
             Py_DECREF(<object>owner)
         i += run

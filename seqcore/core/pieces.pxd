@@ -35,10 +35,22 @@ cdef extern from *:
     """
     Py_ssize_t MAX_BYTES "SEQCORE_MAX_BYTES"    # that an address can count
 
+cdef extern from *:
+    """
+    /* Memory that is about to be read, where slots lead to it out of order. */
+    #if defined(__GNUC__) || defined(__clang__)
+    #define seqcore_prefetch(address) __builtin_prefetch(address)
+    #else
+    #define seqcore_prefetch(address) ((void)(address))
+    #endif
+    """
+    void prefetch "seqcore_prefetch"(const void *address) noexcept nogil
+
 cdef enum:
     MAX_NDIM = 64               # NumPy's limit
     MAX_RUNS = 32               # with more, a join looks for them again when it copies
     NOT_SOLID = -1
+    AHEAD = 16                  # slots between what is read and what is fetched
 
 cdef enum Status:
     OK
@@ -52,6 +64,11 @@ cdef enum Status:
     TOO_LARGE                   # join: more bytes than an address can count
     LENGTH_DIFFERS              # slice assignment with a step
 
+cdef enum Tiling:
+    LOOSE                       # nothing
+    TILED                       # each piece ends where the next one in the block begins
+    EVEN                        # and all but the last one have one length
+
 cdef struct Source:
     # What the pieces of one array share; the first field of an Owner, the Python object around it.
     # Shape and strides are an element's; where `axis` is not negative, shape[axis] is not valid and each
@@ -61,7 +78,7 @@ cdef struct Source:
     short itemsize              # bytes
     short ndim
     short axis
-    short tiled                 # whether each piece ends where the next one in their block begins
+    short tiled                 # what is known of the block of pieces: a Tiling
 
 cdef struct Piece:
     Source *source

@@ -13,6 +13,7 @@ from libc.string cimport memcpy
 
 cdef enum:
     BLOCK = 64                  # slots compared at once
+    FEW = 8
 
 
 cdef Py_ssize_t piece_nbytes(const Piece *piece) noexcept nogil:
@@ -68,7 +69,7 @@ cdef void cut_equal(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, 
         pieces[i].length = length
         slots[i] = &pieces[i]
     pieces[n - 1].length = whole - (n - 1) * length
-    source.tiled = step_of(source) != 0
+    source.tiled = EVEN if step_of(source) != 0 else LOOSE
 
 
 cdef void cut_lengths(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, char *data,
@@ -80,7 +81,7 @@ cdef void cut_lengths(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source
         pieces[i].length = <Py_ssize_t>lengths[i]
         slots[i] = &pieces[i]
         data += pieces[i].length * step_of(source)
-    source.tiled = step_of(source) != 0
+    source.tiled = TILED if step_of(source) != 0 else LOOSE
 
 
 # -- join --------------------------------------------------------------------------------------------
@@ -105,6 +106,10 @@ cdef Py_ssize_t count_consecutive(Piece **slots, Py_ssize_t n) noexcept nogil:
     """How many slots, from the first, point to pieces that follow each other in memory."""
     cdef Py_ssize_t i = 1, j
     cdef size_t differing
+    while i < n and i < FEW:        # most that are not long end here
+        if slots[i] != slots[i - 1] + 1:
+            return i
+        i += 1
     while i + BLOCK <= n:
         # No branch inside, so that compilers make vector instructions of it.
         differing = 0
@@ -178,6 +183,8 @@ cdef Run like_first(const Join *join, Piece **slots, Py_ssize_t n) noexcept nogi
                 break
             run.length += slots[run.pieces].length
             run.pieces += 1
+            if run.pieces + AHEAD < n:
+                prefetch(slots[run.pieces + AHEAD])
     return run
 
 
@@ -268,6 +275,9 @@ cdef char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
     cdef Piece piece
     cdef Source *known = NULL
     while i < n:
+        if i + 2 * AHEAD < n:           # pieces first, then what they point to
+            prefetch(slots[i + 2 * AHEAD])
+            prefetch(slots[i + AHEAD].data)
         piece = slots[i][0]
         if piece.source != known:
             known = piece.source

@@ -1,0 +1,200 @@
+"""The rows about ragged data in one piece: selections, values, padding, batches and flat bodies."""
+
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+
+import seqcore as sq
+
+from .declare import OURS, Limit, Side, case, floats, optional
+
+COUNT = 100_000
+
+
+def generator():
+    return np.random.default_rng(1)
+
+
+def rows():
+    """An array, its rows as a sequence, and as a list."""
+    array = floats(COUNT, 8)
+    return array, sq.split_to_sequence(array), [array[i : i + 1] for i in range(COUNT)]
+
+
+# --- select ---
+
+
+@case("seq[indices] of 100,000 pieces in random order", Limit("list comprehension", 1 / 5))
+def select():
+    _, seq, pieces = rows()
+    indices = generator().permutation(COUNT)
+    as_list = indices.tolist()
+    return {
+        OURS: Side(lambda: seq[indices]),
+        "list comprehension": Side(lambda: [pieces[i] for i in as_list]),
+    }
+
+
+@case("seq[indices] and values() of 100,000 rows in random order", Limit("array[indices]", 1.5))
+def select_values():
+    array, seq, _ = rows()
+    indices = generator().permutation(COUNT)
+    return {
+        OURS: Side(lambda: seq[indices].values()),
+        "array[indices]": Side(lambda: array[indices, None]),
+    }
+
+
+@case("del seq[mask] of half of 100,000", Limit("a list comprehension that keeps the others", 1 / 3))
+def remove_by_mask():
+    array, _, pieces = rows()
+    mask = generator().random(COUNT) < 0.5
+    marks = mask.tolist()
+
+    def remove(seq):
+        del seq[mask]
+
+    return {
+        OURS: Side(remove, fresh=lambda: sq.split_to_sequence(array)),
+        "a list comprehension that keeps the others": Side(
+            lambda: [piece for piece, gone in zip(pieces, marks, strict=True) if not gone]
+        ),
+    }
+
+
+# --- values and padding ---
+
+
+@case("lengths() of 100,000", Limit("np.fromiter(map(len, list))", 1 / 10))
+def lengths():
+    _, seq, pieces = rows()
+    return {
+        OURS: Side(seq.lengths),
+        "np.fromiter(map(len, list))": Side(lambda: np.fromiter(map(len, pieces), np.int64, COUNT)),
+    }
+
+
+@case(
+    "to_padded of 10,000 x 1 to 19 x 8 float32",
+    Limit("torch's pad_sequence", 1 / 15),
+    Limit("memory copy of the batch", 4),
+)
+def pad():
+    lengths = generator().integers(1, 19, 10_000, endpoint=True)
+    seq = sq.TensorSequence.from_lengths(floats(lengths.sum(), 8), lengths)
+    batch = seq.to_padded()
+    sides = {OURS: Side(seq.to_padded), "memory copy of the batch": Side(batch.copy)}
+    if torch := optional("torch"):
+        tensors = [torch.from_numpy(element.copy()) for element in seq]
+        pad_sequence = torch.nn.utils.rnn.pad_sequence
+        sides["torch's pad_sequence"] = Side(lambda: pad_sequence(tensors, batch_first=True))
+    return sides
+
+
+# --- maps ---
+
+
+@case(
+    "sequence_map(np.sqrt) over 100,000 x 8 float32",
+    Limit("list comprehension", 1 / 10, aim=1 / 30),
+    most_rounds=7,
+)
+def map_ufunc():
+    _, seq, pieces = rows()
+    return {
+        OURS: Side(lambda: sq.sequence_map(np.sqrt, seq), noperations=COUNT),
+        "list comprehension": Side(lambda: [np.sqrt(piece) for piece in pieces], noperations=COUNT),
+    }
+
+
+@case("sequence_map(np.sqrt) over 10,000 images of 1 to 19 by 1 to 19", Limit("list comprehension", 1))
+def map_ufunc_over_images():
+    extents = generator().integers(1, 19, (10_000, 2), endpoint=True)
+    images = [floats(*shape) for shape in extents.tolist()]
+    seq = sq.TensorSequence(images)
+    return {
+        OURS: Side(lambda: sq.sequence_map(np.sqrt, seq), noperations=len(images)),
+        "list comprehension": Side(lambda: [np.sqrt(image) for image in images], noperations=len(images)),
+    }
+
+
+@case(
+    "map_batches(np.sqrt) over 100,000 x 8 float32", Limit("the ufunc on the whole array, and a split", 1.5)
+)
+def map_batches():
+    array, seq, _ = rows()
+    return {
+        OURS: Side(lambda: sq.map_batches(np.sqrt, seq), noperations=COUNT),
+        "the ufunc on the whole array, and a split": Side(
+            lambda: sq.split_to_sequence(np.sqrt(array)), noperations=COUNT
+        ),
+    }
+
+
+def map_graph(arrays):
+    """onnxruntime's SequenceMap of a graph that works number by number, beside ours on one thread."""
+    ort, onnx = optional("onnxruntime"), optional("onnx")
+    if not (ort and onnx):
+        return {}
+    from seqcore.onnx import GraphBody
+
+    body = "scaled (float[n] x, float[n] y) => (float[n] z) { s = Mul(x, y) z = Add(s, x) }"
+    mapped = "z = SequenceMap (x, y) <body = " + body + ">"
+    header = '<ir_version: 8, opset_import: ["": 17]>'
+    model = onnx.parser.parse_model(
+        f"{header} map (seq(float[n]) x, seq(float[n]) y) => (seq(float[n]) z) {{ {mapped} }}"
+    )
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    ours, seq, count = (
+        GraphBody(onnx.parser.parse_graph(body), {"": 17}),
+        sq.TensorSequence(arrays),
+        len(arrays),
+    )
+    return {
+        OURS: Side(lambda: sq.sequence_map(ours, seq, seq), noperations=count),
+        "onnxruntime": Side(lambda: session.run(None, {"x": arrays, "y": arrays}), noperations=count),
+    }
+
+
+@case(
+    "SequenceMap of Mul and Add over 10,000 x 8 float32",
+    Limit("onnxruntime", 500, aim=3_000, at_least=True),
+    most_rounds=5,
+)
+def map_graph_over_rows():
+    return map_graph([row.copy() for row in floats(10_000, 8)])
+
+
+@case(
+    "SequenceMap of Mul and Add over 10,000 x 1 to 15 float32",
+    Limit("onnxruntime", 500, aim=3_000, at_least=True),
+    most_rounds=5,
+)
+def map_graph_over_ragged():
+    lengths = generator().integers(1, 15, 10_000, endpoint=True)
+    return map_graph([floats(length) for length in lengths.tolist()])
+
+
+# --- what travels ---
+
+
+def look_up(position, table):
+    time.sleep(1e-3)
+    return table[int(position)]
+
+
+@case(
+    "map over 1,000 x 1 ms with a table of 100 MB, two processes",
+    Limit("serial", 0.8),
+    most_rounds=3,
+)
+def map_with_table():
+    seq, table = sq.split_to_sequence(np.arange(1_000), keepdims=0), np.ones(12_500_000)
+    processes = ProcessPoolExecutor(2, multiprocessing.get_context("spawn"))
+    sq.sequence_map(look_up, seq[:8], table[:1000], executor=processes)  # they have started
+    return {
+        OURS: Side(lambda: sq.sequence_map(look_up, seq, table, executor=processes), noperations=len(seq)),
+        "serial": Side(lambda: sq.sequence_map(look_up, seq, table), noperations=len(seq)),
+    }
