@@ -385,7 +385,7 @@ class TestTheExecutorsOwnFailures:
         assert usable(processes)
 
     def test_body_that_does_not_unpickle(self, processes):
-        with pytest.raises(RuntimeError, match=r"elements 0 to 1\b.*LookupError: not on this.*top level"):
+        with pytest.raises(RuntimeError, match=r"elements \d to \d\b.*LookupError: not on this.*top level"):
             sq.sequence_map(bodies.BreaksOnArrival(), numbers(9), executor=processes, chunksize=2)
         assert usable(processes)
 

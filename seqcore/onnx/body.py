@@ -1,5 +1,6 @@
 """GraphBody: the body of a SequenceMap, compiled."""
 
+import functools
 import threading
 
 import numpy as np
@@ -254,17 +255,23 @@ class GraphBody:
             outputs = f"({outputs})"
         return f"<GraphBody '{self.name}': ({inputs}) -> {outputs}>"
 
-    def __getstate__(self):
-        return self._model.SerializeToString(), self.output_dtypes
-
-    def __setstate__(self, state):
-        # Sessions stay behind: they are made again at the first call. What was checked stays checked.
-        model, output_dtypes = state
-        self._begin(ModelProto.FromString(model))
-        self.output_dtypes = output_dtypes
+    def __reduce__(self):
+        return _unpickled, (type(self), self._model.SerializeToString(), self.output_dtypes)
 
     def __copy__(self):
         return self
 
     def __deepcopy__(self, memo):
         return self
+
+
+@functools.lru_cache(maxsize=2)
+def _unpickled(cls, model, output_dtypes):
+    """Make a body of what was pickled: one for all chunks of a map that come to a process.
+
+    Sessions stay behind: they are made again at the first call. What was checked stays checked.
+    """
+    body = cls.__new__(cls)
+    body._begin(ModelProto.FromString(model))
+    body.output_dtypes = output_dtypes
+    return body
