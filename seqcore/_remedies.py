@@ -16,22 +16,20 @@ _APPEND = "seq.append(tensor) puts one behind the others, seq.insert(position, t
 
 # Names that a sequence doesn't have.
 _OF_SEQUENCES = {
-    **dict.fromkeys(("map", "apply", "transform"), _MAP),
-    **dict.fromkeys(("concat", "concatenate", "cat", "join", "flatten", "ravel", "flat"), _JOIN),
-    **dict.fromkeys(("stack", "numpy", "to_numpy", "array"), _STACK),
-    **dict.fromkeys(("pad", "pad_sequence", "padded"), "seq.to_padded() pads the elements to the longest"),
+    **dict.fromkeys(("map", "apply"), _MAP),
+    **dict.fromkeys(("concat", "concatenate", "cat", "join", "flatten"), _JOIN),
+    **dict.fromkeys(("stack", "numpy", "to_numpy"), _STACK),
+    **dict.fromkeys(("pad", "pad_sequence"), "seq.to_padded() pads the elements to the longest"),
     **dict.fromkeys(("shape", "ndim"), _SHAPE),
-    **dict.fromkeys(("lens", "length", "row_lengths"), "seq.lengths() has the extents along axis 0"),
-    "dtypes": "seq.dtype is the type of all elements",
-    **dict.fromkeys(("sort", "argsort", "sorted"), _ORDER),
-    **dict.fromkeys(("filter", "select"), _FILTER),
-    **dict.fromkeys(("add", "push", "push_back"), _APPEND),
-    **dict.fromkeys(("to", "cast", "type", "convert"), "seq.astype(dtype) converts the elements"),
+    **dict.fromkeys(("lens", "length"), "seq.lengths() has the extents along axis 0"),
+    **dict.fromkeys(("sort", "argsort"), _ORDER),
+    "filter": _FILTER,
+    **dict.fromkeys(("add", "push"), _APPEND),
+    **dict.fromkeys(("to", "cast"), "seq.astype(dtype) converts the elements"),
     "reshape": _MAP,
     "split": _SPLIT,
     "shuffle": "seq[rng.permutation(len(seq))] has the elements in random order",
-    **dict.fromkeys(("delete", "remove_at"), "del seq[i] and seq.erase(i) remove an element"),
-    **dict.fromkeys(("save", "dump"), _FILES),
+    "save": _FILES,
 }
 
 # Reductions, which NumPy's functions look for as methods.

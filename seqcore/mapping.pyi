@@ -23,7 +23,7 @@ from seqcore._typing import (
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx.body import GraphBody
 
-__all__ = ["sequence_map"]
+__all__ = ["map_batches", "sequence_map"]
 
 _Graph: TypeAlias = Graph | Model | GraphBody | Path
 _DTypes: TypeAlias = list[Any] | tuple[Any, ...]
@@ -254,3 +254,54 @@ def sequence_map(
     output_dtypes: DTypeName | None = None,
     progress: Progress = None,
 ) -> TensorSequence[Any]: ...
+
+# -- batches: in each call arrays of one rank more, or as long as several elements -------------------
+
+@overload
+def map_batches(
+    body: _Graph,
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    batch_size: SupportsIndex | None = None,
+    new_axis: SupportsIndex = 0,
+    max_workers: SupportsIndex | None = 1,
+    executor: Workers | None = None,
+    output_dtypes: DTypeName | _DTypes | None = None,
+    progress: Progress = None,
+) -> _OneOrSeveral: ...
+@overload
+def map_batches(
+    body: Callable[..., Output[T1]],
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    batch_size: SupportsIndex | None = None,
+    new_axis: SupportsIndex = 0,
+    max_workers: SupportsIndex | None = 1,
+    executor: Workers | None = None,
+    output_dtypes: DTypeName | None = None,
+    progress: Progress = None,
+) -> TensorSequence[T1]: ...
+@overload
+def map_batches(
+    body: Callable[..., tuple[Output[T1], Output[T2]]],
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    batch_size: SupportsIndex | None = None,
+    new_axis: SupportsIndex = 0,
+    max_workers: SupportsIndex | None = 1,
+    executor: Workers | None = None,
+    output_dtypes: _DTypes | None = None,
+    progress: Progress = None,
+) -> tuple[TensorSequence[T1], TensorSequence[T2]]: ...
+@overload
+def map_batches(
+    body: Callable[..., tuple[Output[Any], ...]],
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    batch_size: SupportsIndex | None = None,
+    new_axis: SupportsIndex = 0,
+    max_workers: SupportsIndex | None = 1,
+    executor: Workers | None = None,
+    output_dtypes: _DTypes | None = None,
+    progress: Progress = None,
+) -> tuple[TensorSequence[Any], ...]: ...

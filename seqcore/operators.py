@@ -9,8 +9,8 @@ import numpy as np
 
 from seqcore._integers import LONGEST, integers, not_integral
 from seqcore._tensors import as_tensor
+from seqcore.core.operations import element_at, join_elements, split_by_lengths, split_equally
 from seqcore.core.sequence import TensorSequence
-from seqcore.core.split_join import join_elements, split_by_lengths, split_equally
 
 __all__ = [
     "concat_from_sequence",
@@ -136,7 +136,7 @@ def sequence_at(seq, position):
     >>> sequence_at([[1, 2], [3]], -1)
     array([3])
     """
-    return as_sequence(seq)[_position(position)].copy()
+    return element_at(as_sequence(seq), position).copy()
 
 
 def sequence_insert(seq, tensor, position=None):
@@ -312,12 +312,6 @@ def concat_from_sequence(seq, axis, new_axis=0):
            [2, 4]])
     """
     return join_elements(as_sequence(seq), axis, flag("new_axis", new_axis))
-
-
-def _position(position):
-    if position is None:
-        raise TypeError("a position is an integer, not None")
-    return position if not isinstance(position, slice) else not_integral("position", position)
 
 
 def flag(name, value):

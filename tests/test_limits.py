@@ -144,11 +144,12 @@ def few(n=5):
 def test_positions_beyond_are_errors_that_name_them(position):
     seq = few()
     number = int(np.asarray(position).item())
+    value = 1 if np.ndim(position) == 0 else [1]  # an array of rank 1 between the brackets is a selection
     for attempt, last in [
         (lambda: seq[position], 4),
         (lambda: seq.pop(position), 4),
         (lambda: seq.erase(position), 4),
-        (lambda: seq.__setitem__(position, 1), 4),
+        (lambda: seq.__setitem__(position, value), 4),
         (lambda: seq.__delitem__(position), 4),
         (lambda: seq.insert(position, 1), 5),
         (lambda: sq.sequence_at(seq, position), 4),

@@ -19,8 +19,8 @@ from seqcore._maps.work import Work, suitable_nbytes, typical_nbytes
 from seqcore._tensors import as_tensor
 from seqcore.core.calls import OutputError
 from seqcore.core.flat import chained, cut_batch, first_misfit, stack
+from seqcore.core.operations import split_equally
 from seqcore.core.sequence import TensorSequence
-from seqcore.core.split_join import split_equally
 
 LEAST_NBYTES = 1 << 14  # of a batch whose size nobody has chosen, however many workers there are
 

@@ -6,5 +6,5 @@ What points to what, from the inside out::
     split · join · compare · …          one loop over the elements each
     container                           a buffer, a type and a lock: how an edit goes
     sequence · iterator                 `TensorSequence`
-    split_join · calls · embedding      what operators, maps and other extensions call
+    operations · calls · embedding      what operators, maps and other extensions call
 """

@@ -16,7 +16,7 @@ from seqcore.core.owner cimport take_whole
 from seqcore.core.pieces cimport Piece, extent, strides_of
 from seqcore.core.sequence cimport TensorSequence
 
-from seqcore.core.split_join import join_elements, split_by_lengths, split_equally
+from seqcore.core.operations import join_elements, split_by_lengths, split_equally
 
 cnp.import_array()
 

@@ -401,6 +401,8 @@ cdef class TensorSequence(Ragged):
         return result
 
     def __radd__(self, other):
+        if isinstance(other, TensorSequence):
+            return NotImplemented           # of a class that this one derives from: it adds by itself
         if not isinstance(other, (list, tuple)):
             return refuse_operator(self, "+", other)
         cdef TensorSequence result = gather(other, self._dtype)

@@ -31,6 +31,7 @@ import operations as shared  # noqa: E402
 from failed_allocations import in_use  # noqa: E402
 
 import seqcore as sq  # noqa: E402
+from seqcore._maps.threads import POOL  # noqa: E402
 
 ROUNDS, QUICK, FEWEST = 3000, 150, 60
 SOME = 50  # blocks that come and go, in however few rounds
@@ -125,7 +126,8 @@ def container():
         "finalizers at compact": reentered(lambda seq: seq.compact()),
     }
     operations = {}
-    for part in (shared.edits, shared.looks, shared.copies, shared.strings, shared.more_types):
+    parts = (shared.edits, shared.selections, shared.looks, shared.ragged, shared.copies)
+    for part in (*parts, shared.strings, shared.more_types):
         operations |= {f"{part.__name__}: {name}": one for name, one in on_fresh(part()).items()}
     return operations | more
 
@@ -344,7 +346,7 @@ def million_edits(count, report):
         return [source, source[0], source[1:], source[:, ::-1]][rng.randrange(4)]
 
     def step():
-        kind, n = rng.randrange(14), len(model)
+        kind, n = rng.randrange(16), len(model)
         i = rng.randrange(n + 1)
         if n > 200:
             del seq[i : i + 90], model[i : i + 90]
@@ -376,6 +378,20 @@ def million_edits(count, report):
             others[rng.randrange(3)] = seq[i:] if rng.random() < 0.5 else seq.copy()
         elif kind == 12 and rng.random() < 0.1:
             seq.compact()
+        elif kind == 13:
+            chosen = [rng.randrange(-n, n) for _ in range(rng.randrange(4))]
+            others[rng.randrange(3)] = seq[chosen]
+            news = [some() for _ in chosen]
+            seq[chosen] = news
+            for j, tensor in zip(chosen, news, strict=True):
+                model[j] = tensor
+        elif kind == 14:
+            gone_ones = {rng.randrange(n) for _ in range(rng.randrange(4))}
+            if rng.random() < 0.5:
+                del seq[[*gone_ones]]
+            else:
+                del seq[[j in gone_ones for j in range(n)]]
+            model[:] = [tensor for j, tensor in enumerate(model) if j not in gone_ones]
         else:
             fails(IndexError, seq.insert, n + 1, sources[0])
             fails(TypeError, seq.extend, [sources[0], 1j])
@@ -438,9 +454,13 @@ def repeated(run, rounds, seconds):
     return rounds
 
 
+def waits(thread):
+    return thread is threading.main_thread() or "ThreadPool" in thread.name or thread.name == "seqcore-map"
+
+
 def settle():
-    # What threads leave they leave when they end.
-    while len(threading.enumerate()) > 1 + sum("ThreadPool" in t.name for t in threading.enumerate()):
+    # What threads leave they leave when they end, or wait for the next map.
+    while POOL.busy or not all(waits(thread) for thread in threading.enumerate()):
         time.sleep(0.001)
     for _ in range(3):  # without a GIL, once doesn't find all
         gc.collect()

@@ -350,7 +350,7 @@ def bfloat16():
         "bfloat16: compact": Operation(lambda s: s.compact(), make=make),
         "bfloat16: ==": Operation(lambda s: s == s[::-1][::-1], make=make),
         "bfloat16: restore": Operation(lambda s: taken[0](*taken[1]), make=make),
-        "bfloat16: reduce": Operation(lambda s: s.__reduce_ex__(5), make=make),
+        "bfloat16: reduce": loose(lambda s: s.__reduce_ex__(5), make),
         "bfloat16: empty": Operation(lambda s: sq.sequence_empty("bfloat16")),
     }
 

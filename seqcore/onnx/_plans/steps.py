@@ -7,6 +7,7 @@ it makes in place where it may take it: see `lifetimes`.
 import numpy as np
 from onnx import TensorProto, helper
 
+from seqcore.core.operations import element_at
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._models.graphs import dtype_of
 from seqcore.operators import concat_from_sequence, split_to_sequence
@@ -103,7 +104,7 @@ def _at(node, planner):
     sequence, position, to = map(planner.place, (*node.input, node.output[0]))
 
     def step(frame):
-        frame[to] = frame[sequence][frame[position]]
+        frame[to] = element_at(frame[sequence], frame[position])
 
     return step
 

@@ -215,7 +215,8 @@ class Script:
         number = self.position(model)
         position = self.given(number)
         tensor = Meddler(self, array) if self.tape.chance(5) else array
-        failed = raised(IndexError, operator.setitem, seq, position, tensor)
+        value = [tensor] if np.ndim(position) else tensor
+        failed = raised(IndexError, operator.setitem, seq, position, value)
         assert failed == raised(IndexError, operator.setitem, model, number, shown)
 
     @step

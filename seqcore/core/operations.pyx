@@ -1,11 +1,11 @@
-"""Splits and joins as functions of Python: axes and inputs checked, then one call each."""
+"""What the operators call: inputs checked, then one call each."""
 
 cimport numpy as cnp
 
 import numpy as np
 
 from seqcore.core.buffer cimport GapBuffer, release, size_of, slot_at
-from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t
+from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, as_position
 from seqcore.core.join cimport join, shape_of
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split cimport cut_by_lengths, cut_equally
@@ -54,6 +54,11 @@ def split_by_lengths(input, axis, lengths):
     cdef cnp.ndarray array = as_tensor(input)
     return new_sequence(
         element_type(array.dtype), cut_by_lengths(array, axis_of(array, given, axis), own, "split"))
+
+
+def element_at(TensorSequence sequence not None, position):
+    """The element at a position, for which an array of one element will do too, whatever its rank."""
+    return sequence.element(as_position(position), position)
 
 
 def join_elements(TensorSequence sequence not None, axis, bint stacking):
