@@ -21,18 +21,24 @@ def as_padding_value(value, dtype):
     if type(value) is int and value == 0:
         return np.array("", object) if dtype == STRING else np.zeros((), dtype)
     if dtype.name == "bfloat16" and type(value) in (int, float):
-        return np.array(value, dtype)  # whose promotion with Python's floats NumPy does not know
+        # NumPy does not know how it promotes with Python's floats.
+        value = as_tensor(value, np.dtype(np.float32)).astype(dtype)
     item = as_tensor(value, dtype)
     if item.ndim:
         raise TypeError(f"a padding value is one item, not a tensor of shape {item.shape}")
-    return item
+    return item.copy()  # nobody writes to it while it is being written
 
 
 def left_side(side):
     """Return whether padding goes in front."""
-    if side not in ("left", "right"):
+    if not isinstance(side, str) or side not in ("left", "right"):
         raise ValueError(f"side is 'left' or 'right', not {side!r:.60}")
     return side == "left"
+
+
+def rank_of_nothing(shape, multiple_of):
+    """Return the rank of no elements at all, which nobody knows: as many axes as are asked for, else one."""
+    return next((len(given) for given in (shape, multiple_of) if np.ndim(given) == 1), 1)
 
 
 def padded_extents(longest, shortest, shape, multiple_of):

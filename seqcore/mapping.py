@@ -5,7 +5,7 @@ import os
 from concurrent.futures import Executor
 
 from seqcore._maps.batches import in_order, joined_work, stacked_work
-from seqcore._maps.executors import run_on_executor
+from seqcore._maps.executors import count_workers, run_on_executor
 from seqcore._maps.flat import flat_work
 from seqcore._maps.job import Job, run_here
 from seqcore._maps.lending import read_only
@@ -94,6 +94,7 @@ def sequence_map(
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
     work = flat_work(body, inputs, n) or ElementWork(body, inputs, n)
+    executor = None if executor is None else _as_executor(executor)
     return _run(work, single, dtypes, workers, executor, chunksize, progress)
 
 
@@ -167,7 +168,9 @@ def map_batches(
     stacked = flag("new_axis", new_axis)
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    work = (stacked_work if stacked else joined_work)(body, inputs, n, batch_size, workers)
+    executor = None if executor is None else _as_executor(executor)
+    at_once = workers if executor is None else count_workers(*executor)
+    work = (stacked_work if stacked else joined_work)(body, inputs, n, batch_size, at_once)
     outputs = _run(work, single, dtypes, workers, executor, None, progress)
     if work.positions is None:
         return outputs
@@ -189,7 +192,6 @@ def _as_inputs(input_sequence, additional_inputs):
 def _run(work, single, dtypes, workers, executor, chunksize, progress):
     """Run a work where the caller wants it; return the outputs."""
     outputs = Outputs(single, dtypes, work.name)
-    executor = None if executor is None else _as_executor(executor)
     with _reporting(progress, work.elements(0, work.n)) as report:
         job = Job(work, outputs, chunksize, report)
         if work.n == 0:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from strategies import LAYOUTS, NUMBER_NAMES, filled, laid_out
 
 import seqcore as sq
+from seqcore._maps import flat
 
 WORKERS = pytest.mark.parametrize("max_workers", [1, 2, None])
 SHAPES = [(2, 3), (), (0,), (5,), (1,), (3, 0, 2), (1, 1), (), (4,), (2, 2, 2), (5,)]
@@ -269,3 +270,12 @@ def test_any_binary_map(data, name, max_workers):
         shape = () if kind == "scalar" else data.draw(st.sampled_from([(1,), (2,), (2, 1), (3,)]))
         other = filled(name, shape, start=20)
     assert_maps(body, sq.TensorSequence(left), other, max_workers=max_workers)
+
+
+def test_a_block_without_memory_goes_element_by_element(monkeypatch):
+    def no_memory(sequence):
+        raise MemoryError("no memory for a copy of the block")
+
+    monkeypatch.setattr(flat, "items_of", no_memory)
+    seq = sq.TensorSequence([[1.0, 4.0], [9.0]])
+    assert [a.tolist() for a in sq.sequence_map(np.sqrt, seq)] == [[1.0, 2.0], [3.0]]

@@ -1,6 +1,8 @@
 """map_batches: what the body sees, how its results come back, and what is refused."""
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -288,3 +290,25 @@ def test_an_elementwise_body_gives_what_sequence_map_gives(
         assert found == expected
         for output in found:
             output._check()
+
+
+class TestOnAnExecutor:
+    def test_the_first_batch_tells_the_type_of_python_values(self):
+        def body(a):
+            if a[0] == 0:
+                time.sleep(0.1)  # the others would be back before it
+                return [0.5]
+            return [1] * len(a)
+
+        seq = sq.TensorSequence([[float(i)] for i in range(8)])
+        with ThreadPoolExecutor(2) as executor:
+            result = sq.map_batches(body, seq, batch_size=1, executor=executor)
+        assert result.dtype == np.float64
+        assert [a.tolist() for a in result] == [[0.5], *[[1.0]] * 7]
+
+    def test_each_worker_gets_batches(self):
+        seq, calls = sq.split_to_sequence(np.zeros(50_000), 5), []
+        with ThreadPoolExecutor(4) as executor:
+            result = sq.map_batches(lambda a: calls.append(len(a)) or a, seq, executor=executor)
+        assert len(result) == 10_000
+        assert len(calls) >= 8

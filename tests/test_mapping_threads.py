@@ -108,6 +108,8 @@ class TestTheyKeepNothing:
             result = [np.zeros(1)]
         finally:
             gc.enable()
+        if not getattr(sys, "_is_gil_enabled", lambda: True)():
+            gc.collect()  # there functions, and what they close over, may wait for that
         return [weakref.ref(one) for one in (array, whole, body, result[0])]
 
     def test_of_context_variables(self):

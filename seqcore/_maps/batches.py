@@ -40,6 +40,8 @@ class BatchWork(Work):
         Where the elements stand in the sequence; None where they are in its order.
     """
 
+    first_settles = True  # of lists that a body returns the first batch's type is that of all
+
     def __init__(self, body, inputs, bounds, stacked, positions=None):
         self.body, self.inputs, self.bounds = body, inputs, bounds
         self.stacked, self.positions = stacked, positions
@@ -155,7 +157,11 @@ def joined_work(body, inputs, n, batch_size, workers):
 
 def _check_joinable(k, sequence, n):
     shape = sequence[0].shape
-    at = first_misfit(sequence, len(shape), len(shape), shape[1:]) if shape else 0
+    if not shape:
+        raise ValueError(
+            f"the tensors of input {k} have rank 0, and no axis to be joined along: new_axis=1 stacks"
+        )
+    at = first_misfit(sequence, len(shape), len(shape), shape[1:])
     if at < n:
         raise ValueError(
             f"tensor {at} of input {k} has shape {sequence[at].shape}, tensor 0 has {shape}: they can't be "

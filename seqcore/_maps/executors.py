@@ -32,7 +32,7 @@ class _Dispatch:
 
     def __init__(self, job, executor, client, lender):
         self.job, self.executor, self.lender = job, executor, lender
-        self.workers = _count_workers(executor, client)
+        self.workers = count_workers(executor, client)
         self.limit = max(1, CHUNK_NBYTES * job.n // max(job.work.nbytes, 1))
         self.pickler = "pickle" if client is None else "cloudpickle"
         self.pending = {}  # futures → the units that they are for, and the parcel
@@ -53,6 +53,8 @@ class _Dispatch:
     def send_some(self):
         job = self.job
         while len(self.pending) < ON_THEIR_WAY * self.workers:
+            if self.pending and job.outputs.dtypes is None and job.work.first_settles:
+                return
             limit = min(self.limit, GROWTH * job.largest or 1)
             claimed = job.claim(self.workers, CHUNK, limit)
             if claimed is None:
@@ -128,7 +130,8 @@ class _Dispatch:
         return RuntimeError(f"the executor ({kind}) has lost {name} of the map: {reason}; {remedy}")
 
 
-def _count_workers(executor, client):
+def count_workers(executor, client):
+    """How many calls an executor runs at once, as far as it tells."""
     count = getattr(executor, "_max_workers", None)
     if client is not None:
         count = sum(client.nthreads().values())

@@ -64,10 +64,13 @@ class FlatWork(Work):
 
     def run(self, start, stop, bound, dtypes, single):
         try:
-            form = Form.of(self.body, self.inputs, stop - start)
-        except BaseException as error:
+            return self._run(start, stop, bound, dtypes, single)
+        except BaseException as error:  # Ctrl-C: nothing behind it is started
             bound.lower(start)
             return Chunk(start, 0, error)
+
+    def _run(self, start, stop, bound, dtypes, single):
+        form = Form.of(self.body, self.inputs, stop - start)
         if form is None:
             return self.by_element.run(start, stop, bound, dtypes, single)
         done, at = None, start
@@ -84,21 +87,21 @@ class FlatWork(Work):
             at = end
 
     def _run_block(self, form, start, stop, dtypes, single):
-        """Run a block in one piece; None if that can't be, or fails: then its elements run one by one."""
+        """Run a block in one piece; None if that can't be, or fails: then its elements run one by one.
+
+        Which of them fails, and with what, shows when they do.
+        """
+        block = [one[start:stop] if isinstance(one, TensorSequence) else one for one in self.inputs]
         try:
-            block = [one[start:stop] if isinstance(one, TensorSequence) else one for one in self.inputs]
             arguments = form.arguments(block)
             if arguments is None:
                 return None
-            try:
-                results = form.run(arguments)
-            except Exception:
-                return None  # which element fails, and with what, shows when they run one by one
+            results = form.run(arguments)
             if single is None:
                 single = len(results) == 1
             sequences = form.cut(results, arguments, block)
-        except BaseException as error:
-            return Chunk(start, 0, error)
+        except Exception:
+            return None
         if sequences is None or single != (len(results) == 1):
             return None
         if dtypes is not None and dtypes != tuple(one.dtype for one in sequences):

@@ -41,12 +41,15 @@ class Work:
         The number of units.
     in_batches : bool
         Whether the body runs many units at less cost for each: then a few tell little of what many take.
+    first_settles : bool
+        Whether the first unit must be back before others go to an executor, for it tells the types.
     small : float
         Seconds a unit, below which threads don't pay, for most of them go into what holds the GIL.
     """
 
     in_batches = False
     small = 0.0
+    first_settles = False
 
     def run(self, start, stop, bound, dtypes, single):
         """Run the units from start to stop, as far as the bound allows, and return a `Chunk`; never raise.

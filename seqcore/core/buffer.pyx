@@ -23,7 +23,9 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memmove
 from seqcore.core.owner cimport drop_all, hold_all
-from seqcore.core.pieces cimport MAX_BYTES, NO_MEMORY, OK, Piece, Status, add_to, read_counter
+from seqcore.core.pieces cimport (
+    EVEN, MAX_BYTES, NO_MEMORY, OK, Piece, Status, add_to, read_counter, step_of,
+)
 
 # Sequences without elements share this one, which is never theirs alone and so never edited or freed.
 cdef GapBuffer nothing
@@ -376,6 +378,7 @@ cdef str broken_invariant(GapBuffer *buffer):
     """What is wrong with a buffer, for tests; None if nothing is."""
     cdef Py_ssize_t i
     cdef Piece *piece
+    cdef Piece *before
     cdef dict held = {}
     if not 0 <= buffer.lo <= buffer.hi <= buffer.capacity:
         return f"the gap is [{buffer.lo}, {buffer.hi}) of {buffer.capacity} slots"
@@ -389,4 +392,11 @@ cdef str broken_invariant(GapBuffer *buffer):
             return f"the source of element {i} counts {piece.source.slots} slots, but has more"
         if piece.length < 0:
             return f"element {i} has length {piece.length}"
+        if piece.source.tiled and i and slot_at(buffer, i - 1)[0] + 1 == piece:
+            before = slot_at(buffer, i - 1)[0]
+            if before.data + before.length * step_of(piece.source) != piece.data:
+                return f"element {i} does not begin where element {i - 1} ends, though their block is tiled"
+            if piece.source.tiled == EVEN and i > 1 and slot_at(buffer, i - 2)[0] + 1 == before and (
+                    slot_at(buffer, i - 2)[0].length != before.length):
+                return f"elements {i - 2} and {i - 1} differ in length, though their block is even"
     return None

@@ -17,7 +17,7 @@ from seqcore.core.buffer cimport (
     GapBuffer, empty_buffer, move_all, new_buffer, release, size_of, slot_at,
 )
 from seqcore.core.join cimport cut_along, cut_like, tight_items
-from seqcore.core.owner cimport owner_of
+from seqcore.core.owner cimport owner_of, sealed
 from seqcore.core.pieces cimport (
     MAX_NDIM, NOT_SOLID, Piece, Source, count_consecutive, extent, same_shape, solid_row,
 )
@@ -38,8 +38,7 @@ def items_of(TensorSequence sequence not None):
     try:
         items = items_view(buffer, sequence._dtype)
         if items is None:
-            items = tight_items(buffer, sequence._dtype)
-            cnp.PyArray_CLEARFLAGS(items, cnp.NPY_ARRAY_WRITEABLE)
+            items = sealed(tight_items(buffer, sequence._dtype), sequence._dtype)
         return items
     finally:
         release(buffer)
@@ -99,7 +98,7 @@ def cut_batch(cnp.ndarray array not None, TensorSequence like not None):
 
 
 def chained(list sequences not None):
-    """One sequence of all elements of several ones of a type, at least one, which are empty afterwards."""
+    """One sequence of the elements of several of one type, at least one, which nobody uses afterwards."""
     cdef TensorSequence one = sequences[0]
     cdef GapBuffer *into
     cdef GapBuffer *buffer
@@ -137,7 +136,7 @@ def stack(TensorSequence sequence not None):
 def first_other_shape(TensorSequence a not None, TensorSequence b not None):
     """The first position at which elements of two sequences differ in shape, or their length."""
     cdef GapBuffer *ours = a.whole()
-    cdef GapBuffer *theirs = b.snapshot()
+    cdef GapBuffer *theirs = b.whole()
     cdef Py_ssize_t n = min(size_of(ours), size_of(theirs)), i = 0
     try:
         with nogil:

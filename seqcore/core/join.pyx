@@ -13,7 +13,7 @@ from seqcore.core.buffer cimport (
 )
 from seqcore.core.owner cimport Owner, hold_fresh, owner_like, owner_of_pieces, pieces_of
 from seqcore.core.pieces cimport (
-    AHEAD, EVEN, LOOSE, MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, TILED, TOO_LARGE, Join, Piece,
+    AHEAD, EVEN, MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, TILED, TOO_LARGE, Join, Piece,
     Source, Status, begin_join, copy_join, copy_kept_runs, copy_tight, count_consecutive, extent, finish_plan,
     plan_join, prefetch, step_of,
 )
@@ -241,10 +241,13 @@ cdef char *write_alike(Owner owner, Piece *pieces, char *data, GapBuffer *buffer
     cdef Source *source = &owner.source
     cdef Py_ssize_t front = min(max(buffer.lo - start, 0), n)
     cdef Piece **slots = &into.slots[start]
-    source.tiled = TILED if n > 1 and step_of(source) != 0 else LOOSE
-    data = write_along(pieces, slots, source, data, &buffer.slots[start], front)
-    return write_along(pieces + front, slots + front, source, data, slot_at(buffer, start + front),
-                       n - front)
+    cdef bint even = front == 0 or front == n       # else the two parts may be of two lengths
+    data = write_along(pieces, slots, source, data, &buffer.slots[start], front, &even)
+    data = write_along(pieces + front, slots + front, source, data, slot_at(buffer, start + front),
+                       n - front, &even)
+    if n > 1 and step_of(source) != 0:
+        source.tiled = EVEN if even else TILED
+    return data
 
 
 cdef inline Py_ssize_t length_of(const Piece *piece) noexcept nogil:
@@ -253,7 +256,8 @@ cdef inline Py_ssize_t length_of(const Piece *piece) noexcept nogil:
 
 
 cdef char *write_along(Piece *pieces, Piece **slots, Source *source, char *data, Piece **like,
-                       Py_ssize_t n) noexcept nogil:
+                       Py_ssize_t n, bint *even) noexcept nogil:
+    """Write n pieces as long as those of some slots; `even` is cleared unless these are one even run."""
     cdef Py_ssize_t i = 0, k, run, length, step = step_of(source)
     cdef Source *known
     while i < n:
@@ -269,10 +273,12 @@ cdef char *write_along(Piece *pieces, Piece **slots, Source *source, char *data,
                 pieces[k].length = length
                 slots[k] = &pieces[k]
                 data += length * step
-            if run == n and source.tiled == TILED:
-                source.tiled = EVEN
-        elif i + AHEAD < n:
-            prefetch(like[i + AHEAD])
+            if run < n:
+                even[0] = False
+        else:
+            even[0] = False
+            if i + AHEAD < n:
+                prefetch(like[i + AHEAD])
         k = i + run - 1
         length = length_of(like[k])
         pieces[k].source = source

@@ -30,6 +30,7 @@ cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize
 cdef Owner owner_like(cnp.ndarray items, Piece *like, Py_ssize_t n)
 cdef void hold_fresh(Owner owner, Py_ssize_t n) noexcept
 cdef object make_element(Piece *piece, cnp.dtype dtype)
+cdef object sealed(cnp.ndarray array, cnp.dtype dtype)
 cdef void hold(Piece *piece) noexcept
 cdef void hold_all(Piece **slots, Py_ssize_t n) noexcept
 cdef void drop(Piece *piece) noexcept

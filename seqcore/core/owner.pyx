@@ -111,7 +111,7 @@ cdef Owner owner_like(cnp.ndarray items, Piece *like, Py_ssize_t n):
     cdef Source *source = &owner.source
     cdef int ndim = like.source.ndim, axis
     cdef Py_ssize_t *dims = owner.dims
-    cdef Py_ssize_t in_pieces = 0, stride = cnp.PyArray_ITEMSIZE(items)
+    cdef Py_ssize_t in_pieces = 0, stride = cnp.PyArray_ITEMSIZE(items), nbytes = stride
     if n > MAX_BYTES // <Py_ssize_t>sizeof(Piece) - 2 * MAX_NDIM:
         raise MemoryError(f"no memory for {n} pieces")
     if n > 1 or ndim > INLINE_NDIM:
@@ -126,6 +126,10 @@ cdef Owner owner_like(cnp.ndarray items, Piece *like, Py_ssize_t n):
         dims[axis] = extent(like, axis)
         dims[ndim + axis] = stride
         stride *= dims[axis]
+        # Where there are no items, no memory has set a limit: NumPy's own counts an extent of 0 as 1.
+        if nbytes > MAX_BYTES // max(dims[axis], 1):
+            raise ValueError("an element without items is larger, in another type, than any array can be")
+        nbytes *= max(dims[axis], 1)
     if ndim == 0:
         dims[0] = stride
     owner.memory = memory_of(items)
@@ -161,6 +165,15 @@ cdef object make_element(Piece *piece, cnp.dtype dtype):
         dims = shape
     return array_from(<PyObject *>dtype, source.ndim, dims, strides_of(source), piece.data,
                       owner_of(source))
+
+
+cdef object sealed(cnp.ndarray array, cnp.dtype dtype):
+    """The array as an element is one: read-only, and nobody can make it writeable again."""
+    cdef Piece *piece = take_whole(array)
+    try:
+        return make_element(piece, dtype)
+    finally:
+        drop(piece)
 
 
 cdef void hold(Piece *piece) noexcept:

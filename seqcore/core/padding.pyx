@@ -27,7 +27,7 @@ from seqcore.core.pieces cimport (
 from seqcore.core.split cimport RELEASE_FROM
 
 from seqcore._integers import integer_row
-from seqcore._padding import as_padding_value, checked_out, left_side, padded_extents
+from seqcore._padding import as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing
 
 cnp.import_array()
 
@@ -188,7 +188,8 @@ cdef object padded(GapBuffer *buffer, cnp.dtype dtype, object padding_value, obj
     cdef Py_ssize_t[MAX_NDIM + 1] strides
     cdef Py_ssize_t n = size_of(buffer), at, i
     cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
-    cdef int ndim = slot_at(buffer, 0)[0].source.ndim if n else rank_of_nothing(shape)
+    cdef int ndim = min(rank_of_nothing(shape, multiple_of), MAX_NDIM) if n == 0 else (
+        slot_at(buffer, 0)[0].source.ndim)
     cdef cnp.ndarray value = as_padding_value(padding_value, dtype)
     cdef Layout to
     cdef char *data
@@ -255,11 +256,6 @@ cdef object padded(GapBuffer *buffer, cnp.dtype dtype, object padding_value, obj
     write_mask(data, extents[1], buffer.slots, buffer.lo, to.left)
     write_mask(data + buffer.lo * extents[1], extents[1], back_of(buffer), back_size(buffer), to.left)
     return result, mask
-
-
-cdef int rank_of_nothing(shape) except -1:
-    """The rank of no elements at all, which nobody knows: as many axes as are asked for, else one."""
-    return min(len(shape), MAX_NDIM) if isinstance(shape, (list, tuple)) else 1
 
 
 cdef void pad_all(char *data, Py_ssize_t step, GapBuffer *buffer, const Layout *to) noexcept nogil:

@@ -217,7 +217,7 @@ cdef class Ragged(Remedies):
         Returns
         -------
         TensorSequence
-            Of the same shapes, in memory of its own. Of the same type: a copy, as `copy` makes it.
+            Of the same shapes, in memory of its own; of the same type, of the same elements.
 
         Raises
         ------

@@ -57,7 +57,8 @@ cdef cnp.ndarray selection_in_rows(object key):
         raise TypeError(f"a selection has rank 1, not shape {(<object>array).shape}")
     kind = array.dtype.kind
     if kind == "b":
-        return np.array(array, dtype=np.bool_, order="C", copy=True)
+        # By their bytes, for what others take for bools may have other bytes than 0 and 1.
+        return np.ascontiguousarray(array).view(np.uint8) != 0
     if kind == "i":
         return np.array(array, dtype=np.int64, order="C", copy=True)
     if kind == "u":

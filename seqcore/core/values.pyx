@@ -20,7 +20,7 @@ import numpy as np
 from seqcore.core.arrays cimport array_from
 from seqcore.core.buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
 from seqcore.core.join cimport join, new_array
-from seqcore.core.owner cimport kept_memory, owner_of
+from seqcore.core.owner cimport kept_memory, owner_of, sealed
 from seqcore.core.pieces cimport (
     MAX_BYTES, MAX_NDIM, Piece, Source, count_consecutive, extent, step_of, strides_of,
 )
@@ -61,8 +61,7 @@ cdef object values_of(GapBuffer *buffer, cnp.dtype dtype):
         if values is not None:
             return values
         values = join(buffer, dtype, 0, False)
-    cnp.PyArray_CLEARFLAGS(values, cnp.NPY_ARRAY_WRITEABLE)
-    return values
+    return sealed(values, dtype)
 
 
 cdef object values_view(GapBuffer *buffer, cnp.dtype dtype):
@@ -205,9 +204,7 @@ cdef object stack_of(GapBuffer *buffer, cnp.dtype dtype):
                 strides[axis + 1] = strides_of(source)[axis]
             return array_from(<PyObject *>dtype, source.ndim + 1, shape, strides, first.data,
                               owner_of(source))
-    stack = join(buffer, dtype, 0, True)
-    cnp.PyArray_CLEARFLAGS(stack, cnp.NPY_ARRAY_WRITEABLE)
-    return stack
+    return sealed(join(buffer, dtype, 0, True), dtype)
 
 
 # -- lengths and offsets -----------------------------------------------------------------------------

@@ -35,12 +35,13 @@ _BY_NUMBER = frozenset(
 )
 # Before, binary operators broadcast by attributes.
 _OLDEST_OPSET = 7
-# Numbers as ONNX has them, which onnxruntime casts between one by one.
+# Numbers that onnxruntime casts to one by one. Not uint32: of floats out of its range, which is undefined, a
+# tensor's last numbers become others than those before them.
 _NUMBERS = frozenset(
     (
         *(TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BOOL),
         *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
-        *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+        *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT64),
     )
 )
 
