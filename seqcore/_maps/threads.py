@@ -15,6 +15,7 @@ import atexit
 import contextvars
 import os
 import queue
+import sys
 import threading
 import time
 
@@ -22,7 +23,9 @@ from seqcore._maps.job import run_rest_here
 from seqcore._maps.outputs import Chunk
 
 CHUNK = 1e-2  # seconds of work that are handed out at once
-KEPT = max(8, 2 * (os.cpu_count() or 1))  # threads that may stay
+# Threads that may stay. None without a GIL: what a thread has made, it also has to let go, and an idle one
+# would keep results that nobody has any more until the next search for cycles.
+KEPT = max(8, 2 * (os.cpu_count() or 1)) if getattr(sys, "_is_gil_enabled", lambda: True)() else 0
 NEVER_BEGAN = 1.0  # seconds after which a thread that has not begun is not waited for
 
 
@@ -53,7 +56,9 @@ class Pool:
             if thread is None:
                 thread = PoolThread(self, seat)
                 self.threads.add(thread)
+                seat.thread = thread
             else:
+                seat.thread = thread
                 thread.take(seat)
                 return
         try:
@@ -100,6 +105,7 @@ class PoolThread(threading.Thread):
         # A daemon, for `threading` would wait for idle ones at the end before anybody could let them go.
         super().__init__(name="seqcore-map", daemon=True)
         self.pool, self.seat = pool, seat
+        self.stays = True
         self.woken = threading.Lock()
         self.woken.acquire()
 
@@ -113,14 +119,13 @@ class PoolThread(threading.Thread):
         try:
             while self.seat is not None:
                 seat, self.seat = self.seat, None
-                stays = False
                 try:
                     seat.run()
-                    stays = pool.rest(self)  # first, so that the next map finds this thread
+                    self.stays = pool.rest(self)  # first, so that the next map finds this thread
                 finally:
                     seat.say_done()
                 seat = None
-                if not stays:
+                if not self.stays:
                     break
                 self.woken.acquire()
         except MemoryError:
@@ -142,6 +147,7 @@ class Seat:
         context = contextvars.copy_context()  # one can't be entered twice
         self.tasks = [(context, work)]
         self.finished = finished
+        self.thread = None
 
     def run(self):
         try:
@@ -197,6 +203,9 @@ def run_on_threads(job, workers):
                     break
             seats.append(seat)
         failure = _gather(job, finished, seats)
+        for seat in seats:
+            if seat.thread is not None and not seat.thread.stays:
+                seat.thread.join()
     except BaseException:  # Ctrl-C: what runs, runs on, but nothing more is started
         job.bound.lower(0)
         raise
