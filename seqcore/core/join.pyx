@@ -299,7 +299,8 @@ cdef Py_ssize_t longest(Piece *first) noexcept:
     return room - (extent(first, 0) if first.source.ndim else 0)
 
 
-cdef bint fits_behind(Piece *first, Piece *piece) noexcept:
+cdef bint fits_behind(const Piece *first, const Piece *piece) noexcept nogil:
+    """Whether two pieces have one shape but for axis 0."""
     cdef int axis
     if piece.source.ndim != first.source.ndim:
         return False

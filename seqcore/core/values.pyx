@@ -19,7 +19,7 @@ import numpy as np
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
-from seqcore.core.join cimport join, new_array
+from seqcore.core.join cimport fits_behind, join, new_array
 from seqcore.core.owner cimport kept_memory, owner_of, sealed
 from seqcore.core.pieces cimport (
     MAX_BYTES, MAX_NDIM, Piece, Source, count_consecutive, extent, step_of, strides_of,
@@ -80,7 +80,7 @@ cdef object values_view(GapBuffer *buffer, cnp.dtype dtype):
         return None
     begin(&stretch, slot_at(buffer, i)[0])
     for k in range(i):
-        if not same_behind(slot_at(buffer, k)[0], stretch.first):
+        if not fits_behind(slot_at(buffer, k)[0], stretch.first):
             return None
     i += 1
     known = stretch.first.source
@@ -141,17 +141,6 @@ cdef void begin(Stretch *stretch, Piece *piece) noexcept nogil:
     stretch.end = piece.data + stretch.rows * stretch.step
 
 
-cdef bint same_behind(const Piece *a, const Piece *b) noexcept nogil:
-    """Whether two pieces have one shape behind axis 0."""
-    cdef int axis
-    if a.source.ndim != b.source.ndim:
-        return False
-    for axis in range(1, a.source.ndim):
-        if extent(a, axis) != extent(b, axis):
-            return False
-    return True
-
-
 cdef bint follows(Stretch *stretch, Piece *piece) noexcept nogil:
     """Lengthen the stretch by a piece, if it begins where the stretch ends."""
     cdef Source *source = piece.source
@@ -162,7 +151,7 @@ cdef bint follows(Stretch *stretch, Piece *piece) noexcept nogil:
     rows = extent(piece, 0)
     step = strides_of(source)[0]
     if source != stretch.first.source:
-        if not same_behind(piece, stretch.first):
+        if not fits_behind(piece, stretch.first):
             return False
         for axis in range(1, source.ndim):
             if rows and strides_of(source)[axis] != strides_of(stretch.first.source)[axis]:
