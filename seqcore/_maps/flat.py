@@ -96,11 +96,14 @@ class FlatWork(Work):
             arguments = form.arguments(block)
             if arguments is None:
                 return None
-            results = form.run(arguments)
+            try:
+                results = form.run(arguments)
+            except Exception:  # whatever the body raises
+                return None
             if single is None:
                 single = len(results) == 1
             sequences = form.cut(results, arguments, block)
-        except Exception:
+        except MemoryError:  # for a block in one piece; its elements need less
             return None
         if sequences is None or single != (len(results) == 1):
             return None

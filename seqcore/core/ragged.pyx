@@ -3,10 +3,11 @@
 cimport cython
 cimport numpy as cnp
 
-from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, share, size_of
+from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, share, size_of, slot_at
 from seqcore.core.container cimport new_container
-from seqcore.core.join cimport cut_like, tight_items
+from seqcore.core.join cimport cut_like, shape_of, tight_items, total_nbytes
 from seqcore.core.padding cimport cut_padded, padded
+from seqcore.core.pinned cimport pinned_nbytes
 from seqcore.core.remedies cimport Remedies
 from seqcore.core.values cimport (
     cut_at_lengths, cut_at_offsets, lengths_of, offsets_of, values_of, values_to_cut,
@@ -27,6 +28,44 @@ cdef class Ragged(Remedies):
         """A share of the buffer, of a container that has a type."""
         self.check_initialised(NULL)
         return self.snapshot()
+
+    # -- what it is as a whole ---------------------------------------------------------------------
+
+    @property
+    def nbytes(self):
+        """Bytes of the elements together. O(n)."""
+        cdef GapBuffer *buffer = self.snapshot()
+        try:
+            return total_nbytes(buffer)
+        finally:
+            release(buffer)
+
+    @property
+    def pinned_nbytes(self):
+        """Bytes of the memory that the elements keep alive. O(n).
+
+        That is more than `nbytes` where an element is a small piece of a large array, and less where
+        elements share memory. `compact` makes the two equal.
+        """
+        cdef GapBuffer *buffer = self.snapshot()
+        try:
+            return pinned_nbytes(buffer)
+        finally:
+            release(buffer)
+
+    @property
+    def shapes(self):
+        """The elements' shapes, a list of tuples. O(n)."""
+        cdef GapBuffer *buffer = self.snapshot()
+        cdef Py_ssize_t i
+        cdef list shapes
+        try:
+            shapes = [None] * size_of(buffer)
+            for i in range(size_of(buffer)):
+                shapes[i] = shape_of(slot_at(buffer, i)[0])
+            return shapes
+        finally:
+            release(buffer)
 
     # -- values and numbers --------------------------------------------------------------------------
 

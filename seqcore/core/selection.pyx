@@ -48,9 +48,7 @@ cdef cnp.ndarray selection_of(object key):
 cdef cnp.ndarray selection_in_rows(object key):
     """As `selection_of`, for what is no single position."""
     cdef cnp.ndarray array
-    if isinstance(key, list):
-        return selection_in_list(tuple(key))
-    if isinstance(key, range):
+    if isinstance(key, (list, range)):
         return selection_in_list(tuple(key))
     array = as_tensor(key)
     if array.ndim != 1:

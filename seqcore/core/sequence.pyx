@@ -11,15 +11,13 @@ from copy import deepcopy
 
 import numpy as np
 
-from seqcore.core.buffer cimport GapBuffer, broken_invariant, empty_buffer, release, size_of, slot_at
+from seqcore.core.buffer cimport GapBuffer, broken_invariant, empty_buffer, release, size_of
 from seqcore.core.compare cimport equal_buffers, find
 from seqcore.core.container cimport new_container
 from seqcore.core.iterator cimport ElementIterator
-from seqcore.core.join cimport shape_of, total_nbytes
 from seqcore.core.owner cimport drop
 from seqcore.core.pickling cimport put_together, take_apart
 from seqcore.core.pieces cimport Piece
-from seqcore.core.pinned cimport pinned_nbytes
 from seqcore.core.positions cimport as_position
 from seqcore.core.ragged cimport Ragged
 from seqcore.core.selection cimport selection_in_rows, selection_of
@@ -146,42 +144,6 @@ cdef class TensorSequence(Ragged):
     def dtype(self):
         """The element type, an `np.dtype`; `object` for strings."""
         return self._dtype
-
-    @property
-    def nbytes(self):
-        """Bytes of the elements together. O(n)."""
-        cdef GapBuffer *buffer = self.snapshot()
-        try:
-            return total_nbytes(buffer)
-        finally:
-            release(buffer)
-
-    @property
-    def pinned_nbytes(self):
-        """Bytes of the memory that the elements keep alive. O(n).
-
-        That is more than `nbytes` where an element is a small piece of a large array, and less where
-        elements share memory. `compact` makes the two equal.
-        """
-        cdef GapBuffer *buffer = self.snapshot()
-        try:
-            return pinned_nbytes(buffer)
-        finally:
-            release(buffer)
-
-    @property
-    def shapes(self):
-        """The elements' shapes, a list of tuples. O(n)."""
-        cdef GapBuffer *buffer = self.snapshot()
-        cdef Py_ssize_t i
-        cdef list shapes
-        try:
-            shapes = [None] * size_of(buffer)
-            for i in range(size_of(buffer)):
-                shapes[i] = shape_of(slot_at(buffer, i)[0])
-            return shapes
-        finally:
-            release(buffer)
 
     def __len__(self):
         return self.size()
