@@ -4,7 +4,7 @@ cimport cython
 cimport numpy as cnp
 
 from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, share, size_of, slot_at
-from seqcore.core.container cimport new_container
+from seqcore.core.container cimport Container, new_container
 from seqcore.core.join cimport cut_like, shape_of, tight_items, total_nbytes
 from seqcore.core.padding cimport cut_padded, padded
 from seqcore.core.pinned cimport pinned_nbytes
@@ -242,6 +242,99 @@ cdef class Ragged(Remedies):
         """
         array = values_to_cut(values)
         return new_container(cls, element_type(array.dtype), cut_at_offsets(array, offsets))
+
+    # -- Arrow -----------------------------------------------------------------------------------------
+
+    def __arrow_c_schema__(self):
+        """The type of the array that `__arrow_c_array__` gives, as a capsule."""
+        self.check_initialised(NULL)
+        from seqcore._arrow.protocol import give_schema
+
+        return give_schema(self)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        """Give the elements away as an array of Arrow's: `pyarrow.array(seq)` and others call this.
+
+        Parameters
+        ----------
+        requested_schema : capsule, optional
+            A type that is wanted: lists, large lists, views of lists, lists of one size or tensors of one
+            shape. Where the elements are no such lists they are given as without it.
+
+        Returns
+        -------
+        tuple of two capsules
+            Of the type and of the array; https://arrow.apache.org/docs/format/CDataInterface.html says of
+            what they are.
+
+        Raises
+        ------
+        TypeError
+            If Arrow has no such type: complex numbers and bfloat16.
+        ValueError
+            If the elements differ in rank.
+
+        Notes
+        -----
+        Elements of rank 1 are a `large_list`, further axes are lists of a fixed size where the elements agree
+        in them; else they are an `arrow.variable_shape_tensor`. Elements of rank 0 are plain numbers. O(n)
+        for the offsets; no copy where `values` is a view in C order, of bools and strings always one. The
+        array is a snapshot: edits of the sequence don't show in it.
+        """
+        self.check_initialised(NULL)
+        from seqcore._arrow.protocol import give_array
+
+        return give_array(self, requested_schema)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """Give the elements away as a stream of Arrow's arrays: `polars.Series(seq)` and others call this.
+
+        As `__arrow_c_array__`, in one array or a few: elements that lie in several large memories go as one
+        array for each, without a copy.
+        """
+        self.check_initialised(NULL)
+        from seqcore._arrow.protocol import give_stream
+
+        return give_stream(self, requested_schema)
+
+    @classmethod
+    def from_arrow(cls, array):
+        """Make a sequence of an array of Arrow's: of pyarrow, Polars, DuckDB, pandas and others.
+
+        Parameters
+        ----------
+        array : object with `__arrow_c_array__` or `__arrow_c_stream__`
+            An array, a chunked array, a series, or a table of a single column: of lists of numbers, bools or
+            strings, 32- and 64-bit, of views or of a fixed size, or of Arrow's tensors of fixed or variable
+            shape. Plain numbers become elements of rank 0.
+
+        Returns
+        -------
+        TensorSequence
+            Of read-only elements in Arrow's own memory, which they keep alive. Bools, strings, and what is
+            encoded in a dictionary or in runs are copied.
+
+        Raises
+        ------
+        TypeError
+            If an element is null or has nulls, the type has no tensors, or there is none of the methods.
+        ValueError
+            If a list of lists is ragged in itself, or the array is damaged or was taken before.
+
+        Notes
+        -----
+        O(n), some nanoseconds for each element, for offsets are checked. No package is needed.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence.from_arrow(TensorSequence([[1, 2], [3]]))  # or pyarrow.array([[1, 2], [3]])
+        <TensorSequence of 2 int64 tensors: (2,) (1,)>
+        """
+        from seqcore._arrow.protocol import take
+
+        cdef Container taken = take(array)
+        return new_container(cls, taken._dtype, taken.snapshot())
 
     # -- all elements alike --------------------------------------------------------------------------
 

@@ -1,0 +1,301 @@
+"""How the elements of a sequence lie in an Arrow array: decided once, for all chunks of a stream.
+
+::
+
+    rank 0                    Plain          int64
+    rank 1 and more           Lists          large_list<fixed_size_list<…>>     values and offsets
+    asked for                 ListViews      list_view<…>                       values, offsets and lengths
+    asked for                 Rows           fixed_size_list<…>, or a tensor of a fixed shape
+    other extents behind      Tensors        arrow.variable_shape_tensor        items and shapes
+
+A layout has a `field`, and makes a `column` of any part of the sequence.
+"""
+
+import json
+
+import numpy as np
+
+from seqcore._arrow.fields import (
+    BOOL,
+    BOOL8,
+    FIXED_SHAPE,
+    FORMATS,
+    LARGE_LIST,
+    LARGE_LIST_VIEW,
+    LIST,
+    LIST_VIEW,
+    NUMBERS,
+    STRUCT,
+    VARIABLE_SHAPE,
+    Column,
+    Field,
+    extended,
+)
+from seqcore._arrow.text import text_column, text_field
+from seqcore.core.flat import first_misfit, items_of, stack
+from seqcore.core.spans import as_lists, one_span, shapes_of
+from seqcore.dtypes import STRING, type_name
+
+_MOST = np.iinfo(np.int32).max  # what 32-bit offsets, lengths and extents count
+_SMALL = {LIST, LIST_VIEW}
+_VIEWS = {LIST_VIEW, LARGE_LIST_VIEW}
+_LISTS = {LIST, LARGE_LIST} | _VIEWS
+
+
+def layout_of(seq, asked=None):
+    """Return how the elements of a sequence lie in an Arrow array.
+
+    Parameters
+    ----------
+    seq : TensorSequence
+        Which nobody edits meanwhile.
+    asked : Field, optional
+        What is wanted; honoured where the elements are of that kind, else passed by.
+
+    Raises
+    ------
+    TypeError
+        If Arrow has no such type: complex numbers, bfloat16.
+    ValueError
+        If ranks differ.
+    """
+    if seq.dtype not in FORMATS:
+        name = type_name(seq.dtype)
+        view = "np.float32" if name == "complex64" else "np.float64" if name == "complex128" else "np.uint16"
+        raise TypeError(
+            f"Arrow has no type for {name}: give away its parts, for instance sequence_map(lambda t: "
+            f"t[..., None].view({view}), seq), or another type with astype"
+        )
+    if asked is None and (run := as_lists(seq)) is not None:
+        return Lists(seq.dtype, run[0].shape[1:], None, run)
+    if not len(seq):
+        return Lists(seq.dtype, (), asked)
+    first = seq[:1].shapes[0]
+    rank = len(first)
+    alike = first_misfit(seq, rank, rank, first[1:]) == len(seq)
+    if not alike and (other := first_misfit(seq, rank, rank, ())) < len(seq):
+        raise ValueError(
+            f"tensor 0 of shape {first} and tensor {other} of shape {seq[other].shape} differ in rank: Arrow's "
+            "arrays have tensors of one rank, so give them one, or give away the tensors of each rank"
+        )
+    if rank == 0:
+        return Plain(seq.dtype, asked)
+    if not alike or (asked is not None and asked.extension == VARIABLE_SHAPE):
+        return Tensors(seq.dtype, rank)
+    return _asked(seq, first[1:], asked) or Lists(seq.dtype, first[1:], None)
+
+
+def _asked(seq, inner, asked):
+    """The layout that is asked for, where these elements can have it."""
+    if asked is None:
+        return None
+    if asked.extension == FIXED_SHAPE:
+        shape = _shape_asked(asked)
+        alike = shape is not None and first_misfit(seq, len(shape), len(shape), shape) == len(seq)
+        return Rows(seq.dtype, shape, asked, flat=True) if alike else None
+    if (asked.format not in _LISTS and asked.fixed_length is None) or len(asked.children) != 1:
+        return None
+    lengths = seq.lengths()
+    if asked.fixed_length is not None:
+        alike = bool(np.all(lengths == asked.fixed_length))
+        return Rows(seq.dtype, (asked.fixed_length, *inner), asked) if alike else None
+    if asked.format in _SMALL and sum(lengths.tolist()) > _MOST:
+        return None
+    if asked.format in _VIEWS:
+        span = one_span(seq)
+        # A chunk's views lead to all of what its elements are cut from.
+        if asked.format in _SMALL and span is not None and len(span[0]) > _MOST:
+            return None
+        return ListViews(seq.dtype, inner, asked)
+    return Lists(seq.dtype, inner, asked)
+
+
+def _shape_asked(asked):
+    """The shape of the tensors that are asked for; None if it is none, or not in order."""
+    try:
+        shape, order = asked.parameter("shape"), asked.parameter("permutation")
+        shape = tuple(int(extent) for extent in shape)
+    except (ValueError, TypeError):
+        return None
+    return shape if order in (None, list(range(len(shape)))) else None
+
+
+# -- layouts -----------------------------------------------------------------------------------------
+
+
+class Plain:
+    """Scalars: an array of numbers."""
+
+    def __init__(self, dtype, asked):
+        self.items = Items(dtype, (), asked)
+        self.field = self.items.field
+
+    def column(self, seq):
+        return self.items.column(stack(seq))
+
+
+class Lists:
+    """Elements one behind the other, and where each begins."""
+
+    def __init__(self, dtype, inner, asked, run=None):
+        asked = asked if asked is not None and asked.format in (LIST, LARGE_LIST) else None
+        self.run = run  # values and offsets of all elements, where they are known already
+        self.items = Items(dtype, inner, _only_child(asked))
+        self.field = _like(asked, LARGE_LIST if asked is None else asked.format, self.items.field)
+
+    def column(self, seq):
+        if self.run is not None:
+            values, offsets = self.run
+        else:
+            offsets = seq.offsets(np.int32 if self.field.format == LIST else np.int64)
+            values = seq.values() if len(seq) else np.empty((0, *self.items.shape), seq.dtype)
+        return Column(len(seq), (None, offsets), (self.items.column(values),))
+
+
+class ListViews:
+    """Elements wherever they lie in one array, each by where it begins and how long it is."""
+
+    def __init__(self, dtype, inner, asked):
+        self.items = Items(dtype, inner, _only_child(asked))
+        self.field = _like(asked, asked.format, self.items.field)
+
+    def column(self, seq):
+        span = one_span(seq)
+        if span is None:
+            lengths = seq.lengths()
+            span = seq.values(), np.cumsum(lengths) - lengths, lengths
+        values, starts, lengths = span
+        dtype = np.int32 if self.field.format == LIST_VIEW else np.int64
+        starts, lengths = np.ascontiguousarray(starts, dtype), np.ascontiguousarray(lengths, dtype)
+        return Column(len(seq), (None, starts, lengths), (self.items.column(values),))
+
+
+class Rows:
+    """Elements of one shape, as the rows of one array."""
+
+    def __init__(self, dtype, shape, asked, flat=False):
+        self.flat = flat
+        child = _only_child(asked)
+        if flat:
+            items = Items(dtype, (), child)
+            size = int(np.prod(shape, dtype=np.int64))
+            inner = Field(f"+w:{size}", asked.name, (items.field,), nullable=asked.nullable)
+            parameters = {"shape": list(shape)}
+            if asked.parameter("dim_names") is not None:
+                parameters["dim_names"] = asked.parameter("dim_names")
+            self.field = extended(inner, FIXED_SHAPE, json.dumps(parameters))
+            self.items = items
+        else:
+            self.items = Items(dtype, shape[1:], child)
+            self.field = _like(asked, asked.format, self.items.field)
+
+    def column(self, seq):
+        values = stack(seq)
+        values = values.reshape(-1) if self.flat else values.reshape(-1, *values.shape[2:])
+        return Column(len(seq), (None,), (self.items.column(values),))
+
+
+class Tensors:
+    """Elements of one rank whose shapes differ: their items in C order, and their shapes."""
+
+    def __init__(self, dtype, rank):
+        self.rank = rank
+        self.items = Items(dtype, (), None)
+        data = Field(LIST, "data", (self.items.field,))
+        shape = Field(f"+w:{rank}", "shape", (Field("i"),))
+        self.field = extended(Field(STRUCT, "item", (data, shape)), VARIABLE_SHAPE, "{}")
+
+    def column(self, seq):
+        shapes = shapes_of(seq, self.rank)
+        sizes = np.prod(shapes, axis=1, dtype=np.int64)
+        offsets = np.zeros(len(seq) + 1, np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        if shapes.size and shapes.max() > _MOST:
+            raise ValueError(
+                f"an extent of {shapes.max():,} is more than Arrow's tensors can have, {_MOST:,}"
+            )
+        if offsets[-1] > _MOST:
+            raise ValueError(
+                f"tensors of {offsets[-1]:,} items are more than one of Arrow's arrays of tensors can have, "
+                f"{_MOST:,}: give them away as a stream, or a part at a time"
+            )
+        data = Column(len(seq), (None, offsets.astype(np.int32)), (self.items.column(items_of(seq)),))
+        extents = Column(shapes.size, (None, shapes.astype(np.int32).reshape(-1)))
+        return Column(len(seq), (None,), (data, Column(len(seq), (None,), (extents,))))
+
+    def bounds(self, seq):
+        """Where to cut a sequence so that each part is one that `column` can give away."""
+        ends = np.cumsum(np.prod(shapes_of(seq, self.rank), axis=1, dtype=np.int64))
+        bounds = [0]
+        while bounds[-1] < len(seq):
+            before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
+            bounds.append(max(int(np.searchsorted(ends, before + _MOST, side="right")), bounds[-1] + 1))
+        return bounds
+
+
+# -- the items within --------------------------------------------------------------------------------
+
+
+class Items:
+    """The level below the elements: an array of rank 1 or more as nested lists of one length."""
+
+    def __init__(self, dtype, shape, asked):
+        self.shape = shape  # behind axis 0
+        self.kind = None  # of the lists at this level
+        if shape:
+            nested = asked is not None and len(asked.children) == 1
+            kind = asked.format if nested and asked.format in (LIST, LARGE_LIST) else f"+w:{shape[0]}"
+            nested = nested and asked.format == kind and not asked.extension
+            self.kind = kind
+            self.within = Items(dtype, shape[1:], asked.children[0] if nested else None)
+            self.field = _like(asked if nested else None, kind, self.within.field)
+        elif dtype == STRING:
+            self.field = text_field(asked)
+        elif dtype.kind == "b" and asked is not None and asked.extension == BOOL8:
+            self.field = Field("c", asked.name, (), asked.metadata, asked.nullable)
+        else:
+            wanted = NUMBERS.get(asked.format) if asked is not None and not asked.extension else None
+            if wanted is not None and np.can_cast(dtype, wanted, "safe"):
+                dtype = wanted
+            self.field = _plain(Field(FORMATS[dtype]), asked)
+
+    def column(self, values):
+        """The column of an array of shape (n, *shape)."""
+        if self.kind is not None:
+            n, length = values.shape[:2]
+            within = self.within.column(_contiguous(values).reshape(n * length, *values.shape[2:]))
+            if self.kind.startswith("+w"):
+                return Column(n, (None,), (within,))
+            if self.kind == LIST and n * length > _MOST:
+                raise OverflowError("the lists have more items than 32-bit offsets count: ask for large_list")
+            dtype = np.int32 if self.kind == LIST else np.int64
+            return Column(n, (None, np.arange(n + 1, dtype=dtype) * dtype(length)), (within,))
+        if values.dtype == STRING:
+            return text_column(values, self.field)
+        if self.field.format == BOOL:
+            return Column(len(values), (None, np.packbits(values, bitorder="little")))
+        if self.field.extension != BOOL8:
+            values = values.astype(
+                NUMBERS[self.field.format], copy=False
+            )  # or a wider one, that was asked for
+        return Column(len(values), (None, _contiguous(values)))
+
+
+def _contiguous(values):
+    return values if values.flags.c_contiguous and values.flags.aligned else np.array(values, order="C")
+
+
+def _like(asked, kind, within):
+    """A field of lists, with the names of the one that was asked for."""
+    if asked is None:
+        return Field(kind, "item", (within,))
+    return Field(kind, asked.name, (within,), {}, asked.nullable)
+
+
+def _plain(field, asked):
+    """A field of plain items with the name that was asked for."""
+    return field if asked is None else Field(field.format, asked.name, (), {}, asked.nullable)
+
+
+def _only_child(asked):
+    return asked.children[0] if asked is not None and len(asked.children) == 1 else None

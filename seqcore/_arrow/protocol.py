@@ -1,0 +1,73 @@
+"""What the methods of `TensorSequence` call: Arrow's PyCapsule interface."""
+
+from itertools import pairwise
+
+from seqcore._arrow.chunks import sequence_of
+from seqcore._arrow.layouts import layout_of
+from seqcore.core.arrow_export import array_capsule, schema_capsule, stream_capsule
+from seqcore.core.arrow_import import read_array, read_schema, read_stream
+from seqcore.core.spans import memory_bounds
+
+# A part of a stream for each memory: not for so many or so small ones that a copy of all is better.
+_MOST_PARTS = 1000
+_LARGE_PART = 1 << 16  # bytes
+
+
+def give_schema(seq):
+    """A capsule of the type of a sequence's array."""
+    return schema_capsule(layout_of(seq[:]).field)
+
+
+def give_array(seq, requested):
+    """Capsules of the type and of the array of a sequence as it stands."""
+    seq = seq[:]
+    layout = layout_of(seq, None if requested is None else read_schema(requested))
+    return schema_capsule(layout.field), array_capsule(layout.column(seq))
+
+
+def give_stream(seq, requested):
+    """A capsule of a stream of the arrays of a sequence as it stands."""
+    seq = seq[:]
+    layout = layout_of(seq, None if requested is None else read_schema(requested))
+    bounds = _bounds(seq, layout)
+    columns = (layout.column(seq[a:b]) for a, b in pairwise(bounds))
+    return stream_capsule(layout.field, columns)
+
+
+def _bounds(seq, layout):
+    """Where a stream's chunks begin: elements in several memories would have to be copied together."""
+    bounds = None
+    if hasattr(layout, "bounds"):  # they can't all go into one array
+        return layout.bounds(seq)
+    if getattr(layout, "run", None) is not None:
+        return [0, len(seq)]
+    if seq.nbytes >= _LARGE_PART:
+        bounds = memory_bounds(seq, min(_MOST_PARTS, max(seq.nbytes // _LARGE_PART, 1)))
+    return bounds or [0, len(seq)]
+
+
+def take(given):
+    """A sequence of what gives itself away by Arrow's interface.
+
+    Raises
+    ------
+    TypeError
+        If it does not, or has elements that are no tensors.
+    ValueError
+        If it is damaged, or was taken before.
+    """
+    if hasattr(given, "__arrow_c_array__"):
+        capsules = given.__arrow_c_array__()
+        if not isinstance(capsules, tuple) or len(capsules) != 2:
+            raise TypeError(
+                f"{type(given).__name__}.__arrow_c_array__ gave {capsules!r:.60}, not two capsules"
+            )
+        chunk = read_array(*capsules)
+        return sequence_of(chunk.field, [chunk])
+    if hasattr(given, "__arrow_c_stream__"):
+        stream = read_stream(given.__arrow_c_stream__())
+        return sequence_of(stream.field, stream)
+    raise TypeError(
+        f"{given!r:.60} is no array of Arrow's: a {type(given).__name__} has neither __arrow_c_array__ nor "
+        "__arrow_c_stream__"
+    )
