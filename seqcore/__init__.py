@@ -14,6 +14,7 @@ except ModuleNotFoundError as error:
 from seqcore._include import get_include
 from seqcore._remedies import missing_name as _missing_name
 from seqcore.dtypes import ELEMENT_TYPES, element_type
+from seqcore.files import load, save
 from seqcore.mapping import map_batches, sequence_map
 from seqcore.operators import (
     concat_from_sequence,
@@ -32,7 +33,9 @@ __all__ = [
     "concat_from_sequence",
     "element_type",
     "get_include",
+    "load",
     "map_batches",
+    "save",
     "sequence_at",
     "sequence_construct",
     "sequence_empty",

@@ -75,13 +75,13 @@ def layout_of(seq, asked=None):
     alike = first_misfit(seq, rank, rank, first[1:]) == len(seq)
     if not alike and (other := first_misfit(seq, rank, rank, ())) < len(seq):
         raise ValueError(
-            f"tensor 0 of shape {first} and tensor {other} of shape {seq[other].shape} differ in rank: Arrow's "
-            "arrays have tensors of one rank, so give them one, or give away the tensors of each rank"
+            f"tensor 0 of shape {first} and tensor {other} of shape {seq[other].shape} differ in rank: "
+            "Arrow's arrays have tensors of one rank, so give them one, or give away the tensors of each rank"
         )
     if rank == 0:
         return Plain(seq.dtype, asked)
     if not alike or (asked is not None and asked.extension == VARIABLE_SHAPE):
-        return Tensors(seq.dtype, rank)
+        return Tensors(seq.dtype, rank, asked)
     return _asked(seq, first[1:], asked) or Lists(seq.dtype, first[1:], None)
 
 
@@ -126,6 +126,8 @@ def _shape_asked(asked):
 class Plain:
     """Scalars: an array of numbers."""
 
+    rank = 0
+
     def __init__(self, dtype, asked):
         self.items = Items(dtype, (), asked)
         self.field = self.items.field
@@ -139,6 +141,7 @@ class Lists:
 
     def __init__(self, dtype, inner, asked, run=None):
         asked = asked if asked is not None and asked.format in (LIST, LARGE_LIST) else None
+        self.rank = 1 + len(inner)
         self.run = run  # values and offsets of all elements, where they are known already
         self.items = Items(dtype, inner, _only_child(asked))
         self.field = _like(asked, LARGE_LIST if asked is None else asked.format, self.items.field)
@@ -198,9 +201,10 @@ class Rows:
 class Tensors:
     """Elements of one rank whose shapes differ: their items in C order, and their shapes."""
 
-    def __init__(self, dtype, rank):
+    def __init__(self, dtype, rank, asked):
         self.rank = rank
-        self.items = Items(dtype, (), None)
+        wanted = asked is not None and asked.extension == VARIABLE_SHAPE and len(asked.children) == 2
+        self.items = Items(dtype, (), _only_child(asked.children[0]) if wanted else None)
         data = Field(LIST, "data", (self.items.field,))
         shape = Field(f"+w:{rank}", "shape", (Field("i"),))
         self.field = extended(Field(STRUCT, "item", (data, shape)), VARIABLE_SHAPE, "{}")

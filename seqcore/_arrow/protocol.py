@@ -29,12 +29,12 @@ def give_stream(seq, requested):
     """A capsule of a stream of the arrays of a sequence as it stands."""
     seq = seq[:]
     layout = layout_of(seq, None if requested is None else read_schema(requested))
-    bounds = _bounds(seq, layout)
+    bounds = bounds_of(seq, layout)
     columns = (layout.column(seq[a:b]) for a, b in pairwise(bounds))
     return stream_capsule(layout.field, columns)
 
 
-def _bounds(seq, layout):
+def bounds_of(seq, layout):
     """Where a stream's chunks begin: elements in several memories would have to be copied together."""
     bounds = None
     if hasattr(layout, "bounds"):  # they can't all go into one array

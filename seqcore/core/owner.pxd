@@ -18,6 +18,12 @@ cdef class Owner:
 cdef class Keeper:
     cdef object memory
 
+cdef class Stored:
+    # What the owner of elements in a file has in place of its memory; no other owner takes it over.
+    cdef object memory          # as the owner had it
+    cdef object origin          # which file
+    cdef Py_ssize_t first       # where in it the owner's first piece stands
+
 cdef inline PyObject *owner_of(const Source *source) noexcept nogil:
     return <PyObject *>(<char *>source - sizeof(PyObject))
 

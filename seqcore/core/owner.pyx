@@ -39,6 +39,11 @@ cdef class Keeper:
         self.memory = memory
 
 
+@cython.final
+cdef class Stored:
+    pass
+
+
 cdef object memory_of(cnp.ndarray array):
     """What keeps the data of an array alive, so that the array object itself need not."""
     cdef object holder = array
@@ -50,12 +55,15 @@ cdef object memory_of(cnp.ndarray array):
             break
         holder = <object>base
     if type(holder) is Owner:
-        return (<Owner>holder).memory
+        memory = (<Owner>holder).memory
+        return (<Stored>memory).memory if type(memory) is Stored else memory
     return holder if cnp.PyArray_CheckExact(holder) else Keeper.__new__(Keeper, holder)
 
 
 cdef object kept_memory(const Source *source):
     cdef object memory = (<Owner>owner_of(source)).memory
+    if type(memory) is Stored:
+        memory = (<Stored>memory).memory
     return (<Keeper>memory).memory if type(memory) is Keeper else memory
 
 

@@ -11,10 +11,11 @@ from copy import deepcopy
 
 import numpy as np
 
-from seqcore.core.buffer cimport GapBuffer, broken_invariant, empty_buffer, release, size_of
+from seqcore.core.buffer cimport GapBuffer, broken_invariant, empty_buffer, release, share, size_of
 from seqcore.core.compare cimport equal_buffers, find
 from seqcore.core.container cimport new_container
 from seqcore.core.iterator cimport ElementIterator
+from seqcore.core.origins cimport origins_of
 from seqcore.core.owner cimport drop
 from seqcore.core.pickling cimport put_together, take_apart
 from seqcore.core.pieces cimport Piece
@@ -532,10 +533,19 @@ cdef class TensorSequence(Ragged):
     def __reduce_ex__(self, protocol):
         cdef GapBuffer *buffer = self.snapshot()
         try:
-            parts, table = take_apart(buffer, self._dtype)
+            stored = origins_of(buffer)
+            if stored is None:
+                parts, table = take_apart(buffer, self._dtype)
+            else:
+                elements = new_sequence(self._dtype, share(buffer))
         finally:
             release(buffer)
-        return restore, (type(self), type_name(self._dtype), parts, table), getattr(self, "__dict__", None)
+        attributes = getattr(self, "__dict__", None)
+        if stored is None:
+            return restore, (type(self), type_name(self._dtype), parts, table), attributes
+        from seqcore._files.paths import reduced
+
+        return reopen, (type(self), type_name(self._dtype), *reduced(elements, *stored)), attributes
 
     def _check(self):
         """Assert the invariants of the buffer; for tests."""
@@ -552,11 +562,26 @@ MutableSequence.register(TensorSequence)
 
 # -- what pickle calls -------------------------------------------------------------------------------
 
+def reopen(cls, dtype, files, order, others):
+    """Make a sequence of elements that stand in files, where `TensorSequence.__reduce_ex__` has found them."""
+    from seqcore._files.paths import restored
+
+    cdef cnp.dtype own = element_type(dtype)
+    check_class(cls)
+    cdef TensorSequence elements = restored(own, files, order, others)
+    return new_sequence(own, elements.snapshot(), cls)
+
+
+cdef int check_class(cls) except -1:
+    if not issubclass(cls, TensorSequence):
+        raise TypeError(f"{cls.__name__} is no TensorSequence")
+    return 0
+
+
 def restore(cls, dtype, parts, table):
     """Make a sequence of what `TensorSequence.__reduce_ex__` has taken apart."""
     cdef cnp.dtype own = element_type(dtype)
-    if not issubclass(cls, TensorSequence):
-        raise TypeError(f"{cls.__name__} is no TensorSequence")
+    check_class(cls)
     cdef list checked = []
     for array, axis in parts:
         checked.append((as_tensor(array, own), int(axis)))

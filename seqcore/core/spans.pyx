@@ -26,6 +26,7 @@ from seqcore.core.pieces cimport (
     EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, Piece, Source, count_consecutive, extent, solid_row, step_of,
 )
 from seqcore.core.sequence cimport TensorSequence
+from seqcore.core.values cimport values_view
 
 from seqcore.dtypes import element_type
 
@@ -248,6 +249,15 @@ def one_span(TensorSequence sequence not None):
                 return None
         parts, table = spans_of(buffer, sequence._dtype)
         return parts[0][0], table[:, 1], table[:, 2]
+    finally:
+        release(buffer)
+
+
+def lie_together(TensorSequence sequence not None):
+    """Whether `values` is a view of elements that stand one behind the other, rather than a copy."""
+    cdef GapBuffer *buffer = sequence.whole()
+    try:
+        return values_view(buffer, sequence._dtype) is not None
     finally:
         release(buffer)
 

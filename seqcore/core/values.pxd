@@ -3,6 +3,7 @@
 cimport numpy as cnp
 from seqcore.core.buffer cimport GapBuffer
 
+cdef object values_view(GapBuffer *buffer, cnp.dtype dtype)
 cdef object values_of(GapBuffer *buffer, cnp.dtype dtype)
 cdef object stack_of(GapBuffer *buffer, cnp.dtype dtype)
 cdef object lengths_of(GapBuffer *buffer, object dtype)

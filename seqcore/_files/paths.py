@@ -1,0 +1,121 @@
+"""Elements that stand in files travel as paths and positions: the other side opens the files itself."""
+
+import functools
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from seqcore.core.flat import chained
+from seqcore.dtypes import type_name
+
+_KEPT = 16  # files that stay open here for the next pickle that comes from one of them
+
+
+class StoredIn(NamedTuple):
+    """A column of a file, as it was when it was opened."""
+
+    path: str
+    nbytes: int
+    time: int  # of the last modification, in nanoseconds
+    column: str | None
+    count: int  # of its elements
+
+
+# -- out -------------------------------------------------------------------------------------------------
+
+
+def reduced(seq, files, which, positions):
+    """What is pickled of a sequence: [(file, positions)], the order of all, and elements that are in no file.
+
+    Parameters
+    ----------
+    seq : TensorSequence
+    files : list of StoredIn
+    which, positions : int64 arrays
+        Of each element: the number of its file, -1 for none, and where it stands there.
+    """
+    order = np.argsort(which, kind="stable")  # what is in no file comes first
+    bounds = np.searchsorted(which[order], np.arange(-1, len(files) + 1))
+    stored = [
+        (file, _short(positions[order[start:stop]]))
+        for file, start, stop in zip(files, bounds[1:-1], bounds[2:], strict=True)
+    ]
+    others = seq[order[: bounds[1]]] if bounds[1] else None
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    back = _short(back)
+    return stored, None if isinstance(back, range) else back, others
+
+
+def _short(numbers):
+    """Numbers that are not negative, as a range if they are one, else in as few bytes as they take."""
+    if not len(numbers):
+        return range(0)
+    if np.all(numbers[1:] - numbers[:-1] == 1):
+        return range(int(numbers[0]), int(numbers[-1]) + 1)
+    return numbers.astype(np.min_scalar_type(numbers.max()))
+
+
+# -- back ------------------------------------------------------------------------------------------------
+
+
+def restored(dtype, files, order, others):
+    """The opposite of `reduced`.
+
+    Raises
+    ------
+    OSError
+        If a file is no longer there.
+    ValueError
+        If it is another one by now.
+    """
+    parts = [] if others is None else [others[:]]
+    for file, positions in files:
+        column = opened(StoredIn(*file))
+        if isinstance(positions, range):
+            parts.append(column[positions.start : positions.stop])
+            if positions.step != 1 or len(parts[-1]) != len(positions):
+                raise IndexError(f"{file[0]} has {len(column)} elements, none from {positions!r}")
+        else:
+            parts.append(column[np.asarray(positions, np.int64)])
+    for part in parts:
+        if part.dtype != dtype:
+            raise ValueError(f"tensors of {type_name(part.dtype)} are none of {type_name(dtype)}")
+    whole = chained(parts)
+    return whole if order is None else whole[np.asarray(order, np.int64)]
+
+
+def opened(file):
+    """The elements of a column of a file that is as it was.
+
+    Raises
+    ------
+    OSError
+        If it is no longer there.
+    ValueError
+        If it has changed.
+    """
+    try:
+        found = os.stat(file.path)
+    except OSError as error:
+        error.add_note(
+            "a sequence was pickled as the path of this file: put it where it was, or send the data"
+        )
+        raise
+    if (found.st_size, found.st_mtime_ns) != (file.nbytes, file.time):
+        raise ValueError(
+            f"{file.path} has changed since the sequence that was pickled was loaded from it: it had "
+            f"{file.nbytes:,} bytes, and has {found.st_size:,}; load it again"
+        )
+    return _open(file)
+
+
+@functools.lru_cache(_KEPT)
+def _open(file):
+    from seqcore._files.reading import read  # which marks what it reads as stored
+
+    column = read(file.path, file.column)
+    if len(column) != file.count:
+        raise ValueError(f"{file.path} has {len(column)} elements, not {file.count} as when it was pickled")
+    return column

@@ -1,0 +1,110 @@
+"""Files mapped into memory, and what they hold as a sequence."""
+
+import os
+
+from seqcore._files.arrow import pyarrow
+from seqcore._files.paths import StoredIn
+from seqcore.core.flat import chained
+from seqcore.core.origins import mark_origin
+from seqcore.core.sequence import TensorSequence
+from seqcore.dtypes import type_name
+
+_BEGINNINGS = {  # of what people have instead
+    b"PAR1": "a Parquet file: read it with pyarrow.parquet, and take a column with TensorSequence.from_arrow",
+    b"\xff\xff\xff\xff": "a stream of Arrow's, not a file: read it with pyarrow.ipc.open_stream",
+    b"FEA1": "a Feather file of version 1: write it anew with pyarrow.feather",
+    b"PK\x03\x04": "a zip archive",
+    b"\x93NUM": "a NumPy file: read it with np.load",
+}
+_MAGIC = b"ARROW1"
+
+
+def read_all(paths, column):
+    """One sequence of the elements of several files."""
+    parts = [read(path, column) for path in paths]
+    for path, part in zip(paths, parts, strict=True):
+        if part.dtype != parts[0].dtype:
+            raise TypeError(
+                f"{os.fspath(path)} has tensors of {type_name(part.dtype)}, but {os.fspath(paths[0])} of "
+                f"{type_name(parts[0].dtype)}: a sequence has one type"
+            )
+    return chained(parts)
+
+
+def read(path, column):
+    """A sequence of the elements of a file, which stay in it.
+
+    Raises
+    ------
+    OSError
+        If there is no such file, or it can't be read.
+    ValueError
+        If it is of another format, damaged, or has no such column.
+    """
+    path = os.path.abspath(os.fsdecode(path))
+    found = os.stat(path)  # before the file is opened: what is written to it later makes another time
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a folder: name the file in it, or a list of files")
+    pa = pyarrow()
+    try:
+        return _read(pa, path, column, found)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, MemoryError):
+            raise MemoryError(f"no memory for what {path} says that it holds: {error}") from None
+        raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
+    except OSError as error:
+        # pyarrow's own has no number, and is about what it found in the file.
+        if error.errno is None:
+            raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
+        raise
+
+
+def _read(pa, path, column, found):
+    parts = list(read_batches(pa, path, column))
+    count = sum(map(len, parts))
+    origin = StoredIn(path, found.st_size, found.st_mtime_ns, column, count)
+    first = 0
+    for part in parts:
+        mark_origin(part, origin, first)
+        first += len(part)
+    return chained(parts)
+
+
+def read_batches(pa, path, column=None):
+    """The sequences of a file's batches; one without elements if it has no batches."""
+    reader = pa.ipc.open_file(pa.memory_map(path))
+    number = _number_of(column, reader.schema)
+    for i in range(reader.num_record_batches):
+        batch = reader.get_batch(i)
+        batch.validate()  # that buffers are as long as lengths say: all that we trust Arrow's arrays in
+        yield TensorSequence.from_arrow(batch.column(number))
+    if not reader.num_record_batches:
+        yield TensorSequence.from_arrow(pa.chunked_array([], reader.schema.field(number).type))
+
+
+def _number_of(column, schema):
+    """Which column is meant."""
+    names = ", ".join(schema.names[:20])
+    if column is None:
+        if len(schema.names) != 1:
+            raise ValueError(f"it has {len(schema.names)} columns ({names}): name one of them, as column=")
+        return 0
+    if schema.names.count(column) != 1:
+        raise ValueError(
+            f"it has {schema.names.count(column)} columns called {column!r}, of {names or 'none'}"
+        )
+    return schema.names.index(column)
+
+
+def _why(path, error):
+    """What the file seems to be, or what is wrong with it."""
+    with open(path, "rb") as file:
+        beginning = file.read(len(_MAGIC))
+    for start, what in _BEGINNINGS.items():
+        if beginning.startswith(start):
+            return f"it is {what}"
+    if not beginning:
+        return "it is empty"
+    if beginning != _MAGIC:
+        return "it is no file of Arrow's IPC format"
+    return str(error)

@@ -1,0 +1,178 @@
+"""Sequences written part by part to a new file, which takes the old one's place when it is whole."""
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import uuid
+
+from seqcore._arrow.fields import BOOL, BOOL8, STRUCT, TRUE_BOOLS, VARIABLE_SHAPE, Column, Field, extended
+from seqcore._arrow.layouts import Lists, Tensors, layout_of
+from seqcore._files.arrow import pyarrow
+from seqcore._files.parts import cut
+from seqcore._files.reading import read_batches
+from seqcore.core.arrow_export import array_capsule, schema_capsule
+from seqcore.dtypes import type_name
+
+COLUMN = "tensors"
+
+
+def write(path, parts):
+    """Write sequences, of one type and rank, behind each other to a file; see `seqcore.save`."""
+    path = os.fsdecode(path)
+    target = os.path.realpath(path)
+    _check_target(path, target)
+    writer = Writer(pyarrow(), target)
+    try:
+        for part in parts:
+            with _naming(path, writer):
+                writer.write(part)
+        with _naming(path, writer):
+            writer.finish()
+            if os.path.exists(target):
+                shutil.copymode(target, writer.temporary)
+            os.replace(writer.temporary, target)
+    finally:
+        writer.remove()  # what is left, if anything went wrong
+
+
+def _check_target(path, target):
+    """Refuse what is no file, before anything is written."""
+    if os.path.isdir(target):
+        raise IsADirectoryError(errno.EISDIR, "a sequence is saved to a file, and this is a folder", path)
+    if os.path.lexists(target) and not stat.S_ISREG(os.stat(target).st_mode):
+        raise OSError(errno.EINVAL, "a sequence is saved to a file, and this is a device or the like", path)
+
+
+@contextlib.contextmanager
+def _naming(path, writer):
+    """Let errors of writing name the file that was to be written, not the one beside it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename in (None, writer.temporary):
+            error.filename, error.filename2 = path, None
+        raise
+
+
+class Writer:
+    """A new file beside the one that it is to replace."""
+
+    def __init__(self, pa, target):
+        self.pa, self.target = pa, target
+        self.temporary = self.file = self.batches = None
+        self.dtype = self.layout = None
+        self.parts = 0
+
+    def write(self, part):
+        """Write a sequence."""
+        if self.dtype is None:
+            self.dtype = part.dtype
+        elif part.dtype != self.dtype:
+            raise TypeError(
+                f"part {self.parts} has tensors of {type_name(part.dtype)}, but those before it have "
+                f"{type_name(self.dtype)}: a file has one type"
+            )
+        self.parts += 1
+        if len(part):
+            layout = self._layout_for(part)
+            for batch in cut(part, layout):
+                self._put(layout.column(batch))
+
+    def finish(self):
+        """Let all of it reach the disk."""
+        if self.layout is None:
+            if self.dtype is None:
+                raise ValueError("there is nothing to save, and so no type: give an empty sequence of a type")
+            self._open(Lists(self.dtype, (), None))
+        self.batches.close()
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+
+    def remove(self):
+        """Remove the file, if it has not taken its place."""
+        if self.file is not None:
+            with contextlib.suppress(OSError):
+                self.file.close()
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self.temporary)
+
+    # -- how elements lie ------------------------------------------------------------------------------
+
+    def _layout_for(self, part):
+        """How a part lies in the file, which is as its first part does."""
+        layout = _file_layout(part)
+        if self.layout is None:
+            self._open(layout)
+        elif layout.rank != self.layout.rank:
+            raise ValueError(
+                f"part {self.parts - 1} has tensors of rank {layout.rank}, but those before it are of rank "
+                f"{self.layout.rank}: a file has one rank"
+            )
+        elif isinstance(self.layout, Tensors):
+            layout = _file_layout(part, self.layout.field)
+        elif isinstance(layout, Tensors) or layout.items.shape != self.layout.items.shape:
+            layout = _file_layout(
+                part, Field(STRUCT, metadata=extended(Field(STRUCT), VARIABLE_SHAPE).metadata)
+            )
+            self._widen(layout)
+        return layout
+
+    def _widen(self, layout):
+        """Write anew what was written, for elements that differ in more than their length have come."""
+        before = Writer(self.pa, self.target)
+        before.temporary, before.file = self.temporary, self.file
+        try:
+            self.batches.close()
+            self.file.flush()
+            self._open(layout)
+            for part in read_batches(self.pa, before.temporary):
+                layout = _file_layout(part, self.layout.field)
+                for batch in cut(part, layout):
+                    self._put(layout.column(batch))
+        finally:
+            before.remove()
+
+    # -- the file --------------------------------------------------------------------------------------
+
+    def _open(self, layout):
+        folder, name = os.path.split(self.target)
+        # Named first, so that it is removed whatever happens from here on.
+        self.temporary = os.path.join(folder, f".{name[:100]}.{uuid.uuid4().hex[:12]}.part")
+        self.file = open(self.temporary, "xb")  # noqa: SIM115: it is closed at the end
+        self.layout = layout
+        self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Table(layout.field)))
+
+    def _put(self, column):
+        batch = self.pa.record_batch(Table(self.layout.field, column))
+        # The schema may have lost what this version of pyarrow does not know, and the batch as well.
+        self.batches.write_batch(batch)
+
+
+def _file_layout(part, asked=None):
+    """How a sequence lies in a file: as in Arrow's arrays, but for bools, which are bytes to be mapped."""
+    layout = layout_of(part, asked)
+    return layout_of(part, _with_bytes(layout.field)) if part.dtype.kind == "b" else layout
+
+
+def _with_bytes(field):
+    if field.format == BOOL:
+        return extended(Field("c", field.name), BOOL8, **{TRUE_BOOLS: "0 or 1"})
+    children = tuple(map(_with_bytes, field.children))
+    return Field(field.format, field.name, children, field.metadata, field.nullable)
+
+
+class Table:
+    """A column as a table of it alone, for pyarrow to take."""
+
+    def __init__(self, field, column=None):
+        self.field, self.column = Field(STRUCT, "", (field.renamed(COLUMN),), nullable=False), column
+
+    def __arrow_c_schema__(self):
+        return schema_capsule(self.field)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        table = Column(self.column.length, (None,), (self.column,))
+        return schema_capsule(self.field), array_capsule(table)
