@@ -100,7 +100,8 @@ def opened(file):
         found = os.stat(file.path)
     except OSError as error:
         error.add_note(
-            "a sequence was pickled as the path of this file: put it where it was, or send the data"
+            "a sequence was pickled as the path of this file: put the file where it was, or send a "
+            "copy.deepcopy of the sequence, which has the data"
         )
         raise
     if (found.st_size, found.st_mtime_ns) != (file.nbytes, file.time):

@@ -141,7 +141,7 @@ class Writer:
         folder, name = os.path.split(self.target)
         # Named first, so that it is removed whatever happens from here on.
         self.temporary = os.path.join(folder, f".{name[:100]}.{uuid.uuid4().hex[:12]}.part")
-        self.file = open(self.temporary, "xb")  # noqa: SIM115: it is closed at the end
+        self.file = open(self.temporary, "xb")  # noqa: SIM115
         self.layout = layout
         self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Table(layout.field)))
 

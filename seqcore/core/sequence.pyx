@@ -563,7 +563,7 @@ MutableSequence.register(TensorSequence)
 # -- what pickle calls -------------------------------------------------------------------------------
 
 def reopen(cls, dtype, files, order, others):
-    """Make a sequence of elements that stand in files, where `TensorSequence.__reduce_ex__` has found them."""
+    """Make a sequence of elements that stand in files, as `TensorSequence.__reduce_ex__` has found them."""
     from seqcore._files.paths import restored
 
     cdef cnp.dtype own = element_type(dtype)

@@ -28,6 +28,8 @@ GROUPS = {}
 #   hold and let_go by ctypes                       whose result is lost where it can't become an int
 #   Thread.start()                                  CPython waits for a thread that had no memory to begin
 #   ThreadPoolExecutor                              as do its futures for a worker that had none
+# Where a function shares a variable with a comprehension inside it, CPython 3.11 loses the arguments if it
+# has no memory for that. So functions for notebooks which get tensors have none.
 # Padding is loose, for its arguments are read in Python: CPython 3.11 loses a block where it has no memory
 # for a list display or the frame of a call.
 
@@ -52,7 +54,8 @@ BASE = np.arange(40, dtype=np.float32).reshape(20, 2)
 MORE = [np.full(4, i, np.float32) for i in range(50)]
 ROWS, RANK5, LENGTHS = np.zeros((3000, 2)), np.zeros((2,) * 5), np.array([1000, 2000])
 WORDS = np.array([["to", "be"], ["or", "not"], ["to", "be"]], object)
-WATCHED = [TENSOR, RANK3, BASE, *MORE, ROWS, RANK5, LENGTHS, WORDS]
+GREY, COLOURED = np.zeros((200, 30), np.uint8), np.zeros((4, 100, 4), np.uint8)
+WATCHED = [TENSOR, RANK3, BASE, *MORE, ROWS, RANK5, LENGTHS, WORDS, GREY, COLOURED]
 
 
 def fresh():
@@ -64,6 +67,10 @@ def fresh():
 
 def uniform():
     return sq.split_to_sequence(BASE)
+
+
+def pictures():
+    return sq.TensorSequence([GREY, COLOURED, GREY[:3]])
 
 
 def words():
@@ -163,7 +170,8 @@ def looks():
             lambda s: s == s[:], make=lambda: sq.TensorSequence([LARGE, TENSOR])
         ),
         "repr": loose(repr),
-        "notebook table": loose(lambda s: s._repr_html_()),
+        "notebook": loose(lambda s: s._repr_html_()),
+        "notebook with pictures": loose(lambda s: s._repr_html_(), pictures),
         "length": Operation(lambda s: (len(s), bool(s), s.dtype)),
         "_check": Operation(lambda s: s._check()),
     }

@@ -1,0 +1,102 @@
+"""Lengths counted in bins of whole numbers."""
+
+from math import isqrt
+from typing import NamedTuple
+
+import numpy as np
+
+_MOST = 32  # bins
+
+
+class Bin(NamedTuple):
+    """How many lengths there are from the first to the last of these."""
+
+    first: int
+    last: int
+    count: int
+
+
+class Bins(NamedTuple):
+    """Bins of one width without a gap, and apart from them what lies far below and far above."""
+
+    below: Bin | None
+    bins: list[Bin]
+    above: Bin | None
+
+
+def sorted_lengths(snapshot):
+    """Return the extents along axis 0 in ascending order; elements of rank 0 have none. O(n log n)."""
+    if len(snapshot) == 0:
+        return np.zeros(0, np.int64)
+    try:
+        lengths = snapshot.lengths()
+    except ValueError:  # an element of rank 0
+        lengths = np.array([shape[0] for shape in snapshot.shapes if shape], np.int64)
+    lengths.sort()
+    return lengths
+
+
+def have_one_shape(snapshot):
+    """Return whether all elements, one at least, have one shape."""
+    from seqcore.core.flat import first_misfit  # which needs sequences, as they need this
+
+    (shape,) = snapshot[:1].shapes
+    return first_misfit(snapshot, len(shape), len(shape), shape) == len(snapshot)
+
+
+def bins_of(lengths):
+    """Return sorted lengths, one at least, in bins that begin at multiples of 1, 2, 5, 10, 20, …
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bins_of(np.array([1, 1, 3])).bins
+    [Bin(first=1, last=1, count=2), Bin(first=2, last=2, count=0), Bin(first=3, last=3, count=1)]
+    """
+    n = len(lengths)
+    most = min(_MOST, max(8, 2 * isqrt(n)))
+    low, high = _bulk(lengths, most)
+    width = _width(low, high, most)
+    start = low - low % width
+    # The last of each bin, none beyond the largest length: it may be the largest number.
+    largest = int(lengths[-1])
+    lasts = [min(first + width - 1, largest) for first in range(start, high + 1, width)]
+    begin = int(np.searchsorted(lengths, start))
+    ends = np.searchsorted(lengths, np.array(lasts, np.int64), side="right").tolist()
+    bins, before, first = [], begin, max(start, int(lengths[0]))
+    for last, end in zip(lasts, ends, strict=True):
+        bins.append(Bin(first, last, end - before))
+        before, first = end, last + 1
+    below = Bin(int(lengths[0]), int(lengths[begin - 1]), begin) if begin else None
+    above = Bin(int(lengths[before]), largest, n - before) if before < n else None
+    return Bins(below, bins, above)
+
+
+def _bulk(lengths, most):
+    """Return the least and the largest length that the bins should span: of all, or without what is far away.
+
+    At most one in a hundred is taken for that on either side, one of 20 to 199, and only if the axis would
+    have to be three times as long for it.
+    """
+    n = len(lengths)
+    least, largest = int(lengths[0]), int(lengths[-1])
+    if n < 20 or largest - least < most:
+        return least, largest
+    cut = max(1, n // 100)
+    low, high = int(lengths[cut]), int(lengths[-1 - cut])
+    spread = high - low
+    if low - least > 2 * spread:
+        least = int(lengths[np.searchsorted(lengths, low - spread // 2)])
+    if largest - high > 2 * spread:
+        largest = int(lengths[np.searchsorted(lengths, high + spread // 2, side="right") - 1])
+    return least, largest
+
+
+def _width(low, high, most):
+    """Return the least of 1, 2, 5, 10, 20, … with which so many bins suffice."""
+    decade = 1
+    while True:
+        for width in (decade, 2 * decade, 5 * decade):
+            if high // width - low // width < most:
+                return width
+        decade *= 10

@@ -1,0 +1,40 @@
+"""The HTML that a sequence is in a notebook."""
+
+from html import escape
+
+from seqcore._format.bins import have_one_shape, sorted_lengths
+from seqcore._format.histogram import histogram_of
+from seqcore._format.pictures import pictures_of
+from seqcore._format.table import table_of
+from seqcore._format.text import plural, type_of
+
+
+def as_html(seq):
+    """Return a heading, pictures, a table of the first and last elements, and a histogram of the lengths.
+
+    Of the elements' values only those are read that are shown; of the shapes all.
+    """
+    snapshot = seq[:]
+    n = len(snapshot)
+    lengths = sorted_lengths(snapshot)
+    differ = len(lengths) > 0 and lengths[0] != lengths[-1]
+    heading = [
+        f"{escape(type(seq).__name__)}: {n:,} {plural(n, 'tensor')} of {type_of(snapshot)}",
+        f"{snapshot.nbytes:,} bytes",
+        *([] if differ else _one_for_all(snapshot, lengths)),
+    ]
+    shown = [table_of(snapshot)] if n else []
+    if differ:
+        shown.append(histogram_of(lengths, n))
+    style = "display:flex;flex-wrap:wrap;align-items:flex-start;gap:12px 32px"
+    below = f'<div style="{style}">{"".join(shown)}</div>' if shown else ""
+    return f"<div><p>{', '.join(heading)}</p>{pictures_of(snapshot)}{below}</div>"
+
+
+def _one_for_all(snapshot, lengths):
+    """What all elements have in common, in words: their shape, their length, or neither."""
+    n = len(snapshot)
+    if n and have_one_shape(snapshot):
+        (shape,) = snapshot[:1].shapes
+        return [f"{'each ' if n > 1 else ''}of shape {shape}"]
+    return [f"each of length {lengths[0]:,}"] if 0 < len(lengths) == n else []
