@@ -11,7 +11,7 @@ _SHAPE = "each element has its own: seq.shapes lists them, seq.lengths() has the
 _SPLIT = "split_to_sequence(array) cuts an array, TensorSequence.from_lengths(array, lengths) by lengths"
 _ORDER = "seq[np.argsort(seq.lengths())] has the elements in order of length; any other order works alike"
 _FILTER = "seq[mask] has the elements for which a bool is true, as in seq[seq.lengths() > 3]"
-_FILES = "pickle.dump(seq, file) and pickle.load(file) write and read a sequence"
+_FILES = "seqcore.save(path, seq) writes a sequence to a file, and seqcore.load(path) maps it"
 _APPEND = "seq.append(tensor) puts one behind the others, seq.insert(position, tensor) before a position"
 
 # Names that a sequence doesn't have.
@@ -45,7 +45,10 @@ _OF_PACKAGE = {
     **dict.fromkeys(("map", "apply", "vmap"), "sequence_map(body, seq) and map_batches(body, seq)"),
     **dict.fromkeys(("pad", "pad_sequence", "to_padded"), "seq.to_padded()"),
     **dict.fromkeys(("Sequence", "sequence", "array", "from_list"), "TensorSequence(tensors)"),
-    **{name: f"TensorSequence.{name}" for name in ("from_lengths", "from_offsets", "from_padded")},
+    **{
+        name: f"TensorSequence.{name}"
+        for name in ("from_lengths", "from_offsets", "from_padded", "from_arrow")
+    },
     **dict.fromkeys(("values", "lengths", "offsets", "astype", "tolist"), "a method of TensorSequence"),
     **dict.fromkeys(("InferenceSession", "GraphBody", "lower"), "import seqcore.onnx"),
     **dict.fromkeys(("empty", "zeros"), "sequence_empty(dtype)"),

@@ -24,6 +24,18 @@ class SupportsArray(Protocol[_T_co]):
 
     def __array__(self) -> np.ndarray[Any, np.dtype[_T_co]]: ...
 
+@type_check_only
+class ArrowArray(Protocol):
+    """What gives itself away as an array of Arrow's."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@type_check_only
+class ArrowStream(Protocol):
+    """What gives itself away as a stream of Arrow's arrays."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
 # Values whose type adapts, as far as a type checker can see. Not tuples: a body has several outputs then.
 _Plain: TypeAlias = complex | str | list[Any] | bytearray | memoryview | array[Any]
 

@@ -2,10 +2,6 @@
 
 import os
 
-from seqcore._files.parts import parts_of
-from seqcore._files.reading import read_all
-from seqcore._files.writing import write
-
 __all__ = ["load", "save"]
 
 
@@ -39,13 +35,14 @@ def save(path, sequence):
 
     Examples
     --------
-    >>> import os, tempfile
     >>> import seqcore as sq
-    >>> path = os.path.join(tempfile.mkdtemp(), "events.arrow")
-    >>> sq.save(path, sq.TensorSequence([[1, 2], [3]]))
-    >>> sq.load(path)
+    >>> sq.save("events.arrow", sq.TensorSequence([[1, 2], [3]]))
+    >>> sq.load("events.arrow")
     <TensorSequence of 2 int64 tensors: (2,) (1,)>
     """
+    from seqcore._files.parts import parts_of
+    from seqcore._files.writing import write
+
     write(path, parts_of(sequence))
 
 
@@ -81,7 +78,16 @@ def load(path, column=None):
     O(n), some nanoseconds and 32 bytes for each element. The elements, and what is selected of them, pickle
     as path and positions: other processes open the file themselves, if it has neither moved nor changed. A
     file that is in use may be replaced, as `save` does, but not written into.
+
+    Examples
+    --------
+    >>> import seqcore as sq
+    >>> sq.save("words.arrow", [["to", "be"], ["or"]])
+    >>> sq.load(["words.arrow", "words.arrow"]).lengths()
+    array([2, 1, 2, 1])
     """
+    from seqcore._files.reading import read_all
+
     paths = list(path) if isinstance(path, list | tuple) else [path]
     if not paths:
         raise ValueError("no files are no sequence, since there is nothing that tells the type")

@@ -19,7 +19,7 @@ class StoredIn(NamedTuple):
     nbytes: int
     time: int  # of the last modification, in nanoseconds
     column: str | None
-    count: int  # of its elements
+    elements: int  # how many it has
 
 
 # -- out -------------------------------------------------------------------------------------------------
@@ -117,6 +117,8 @@ def _open(file):
     from seqcore._files.reading import read  # which marks what it reads as stored
 
     column = read(file.path, file.column)
-    if len(column) != file.count:
-        raise ValueError(f"{file.path} has {len(column)} elements, not {file.count} as when it was pickled")
+    if len(column) != file.elements:
+        raise ValueError(
+            f"{file.path} has {len(column)} elements, not {file.elements} as when it was pickled"
+        )
     return column

@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from seqcore._typing import (
     T1,
+    ArrowArray,
+    ArrowStream,
     DTypeName,
     DTypeOf,
     Extents,
@@ -157,6 +159,14 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     @classmethod
     def from_padded(cls, batch: ArrayLike, lengths: Integers, *, side: Side = "right") -> Self: ...
 
+    # -- Arrow ---------------------------------------------------------------------------------------
+
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    @classmethod
+    def from_arrow(cls, array: ArrowArray | ArrowStream) -> Self: ...
+
     # -- all of it -----------------------------------------------------------------------------------
 
     def reverse(self) -> None: ...
@@ -165,6 +175,13 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> Self: ...
 
+def reopen(
+    cls: type[TensorSequence[Any]],
+    dtype: DTypeName,
+    files: Iterable[tuple[Any, Any]],
+    order: ArrayLike | None,
+    others: TensorSequence[Any] | None,
+) -> TensorSequence[Any]: ...
 def restore(
     cls: type[TensorSequence[Any]],
     dtype: DTypeName,
