@@ -250,8 +250,8 @@ def test_each_length_is_in_one_bin(lengths):
     assert all(a.last < b.first for a, b in pairwise(everything))
     for one in everything:
         assert one.first <= one.last
-        assert one.count == np.count_nonzero((one.first <= lengths) & (lengths <= one.last))
-    assert sum(one.count for one in everything) == len(lengths)
+        assert one.number == np.count_nonzero((one.first <= lengths) & (lengths <= one.last))
+    assert sum(one.number for one in everything) == len(lengths)
     assert (everything[0].first, everything[-1].last) == (lengths[0], lengths[-1])
     widths = {one.last - one.first + 1 for one in bins.bins[1:-1]}
     assert len(widths) <= 1
@@ -274,7 +274,7 @@ def test_what_lies_far_away_stands_apart():
     assert below == (3, 3, 1)
     assert above == (10**9, 2**62, 2)
     assert (inner[0].first, inner[-1].last) == (1000, 1049)
-    assert {one.count for one in inner} == {40}
+    assert {one.number for one in inner} == {40}
 
 
 def svg_of(seq):

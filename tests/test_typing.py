@@ -25,7 +25,7 @@ USES = ("test_typing_uses.py", "typing_refused.py")
 # What types these packages lack is no fault of the stubs. Those that only the demo needs are not even read.
 MYPY = """
 [mypy]
-[mypy-google.protobuf.*,onnxruntime.*,tqdm.*,seqcore.core.*]
+[mypy-google.protobuf.*,onnxruntime.*,pyarrow.*,tqdm.*,seqcore.core.*]
 ignore_missing_imports = true
 [mypy-matplotlib.*,PIL.*,skimage.*]
 ignore_missing_imports = true

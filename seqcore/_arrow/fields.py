@@ -35,8 +35,16 @@ _WORDS = {
     **{"n": "null", "z": "binary", "Z": "large_binary", "vz": "binary_view", "U": "large_string"},
     **{TEXT: "string", TEXT_VIEW: "string_view", "+m": "map", STRUCT: "struct", RUN_ENDS: "run_end_encoded"},
     **{LIST: "list", LARGE_LIST: "large_list", LIST_VIEW: "list_view", LARGE_LIST_VIEW: "large_list_view"},
-    **{"td": "date", "tt": "time", "ts": "timestamp", "tD": "duration", "ti": "interval"},
-    **{"d:": "decimal", "w:": "fixed_size_binary", "+w": "fixed_size_list", "+u": "union"},
+    **{"tdD": "date32", "tdm": "date64", "tts": "time32", "ttm": "time32", "ttu": "time64", "ttn": "time64"},
+    **{
+        "ts": "timestamp",
+        "tD": "duration",
+        "ti": "interval",
+        "d:": "decimal",
+        "w:": "fixed_size_binary",
+        "+w": "fixed_size_list",
+        "+u": "union",
+    },
 }
 
 

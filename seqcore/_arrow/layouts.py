@@ -22,10 +22,12 @@ from seqcore._arrow.fields import (
     FORMATS,
     LARGE_LIST,
     LARGE_LIST_VIEW,
+    LARGE_TEXT,
     LIST,
     LIST_VIEW,
     NUMBERS,
     STRUCT,
+    TEXT,
     VARIABLE_SHAPE,
     Column,
     Field,
@@ -69,7 +71,7 @@ def layout_of(seq, asked=None):
     if asked is None and (run := as_lists(seq)) is not None:
         return Lists(seq.dtype, run[0].shape[1:], None, run)
     if not len(seq):
-        return Lists(seq.dtype, (), asked)
+        return Nothing(asked) if _is_of(asked, seq.dtype) else Lists(seq.dtype, (), None)
     first = seq[:1].shapes[0]
     rank = len(first)
     alike = first_misfit(seq, rank, rank, first[1:]) == len(seq)
@@ -120,7 +122,39 @@ def _shape_asked(asked):
     return shape if order in (None, list(range(len(shape)))) else None
 
 
+def _is_of(asked, dtype):
+    """Whether an array of a type that is asked for could have elements of a dtype."""
+    if asked is None or asked.dictionary or asked.extension not in (None, BOOL8, FIXED_SHAPE):
+        return False
+    if len(asked.children) == 1:
+        return (asked.format in _LISTS or asked.fixed_length is not None) and _is_of(asked.children[0], dtype)
+    if asked.extension == BOOL8:
+        return dtype.kind == "b"
+    return dtype == (STRING if asked.format in (TEXT, LARGE_TEXT) else NUMBERS.get(asked.format, bool))
+
+
 # -- layouts -----------------------------------------------------------------------------------------
+
+
+class Nothing:
+    """No elements, of any type that is asked for."""
+
+    def __init__(self, asked):
+        self.field = asked
+
+    def column(self, seq):
+        return _empty(self.field)
+
+
+def _empty(field):
+    children = tuple(map(_empty, field.children))
+    if field.format in _VIEWS:
+        return Column(0, (None, np.empty(0, np.int64), np.empty(0, np.int64)), children)
+    if field.format in _LISTS:
+        return Column(0, (None, np.zeros(1, np.int64)), children)
+    if field.format in (TEXT, LARGE_TEXT):
+        return Column(0, (None, np.zeros(1, np.int64), np.empty(0, np.int64)))
+    return Column(0, (None,) if children else (None, np.empty(0, np.int64)), children)
 
 
 class Plain:
@@ -258,7 +292,8 @@ class Items:
         elif dtype.kind == "b" and asked is not None and asked.extension == BOOL8:
             self.field = Field("c", asked.name, (), asked.metadata, asked.nullable)
         else:
-            wanted = NUMBERS.get(asked.format) if asked is not None and not asked.extension else None
+            plain = asked is not None and not asked.extension and asked.dictionary is None
+            wanted = NUMBERS.get(asked.format) if plain else None
             if wanted is not None and np.can_cast(dtype, wanted, "safe"):
                 dtype = wanted
             self.field = _plain(Field(FORMATS[dtype]), asked)

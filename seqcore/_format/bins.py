@@ -13,7 +13,7 @@ class Bin(NamedTuple):
 
     first: int
     last: int
-    count: int
+    number: int
 
 
 class Bins(NamedTuple):
@@ -51,7 +51,7 @@ def bins_of(lengths):
     --------
     >>> import numpy as np
     >>> bins_of(np.array([1, 1, 3])).bins
-    [Bin(first=1, last=1, count=2), Bin(first=2, last=2, count=0), Bin(first=3, last=3, count=1)]
+    [Bin(first=1, last=1, number=2), Bin(first=2, last=2, number=0), Bin(first=3, last=3, number=1)]
     """
     n = len(lengths)
     most = min(_MOST, max(8, 2 * isqrt(n)))

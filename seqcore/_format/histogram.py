@@ -31,8 +31,8 @@ def histogram_of(lengths, elements):
     scalars = elements - len(lengths)
     notes = [
         summary,
-        *([f"{below.count:,} below {inner[0].first:,}, at the left"] if below else []),
-        *([f"{above.count:,} above {inner[-1].last:,}, at the right"] if above else []),
+        *([f"{below.number:,} below {inner[0].first:,}, at the left"] if below else []),
+        *([f"{above.number:,} above {inner[-1].last:,}, at the right"] if above else []),
         *([f"{scalars:,} of rank 0, without a length"] if scalars else []),
     ]
     return (
@@ -54,12 +54,12 @@ def _svg(bins, title):
     letters = max(len(f"{one.last:,}") for one in slots if one) * _LETTER
     step = min(_WIDTH / len(slots), max(_WIDEST + 8, letters + 12))
     width, height = len(slots) * step + 2 * _MARGIN, _ABOVE + _HEIGHT + _BELOW
-    bars = [(_MARGIN + k * step, one) for k, one in enumerate(slots) if one and one.count]
-    top = max(one.count for _, one in bars)
+    bars = [(_MARGIN + k * step, one) for k, one in enumerate(slots) if one and one.number]
+    top = max(one.number for _, one in bars)
     labels = [(x, one.first) for x, one in bars]
     if letters + 4 > step or any(one.first != one.last for _, one in bars):
         labels = [labels[0], (bars[-1][0], bars[-1][1].last)]
-    peak = next(x for x, one in bars if one.count == top)
+    peak = next(x for x, one in bars if one.number == top)
     texts = [
         _text(peak + step / 2, _ABOVE - 4, top, width),
         *(_text(x + step / 2, _ABOVE + _HEIGHT + 13, length, width) for x, length in labels),
@@ -74,10 +74,10 @@ def _svg(bins, title):
 
 
 def _bar(x, step, one, top):
-    height = max(_LOWEST, _HEIGHT * one.count / top)
+    height = max(_LOWEST, _HEIGHT * one.number / top)
     width = min(step - min(1, step / 8), _WIDEST)
     span = f"{one.first:,}" if one.first == one.last else f"{one.first:,} to {one.last:,}"
-    title = f"length {span}: {one.count:,} {plural(one.count, 'element')}"
+    title = f"length {span}: {one.number:,} {plural(one.number, 'element')}"
     base = _ABOVE + _HEIGHT
     return (
         # The mouse need not hit the bar: what is above it will do.

@@ -67,6 +67,8 @@ cdef object read_field(const ArrowSchema *schema, int level):
         raise ValueError(f"an Arrow type of more than {DEEPEST} levels is too deep for a tensor")
     if schema == NULL or schema.release == NULL or schema.format == NULL:
         raise ValueError("an Arrow schema lacks a type, or was released")
+    if schema.n_children < 0 or (schema.n_children and schema.children == NULL):
+        raise ValueError(f"an Arrow schema has {schema.n_children} children, but none are there")
     for i in range(schema.n_children):
         children.append(read_field(schema.children[i], level + 1))
     dictionary = None if schema.dictionary == NULL else read_field(schema.dictionary, level + 1)
@@ -117,11 +119,15 @@ cdef object read_chunk(const ArrowArray *array, object field, Arrived memory):
     cdef list children = []
     if array == NULL or array.release == NULL:
         raise ValueError("an Arrow array lacks a child that its type has, or was released")
-    if array.length < 0 or array.offset < 0 or array.n_buffers < 0:
+    if array.length < 0 or array.offset < 0 or array.length > MAX_BYTES - array.offset:
         raise ValueError(f"an Arrow array of length {array.length} from {array.offset} on is none")
+    if array.n_buffers < 0 or (array.n_buffers and array.buffers == NULL):
+        raise ValueError(f"an Arrow array has {array.n_buffers} buffers, but none are there")
     if array.n_children != len(field.children) or (array.dictionary == NULL) != (field.dictionary is None):
         raise ValueError(f"an Arrow array has {array.n_children} children, but its type, {field.type_name}, "
                          f"has {len(field.children)}")
+    if array.n_children and array.children == NULL:
+        raise ValueError(f"an Arrow array has {array.n_children} children, but none are there")
     for i in range(array.n_buffers):
         addresses.append(<uintptr_t>array.buffers[i])
     for i in range(array.n_children):
