@@ -19,7 +19,6 @@ from seqcore._arrow.fields import (
     RUN_ENDS,
     STRUCT,
     TRUE_BOOLS,
-    VARIABLE_SHAPE,
 )
 from seqcore._arrow.text import TEXTS, read_text
 from seqcore.core.flat import chained
@@ -71,7 +70,7 @@ def element_type_of(field, whole):
     """The element type at the bottom of a type; a TypeError that names the type where it has none."""
     if field.dictionary is not None:
         return element_type_of(field.dictionary, whole)
-    if field.extension == VARIABLE_SHAPE:
+    if field.is_tensors:
         data = _child(field, "data")
         if data.format not in (LIST, LARGE_LIST):
             raise ValueError(f"the items of an Arrow array of tensors are no lists, but {data.type_name}")
@@ -125,7 +124,7 @@ def elements(chunk, start, stop):
 
 def _elements(chunk, start, stop):
     field = chunk.field
-    if field.extension == VARIABLE_SHAPE:
+    if field.is_tensors:
         return _tensors(chunk, start, stop)
     if field.format in _VIEWS:
         return _list_views(chunk, start, stop)

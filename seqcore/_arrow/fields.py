@@ -62,6 +62,16 @@ class Field:
         """The name of an extension type; None of a plain one."""
         return self.metadata.get(_EXTENSION)
 
+    @property
+    def is_tensors(self):
+        """Whether it is `arrow.variable_shape_tensor`, or what that is stored as."""
+        if self.extension == VARIABLE_SHAPE:
+            return True
+        if self.format != STRUCT or [child.name for child in self.children] != ["data", "shape"]:
+            return False
+        data, shape = self.children
+        return data.format in (LIST, LARGE_LIST) and shape.format.startswith("+w:")
+
     def parameter(self, name):
         """A parameter of an extension type, None where it says nothing of it.
 

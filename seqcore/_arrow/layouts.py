@@ -82,7 +82,7 @@ def layout_of(seq, asked=None):
         )
     if rank == 0:
         return Plain(seq.dtype, asked)
-    if not alike or (asked is not None and asked.extension == VARIABLE_SHAPE):
+    if not alike or (asked is not None and asked.is_tensors):
         return Tensors(seq.dtype, rank, asked)
     return _asked(seq, first[1:], asked) or Lists(seq.dtype, first[1:], None)
 
@@ -237,11 +237,14 @@ class Tensors:
 
     def __init__(self, dtype, rank, asked):
         self.rank = rank
-        wanted = asked is not None and asked.extension == VARIABLE_SHAPE and len(asked.children) == 2
+        wanted = asked is not None and asked.is_tensors and len(asked.children) == 2
         self.items = Items(dtype, (), _only_child(asked.children[0]) if wanted else None)
         data = Field(LIST, "data", (self.items.field,))
         shape = Field(f"+w:{rank}", "shape", (Field("i"),))
-        self.field = extended(Field(STRUCT, "item", (data, shape)), VARIABLE_SHAPE, "{}")
+        self.field = Field(STRUCT, "item", (data, shape))
+        if self.items.field.format in NUMBERS and not self.items.field.extension:
+            # pyarrow refuses tensors of bools and strings: those go as what such tensors are stored as.
+            self.field = extended(self.field, VARIABLE_SHAPE, "{}")
 
     def column(self, seq):
         shapes = shapes_of(seq, self.rank)

@@ -11,7 +11,7 @@ _COPIED = 64 << 20  # bytes of elements that lie apart which are copied together
 
 
 def parts_of(given):
-    """The sequences to save.
+    """The sequences to save, each with the number of the item that it begins with.
 
     Parameters
     ----------
@@ -19,9 +19,9 @@ def parts_of(given):
         Of sequences or of tensors.
     """
     if isinstance(given, TensorSequence):
-        return iter([given[:]])
+        return iter([(0, given[:])])
     if isinstance(given, list | tuple) and not any(isinstance(item, TensorSequence) for item in given):
-        return iter([TensorSequence(given)])
+        return iter([(0, TensorSequence(given))])
     if isinstance(given, str | bytes | dict) or hasattr(given, "__array__") or hasattr(given, "__dlpack__"):
         raise TypeError(
             f"what is saved are sequences, lists of tensors, or an iterable of either, not a bare "
@@ -31,25 +31,35 @@ def parts_of(given):
 
 
 def _gathered(items):
-    """Sequences as they are, and runs of tensors between them as sequences."""
-    loose = None
-    for item in items:
+    """Sequences as they are, and tensors between them gathered."""
+    loose, first = None, 0
+    for number, item in enumerate(items):
         if isinstance(item, TensorSequence):
             if loose is not None:
-                yield loose
+                yield first, loose
                 loose = None
-            yield item[:]
+            yield number, item[:]
             continue
-        if loose is None:
-            loose = TensorSequence([item])
-        else:
-            loose.append(item)
+        try:
+            if loose is None:
+                loose, first, gathered = TensorSequence([item]), number, 0
+            else:
+                loose.append(item)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise type(error)(f"part {number}: {error}") from None
         del item
-        if loose.pinned_nbytes >= _GATHERED:
-            yield loose
+        tensor = loose[-1]
+        if tensor.ndim != loose[0].ndim:
+            raise ValueError(
+                f"part {number} is a tensor of shape {tensor.shape}, but those before it are of rank "
+                f"{loose[0].ndim}: a file has one rank"
+            )
+        gathered += tensor.nbytes
+        if gathered >= _GATHERED:
+            yield first, loose
             loose = None
     if loose is not None:
-        yield loose
+        yield first, loose
 
 
 def cut(part, layout):

@@ -1,6 +1,9 @@
 """Files mapped into memory, and what they hold as a sequence."""
 
+import errno
+import mmap
 import os
+import stat
 
 from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
@@ -17,6 +20,7 @@ _BEGINNINGS = {  # of what people have instead
     b"\x93NUM": "a NumPy file: read it with np.load",
 }
 _MAGIC = b"ARROW1"
+_TEXT = b"\t\r\n" + bytes(range(32, 127))
 
 
 def read_all(paths, column):
@@ -42,15 +46,14 @@ def read(path, column):
         If it is of another format, damaged, or has no such column.
     """
     path = os.path.abspath(os.fsdecode(path))
-    found = os.stat(path)  # before the file is opened: what is written to it later makes another time
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"{path} is a folder: name the file in it, or a list of files")
+    found = os.stat(path)  # before it is opened, for a pipe would be waited for
+    if not stat.S_ISREG(found.st_mode):
+        kind = IsADirectoryError if stat.S_ISDIR(found.st_mode) else OSError
+        raise kind(errno.EISDIR, "a sequence is loaded from a file, and this is a folder or a device", path)
     pa = pyarrow()
     try:
-        return _read(pa, path, column, found)
+        return _read(pa, path, column)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, MemoryError):
-            raise MemoryError(f"no memory for what {path} says that it holds: {error}") from None
         raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
     except OSError as error:
         # pyarrow's own has no number, and is about what it found in the file.
@@ -59,8 +62,10 @@ def read(path, column):
         raise
 
 
-def _read(pa, path, column, found):
-    parts = list(read_batches(pa, path, column))
+def _read(pa, path, column):
+    with open(path, "rb") as file:
+        found = os.fstat(file.fileno())
+        parts = list(read_batches(pa, file, column))
     count = sum(map(len, parts))
     origin = StoredIn(path, found.st_size, found.st_mtime_ns, column, count)
     first = 0
@@ -70,9 +75,10 @@ def _read(pa, path, column, found):
     return chained(parts)
 
 
-def read_batches(pa, path, column=None):
-    """The sequences of a file's batches; one without elements if it has no batches."""
-    reader = pa.ipc.open_file(pa.memory_map(path))
+def read_batches(pa, file, column=None):
+    """The sequences of the batches of an open file; one without elements if it has no batches."""
+    memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(memory)))
     number = _number_of(column, reader.schema)
     for i in range(reader.num_record_batches):
         batch = reader.get_batch(i)
@@ -100,11 +106,19 @@ def _why(path, error):
     """What the file seems to be, or what is wrong with it."""
     with open(path, "rb") as file:
         beginning = file.read(len(_MAGIC))
+        file.seek(max(os.fstat(file.fileno()).st_size - len(_MAGIC), 0))
+        end = file.read()
     for start, what in _BEGINNINGS.items():
         if beginning.startswith(start):
             return f"it is {what}"
     if not beginning:
         return "it is empty"
     if beginning != _MAGIC:
-        return "it is no file of Arrow's IPC format"
+        is_text = all(byte in _TEXT for byte in beginning)
+        text = ", but text, CSV, JSON or the like" if is_text else ""
+        return f"it is no file of Arrow's IPC format{text}"
+    if end != _MAGIC:
+        return "it is incomplete, for its end is missing"
+    if isinstance(error, MemoryError):
+        return f"it is damaged, or there is no memory for what it holds: {error}"
     return str(error)

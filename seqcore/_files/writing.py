@@ -8,11 +8,12 @@ import stat
 import uuid
 
 from seqcore._arrow.fields import BOOL, BOOL8, STRUCT, TRUE_BOOLS, VARIABLE_SHAPE, Column, Field, extended
-from seqcore._arrow.layouts import Lists, Tensors, layout_of
+from seqcore._arrow.layouts import Tensors, layout_of
 from seqcore._files.arrow import pyarrow
 from seqcore._files.parts import cut
 from seqcore._files.reading import read_batches
 from seqcore.core.arrow_export import array_capsule, schema_capsule
+from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import type_name
 
 COLUMN = "tensors"
@@ -25,9 +26,11 @@ def write(path, parts):
     _check_target(path, target)
     writer = Writer(pyarrow(), target)
     try:
-        for part in parts:
+        with _naming(path, writer):
+            writer.open()
+        for number, part in parts:
             with _naming(path, writer):
-                writer.write(part)
+                writer.write(part, f"part {number}")
         with _naming(path, writer):
             writer.finish()
             if os.path.exists(target):
@@ -39,7 +42,7 @@ def write(path, parts):
 
 def _check_target(path, target):
     """Refuse what is no file, before anything is written."""
-    if os.path.isdir(target):
+    if os.path.isdir(target) or path.endswith(os.sep):
         raise IsADirectoryError(errno.EISDIR, "a sequence is saved to a file, and this is a folder", path)
     if os.path.lexists(target) and not stat.S_ISREG(os.stat(target).st_mode):
         raise OSError(errno.EINVAL, "a sequence is saved to a file, and this is a device or the like", path)
@@ -63,20 +66,25 @@ class Writer:
         self.pa, self.target = pa, target
         self.temporary = self.file = self.batches = None
         self.dtype = self.layout = None
-        self.parts = 0
 
-    def write(self, part):
-        """Write a sequence."""
+    def open(self):
+        """Begin a file."""
+        folder, _ = os.path.split(self.target)
+        # Named first, so that it is removed whatever happens from here on.
+        self.temporary = os.path.join(folder, f".seqcore-{uuid.uuid4().hex}.part")
+        self.file = open(self.temporary, "xb")  # noqa: SIM115
+
+    def write(self, part, name):
+        """Write a sequence, of which errors speak by its name."""
         if self.dtype is None:
             self.dtype = part.dtype
         elif part.dtype != self.dtype:
             raise TypeError(
-                f"part {self.parts} has tensors of {type_name(part.dtype)}, but those before it have "
+                f"{name} has tensors of {type_name(part.dtype)}, but those before it have "
                 f"{type_name(self.dtype)}: a file has one type"
             )
-        self.parts += 1
         if len(part):
-            layout = self._layout_for(part)
+            layout = self._layout_for(part, name)
             for batch in cut(part, layout):
                 self._put(layout.column(batch))
 
@@ -85,7 +93,7 @@ class Writer:
         if self.layout is None:
             if self.dtype is None:
                 raise ValueError("there is nothing to save, and so no type: give an empty sequence of a type")
-            self._open(Lists(self.dtype, (), None))
+            self._begin(_file_layout(TensorSequence(dtype=self.dtype)))
         self.batches.close()
         self.file.flush()
         os.fsync(self.file.fileno())
@@ -101,14 +109,17 @@ class Writer:
 
     # -- how elements lie ------------------------------------------------------------------------------
 
-    def _layout_for(self, part):
+    def _layout_for(self, part, name):
         """How a part lies in the file, which is as its first part does."""
-        layout = _file_layout(part)
+        try:
+            layout = _file_layout(part)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
         if self.layout is None:
-            self._open(layout)
+            self._begin(layout)
         elif layout.rank != self.layout.rank:
             raise ValueError(
-                f"part {self.parts - 1} has tensors of rank {layout.rank}, but those before it are of rank "
+                f"{name} has tensors of rank {layout.rank}, but those before it are of rank "
                 f"{self.layout.rank}: a file has one rank"
             )
         elif isinstance(self.layout, Tensors):
@@ -127,28 +138,24 @@ class Writer:
         try:
             self.batches.close()
             self.file.flush()
-            self._open(layout)
-            for part in read_batches(self.pa, before.temporary):
-                layout = _file_layout(part, self.layout.field)
-                for batch in cut(part, layout):
-                    self._put(layout.column(batch))
+            self.open()
+            self._begin(layout)
+            with open(before.temporary, "rb") as file:
+                for part in read_batches(self.pa, file):
+                    layout = _file_layout(part, self.layout.field)
+                    for batch in cut(part, layout):
+                        self._put(layout.column(batch))
         finally:
             before.remove()
 
     # -- the file --------------------------------------------------------------------------------------
 
-    def _open(self, layout):
-        folder, name = os.path.split(self.target)
-        # Named first, so that it is removed whatever happens from here on.
-        self.temporary = os.path.join(folder, f".{name[:100]}.{uuid.uuid4().hex[:12]}.part")
-        self.file = open(self.temporary, "xb")  # noqa: SIM115
+    def _begin(self, layout):
         self.layout = layout
         self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Table(layout.field)))
 
     def _put(self, column):
-        batch = self.pa.record_batch(Table(self.layout.field, column))
-        # The schema may have lost what this version of pyarrow does not know, and the batch as well.
-        self.batches.write_batch(batch)
+        self.batches.write_batch(self.pa.record_batch(Table(self.layout.field, column)))
 
 
 def _file_layout(part, asked=None):
