@@ -1,11 +1,12 @@
 """What the methods of `TensorSequence` call: Arrow's PyCapsule interface."""
 
-from itertools import pairwise
+from functools import partial
 
 from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.layouts import layout_of
 from seqcore.core.arrow_export import array_capsule, schema_capsule, stream_capsule
 from seqcore.core.arrow_import import read_array, read_schema, read_stream
+from seqcore.core.sequence import TensorSequence
 from seqcore.core.spans import memory_bounds
 
 # A part of a stream for each memory: not for so many or so small ones that a copy of all is better.
@@ -13,25 +14,34 @@ _MOST_PARTS = 1000
 _LARGE_PART = 1 << 16  # bytes
 
 
+def snapshot_of(seq):
+    """The elements as they stand, whatever a subclass makes of slices."""
+    return TensorSequence.__getitem__(seq, slice(None))
+
+
 def give_schema(seq):
     """A capsule of the type of a sequence's array."""
-    return schema_capsule(layout_of(seq[:]).field)
+    return schema_capsule(layout_of(snapshot_of(seq)).field)
 
 
 def give_array(seq, requested):
     """Capsules of the type and of the array of a sequence as it stands."""
-    seq = seq[:]
+    seq = snapshot_of(seq)
     layout = layout_of(seq, None if requested is None else read_schema(requested))
     return schema_capsule(layout.field), array_capsule(layout.column(seq))
 
 
 def give_stream(seq, requested):
     """A capsule of a stream of the arrays of a sequence as it stands."""
-    seq = seq[:]
+    seq = snapshot_of(seq)
     layout = layout_of(seq, None if requested is None else read_schema(requested))
     bounds = bounds_of(seq, layout)
-    columns = (layout.column(seq[a:b]) for a, b in pairwise(bounds))
-    return stream_capsule(layout.field, columns)
+    # Not a generator: where a consumer leaves off, Python would have to run it to end it.
+    return stream_capsule(layout.field, map(partial(_column, seq, layout), bounds, bounds[1:]))
+
+
+def _column(seq, layout, start, stop):
+    return layout.column(seq[start:stop])
 
 
 def bounds_of(seq, layout):

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from seqcore._arrow.protocol import bounds_of
+from seqcore._arrow.protocol import bounds_of, snapshot_of
 from seqcore.core.sequence import TensorSequence
 from seqcore.core.spans import lie_together
 
@@ -19,7 +19,7 @@ def parts_of(given):
         Of sequences or of tensors.
     """
     if isinstance(given, TensorSequence):
-        return iter([(0, given[:])])
+        return iter([(0, snapshot_of(given))])
     if isinstance(given, list | tuple) and not any(isinstance(item, TensorSequence) for item in given):
         return iter([(0, TensorSequence(given))])
     if isinstance(given, str | bytes | dict) or hasattr(given, "__array__") or hasattr(given, "__dlpack__"):
@@ -38,7 +38,7 @@ def _gathered(items):
             if loose is not None:
                 yield first, loose
                 loose = None
-            yield number, item[:]
+            yield number, snapshot_of(item)
             continue
         try:
             if loose is None:

@@ -201,16 +201,18 @@ cdef int failed(Chunks chunks, error) noexcept:
 
 cdef int next_schema(void *kept, ArrowSchema *out) noexcept:
     cdef Chunks chunks = <Chunks>kept
+    cdef int status = 0
     chunks.error = None
     try:
         fill_schema(out, chunks.field)
     except BaseException as error:
-        return failed(chunks, error)
-    return 0
+        status = failed(chunks, error)      # no return, which fails here where memory is short: Cython 3.3
+    return status
 
 
 cdef int next_array(void *kept, ArrowArray *out) noexcept:
     cdef Chunks chunks = <Chunks>kept
+    cdef int status = 0
     chunks.error = None
     try:
         column = next(chunks.columns, None)
@@ -219,8 +221,8 @@ cdef int next_array(void *kept, ArrowArray *out) noexcept:
         else:
             fill_array(out, column)
     except BaseException as error:
-        return failed(chunks, error)
-    return 0
+        status = failed(chunks, error)
+    return status
 
 
 cdef const char *last_error(void *kept) noexcept:

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import threading
+import types
 from collections import namedtuple
 
 import numpy as np
@@ -263,6 +264,40 @@ def ragged():
         "strings: values": Operation(lambda s: s[1::-1].values(), make=words),
     }
     return made | loosely(text)
+
+
+@group
+def arrow():
+    """Capsules given away, taken, and left alone; their layouts are made in Python."""
+    take = sq.TensorSequence.from_arrow
+
+    def by_stream(s):
+        return take(types.SimpleNamespace(__arrow_c_stream__=s.__arrow_c_stream__))
+
+    def out_and_in(s):
+        return take(s), by_stream(s)
+
+    def mixed():
+        return sq.TensorSequence([RANK3, np.zeros((1, 3, 2), np.float32)])
+
+    def texts():
+        return sq.split_to_sequence(WORDS)
+
+    asked = sq.TensorSequence([RANK3]).__arrow_c_schema__()
+    for seq in (uniform(), mixed(), texts()):
+        out_and_in(seq)  # so that what is imported on the way is there
+    return {
+        "schema": loose(lambda s: s.__arrow_c_schema__(), uniform),
+        "array": loose(lambda s: s.__arrow_c_array__(), uniform),
+        "array of a type": loose(lambda s: s.__arrow_c_array__(asked), uniform),
+        "array of tensors": loose(lambda s: s.__arrow_c_array__(), mixed),
+        "array of strings": loose(lambda s: s.__arrow_c_array__(), texts),
+        "stream": loose(lambda s: s.__arrow_c_stream__(), uniform),
+        "out and in": loose(out_and_in, uniform),
+        "out and in, tensors": loose(out_and_in, mixed),
+        "out and in, strings": loose(out_and_in, texts),
+        "not two ranks": loose(lambda s: fails(ValueError, s.__arrow_c_array__)),
+    }
 
 
 @group
