@@ -8,6 +8,7 @@ from seqcore.core.spans import lie_together
 
 _GATHERED = 32 << 20  # bytes of single tensors that become one part
 _COPIED = 64 << 20  # bytes of elements that lie apart which are copied together at a time
+_BATCH = 1 << 30  # bytes of a batch, for not every reader takes arrays of more than 2³¹ items
 
 
 def parts_of(given):
@@ -66,7 +67,8 @@ def cut(part, layout):
     """The stretches of a sequence that go into one batch each."""
     for start, stop in pairwise(bounds_of(part, layout)):
         stretch = part[start:stop]
-        pieces = 1 if lie_together(stretch) else max(1, -(-stretch.nbytes // _COPIED))
+        most = _BATCH if lie_together(stretch) else _COPIED
+        pieces = max(1, -(-stretch.nbytes // most))
         size = -(-len(stretch) // pieces)
         for first in range(0, len(stretch), size):
             yield stretch[first : first + size]

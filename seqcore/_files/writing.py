@@ -152,7 +152,9 @@ class Writer:
 
     def _begin(self, layout):
         self.layout = layout
-        self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Table(layout.field)))
+        # One element may have more items than 32 bits count; batches are cut so that few readers mind.
+        options = self.pa.ipc.IpcWriteOptions(allow_64bit=True)
+        self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Table(layout.field)), options=options)
 
     def _put(self, column):
         self.batches.write_batch(self.pa.record_batch(Table(self.layout.field, column)))
