@@ -9,6 +9,7 @@ with what it began with, but for what is cached once.
 """
 
 import argparse
+import atexit
 import copy
 import gc
 import os
@@ -16,9 +17,11 @@ import pickle
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import tracemalloc
+import types
 import weakref
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
@@ -38,7 +41,7 @@ SOME = 50  # blocks that come and go, in however few rounds
 SECONDS, QUICK_SECONDS = 2.0, 0.03  # after which no more rounds are begun
 GROUPS = {}
 
-fails, fresh, words = shared.fails, shared.fresh, shared.words
+fails, fresh, uniform, words = shared.fails, shared.fresh, shared.uniform, shared.words
 BASE, TENSOR, RANK3, WORDS, MORE = shared.BASE, shared.TENSOR, shared.RANK3, shared.WORDS, shared.MORE
 
 
@@ -201,6 +204,60 @@ class Inline(Executor):
         except BaseException as error:
             future.set_exception(error)
         return future
+
+
+# -- Arrow and files -------------------------------------------------------------------------------------
+
+
+def taken_twice():
+    """The array of a pair of capsules is there for one."""
+    capsules = sq.split_to_sequence(BASE).__arrow_c_array__()
+    once = types.SimpleNamespace(__arrow_c_array__=lambda: capsules)
+    sq.TensorSequence.from_arrow(once)
+    fails(ValueError, sq.TensorSequence.from_arrow, once)
+
+
+@group
+def arrow():
+    """Without a package: what goes out and comes in, what nobody takes, and what is refused."""
+    return {**on_fresh(shared.arrow()), "taken twice": taken_twice}
+
+
+@group
+def files():
+    """By way of pyarrow, into files and out of them."""
+    import pyarrow as pa
+
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    path, wrong = Path(folder.name, "rows.arrow"), Path(folder.name, "wrong.arrow")
+    wrong.write_bytes(b"ARROW1\0\0")
+    take, lists = sq.TensorSequence.from_arrow, pa.array([[1, 2], [], [3]])
+    nulls, tables = pa.array([[1], None]), pa.table({"a": [[1]], "b": [[2]]})
+    sq.save(path, sq.split_to_sequence(BASE))
+
+    def parts():
+        yield sq.split_to_sequence(BASE)
+        yield RANK3[0]
+        raise KeyError
+
+    def through_pickle():
+        seq = sq.load(path)[::-2]
+        seq.append(TENSOR)
+        assert len(pickle.loads(pickle.dumps(seq))) == 11
+
+    return {
+        "to pyarrow": lambda: (pa.array(uniform()), pa.chunked_array(uniform())),
+        "there and back": lambda: take(pa.array(uniform()))[2:5],
+        "a slice of a chunk": lambda: take(pa.chunked_array([lists, lists])[1:5])[3],
+        "not nulls": lambda: fails(TypeError, take, nulls),
+        "not tables": lambda: fails(TypeError, take, tables),
+        "save": lambda: sq.save(path, uniform()),
+        "save of parts that end": lambda: fails(KeyError, sq.save, path, parts()),
+        "load": lambda: sq.load([path, path])[3],
+        "load of what is damaged": lambda: fails(ValueError, sq.load, wrong),
+        "pickle by path": through_pickle,
+    }
 
 
 @group
