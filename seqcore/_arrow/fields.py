@@ -62,6 +62,15 @@ class Field:
         """The name of an extension type; None of a plain one."""
         return self.metadata.get(_EXTENSION)
 
+    def is_like(self, other):
+        """Whether two types are one, whatever their fields are called."""
+        return (
+            (self.format, self.extension) == (other.format, other.extension)
+            and (self.dictionary is None) == (other.dictionary is None)
+            and len(self.children) == len(other.children)
+            and all(a.is_like(b) for a, b in zip(self.children, other.children, strict=True))
+        )
+
     @property
     def is_tensors(self):
         """Whether it is `arrow.variable_shape_tensor`, or what that is stored as."""

@@ -52,7 +52,7 @@ def layout_of(seq, asked=None):
     seq : TensorSequence
         Which nobody edits meanwhile.
     asked : Field, optional
-        What is wanted; honoured where the elements are of that kind, else passed by.
+        The type that is wanted; passed by where the elements are not of that kind.
 
     Raises
     ------
@@ -80,16 +80,22 @@ def layout_of(seq, asked=None):
             f"tensor 0 of shape {first} and tensor {other} of shape {seq[other].shape} differ in rank: "
             "Arrow's arrays have tensors of one rank, so give them one, or give away the tensors of each rank"
         )
+    if asked is not None:
+        layout = _asked(seq, rank, first[1:] if alike else None, asked)
+        if layout is not None and layout.field.is_like(asked):
+            return layout
+    if rank == 0:
+        return Plain(seq.dtype, None)
+    return Lists(seq.dtype, first[1:], None) if alike else Tensors(seq.dtype, rank, None)
+
+
+def _asked(seq, rank, inner, asked):
+    """A layout as near to what is asked for as it gets, or None."""
     if rank == 0:
         return Plain(seq.dtype, asked)
-    if not alike or (asked is not None and asked.is_tensors):
+    if asked.is_tensors:
         return Tensors(seq.dtype, rank, asked)
-    return _asked(seq, first[1:], asked) or Lists(seq.dtype, first[1:], None)
-
-
-def _asked(seq, inner, asked):
-    """The layout that is asked for, where these elements can have it."""
-    if asked is None:
+    if inner is None:
         return None
     if asked.extension == FIXED_SHAPE:
         shape = _shape_asked(asked)
@@ -242,8 +248,8 @@ class Tensors:
         data = Field(LIST, "data", (self.items.field,))
         shape = Field(f"+w:{rank}", "shape", (Field("i"),))
         self.field = Field(STRUCT, "item", (data, shape))
-        if self.items.field.format in NUMBERS and not self.items.field.extension:
-            # pyarrow refuses tensors of bools and strings: those go as what such tensors are stored as.
+        if self.items.field.format in {BOOL, *NUMBERS} and not self.items.field.extension:
+            # pyarrow refuses tensors of strings and of bool8: those go as what tensors are stored as.
             self.field = extended(self.field, VARIABLE_SHAPE, "{}")
 
     def column(self, seq):

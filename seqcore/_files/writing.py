@@ -7,7 +7,7 @@ import shutil
 import stat
 import uuid
 
-from seqcore._arrow.fields import BOOL, BOOL8, STRUCT, TRUE_BOOLS, VARIABLE_SHAPE, Column, Field, extended
+from seqcore._arrow.fields import BOOL, BOOL8, STRUCT, TRUE_BOOLS, Column, Field, extended
 from seqcore._arrow.layouts import Tensors, layout_of
 from seqcore._files.arrow import pyarrow
 from seqcore._files.parts import cut
@@ -125,9 +125,7 @@ class Writer:
         elif isinstance(self.layout, Tensors):
             layout = _file_layout(part, self.layout.field)
         elif isinstance(layout, Tensors) or layout.items.shape != self.layout.items.shape:
-            layout = _file_layout(
-                part, Field(STRUCT, metadata=extended(Field(STRUCT), VARIABLE_SHAPE).metadata)
-            )
+            layout = _file_layout(part, Tensors(part.dtype, layout.rank, None).field)
             self._widen(layout)
         return layout
 
@@ -170,7 +168,8 @@ def _with_bytes(field):
     if field.format == BOOL:
         return extended(Field("c", field.name), BOOL8, **{TRUE_BOOLS: "0 or 1"})
     children = tuple(map(_with_bytes, field.children))
-    return Field(field.format, field.name, children, field.metadata, field.nullable)
+    metadata = {} if field.is_tensors else field.metadata  # of bytes there are none, see Tensors
+    return Field(field.format, field.name, children, metadata, field.nullable)
 
 
 class Table:
