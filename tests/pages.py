@@ -11,7 +11,7 @@ A `python` block that begins with the name of a file, as a comment (`# train.py`
 line `python train.py` of a `shell` block runs it.
 
 `<!-- needs: torch, numpy>=2.1 -->` before a block says that it can run only where these packages are; with a
-marker, `torch; sys_platform == "linux"`, also on what system. At the top of a page it holds for the whole page.
+marker, `torch; sys_platform == "linux"`, also on what system. At the top of a page it holds for all of it.
 """
 
 import contextlib
