@@ -7,8 +7,11 @@ whatever there may be. What prints nothing shows nothing.
 A `shell` block is a command to a line. `python -m seqcore.onnx` runs, as a block of python does; of what
 installs packages or takes minutes only the names and options are checked.
 
-`<!-- needs: torch, numpy>=2.1 -->` before a block says that it can run only where these packages are. At the
-top of a page it holds for the whole page.
+A `python` block that begins with the name of a file, as a comment (`# train.py`), becomes that file, and the
+line `python train.py` of a `shell` block runs it.
+
+`<!-- needs: torch, numpy>=2.1 -->` before a block says that it can run only where these packages are; with a
+marker, `torch; sys_platform == "linux"`, also on what system. At the top of a page it holds for all of it.
 """
 
 import contextlib
@@ -50,8 +53,10 @@ class Block(NamedTuple):
 
 
 def is_there(need):
-    """Whether a package is installed, in a version that is asked for."""
+    """Whether a package is installed, in a version that is asked for, on a system that is asked for."""
     need = Requirement(need)
+    if need.marker is not None and not need.marker.evaluate():
+        return False
     if importlib.util.find_spec(need.name) is None:
         return False
     return not need.specifier or need.specifier.contains(metadata.version(need.name))
@@ -105,6 +110,9 @@ def plain(text):
 
 
 def run_python(block, page, names):
+    if script := re.match(r"# (\w+\.py)\n", block.text):
+        Path(script[1]).write_text(block.text, encoding="utf-8")
+        return ""
     printed = io.StringIO()
     code = compile("\n" * block.line + block.text, str(page), "exec", dont_inherit=True)
     with contextlib.redirect_stdout(printed):
@@ -127,6 +135,10 @@ def run_command(line):
         check_installs(words[2:])
     elif words[:3] == ["python", "-m", "benchmarks"]:
         check_benchmarks(words[3:])
+    elif len(words) > 1 and re.fullmatch(r"\w+\.py", words[1]) and words[0] == "python":
+        done = run_interpreter(*words[1:])
+        assert done.returncode == 0, done.stderr
+        return done.stdout
     else:
         assert words[:3] == ["python", "-m", "seqcore.onnx"], f"no test knows how to run: {line}"
         done = run_module(*words[2:])
@@ -135,10 +147,15 @@ def run_command(line):
 
 
 def run_module(*arguments):
-    """Run `python -m …` with the modules that this process finds, whatever its folder is by now."""
+    """Run `python -m …`, see `run_interpreter`."""
+    return run_interpreter("-m", *arguments)
+
+
+def run_interpreter(*arguments):
+    """Run `python …` with the modules that this process finds, whatever its folder is by now."""
     path = os.pathsep.join(os.path.abspath(part) for part in sys.path)
     return subprocess.run(
-        [sys.executable, "-m", *arguments],
+        [sys.executable, *arguments],
         env=os.environ | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         text=True,
