@@ -9,6 +9,8 @@ import numpy as np
 from seqcore.core.flat import chained
 from seqcore.dtypes import type_name
 
+REMEDY = "put it where it was and as it was, or send copy.deepcopy(seq), which has the data"
+
 _KEPT = 16  # files that stay open here for the next pickle that comes from one of them
 
 
@@ -98,18 +100,16 @@ def opened(file):
     """
     try:
         found = os.stat(file.path)
-    except OSError as error:
-        error.add_note(
-            "a sequence was pickled as the path of this file: put the file where it was, or send a "
-            "copy.deepcopy of the sequence, which has the data"
-        )
+        if (found.st_size, found.st_mtime_ns) != (file.nbytes, file.time):
+            raise ValueError(
+                f"{file.path} has changed since the sequence that was pickled was loaded from it: it had "
+                f"{file.nbytes:,} bytes, and has {found.st_size:,}; load it again"
+            )
+        return _open(file)
+    except (OSError, ValueError) as error:
+        error.add_note(f"a sequence was pickled as the path of this file: {REMEDY}")
+        error.of_stored = True  # for maps, whose workers say no more than what went wrong
         raise
-    if (found.st_size, found.st_mtime_ns) != (file.nbytes, file.time):
-        raise ValueError(
-            f"{file.path} has changed since the sequence that was pickled was loaded from it: it had "
-            f"{file.nbytes:,} bytes, and has {found.st_size:,}; load it again"
-        )
-    return _open(file)
 
 
 @functools.lru_cache(_KEPT)

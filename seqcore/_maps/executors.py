@@ -17,6 +17,7 @@ CHUNK = 5e-2  # seconds of work that are handed out at once
 CHUNK_NBYTES = 4 << 20  # and what they may weigh
 ON_THEIR_WAY = 3  # chunks for each worker
 GROWTH = 8  # how much larger than all before it a chunk may be
+FILE_REMEDY = "let workers see it by the same path, or map copy.deepcopy(seq), which travels as data"
 PICKLE_REMEDY = "define it at the top level of a module that the workers can import, or run it on threads"
 
 
@@ -97,9 +98,10 @@ class _Dispatch:
             self.send(start, stop)
             return
         if isinstance(chunk.error, NotOpened):
-            raise self.lost(
-                start, stop, f"a worker can't unpickle the body ({chunk.error})", PICKLE_REMEDY
-            ) from chunk.error
+            why, of_stored = chunk.error.args
+            what = "open a file that the sequence is in" if of_stored else "unpickle the body"
+            remedy = FILE_REMEDY if of_stored else PICKLE_REMEDY
+            raise self.lost(start, stop, f"a worker can't {what} ({why})", remedy) from chunk.error
         chunk.start = start
         job.measure(chunk)
         if chunk.error is not None:

@@ -22,7 +22,7 @@ from seqcore.core.calls import Bound, OutputError
 
 
 class NotOpened(Exception):
-    """A worker could not unpickle what it was sent; NotOpened(why)."""
+    """A worker could not unpickle what it was sent; NotOpened(why, whether a file is why)."""
 
 
 class Parcel:
@@ -61,7 +61,7 @@ class Arrived:
             if self.data is not None:
                 content = pickle.loads(self.data, buffers=content)
         except Exception as error:
-            chunk = Chunk(0, 0, NotOpened(_described(error)))
+            chunk = Chunk(0, 0, NotOpened(_described(error), getattr(error, "of_stored", False)))
         else:
             chunk = run_part(content[0], Bound(), *content[1:], scattered)
         return Reply(chunk, pickler)
