@@ -152,6 +152,8 @@ def decode(schema, array, start=0, count=None):
     assert array.n_children == schema.n_children
     start += array.offset
     count = array.length if count is None else count
+    if not count:
+        return []  # where buffers may be NULL
     inner = list(zip(children(schema), children(array), strict=True))
     if code in ("+l", "+L"):
         ends = view(array.buffers[1], "i4" if code == "+l" else "i8", start + count + 1)[start:].tolist()

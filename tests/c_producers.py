@@ -21,7 +21,6 @@ from c_data import (
     Array,
     ArrayStream,
     Schema,
-    children,
     release,
 )
 
@@ -43,19 +42,14 @@ def _own(producer):
     return number
 
 
-def _release_tree(struct):
-    members = children(struct) + ([struct.dictionary.contents] if struct.dictionary else [])
-    for one in members:
-        if one.release:
-            RELEASE(one.release)(ctypes.addressof(one))
-
-
 @RELEASE
 def _release_schema(address):
     schema = Schema.from_address(address)
     node = _owned.pop(schema.private_data)
     node.schema_released += 1
-    _release_tree(schema)
+    for one in node.below():
+        if one.schema.release:
+            release(one.schema)
     schema.release = None
 
 
@@ -64,7 +58,9 @@ def _release_array(address):
     array = Array.from_address(address)
     node = _owned.pop(array.private_data)
     node.released += 1
-    _release_tree(array)
+    for one in node.below():
+        if one.array.release:
+            release(one.array)
     array.release = None
     node.spoil()
 
@@ -148,19 +144,19 @@ class Node:
 
     def counts(self):
         """How often the arrays of this and of all below were released."""
-        return [self.released, *itertools.chain(*(one.counts() for one in self._below()))]
+        return [self.released, *itertools.chain(*(one.counts() for one in self.below()))]
 
     def settled(self):
         """Whether all of it was released once, after what the capsules' destructors would do."""
         settle(self.schema, self.array)
         return self._released_once()
 
-    def _below(self):
+    def below(self):
         return [*self.children, *([] if self.dictionary is None else [self.dictionary])]
 
     def _released_once(self):
         once = self.released == self.schema_released == 1
-        return once and all(one._released_once() for one in self._below())
+        return once and all(one._released_once() for one in self.below())
 
 
 def _place(buffer):
