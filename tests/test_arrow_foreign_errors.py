@@ -1,11 +1,12 @@
 """Producers that fail, lie or make no sense: from_arrow raises, and lets go of everything once."""
 
+import contextlib
 import gc
 
 import numpy as np
 import pytest
-from c_data import NAMES, Array, ArrayStream, Schema, release
-from c_producers import Node, Stream, bits, capsule_of, fixed_size_lists, lists, numbers
+from c_data import release
+from c_producers import Node, Stream, bits, fixed_size_lists, lists, numbers
 from strategies import assert_holds
 
 from seqcore import TensorSequence
@@ -31,10 +32,8 @@ def refused(node, error=NONSENSE, match=None):
 
 def survived(node):
     """An error or a sound sequence, and everything is released once."""
-    try:
+    with contextlib.suppress(*NONSENSE):
         from_arrow(node)._check()
-    except NONSENSE as error:
-        assert str(error)
     assert node.settled()
 
 
@@ -302,108 +301,3 @@ def test_string_offsets_that_fall(ends):
 def test_strings_that_are_not_utf8():
     node = Node("u", 1, [None, np.array([0, 2], "i4"), np.array([0xFF, 0xFE], "u1")])
     refused(node, ValueError)
-
-
-# --- methods ---
-
-
-@pytest.mark.parametrize("kind", [Schema, Array, ArrayStream])
-@pytest.mark.parametrize("name", [b"", b"arrow", b"arrow_device_array", b"dltensor", *NAMES.values()])
-def test_capsules_with_other_names(kind, name):
-    if name == NAMES[kind]:
-        return
-    node, stream = rows(), Stream(rows, [rows()])
-    wrong = capsule_of({Schema: node.schema, Array: node.array, ArrayStream: stream.stream}[kind], name)
-
-    class Wrong:
-        if kind is ArrayStream:
-
-            def __arrow_c_stream__(self, requested_schema=None):
-                return wrong
-
-        else:
-
-            def __arrow_c_array__(self, requested_schema=None):
-                right = node.__arrow_c_array__()
-                return (wrong, right[1]) if kind is Schema else (right[0], wrong)
-
-    with pytest.raises(NONSENSE):
-        from_arrow(Wrong())
-    assert node.settled()
-    assert stream.settled()
-
-
-@pytest.mark.parametrize(
-    "given", [None, 5, "ab", (), (1,), (1, 2), (None, None), [1, 2, 3], {}, object()], ids=repr
-)
-def test_methods_that_give_nonsense(given):
-    class Nonsense:
-        def __arrow_c_array__(self, requested_schema=None):
-            return given
-
-    class NonsenseStream:
-        def __arrow_c_stream__(self, requested_schema=None):
-            return given
-
-    for one in (Nonsense(), NonsenseStream()):
-        with pytest.raises(NONSENSE):
-            from_arrow(one)
-
-
-def test_one_capsule_too_many_or_too_few():
-    node = rows()
-
-    class Nonsense:
-        def __arrow_c_array__(self, requested_schema=None):
-            return self.given
-
-    pair = node.__arrow_c_array__()
-    for given in (pair[:1], (*pair, pair[0]), pair[0], pair[1], pair[::-1], (pair[0], pair[0])):
-        Nonsense.given = given
-        with pytest.raises(NONSENSE):
-            from_arrow(Nonsense())
-    assert node.settled()
-
-
-class TornError(Exception):
-    pass
-
-
-def test_methods_that_raise():
-    class Torn:
-        def __arrow_c_array__(self, requested_schema=None):
-            raise TornError("no data any more")
-
-    class TornStream:
-        def __arrow_c_stream__(self, requested_schema=None):
-            raise TornError("no data any more")
-
-    class TornProperty:
-        @property
-        def __arrow_c_array__(self):
-            raise TornError("no data any more")
-
-    for one in (Torn(), TornStream(), TornProperty()):
-        with pytest.raises(TornError, match="no data any more"):
-            from_arrow(one)
-
-
-@pytest.mark.parametrize("value", [None, 5, "ab", [1, 2], np.arange(3), object(), {}, {"a": [1]}], ids=repr)
-def test_objects_with_neither_method(value):
-    with pytest.raises(TypeError, match="__arrow_c_array__") as caught:
-        from_arrow(value)
-    assert "__arrow_c_stream__" in str(caught.value)
-
-
-def test_a_class_is_no_array():
-    with pytest.raises(TypeError):
-        from_arrow(Node)
-
-
-def test_a_device_array_alone_has_neither():
-    class OnDevice:
-        def __arrow_c_device_array__(self, requested_schema=None, **keywords):
-            raise AssertionError("nobody asks")
-
-    with pytest.raises(TypeError, match="__arrow_c_array__"):
-        from_arrow(OnDevice())
