@@ -362,7 +362,7 @@ def test_not_null_items():
 
 
 @pytest.mark.parametrize(
-    "code", ["+l", "+vl", "", "x", "+w:", "+w:-1", "+w:99999999999999999999", "+s", "\xff", "+l"]
+    "code", ["+l", "+vl", "", "x", "+w:", "+w:-1", "+w:99999999999999999999", "+s", b"\xff"]
 )
 def test_a_schema_is_released_once(code):
     seq = split_to_sequence(filled("int32", 5), [2, 3])
