@@ -69,6 +69,26 @@ def storage_of(array):
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
+def array_of(seq):
+    """What pyarrow makes of a sequence; the storage of words of variable shape, which it has no tensors of."""
+    words = seq.dtype == object and len({shape[1:] for shape in seq.shapes}) > 1
+    if not words or not KNOWS_VARIABLE_SHAPES:
+        return pa.array(seq)
+    rank = len(seq.shapes[0])
+    kind = pa.struct([("data", pa.list_(pa.large_string())), ("shape", pa.list_(pa.int32(), rank))])
+    return pa.Array._import_from_c_capsule(kind.__arrow_c_schema__(), seq.__arrow_c_array__()[1])
+
+
+def _knows_variable_shapes():
+    storage = pa.struct([("data", pa.list_(pa.int8())), ("shape", pa.list_(pa.int32(), 1))])
+    metadata = {"ARROW:extension:name": "arrow.variable_shape_tensor", "ARROW:extension:metadata": "{}"}
+    capsule = pa.field("", storage, metadata=metadata).__arrow_c_schema__()
+    return isinstance(pa.Field._import_from_c_capsule(capsule).type, pa.BaseExtensionType)
+
+
+KNOWS_VARIABLE_SHAPES = _knows_variable_shapes()
+
+
 def variable_of(array):
     """Tensors of variable shape, whether pyarrow knows that type or not; no permutation."""
     storage = storage_of(array)

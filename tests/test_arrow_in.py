@@ -152,7 +152,7 @@ def test_fixed_size_lists(name):
 
 @kinds
 def test_slices_on_every_level(kind):
-    numbers = pa.array(range(100), pa.int32())[5:]
+    numbers = pa.array(range(95), pa.int32())[5:]
     rows = pa.FixedSizeListArray.from_arrays(numbers, 3)[2:]
     squares = pa.FixedSizeListArray.from_arrays(rows, 2)[1:]
     width = np.int64 if kind.__name__.startswith("large") else np.int32

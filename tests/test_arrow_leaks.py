@@ -1,4 +1,4 @@
-"""Nothing stays behind of what went to Arrow or came from there: counted over many rounds, errors included."""
+"""Nothing stays behind of what went to Arrow or came from there, errors included, over many rounds."""
 
 import gc
 import tracemalloc
@@ -83,12 +83,6 @@ def go_round(seq):
     assert len(from_arrow(seq)) == len(seq)
 
 
-def ask(seq):
-    node = Node("+vL", 0, [], [Node("i", 0, [None, None])])
-    seq.__arrow_c_array__(node.__arrow_c_schema__())
-    seq.__arrow_c_stream__(Node("+l", 0, [], [Node("i", 0, [None, None])]).__arrow_c_schema__())
-
-
 @pytest.mark.parametrize("action", [take_all, take_nothing, take_half, go_round])
 @sequences
 def test_rounds(seq, action):
@@ -135,7 +129,7 @@ def producers():
     yield "two columns", lambda: Node("+s", 100, [None], [numbers(values.copy()), numbers(values.copy())])
 
 
-@pytest.mark.parametrize(("name", "make"), producers(), ids=dict(producers()))
+@pytest.mark.parametrize(("name", "make"), list(producers()), ids=[*dict(producers())])
 def test_each_producer_is_released(name, make):
     """Twenty times, so that what is kept once and for all is told from what is kept each time."""
     for _ in range(20):

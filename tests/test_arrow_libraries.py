@@ -1,4 +1,4 @@
-"""Other consumers and producers of Arrow: Parquet and IPC files, Awkward, nanoarrow, and arro3, which is Rust."""
+"""Other consumers and producers of Arrow: Parquet and IPC, Awkward, nanoarrow, and arro3, in Rust."""
 
 import io
 
@@ -55,7 +55,9 @@ def test_parquet_in_row_groups(pa, name):
 @pytest.mark.parametrize("write", ["new_file", "new_stream"])
 @all_names
 def test_ipc(pa, name, write, compression):
-    sequences = [*some(name).values(), TensorSequence([filled(name, shape) for shape in VARIABLE])]
+    sequences = [*some(name).values()]
+    if name != "string":  # pyarrow takes no tensors of words
+        sequences.append(TensorSequence([filled(name, shape) for shape in VARIABLE]))
     for seq in sequences:
         file, table = io.BytesIO(), pa.table({"x": pa.chunked_array(seq)})
         options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -172,16 +174,12 @@ def test_arro3(name, kind):
     assert from_arrow(array) == seq
     chunked = arro3.ChunkedArray.from_arrow(seq)
     assert from_arrow(chunked) == seq
-    for part in (array.slice(len(seq) // 2), array.take(arro3.Array.from_arrow(_positions(len(seq))))):
+    parts = [array.slice(len(seq) // 2)]
+    if len(seq):
+        back = split_to_sequence(np.arange(len(seq))[::-1].copy(), keepdims=0)
+        parts.append(array.take(arro3.Array.from_arrow(back)))
+    for part in parts:
         assert lists_of(from_arrow(part)) == part.to_pylist()
-
-
-def _positions(count):
-    return (
-        split_to_sequence(np.arange(count)[::-1].copy(), keepdims=0)
-        if count
-        else TensorSequence(dtype="int64")
-    )
 
 
 @pytest.mark.parametrize("layout", ["unaligned", "strided", "reversed", "transposed"])

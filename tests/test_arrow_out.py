@@ -13,6 +13,7 @@ from arrow_values import (  # noqa: E402
     ITEMS,
     SHARED_NAMES,
     addresses_of,
+    array_of,
     elements_of,
     sound,
     storage_of,
@@ -154,7 +155,7 @@ def test_schemas():
 def test_variable_shapes(name, shapes):
     arrays = tensors(name, shapes)
     seq = TensorSequence(arrays)
-    made = sound(pa.array(seq))
+    made = sound(array_of(seq))
     storage = storage_of(made)
     storage.validate(full=True)
     rank = arrays[0].ndim
@@ -170,7 +171,7 @@ def test_variable_shapes(name, shapes):
 @pytest.mark.parametrize("name", ["bool", "float32", "string"])
 def test_variable_shapes_are_in_c_order(name, layout):
     arrays = [laid_out(filled(name, shape), layout) for shape in [(2, 3), (3, 2), (0, 4), (4, 1)]]
-    made = sound(pa.array(TensorSequence(arrays)))
+    made = sound(array_of(TensorSequence(arrays)))
     assert_same(variable_of(made), arrays)
 
 

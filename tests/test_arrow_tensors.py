@@ -63,8 +63,6 @@ def test_fixed_shapes(name, shape):
 @shared_names
 def test_a_dimension_without_extent(name):
     for shape in [(0,), (2, 0), (0, 3)]:
-        storage = pa.FixedSizeListArray.from_arrays(pa.array([], ITEMS[name]), 0)
-        assert len(storage) == 0
         storage = pa.array([[], []], pa.list_(ITEMS[name], 0))
         array = with_metadata(storage, FIXED, json.dumps({"shape": list(shape)}))
         assert from_arrow(array).shapes == [shape, shape]
