@@ -4,7 +4,6 @@ import copy
 import gc
 import weakref
 
-import numpy as np
 import pytest
 from strategies import filled
 
@@ -33,13 +32,18 @@ def gone(ref):
     return ref() is None
 
 
+def other(seq):
+    """An element that fits among the others and equals none."""
+    return filled("string" if seq.dtype == object else seq.dtype.name, seq[0].shape, start=50)
+
+
 EDITS = {
     "clear": lambda seq: seq.clear(),
     "erase": lambda seq: seq.erase(0),
-    "insert": lambda seq: seq.insert(0, np.full_like(seq[0], 9)),
-    "append": lambda seq: seq.append(np.full_like(seq[0], 9)),
-    "append of another type": lambda seq: seq.append(np.zeros((2, 2, 2, 2), seq.dtype)),
-    "assign": lambda seq: seq.__setitem__(0, np.full_like(seq[0], 9)),
+    "insert": lambda seq: seq.insert(0, other(seq)),
+    "append": lambda seq: seq.append(other(seq)),
+    "append of another rank": lambda seq: seq.append(other(seq)[None, None]),
+    "assign": lambda seq: seq.__setitem__(0, other(seq)),
     "assign to all": lambda seq: seq.__setitem__(slice(None), []),
     "compact": lambda seq: seq.compact(),
     "reverse": lambda seq: seq.reverse(),
@@ -142,7 +146,7 @@ def test_capsules_never_taken(taken):
             pa.ChunkedArray._import_from_c_capsule(capsules[2])
     assert len(pa.array(seq)) == 6
     del seq
-    assert gone(ref) is False
+    assert gone(ref) == (taken == 2)
     del capsules
     assert gone(ref)
 
@@ -217,7 +221,6 @@ def test_elements_of_arrow_go_back_without_their_sequence():
     assert given_buffer() is None
     assert sound(made).to_pylist() == expected
     assert pa.array(copy.copy(TensorSequence.from_arrow(made))).to_pylist() == expected
-    assert pa.total_allocated_bytes() <= pool
     del made
     gc.collect()
     assert pa.total_allocated_bytes() < pool
