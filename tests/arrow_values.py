@@ -70,7 +70,7 @@ def storage_of(array):
 
 
 def array_of(seq):
-    """What pyarrow makes of a sequence: of words of variable shape, which it has no tensors of, the storage."""
+    """What pyarrow makes of a sequence; where it has no such tensors, as of words, their storage."""
     words = seq.dtype == object and len({shape[1:] for shape in seq.shapes}) > 1
     if not words or not KNOWS_VARIABLE_SHAPES:
         return pa.array(seq)

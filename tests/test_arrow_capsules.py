@@ -101,9 +101,13 @@ def test_variable_shapes(name, kind):
     assert formats(schema) == ("+s", ("+l", FORMATS[name]), (f"+w:{rank}", "i"))
     assert [one.name for one in children(schema)] == [b"data", b"shape"]
     metadata = metadata_of(schema)
-    assert metadata.pop(b"ARROW:extension:name") == b"arrow.variable_shape_tensor"
-    assert metadata.pop(b"ARROW:extension:metadata", b"") in (b"", b"{}")
-    assert metadata == {}
+    if metadata or name not in (
+        "bool",
+        "string",
+    ):  # which pyarrow refuses in tensors: only what they are stored as
+        assert metadata.pop(b"ARROW:extension:name") == b"arrow.variable_shape_tensor"
+        assert metadata.pop(b"ARROW:extension:metadata", b"") in (b"", b"{}")
+        assert metadata == {}
     assert_sound(schema, array)
     got = decode(schema, array)
     assert got == [(one.ravel().tolist(), list(one.shape)) for one in arrays]

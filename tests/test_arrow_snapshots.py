@@ -28,8 +28,7 @@ def lists_of(seq):
 
 
 def gone(ref):
-    gc.collect()
-    return ref() is None
+    return ref() is None or (gc.collect() >= 0 and ref() is None)
 
 
 def other(seq):
@@ -60,7 +59,6 @@ def test_edits_do_not_show(make, name, edit):
     made, chunked = pa.array(seq), pa.chunked_array(seq)
     pair, stream = seq.__arrow_c_array__(), seq.__arrow_c_stream__()
     edit(seq)
-    gc.collect()
     for one in (
         made,
         pa.Array._import_from_c_capsule(*pair),
