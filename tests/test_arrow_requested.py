@@ -419,7 +419,11 @@ def test_a_released_schema():
         assert_holds_same(sound(made), list(seq))
 
 
-@pytest.mark.parametrize("value", [5, "schema", b"", object(), (), pa.int8(), pa.list_(pa.int32())], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [5, "schema", b"", object(), (), pa.int8(), pa.list_(pa.int32())],
+    ids=lambda value: type(value).__name__,
+)
 def test_what_is_no_schema(value):
     seq = split_to_sequence(filled("int32", 5), [2, 3])
     for give in (seq.__arrow_c_array__, seq.__arrow_c_stream__):
