@@ -35,7 +35,7 @@ def slices_of(array):
 @pytest.mark.parametrize("index", [pa.int8(), pa.int32(), pa.uint8(), pa.uint64()])
 @all_names
 def test_dictionaries(name, index):
-    words = pa.array(filled(name, 4).tolist(), ITEMS[name])
+    words = pa.array(list(filled(name, 4)), ITEMS[name])
     codes = pa.array([3, 0, 0, 2, 1, 3], index)
     encoded = pa.DictionaryArray.from_arrays(codes, words)
     expected = filled(name, 4)[[3, 0, 0, 2, 1, 3]]
@@ -51,7 +51,7 @@ def test_dictionaries(name, index):
 @pytest.mark.parametrize("ends", [pa.int16(), pa.int32(), pa.int64()])
 @all_names
 def test_runs(name, ends):
-    words = pa.array(filled(name, 4).tolist(), ITEMS[name])
+    words = pa.array(list(filled(name, 4)), ITEMS[name])
     encoded = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 7, 8], ends), words)
     expected = filled(name, 4)[[0, 0, 1, 2, 2, 2, 2, 3]]
     for start in range(9):

@@ -52,7 +52,7 @@ def slices_of(array):
 
 def made(name, shapes, kind=pa.large_list):
     """A list array of elements with these shapes, by pyarrow alone."""
-    values = pa.array(filled(name, sum(int(np.prod(shape)) for shape in shapes)).tolist(), ITEMS[name])
+    values = pa.array(list(filled(name, sum(int(np.prod(shape)) for shape in shapes))), ITEMS[name])
     for extent in reversed(shapes[0][1:]):
         values = pa.FixedSizeListArray.from_arrays(values, extent)
     width = np.int64 if kind.__name__.startswith("large") else np.int32
@@ -72,7 +72,7 @@ def listed(ends, values, kind):
 
 @all_names
 def test_numbers_and_words(name):
-    array = pa.array(filled(name, 9).tolist(), ITEMS[name])
+    array = pa.array(list(filled(name, 9)), ITEMS[name])
     for part in slices_of(array):
         seq = taken(part)
         assert all(one.shape == () for one in seq)
@@ -135,7 +135,7 @@ def test_no_extent_within(name):
 
 @all_names
 def test_fixed_size_lists(name):
-    numbers = pa.array(filled(name, 24).tolist(), ITEMS[name])
+    numbers = pa.array(list(filled(name, 24)), ITEMS[name])
     fixed = pa.FixedSizeListArray.from_arrays(numbers, 3)
     twice = pa.FixedSizeListArray.from_arrays(fixed, 2)
     for array, shape in (
@@ -214,7 +214,7 @@ def test_views_out_of_order_that_overlap(name):
 @needs_views
 @pytest.mark.parametrize("name", ["bool", "string"])
 def test_views_of_what_is_copied(name):
-    values = pa.array(filled(name, 10).tolist(), ITEMS[name])
+    values = pa.array(list(filled(name, 10)), ITEMS[name])
     array = pa.ListViewArray.from_arrays([6, 0, 3, 9, 2, 0], [3, 4, 0, 1, 5, 10], values[:])
     for part in slices_of(array):
         taken(part)

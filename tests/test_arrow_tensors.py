@@ -27,7 +27,7 @@ def fixed(name, shape, count, **parameters):
     """Tensors of one shape, made from values that count up: as pyarrow's type, and as a field's metadata."""
     source = filled(name, (count, *shape))
     size = int(np.prod(shape))
-    storage = pa.FixedSizeListArray.from_arrays(pa.array(source.ravel().tolist(), ITEMS[name]), size)
+    storage = pa.FixedSizeListArray.from_arrays(pa.array(list(source.ravel()), ITEMS[name]), size)
     text = json.dumps({"shape": list(shape), **parameters})
     arrays = [with_metadata(storage, FIXED, text)]
     if name in SHARED_NAMES:
@@ -165,7 +165,7 @@ def variable(arrays, name, text="{}", outer=pa.list_, fields=("data", "shape")):
     """Tensors of variable shape, in C order."""
     rank = arrays[0].ndim
     kinds = {"data": outer(ITEMS[name]), "shape": pa.list_(pa.int32(), rank)}
-    rows = [{"data": one.ravel().tolist(), "shape": list(one.shape)} for one in arrays]
+    rows = [{"data": list(one.ravel()), "shape": list(one.shape)} for one in arrays]
     storage = pa.array(rows, pa.struct([(one, kinds[one]) for one in fields]))
     return with_metadata(storage, VARIABLE, text), storage
 
