@@ -104,18 +104,6 @@ def test_many_tensors_are_gathered_into_few_parts(path):
         assert pa.ipc.open_file(source).num_record_batches < 100
 
 
-def test_one_buffer_for_all_tensors_of_a_generator(path):
-    """Who fills the same array again and again gets what it held each time."""
-
-    def frames():
-        frame = np.zeros((2, 3), np.int16)
-        for i in range(50):
-            frame[...] = i
-            yield frame.copy() if i % 2 else frame * 1
-
-    assert_holds(saved(path, frames()), [np.full((2, 3), i, np.int16) for i in range(50)])
-
-
 @given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([2, 3])), max_size=3), max_size=6))
 def test_any_parts(tmp_path_factory, shapes):
     parts = [part(some, "int16", i) for i, some in enumerate(shapes)]

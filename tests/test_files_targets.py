@@ -67,7 +67,6 @@ NAMES = [
     "a b",
     "日本語.arrow",
     "é",
-    "e\u0301",
     "#?&%41",
     "a'b\"c",
     "-x",
@@ -92,34 +91,32 @@ def test_odd_names(tmp_path, name, monkeypatch):
         sq.save(name, 3)
 
 
+def failure_of(call):
+    try:
+        call()
+    except (ValueError, OSError, TypeError) as error:
+        return str(error)
+    return None
+
+
 @posix
 def test_names_that_are_no_text(tmp_path):
     """They work, or an error says what is the matter."""
     path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
-    try:
-        sq.save(path, SEQ)
-    except (ValueError, OSError) as error:
-        assert re.search(r"caf|encode|UTF-8", str(error))
-        assert os.listdir(tmp_path) == []
-    else:
-        assert os.listdir(os.fsencode(tmp_path)) == [b"caf\xe9"]
-    (tmp_path / "a").touch()
-    os.replace(tmp_path / "a", path)
-    with pytest.raises((ValueError, OSError)):
-        sq.load(path)
+    failure = failure_of(lambda: sq.save(path, SEQ))
+    assert os.listdir(os.fsencode(tmp_path)) == ([] if failure else [b"caf\xe9"])
+    assert failure is None or re.search(r"caf|encode|UTF-8", failure)
+    Path(path).write_bytes(b"no file of Arrow's")
+    assert failure_of(lambda: sq.load(path))
 
 
 @posix
 def test_bytes_for_a_path(tmp_path):
     """They work, or an error says what is the matter."""
     path = os.fsencode(tmp_path / "a.arrow")
-    try:
-        sq.save(path, SEQ)
-    except TypeError as error:
-        assert "bytes" in str(error)
-        assert os.listdir(tmp_path) == []
-    else:
-        assert_holds(sq.load(path), list(SEQ))
+    failure = failure_of(lambda: sq.save(path, SEQ))
+    assert os.listdir(tmp_path) == ([] if failure else ["a.arrow"])
+    assert "bytes" in failure if failure else sq.load(path) == SEQ
 
 
 # --- links, folders, devices ---
@@ -170,7 +167,7 @@ def test_links_in_a_circle(tmp_path):
 def test_a_link_to_a_folder(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
-    with pytest.raises(IsADirectoryError, match="link|folder"):
+    with pytest.raises(IsADirectoryError, match=r"link|folder"):
         sq.save(tmp_path / "link", SEQ)
     assert (tmp_path / "link").is_symlink()
     assert os.listdir(tmp_path / "folder") == []
