@@ -1,7 +1,7 @@
-"""Damaged files, and what becomes of them: `damaged_files.main(folder, "rows", …)` tries every byte of each kind.
+"""Damaged files, and what becomes of them: `damaged_files.main(folder, "rows", …)` tries each byte of a kind.
 
-A case is a kind of file, a damage and an offset. Each is printed before it is tried, so that the last one is to
-blame for a crash. What is wrong but no crash is printed as a FAULT.
+A case is a kind of file, a damage and an offset. Each is printed before it is tried, so that the last one is
+to blame for a crash. What is wrong but no crash is printed as a FAULT.
 """
 
 import faulthandler
@@ -38,6 +38,10 @@ def rows(name, start=0):
     return sq.split_to_sequence(values.reshape(4, 3), [2, 0, 2])
 
 
+def wider(name):
+    return sq.TensorSequence([np.ones((2, 4), name)])
+
+
 def runs():
     return pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([1.5, 2.5]))
 
@@ -46,9 +50,7 @@ KINDS = {
     "numbers": lambda path: by_us(path, sq.TensorSequence([1, 2, 3])),
     "rows": lambda path: by_us(path, sq.TensorSequence(LISTS[:1] + LISTS[2:])),
     "matrices": lambda path: by_us(path, rows("int16"), rows("int16", 5)),
-    "other widths": lambda path: by_us(
-        path, rows("float32"), sq.TensorSequence([np.ones((2, 2), "float32")])
-    ),
+    "other widths": lambda path: by_us(path, rows("float32"), wider("float32")),
     "bools": lambda path: by_us(path, rows("bool")),
     "texts": lambda path: by_us(path, sq.TensorSequence([np.array(some, object) for some in TEXTS])),
     "compressed rows": lambda path: by_pyarrow(path, pa.array([[1] * 90, [2] * 70]), "lz4"),
@@ -119,7 +121,83 @@ def fault_of(path):
     return ""
 
 
+# Pickles by path.
+
+OTHERS = [None, "x", "int8", b"abc", object, 1.5, True, (), [], {}, np.zeros(3), np.zeros((2, 2), "int64")]
+NUMBERS = [-1, 0, 1, 2, 3, 100, 2**31, 2**32 + 1, 2**60, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30]
+
+
+def damaged(state):
+    """Every state that differs from this one at one place."""
+    yield from OTHERS
+    if isinstance(state, dict):
+        for key, value in state.items():
+            for other in damaged(value):
+                yield {**state, key: other}
+            yield {k: v for k, v in state.items() if k != key}
+    elif isinstance(state, (list, tuple)):
+        for i, one in enumerate(state):
+            for other in damaged(one):
+                yield type(state)([*state[:i], other, *state[i + 1 :]])
+            yield type(state)([*state[:i], *state[i + 1 :]])
+            yield type(state)([*state[:i], one, *state[i:]])
+    elif isinstance(state, np.ndarray):
+        yield from (state[:0], state[1:], state[::-1], state.T, state[..., None], state.astype("float64"))
+        yield from (state.astype("int8"), state.astype(">i8"), state.tolist())
+        if state.dtype.kind in "iu":
+            info = np.iinfo(state.dtype)
+            for i in range(min(state.size, 20)):
+                for number in (n for n in NUMBERS if info.min <= n <= info.max):
+                    other = state.copy()
+                    other.flat[i] = number
+                    yield other
+    elif isinstance(state, int):
+        yield from NUMBERS
+    elif isinstance(state, str):
+        yield from (state[:-1], state + "x", "", "/", "relative", "a\0b", os.fsencode(state))
+    elif isinstance(state, bytes):
+        yield from (state[:-1], state[1:], state + b"x", b"", b"\xff" * len(state))
+        for i in range(0, min(len(state), 200), 4):
+            for word in WORDS:
+                yield state[:i] + word + state[i + 4 :]
+
+
+def mixed(seq):
+    return seq[1:] + sq.TensorSequence([np.ones((2, 2), seq.dtype)]) + seq[:1]
+
+
+def pickles(folder):
+    """Try every state that differs from that of a loaded sequence at one place."""
+    paths = [os.path.join(folder, name) for name in ("rows.arrow", "widths.arrow", "texts.arrow")]
+    for path, kind in zip(paths, ("matrices", "other widths", "texts"), strict=True):
+        KINDS[kind](path)
+    rows, widths, texts = map(sq.load, paths)
+    order = [5, 0, 1, 1, 3]
+    survived = refused = 0
+    for seq in (rows, rows[order], widths[::-1] + widths, rows[::2] + rows[:1], texts[[2, 0]], mixed(rows)):
+        make, arguments, *rest = seq.__reduce_ex__(5)
+        for other in damaged(arguments):
+            if not isinstance(other, tuple):
+                continue
+            print(f"case {other!r}"[:300], flush=True)
+            try:
+                back = make(*other)
+                if rest and rest[0] is not None:
+                    back.__setstate__(rest[0])
+            except (MemoryError, SystemError):
+                print("FAULT", traceback.format_exc(), flush=True)
+            except Exception:
+                refused += 1
+            else:
+                read_all(back)
+                survived += 1
+    print(refused, survived)
+
+
 def main(folder, *kinds):
+    if kinds == ("pickles",):
+        pickles(folder)
+        kinds = ()
     for kind in kinds:
         path = os.path.join(folder, "damaged.arrow")
         KINDS[kind](path)
