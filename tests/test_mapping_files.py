@@ -11,7 +11,7 @@ import bodies
 import numpy as np
 import pytest
 from bodies import Recording, Refusal
-from saved import look_at, needs_proc, pa, ragged, saved
+from saved import look_at, needs_proc, pa, ragged, saved, write_column
 from strategies import assert_holds
 
 import seqcore as sq
@@ -58,10 +58,8 @@ def processes():
 def loaded(tmp_path_factory):
     """Element i is 2,000 times the number i."""
     values = np.repeat(np.arange(COUNT, dtype=np.float64), 2_000)
-    parts = (
-        TensorSequence.from_lengths(values[i : i + 200_000], [2_000] * 100)
-        for i in range(0, 800_000, 200_000)
-    )
+    rows = np.split(values, 4)
+    parts = (TensorSequence.from_lengths(row, [2_000] * 100) for row in rows)
     return saved(tmp_path_factory.mktemp("files") / "large.arrow", parts)
 
 
@@ -164,8 +162,6 @@ def test_several_threads_map_what_was_loaded(loaded):
 
 
 def test_a_compressed_file(processes, tmp_path):
-    from saved import write_column
-
     column = pa.array([[float(i)] * 50 for i in range(40)])
     seq = sq.load(write_column(tmp_path / "a", column, compression="lz4", max_chunksize=9))
     result = sq.sequence_map(bodies.double, seq, executor=processes, chunksize=3)
