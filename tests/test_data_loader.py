@@ -49,7 +49,8 @@ def loader_of(dataset, collate, seed=0, **options):
 
 def order_of(seed, epochs=1):
     """The order in which PyTorch shuffles: what it does with one number for each element."""
-    loader = loader_of(range(COUNT), list, seed)
+    options = {"num_workers": 2, "persistent_workers": True, "multiprocessing_context": METHODS[0]}
+    loader = loader_of(range(COUNT), list, seed, **(options if epochs > 1 else {}))
     return [[i for batch in loader for i in batch] for _ in range(epochs)]
 
 

@@ -30,7 +30,7 @@ def test_no_damage_is_a_crash(tmp_path, kinds):
     """In a process of its own, whose last line says what it crashed at."""
     script = Path(damaged_files.__file__)
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-X", "faulthandler", script, tmp_path, *kinds],
+        [sys.executable, "-W", "error", "-X", "faulthandler", script, tmp_path, "3", *kinds],
         capture_output=True,
         text=True,
         timeout=300,
@@ -140,6 +140,16 @@ def test_bytes_that_are_no_bools(path):
     assert (first.sum(), second.sum()) == (2, 3)
     assert np.array_equal(~second, [False, False, False, True])
     assert {*first.tobytes(), *second.tobytes()} == {0, 1}
+
+
+def test_a_size_that_no_memory_holds(path):
+    """A damaged length of what is compressed."""
+    write_column(path, pa.array([[1] * 9000]), compression="lz4")
+    data, length = path.read_bytes(), (72_000).to_bytes(8, "little")
+    assert data.count(length) == 1
+    path.write_bytes(data.replace(length, (1 << 47).to_bytes(8, "little")))
+    with pytest.raises(ValueError, match=re.escape(str(path))):
+        sq.load(path)
 
 
 def test_a_shape_that_is_not_the_data_s(path):

@@ -165,7 +165,7 @@ def test_other_columns_do_no_harm(tmp_path):
     assert_holds(back, [np.float32([1, 2]), np.float32([]), np.float32([3])])
     assert lies_in(back[0], path)
     for other in ("when", "nothing"):
-        with pytest.raises(TypeError):
+        with pytest.raises((TypeError, ValueError), match=r"beside\.arrow"):
             sq.load(path, column=other)
 
 
@@ -185,7 +185,7 @@ def test_a_missing_file(tmp_path):
         with pytest.raises(FileNotFoundError, match=re.escape(str(path))) as caught:
             sq.load(path)
         assert os.fspath(caught.value.filename) == os.fspath(path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(OSError):  # noqa: PT011
         sq.load("")
 
 
@@ -225,7 +225,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         with pytest.raises((OSError, ValueError), match="pipe"):
             sq.load(tmp_path / "pipe")
 
-    within(20, load)
+    within(5, load)
 
 
 NO_PYARROW = """

@@ -238,12 +238,12 @@ def test_what_is_no_file_is_not_replaced(tmp_path, kind, through):
         path = tmp_path / f"{kind} link"
     names = os.listdir(tmp_path)
     with pytest.raises(OSError, match=kind):
-        within(20, lambda: sq.save(path, SEQ))
+        within(5, lambda: sq.save(path, SEQ))
     assert os.listdir(tmp_path) == names
     assert (tmp_path / kind).lstat().st_mode == before.st_mode
     assert (tmp_path / kind).lstat().st_ino == before.st_ino
     with pytest.raises((OSError, ValueError), match=kind):
-        within(20, lambda: sq.load(path))
+        within(5, lambda: sq.load(path))
 
 
 @posix

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from saved import ragged
 from strategies import assert_holds, filled, slices
@@ -134,6 +134,7 @@ HELPERS = ("position", "positions", "other", "put")
 STEPS = [name for name in vars(Edits) if name not in HELPERS and not name.startswith("_")]
 
 
+@settings(max_examples=300)
 @given(st.data())
 def test_any_edits_come_back(files, data):
     edits = Edits(files, data.draw)
