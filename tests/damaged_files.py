@@ -162,6 +162,14 @@ def damaged(state):
                     other = state.copy()
                     other.flat[i] = number
                     yield other
+    elif isinstance(state, range):
+        yield from (state[1:], state[::-1], range(-1, 2), range(2, -2, -1), range(9), range(0))
+        yield from (
+            range(0, 1 << 40),
+            range(1 << 62, 1 << 63),
+            range(0, 1 << 62, 1 << 61),
+            range(1 << 64, 1 << 65),
+        )
     elif isinstance(state, int):
         yield from NUMBERS
     elif isinstance(state, str):

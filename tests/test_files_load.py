@@ -172,6 +172,7 @@ def test_other_columns_do_no_harm(tmp_path):
 # --- what load takes, and what it says ---
 
 
+@pytest.mark.thread_unsafe
 def test_a_relative_path(three, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert_holds(sq.load("part 0.arrow"), three[1][:3])
@@ -190,6 +191,7 @@ def test_a_missing_file(tmp_path):
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/a.arrow", "file:///a.arrow", "http://localhost/a.arrow", "~/a"])
+@pytest.mark.thread_unsafe
 def test_nothing_but_files(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError):

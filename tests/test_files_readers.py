@@ -24,14 +24,12 @@ def arrow_type(name):
 
 
 def read(path):
-    """The one column of a file, in one piece, as pyarrow reads it."""
+    """The one column of a file, as pyarrow reads it."""
     with pa.memory_map(str(path)) as source:
         table = pa.ipc.open_file(source).read_all()
     table.validate(full=True)
     assert table.column_names == ["tensors"]
-    return (
-        table["tensors"].combine_chunks() if table["tensors"].num_chunks != 1 else table["tensors"].chunk(0)
-    )
+    return table["tensors"]
 
 
 def is_variable(shapes):

@@ -40,6 +40,7 @@ def test_paths_of_any_kind(tmp_path, spell):
     assert os.listdir(tmp_path) == ["a.arrow"]
 
 
+@pytest.mark.thread_unsafe
 def test_relative_paths(tmp_path, monkeypatch):
     (tmp_path / "inner").mkdir()
     monkeypatch.chdir(tmp_path / "inner")
@@ -49,6 +50,7 @@ def test_relative_paths(tmp_path, monkeypatch):
     assert {*os.listdir("..")} == {"inner", "c.arrow"}
 
 
+@pytest.mark.thread_unsafe
 def test_another_working_folder_while_saving(tmp_path, monkeypatch):
     (tmp_path / "inner").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -81,6 +83,7 @@ NAMES += ["x" * 255, "日" * 85, "new\nline", "back\\slash", "tab\t", "file:x", 
 
 @posix
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name[:9]))
+@pytest.mark.thread_unsafe
 def test_odd_names(tmp_path, name, monkeypatch):
     assert_holds(saved(tmp_path / name, SEQ), list(SEQ))
     monkeypatch.chdir(tmp_path)

@@ -302,6 +302,7 @@ def test_one_file_under_two_names(tmp_path):
     round_trips(first + sq.load(tmp_path / "b")[::-1] + sq.load(tmp_path / "c"))
 
 
+@pytest.mark.thread_unsafe
 def test_paths_are_absolute(tmp_path, monkeypatch):
     for name in ("inner", "other"):
         (tmp_path / name).mkdir()

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import damaged_files
+import numpy as np
 import pytest
 from saved import pa, ragged, saved, touched, unchanged
 from strategies import assert_holds
@@ -161,6 +162,44 @@ def test_threads_load_and_pickle_one_file(path):
             assert pickle.loads(pickle.dumps(seq[i % 4 :])) == expected[i % 4 :]
 
     together(work, work, work)
+
+
+@pytest.fixture
+def frequent_switches():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("frequent_switches")
+@pytest.mark.thread_unsafe
+def test_a_file_that_is_replaced_while_it_is_loaded(path):
+    """Another process may do it at any moment: a pickle brings back what was loaded, or an error."""
+    sq.save(path, ragged([3]))
+    stop = threading.Event()
+
+    def replace():
+        i = 0
+        while not stop.is_set():
+            i += 1
+            sq.save(path, ragged([3 + i % 50], start=i))
+
+    def load():
+        try:
+            for _ in range(1500):
+                seq = sq.load(path)
+                expected = np.array(seq[0])
+                try:
+                    back = pickle.loads(pickle.dumps(seq))
+                except ValueError as error:
+                    assert "has changed" in str(error)  # noqa: PT017
+                else:
+                    assert np.array_equal(back[0], expected)
+        finally:
+            stop.set()
+
+    together(replace, replace, load)
 
 
 # --- pickles and files that lie ---
