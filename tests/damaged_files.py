@@ -66,6 +66,9 @@ KINDS = {
     "runs": lambda path: by_pyarrow(path, runs()),
     "tensors": lambda path: by_pyarrow(path, pa.FixedShapeTensorArray.from_numpy_ndarray(np.ones((2, 2, 3)))),
 }
+if int(pa.__version__.partition(".")[0]) < 18:
+    del KINDS["runs"]  # which can't be made
+    del KINDS["view of texts"]  # of which pyarrow itself crashes
 WORDS = (b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\0\0\0\0", b"\1\0\0\0", b"\0\0\1\0")
 
 

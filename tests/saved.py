@@ -1,6 +1,7 @@
 """What the tests of files share: where memory lies, what a folder holds, what other processes are asked."""
 
 import contextlib
+import gc
 import os
 import sys
 from pathlib import Path
@@ -100,6 +101,12 @@ def unchanged(folder):
         yield
     finally:
         assert contents(folder) == before
+
+
+def open_files():
+    """How many files this process has open, but for what waits for the garbage collector."""
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
 
 
 def touched(path, nanoseconds):

@@ -1,7 +1,6 @@
 """What is saved is loaded: every type and shape, not copied, not read before it is looked at."""
 
 import gc
-import os
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from saved import (
     lies_in,
     mappings,
     needs_proc,
+    open_files,
     pa,
     ragged,
     resident,
@@ -217,7 +217,7 @@ def test_no_element_is_read_before_it_is_looked_at(path):
 @needs_proc
 @pytest.mark.thread_unsafe
 def test_what_nobody_has_any_longer_is_unmapped(path):
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     for i in range(20):
         back = saved(path, ragged([3, i]))
         element = back[0]
@@ -227,7 +227,7 @@ def test_what_nobody_has_any_longer_is_unmapped(path):
         del element
     gc.collect()
     assert [*mappings(path)] == []
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
 
 
 def test_elements_outlive_sequence_and_file(path):

@@ -12,7 +12,7 @@ from pathlib import Path
 import damaged_files
 import numpy as np
 import pytest
-from saved import needs_proc, pa, ragged, write_column
+from saved import needs_proc, open_files, pa, ragged, write_column
 from strategies import assert_holds
 
 import seqcore as sq
@@ -130,6 +130,7 @@ def test_damaged_strings(path):
         sq.load(path)
 
 
+@pytest.mark.skipif(not hasattr(pa, "bool8"), reason="pyarrow's bools of bytes came with 18")
 def test_bytes_that_are_no_bools(path):
     """Another one's bytes for bools are no NumPy bools: they are true or false in every use."""
     storage = pa.array([0, 1, 2, 77, -1, -128, 0], pa.int8())
@@ -172,11 +173,11 @@ def test_a_shape_that_is_not_the_data_s(path):
 def test_what_fails_leaves_no_file_open(path):
     sq.save(path, ragged([3, 4]))
     data = path.read_bytes()
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     for i in range(0, len(data), 3):
         path.write_bytes(data[:i])
         with pytest.raises(ValueError, match="file"):
             sq.load(path)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
     path.write_bytes(data)
     assert_holds(sq.load(path), list(ragged([3, 4])))

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from bodies import Refusal
-from saved import contents, needs_proc, ragged, saved, unchanged
+from saved import contents, needs_proc, open_files, ragged, saved, unchanged
 from strategies import assert_holds, filled
 from test_threads import together
 
@@ -217,8 +217,8 @@ def test_a_full_disk_is_an_error_that_names_the_file(path, older):
 @needs_proc
 @pytest.mark.thread_unsafe
 def test_failures_leave_no_file_open(path):
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     for make, *_ in FAILING.values():
         with pytest.raises(BaseException):  # noqa: B017, PT011
             sq.save(path, make())
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
