@@ -1,0 +1,246 @@
+"""Damaged files, and what becomes of them: `python damaged_files.py folder 1 rows` tries each byte of a kind.
+
+A case is a kind of file, a damage and an offset. Each is printed before it is tried, so that the last one is
+to blame for a crash. With 3 for 1 each third case is tried. What is wrong but no crash is printed as a FAULT.
+"""
+
+import faulthandler
+import itertools
+import os
+import pickle
+import sys
+import traceback
+
+import numpy as np
+import pyarrow as pa
+
+import seqcore as sq
+
+LISTS = [[1, 2], [], [3, 4, 5]]
+TEXTS = [["a", "é"], [], ["日本語 and more than twelve bytes"]]
+
+
+def column(array):
+    return pa.table({"tensors": array})
+
+
+def by_us(path, *parts):
+    sq.save(path, iter(parts))
+
+
+def by_pyarrow(path, array, compression=None):
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, column(array).schema, options=options) as to:
+        to.write_table(column(array), max_chunksize=2)
+
+
+def rows(name, start=0):
+    values = (np.arange(start, start + 12) % 7).astype(name)
+    return sq.split_to_sequence(values.reshape(4, 3), [2, 0, 2])
+
+
+def wider(name):
+    return sq.TensorSequence([np.ones((2, 4), name)])
+
+
+def runs():
+    return pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([1.5, 2.5]))
+
+
+KINDS = {
+    "numbers": lambda path: by_us(path, sq.TensorSequence([1, 2, 3])),
+    "rows": lambda path: by_us(path, sq.TensorSequence(LISTS[:1] + LISTS[2:])),
+    "matrices": lambda path: by_us(path, rows("int16"), rows("int16", 5)),
+    "other widths": lambda path: by_us(path, rows("float32"), wider("float32")),
+    "bools": lambda path: by_us(path, rows("bool")),
+    "texts": lambda path: by_us(path, sq.TensorSequence([np.array(some, object) for some in TEXTS])),
+    "compressed rows": lambda path: by_pyarrow(path, pa.array([[1] * 90, [2] * 70]), "lz4"),
+    "compressed texts": lambda path: by_pyarrow(path, pa.array([["abc"] * 90, ["é"] * 70]), "zstd"),
+    "list": lambda path: by_pyarrow(path, pa.array(LISTS)),
+    "list view": lambda path: by_pyarrow(path, pa.array(LISTS, pa.list_view(pa.int32()))),
+    "fixed sizes": lambda path: by_pyarrow(path, pa.array([[1, 2], [3, 4]], pa.list_(pa.int8(), 2))),
+    "lists in lists": lambda path: by_pyarrow(path, pa.array([[[1, 2]], [[3, 4], [5, 6]]])),
+    "bits": lambda path: by_pyarrow(path, pa.array([[True, False, True], [False]])),
+    "view of texts": lambda path: by_pyarrow(path, pa.array(TEXTS, pa.list_(pa.string_view()))),
+    "dictionary": lambda path: by_pyarrow(path, pa.array(["x", "y", "x"]).dictionary_encode()),
+    "runs": lambda path: by_pyarrow(path, runs()),
+    "tensors": lambda path: by_pyarrow(path, pa.FixedShapeTensorArray.from_numpy_ndarray(np.ones((2, 2, 3)))),
+}
+if int(pa.__version__.partition(".")[0]) < 18:
+    del KINDS["runs"]  # which can't be made
+    del KINDS["view of texts"]  # of which pyarrow itself crashes
+WORDS = (b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\0\0\0\0", b"\1\0\0\0", b"\0\0\1\0")
+
+
+def damages(data):
+    """What it is called, and the bytes of each damaged file."""
+    for i in range(len(data)):
+        yield f"cut at {i}", data[:i]
+        for bits in (0x01, 0x80, 0xFF):
+            yield f"flip {bits:#x} at {i}", data[:i] + bytes([data[i] ^ bits]) + data[i + 1 :]
+    for i in range(0, len(data) - 3, 4):
+        for word in WORDS:
+            if data[i : i + 4] != word:
+                yield f"word {word.hex()} at {i}", data[:i] + word + data[i + 4 :]
+    for i in range(0, len(data) - 7, 8):
+        for number in (-1, 1 << 40, 1 << 62, -(1 << 63)):
+            yield (
+                f"number {number} at {i}",
+                data[:i] + number.to_bytes(8, "little", signed=True) + data[i + 8 :],
+            )
+    for i in range(0, len(data), 8):
+        yield f"without 8 at {i}", data[:i] + data[i + 8 :]
+        yield f"8 more at {i}", data[:i] + bytes(8) + data[i:]
+        yield f"zeros from {i}", data[:i] + bytes(len(data) - i)
+    yield "twice", data + data
+
+
+def read_all(seq):
+    """Read each number and each text."""
+    seq._check()
+    assert len(seq) < 1 << 20, len(seq)
+    for element in seq:
+        assert element.nbytes < 1 << 20, element.shape
+        if element.size:
+            element.tolist()
+    copy = seq[::-1] + seq
+    copy.compact()
+    copy.reverse()
+    return len(pickle.dumps(seq)) + len(repr(seq))
+
+
+def fault_of(path):
+    """What is wrong with how a file loads, "" if it loads soundly or an error says what is the matter."""
+    try:
+        seq = sq.load(path)
+    except (ValueError, OSError, TypeError) as error:
+        # A TypeError is for types and nulls that a damage has brought in.
+        return "" if path in str(error) else "file not named: " + traceback.format_exc()
+    except MemoryError as error:
+        # What is compressed may say that it needs more than there is.
+        return "" if path in str(error) else traceback.format_exc()
+    except Exception:
+        return traceback.format_exc()
+    try:
+        read_all(seq)
+    except Exception:
+        return "when read: " + traceback.format_exc()
+    return ""
+
+
+# Pickles by path.
+
+OTHERS = [None, "x", "int8", b"abc", object, 1.5, True, (), [], {}, np.zeros(3), np.zeros((2, 2), "int64")]
+NUMBERS = [-1, 0, 1, 2, 3, 100, 2**31, 2**32 + 1, 2**60, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30]
+
+
+def remade(state, parts):
+    """A list or tuple of these parts; a named tuple, where there are as many."""
+    if hasattr(state, "_make"):
+        return state._make(parts) if len(parts) == len(state) else tuple(parts)
+    return type(state)(parts)
+
+
+def damaged(state):
+    """Every state that differs from this one at one place."""
+    yield from OTHERS
+    if isinstance(state, dict):
+        for key, value in state.items():
+            for other in damaged(value):
+                yield {**state, key: other}
+            yield {k: v for k, v in state.items() if k != key}
+    elif isinstance(state, (list, tuple)):
+        for i, one in enumerate(state):
+            for other in damaged(one):
+                yield remade(state, [*state[:i], other, *state[i + 1 :]])
+            yield remade(state, [*state[:i], *state[i + 1 :]])
+            yield remade(state, [*state[:i], one, *state[i:]])
+    elif isinstance(state, np.ndarray):
+        yield from (state[:0], state[1:], state[::-1], state.T, state[..., None], state.astype("float64"))
+        yield from (state.astype("int8"), state.astype(">i8"), state.tolist())
+        if state.dtype.kind in "iu":
+            info = np.iinfo(state.dtype)
+            for i in range(min(state.size, 20)):
+                for number in (n for n in NUMBERS if info.min <= n <= info.max):
+                    other = state.copy()
+                    other.flat[i] = number
+                    yield other
+    elif isinstance(state, range):
+        yield from (state[1:], state[::-1], range(-1, 2), range(2, -2, -1), range(9), range(0))
+        yield from (
+            range(0, 1 << 40),
+            range(1 << 62, 1 << 63),
+            range(0, 1 << 62, 1 << 61),
+            range(1 << 64, 1 << 65),
+        )
+    elif isinstance(state, int):
+        yield from NUMBERS
+    elif isinstance(state, str):
+        yield from (state[:-1], state + "x", "", "/", "relative", "a\0b", os.fsencode(state))
+    elif isinstance(state, bytes):
+        yield from (state[:-1], state[1:], state + b"x", b"", b"\xff" * len(state))
+        for i in range(0, min(len(state), 200), 4):
+            for word in WORDS:
+                yield state[:i] + word + state[i + 4 :]
+
+
+def mixed(seq):
+    return seq[1:] + sq.TensorSequence([np.ones((2, 2), seq.dtype)]) + seq[:1]
+
+
+def pickles(folder):
+    """Try every state that differs from that of a loaded sequence at one place."""
+    paths = [os.path.join(folder, name) for name in ("rows.arrow", "widths.arrow", "texts.arrow")]
+    for path, kind in zip(paths, ("matrices", "other widths", "texts"), strict=True):
+        KINDS[kind](path)
+    rows, widths, texts = map(sq.load, paths)
+    order = [5, 0, 1, 1, 3]
+    survived = refused = 0
+    for seq in (rows, rows[order], widths[::-1] + widths, rows[::2] + rows[:1], texts[[2, 0]], mixed(rows)):
+        make, arguments, *rest = seq.__reduce_ex__(5)
+        for other in damaged(arguments):
+            if not isinstance(other, tuple):
+                continue
+            print(f"case {other!r}"[:300], flush=True)
+            try:
+                back = make(*other)
+                if rest and rest[0] is not None:
+                    back.__setstate__(rest[0])
+            except (MemoryError, SystemError):
+                print("FAULT", traceback.format_exc(), flush=True)
+            except Exception:
+                refused += 1
+            else:
+                read_all(back)
+                survived += 1
+    print(refused, survived)
+
+
+def main(folder, step, *kinds):
+    if kinds == ("pickles",):
+        pickles(folder)
+        kinds = ()
+    for kind in kinds:
+        path = os.path.join(folder, "damaged.arrow")
+        KINDS[kind](path)
+        assert not fault_of(path), fault_of(path)
+        with open(path, "rb") as file:
+            data = file.read()
+        faulthandler.dump_traceback_later(120, exit=True)
+        faults = 0
+        for what, other in itertools.islice(damages(data), 0, None, int(step)):
+            print(f"case {kind}: {what}", flush=True)
+            os.unlink(path)  # what is still mapped must stay as it is
+            with open(path, "xb") as file:
+                file.write(other)
+            if fault := fault_of(path):
+                faults += 1
+                print("FAULT", fault, flush=True)
+            if faults > 20:
+                break
+    faulthandler.cancel_dump_traceback_later()
+    print("ended")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
