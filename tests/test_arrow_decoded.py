@@ -80,6 +80,7 @@ def test_strings(kind):
     assert all(type(word) is str for word in seq[2])
 
 
+@pytest.mark.thread_unsafe
 def test_strings_keep_no_memory():
     pool = pa.total_allocated_bytes()
     array = pa.array([["x" * 1000] * 100])
@@ -120,6 +121,7 @@ def test_bool8_of_other_numbers(odd):
     assert flags[2] == odd
 
 
+@pytest.mark.thread_unsafe
 def test_dictionaries_of_strings_keep_nothing():
     pool = pa.total_allocated_bytes()
     encoded = pa.array(["long word " * 10, "another one " * 10] * 100).dictionary_encode()

@@ -136,6 +136,7 @@ def test_methods_without_a_parameter():
         assert_holds(from_arrow(one), [np.array([1, 2]), np.array([3])])
 
 
+@pytest.mark.thread_unsafe
 def test_errors_let_go():
     gc.collect()
     pool = pa.total_allocated_bytes()

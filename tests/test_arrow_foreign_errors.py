@@ -246,6 +246,23 @@ def test_no_buffers():
     refused(Node("u", 1, [None, np.array([0, 4], "i4"), None]))
 
 
+@pytest.mark.parametrize(
+    "make", [lambda one: fixed_size_lists(1, 1, one), lambda one: lists(np.array([0, 1]), one)]
+)
+def test_types_of_many_levels(make):
+    """NumPy has 64 dimensions."""
+    node = numbers(np.arange(1))
+    for _ in range(60):
+        node = make(node)
+    assert from_arrow(node)[0].shape == (1,) * 60
+    assert node.settled()
+    for levels in (70, 300):
+        node = numbers(np.arange(1))
+        for _ in range(levels):
+            node = make(node)
+        refused(node)
+
+
 # --- numbers ---
 
 

@@ -284,6 +284,7 @@ def test_values_are_arrows_memory(name):
     assert seq.offsets().tolist() == [0, 2, 2, 6]
 
 
+@pytest.mark.thread_unsafe
 def test_memory_outlives_arrow():
     pool = pa.total_allocated_bytes()
     array = pa.array([[1, 2], [], [3] * 1000])

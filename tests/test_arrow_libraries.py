@@ -71,6 +71,7 @@ def test_ipc(pa, name, write, compression):
             assert from_arrow(pa.ipc.open_stream(file)) == seq
 
 
+@pytest.mark.thread_unsafe
 def test_a_mapped_file(pa, tmp_path):
     seq = split_to_sequence(filled("float32", (100, 4)), 3)
     table = pa.table({"x": pa.array(seq)})

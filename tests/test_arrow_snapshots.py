@@ -208,6 +208,7 @@ def test_copies_keep_no_source():
     assert [one for (one,) in made.to_pylist()] == expected
 
 
+@pytest.mark.thread_unsafe
 def test_elements_of_arrow_go_back_without_their_sequence():
     given = pa.array([[1, 2], [], [3]], pa.large_list(pa.int32()))
     expected = given.to_pylist()

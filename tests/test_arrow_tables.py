@@ -174,6 +174,7 @@ def arrow_tables(relation):
 
 @kinds
 @all_names
+@pytest.mark.thread_unsafe
 def test_duckdb_takes_sequences_and_gives_them_back(query, name, kind):
     if name == "float16":
         pytest.skip("DuckDB has no float16")
@@ -196,6 +197,7 @@ def _tuple(row):
     return tuple(_tuple(one) if isinstance(one, list) else one for one in row)
 
 
+@pytest.mark.thread_unsafe
 def test_duckdb_works_on_them(query):
     seq = split_to_sequence(np.arange(9), [2, 0, 3, 4])
     assert query("select list_sum(x)::int from t", x=seq).fetchall() == [(1,), (None,), (9,), (26,)]
@@ -205,6 +207,7 @@ def test_duckdb_works_on_them(query):
         assert_holds(from_arrow(table), [one.astype("int16") * 2 for one in seq])
 
 
+@pytest.mark.thread_unsafe
 def test_what_duckdb_makes(query):
     for text, expected in [
         ("select range(i) as x from range(4) r(i)", [np.arange(n) for n in range(4)]),

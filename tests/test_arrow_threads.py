@@ -176,6 +176,7 @@ def test_many_threads_through_pyarrow():
     assert ref() is None
 
 
+@pytest.mark.thread_unsafe
 def test_elements_that_die_in_many_threads():
     pa = pytest.importorskip("pyarrow")
     pool = pa.total_allocated_bytes()
