@@ -1,7 +1,7 @@
 """Damaged files, and what becomes of them: `python damaged_files.py folder 1 rows` tries each byte of a kind.
 
 A case is a kind of file, a damage and an offset. Each is printed before it is tried, so that the last one is
-to blame for a crash. With 3 for 1 each third case is tried. What is wrong but no crash is printed as a FAULT.
+to blame for a crash. With 5 for 1 each fifth case is tried. What is wrong but no crash is printed as a FAULT.
 """
 
 import faulthandler
@@ -12,9 +12,11 @@ import sys
 import traceback
 
 import numpy as np
-import pyarrow as pa
+import pytest
 
 import seqcore as sq
+
+pa = pytest.importorskip("pyarrow")
 
 LISTS = [[1, 2], [], [3, 4, 5]]
 TEXTS = [["a", "é"], [], ["日本語 and more than twelve bytes"]]

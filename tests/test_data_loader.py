@@ -153,7 +153,7 @@ def test_workers_of_a_selection(dataset):
     """What goes to them is positions in files; elements of its own go as data."""
     seq = dataset[::-1][:60] + TensorSequence([np.float32([[7, 7]])])
     loader = DataLoader(
-        seq, batch_size=10, collate_fn=loaders.elements, num_workers=2, multiprocessing_context="spawn"
+        seq, batch_size=10, collate_fn=loaders.elements, num_workers=1, multiprocessing_context="spawn"
     )
     found = [element for batch in loader for element in batch]
     model = [expected(i) for i in range(COUNT)][::-1][:60]

@@ -218,7 +218,7 @@ def test_no_element_is_read_before_it_is_looked_at(path):
 @pytest.mark.thread_unsafe
 def test_what_nobody_has_any_longer_is_unmapped(path):
     before = open_files()
-    for i in range(20):
+    for i in range(5):
         back = saved(path, ragged([3, i]))
         element = back[0]
         del back

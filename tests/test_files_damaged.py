@@ -30,7 +30,7 @@ def test_no_damage_is_a_crash(tmp_path, kinds):
     """In a process of its own, whose last line says what it crashed at."""
     script = Path(damaged_files.__file__)
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-X", "faulthandler", script, tmp_path, "3", *kinds],
+        [sys.executable, "-W", "error", "-X", "faulthandler", script, tmp_path, "5", *kinds],
         capture_output=True,
         text=True,
         timeout=300,

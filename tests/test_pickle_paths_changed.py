@@ -164,6 +164,29 @@ def test_threads_load_and_pickle_one_file(path):
     together(work, work, work)
 
 
+@pytest.mark.thread_unsafe
+def test_a_file_that_is_replaced_behind_a_check(path, monkeypatch):
+    """Between the look at its time and the opening of it."""
+    sq.save(path, ragged([3]))
+    sq.save(path.with_name("other"), ragged([30], start=9))
+    data, stat = pickle.dumps(sq.load(path)), os.stat
+
+    def stat_and_replace(*args, **kwargs):
+        found = stat(*args, **kwargs)
+        if args and args[0] == str(path):
+            monkeypatch.undo()
+            os.replace(path.with_name("other"), path)
+        return found
+
+    monkeypatch.setattr(os, "stat", stat_and_replace)
+    try:
+        back = pickle.loads(data)
+    except ValueError as error:
+        assert "has changed" in str(error)  # noqa: PT017
+    else:
+        assert_holds(back, list(ragged([3])))
+
+
 @pytest.fixture
 def frequent_switches():
     before = sys.getswitchinterval()
