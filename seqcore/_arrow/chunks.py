@@ -75,7 +75,10 @@ def element_type_of(field, whole):
         if data.format not in (LIST, LARGE_LIST):
             raise ValueError(f"the items of an Arrow array of tensors are no lists, but {data.type_name}")
         return element_type_of(_child(data, None), whole)
-    if (field.extension == BOOL8 and field.format == "c") or field.format == BOOL:
+    stored = {BOOL8: field.format == "c", FIXED_SHAPE: field.fixed_length is not None}
+    if not stored.get(field.extension, True):
+        raise ValueError(f"an Arrow array of type {field.extension} is not stored as such arrays are")
+    if field.extension == BOOL8 or field.format == BOOL:
         return np.dtype(bool)
     if field.format in NUMBERS:
         return NUMBERS[field.format]

@@ -66,7 +66,7 @@ def take(given):
     ValueError
         If it is damaged, or was taken before.
     """
-    if hasattr(given, "__arrow_c_array__"):
+    if getattr(given, "__arrow_c_array__", None) is not None:
         capsules = given.__arrow_c_array__()
         if not isinstance(capsules, tuple) or len(capsules) != 2:
             raise TypeError(
@@ -74,7 +74,7 @@ def take(given):
             )
         chunk = read_array(*capsules)
         return sequence_of(chunk.field, [chunk])
-    if hasattr(given, "__arrow_c_stream__"):
+    if getattr(given, "__arrow_c_stream__", None) is not None:
         stream = read_stream(given.__arrow_c_stream__())
         return sequence_of(stream.field, stream)
     raise TypeError(

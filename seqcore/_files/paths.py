@@ -23,6 +23,14 @@ class StoredIn(NamedTuple):
     column: str | None
     elements: int  # how many it has
 
+    def check(self, found):
+        """Refuse a file that is another one by now, by its status."""
+        if (found.st_size, found.st_mtime_ns) != (self.nbytes, self.time):
+            raise ValueError(
+                f"{self.path} has changed since the sequence that was pickled was loaded from it: it had "
+                f"{self.nbytes:,} bytes, and has {found.st_size:,}; load it again"
+            )
+
 
 # -- out -------------------------------------------------------------------------------------------------
 
@@ -99,12 +107,7 @@ def opened(file):
         If it has changed.
     """
     try:
-        found = os.stat(file.path)
-        if (found.st_size, found.st_mtime_ns) != (file.nbytes, file.time):
-            raise ValueError(
-                f"{file.path} has changed since the sequence that was pickled was loaded from it: it had "
-                f"{file.nbytes:,} bytes, and has {found.st_size:,}; load it again"
-            )
+        file.check(os.stat(file.path))
         return _open(file)
     except (OSError, ValueError) as error:
         error.add_note(f"a sequence was pickled as the path of this file: {REMEDY}")
@@ -116,7 +119,7 @@ def opened(file):
 def _open(file):
     from seqcore._files.reading import read  # which marks what it reads as stored
 
-    column = read(file.path, file.column)
+    column = read(file.path, file.column, file.check)
     if len(column) != file.elements:
         raise ValueError(
             f"{file.path} has {len(column)} elements, not {file.elements} as when it was pickled"

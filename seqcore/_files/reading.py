@@ -4,6 +4,7 @@ import errno
 import mmap
 import os
 import stat
+import sys
 
 from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
@@ -20,6 +21,9 @@ _BEGINNINGS = {  # of what people have instead
     b"\x93NUM": "a NumPy file: read it with np.load",
 }
 _MAGIC = b"ARROW1"
+
+# A map needs no open file, but before Python 3.13 mmap keeps one for each.
+_WITHOUT_DESCRIPTOR = {"trackfd": False} if sys.version_info >= (3, 13) and os.name == "posix" else {}
 _TEXT = b"\t\r\n" + bytes(range(32, 127))
 
 
@@ -35,8 +39,10 @@ def read_all(paths, column):
     return chained(parts)
 
 
-def read(path, column):
+def read(path, column, check=None):
     """A sequence of the elements of a file, which stay in it.
+
+    `check` is called with the status of the file that was opened, whatever has its name by then.
 
     Raises
     ------
@@ -52,19 +58,23 @@ def read(path, column):
         raise kind(errno.EISDIR, "a sequence is loaded from a file, and this is a folder or a device", path)
     pa = pyarrow()
     try:
-        return _read(pa, path, column)
+        return _read(pa, path, column, check)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
     except OSError as error:
         # pyarrow's own has no number, and is about what it found in the file.
         if error.errno is None:
             raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
+        if error.filename is None:
+            error.filename = path
         raise
 
 
-def _read(pa, path, column):
+def _read(pa, path, column, check):
     with open(path, "rb") as file:
         found = os.fstat(file.fileno())
+        if check is not None:
+            check(found)
         parts = list(read_batches(pa, file, column))
     count = sum(map(len, parts))
     origin = StoredIn(path, found.st_size, found.st_mtime_ns, column, count)
@@ -77,15 +87,17 @@ def _read(pa, path, column):
 
 def read_batches(pa, file, column=None):
     """The sequences of the batches of an open file; one without elements if it has no batches."""
-    memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_WITHOUT_DESCRIPTOR)
     reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(memory)))
     number = _number_of(column, reader.schema)
     for i in range(reader.num_record_batches):
         batch = reader.get_batch(i)
         batch.validate()  # that buffers are as long as lengths say: all that we trust Arrow's arrays in
-        yield TensorSequence.from_arrow(batch.column(number))
+        # As a table of one column: what a field says of its type is lost in an array of pyarrow 16.
+        yield TensorSequence.from_arrow(batch.select([number]))
     if not reader.num_record_batches:
-        yield TensorSequence.from_arrow(pa.chunked_array([], reader.schema.field(number).type))
+        schema = pa.schema([reader.schema.field(number)])
+        yield TensorSequence.from_arrow(pa.RecordBatchReader.from_batches(schema, []))
 
 
 def _number_of(column, schema):

@@ -104,6 +104,7 @@ class Writer:
         if self.file is not None:
             with contextlib.suppress(OSError):
                 self.file.close()
+        if self.temporary is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(self.temporary)
 
