@@ -9,13 +9,13 @@ import sys
 
 import seqcore
 
-from . import container, embedded, maps, models, ragged  # noqa: F401  (they declare the rows)
-from .chart import as_ratio, as_time, draw
+from . import container, embedded, files, maps, models, ragged  # noqa: F401  (they declare the rows)
+from .chart import as_ratio, as_value, draw
 from .declare import CASES, optional
 from .measure import measure
 
 HEADINGS = ["row", "ours", "peer", "", "ratio", "target", "aim", "verdict"]
-PACKAGES = ["numpy", "onnx", "onnxruntime", "torch"]
+PACKAGES = ["numpy", "onnx", "onnxruntime", "torch", "pyarrow", "polars"]
 
 
 def verdict(result):
@@ -29,15 +29,17 @@ def verdict(result):
 def cells(result):
     """One line of the table."""
     limit = result.limit
-    if result.case.unit == "bytes":
-        ours, target, aim = f"{result.ours:.1f} bytes", f"≤ {limit.target} bytes", f"{limit.aim} bytes"
-        return [result.case.title, ours, "", "", "", target, aim, verdict(result)]
-    sign = "≥" if limit.at_least else "≤"
+    sign, unit = "≥" if limit.at_least else "≤", result.case.unit
+    if limit.peer is None:
+        ours, target, aim = (
+            value and as_value(value, unit) for value in (result.ours, limit.target, limit.aim)
+        )
+        return [result.case.title, ours, "", "", "", f"{sign} {target}", aim or "", verdict(result)]
     return [
         result.case.title,
-        "" if result.ours is None else as_time(result.ours),
+        "" if result.ours is None else as_value(result.ours, unit),
         limit.peer,
-        "" if result.peer is None else as_time(result.peer),
+        "" if result.peer is None else as_value(result.peer, unit),
         "" if result.ratio is None else as_ratio(result.ratio),
         f"{sign} {as_ratio(limit.target)}",
         "" if limit.aim is None else as_ratio(limit.aim),
@@ -58,7 +60,7 @@ def as_json(results):
             "row": result.case.title,
             "unit": result.case.unit,
             "ours": result.ours,
-            "peer": result.limit.peer if result.case.unit == "s" else None,
+            "peer": result.limit.peer,
             "peer_value": result.peer,
             "ratio": result.ratio,
             "direction": "peer / ours at least" if result.limit.at_least else "ours / peer at most",
@@ -100,7 +102,7 @@ def main(arguments=None):
 
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     print(f"ratio: the median of {nrounds} pairs, taken in turn\n")
-    widths = [max(len(case.title) for case in chosen), 10, 28, 7, 7, 10, 8, 0]
+    widths = [max(len(case.title) for case in chosen), 10, 32, 7, 7, 10, 8, 0]
     print_lines([HEADINGS], widths)
     results = []
     for case in chosen:

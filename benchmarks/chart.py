@@ -11,12 +11,15 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-UNITS = [(1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]
+UNITS = {
+    "s": [(1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
+    "bytes": [(1e6, "MB"), (1e3, "kB"), (1, "bytes")],
+}
 
 
-def as_time(seconds):
-    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
-    return f"{seconds / size:.3g} {unit}"
+def as_value(value, unit):
+    size, name = next((pair for pair in UNITS[unit] if value >= pair[0]), UNITS[unit][-1])
+    return f"{value / size:.3g} {name}"
 
 
 def as_ratio(ratio):
@@ -30,6 +33,7 @@ CHARTS = {  # their titles, and the groups that are on them
     "container": ("The container, beside lists and NumPy", ["container", "embedded"]),
     "maps": ("SequenceMap", ["maps"]),
     "ragged": ("Ragged data in one piece", ["ragged"]),
+    "files": ("Arrow, files and workers", ["files"]),
     "models": ("PyTorch's list code, beside onnxruntime", ["models"]),
 }
 WIDTH, MARGIN = 360, 14  # the same as those of a phone, so that 12 units stay 12 pixels
@@ -64,7 +68,9 @@ class Axis:
         return [10.0**power for power in range(math.ceil(self.low), math.floor(self.high) + 1)]
 
     def numbers(self, y):
-        return [label(self(one), y, "1" if one == 1 else as_ratio(one), "note mid") for one in self.decades()]
+        decades = self.decades()
+        shown = decades if len(decades) < 6 else [one for one in decades if round(math.log10(one)) % 2 == 0]
+        return [label(self(one), y, "1" if one == 1 else as_ratio(one), "note mid") for one in shown]
 
     def lines(self, y):
         """The grid behind a bar."""
@@ -77,7 +83,7 @@ class Axis:
 def draw(run, folder):
     """Write the charts of a run, a dict as `--json` has it, into a folder."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    shown = [row for row in run["rows"] if row["unit"] == "s" and row["ratio"] is not None]
+    shown = [row for row in run["rows"] if row["peer"] is not None and row["ratio"] is not None]
     for name, (title, groups) in CHARTS.items():
         if rows := [row for row in shown if row["group"] in groups]:
             text = chart(title, rows, run["machine"])
@@ -90,7 +96,13 @@ def chart(title, rows, machine):
     axis = Axis([value for row in rows for value in (row["ratio"], row["target"], row["aim"] or 1)])
     parts, y = [], 26
     parts.append(label(MARGIN, y, title, "title"))
-    y = lines(parts, y + 18, "seqcore's time / the peer's: left of 1 is faster", "note")
+    times = all(row["unit"] == "s" for row in rows)
+    what = (
+        "seqcore's time / the peer's: left of 1 is faster"
+        if times
+        else "seqcore's / the peer's: left of 1 is less"
+    )
+    y = lines(parts, y + 18, what, "note")
     y = legend(parts, y + 2)
     parts += axis.numbers(y)
     y += 6
@@ -112,12 +124,13 @@ def turned(row):
 
 
 def bar(parts, y, row, axis):
-    """The peer, the ratio and its target; both times; and below them a bar with marks."""
+    """The peer, the ratio and its target; both values; and below them a bar with marks."""
     verdict = "holds" if row["holds"] else "short"
     figures = f"{as_ratio(row['ratio'])} (≤ {as_ratio(row['target'])})"
+    both = " / ".join(as_value(row[key], row["unit"]) for key in ("ours", "peer_value"))
     parts.append(label(MARGIN, y, row["peer"]))
     parts.append(label(WIDTH - MARGIN, y, figures, "end"))
-    parts.append(label(MARGIN, y + 15, f"{as_time(row['ours'])} / {as_time(row['peer_value'])}", "note"))
+    parts.append(label(MARGIN, y + 15, both, "note"))
     y += 22
     parts += axis.lines(y)
     left, right = sorted((axis(row["ratio"]), axis(1)))
@@ -161,7 +174,13 @@ def summary(rows):
 
 
 def described(machine):
-    versions = {"python": "Python", "numpy": "NumPy", "onnxruntime": "onnxruntime", "torch": "PyTorch"}
+    versions = {
+        "python": "Python",
+        "numpy": "NumPy",
+        "onnxruntime": "onnxruntime",
+        "torch": "PyTorch",
+        "pyarrow": "pyarrow",
+    }
     named = [
         f"{word} {machine[name].partition('+')[0]}" for name, word in versions.items() if name in machine
     ]

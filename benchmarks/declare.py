@@ -23,9 +23,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Limit:
-    """A peer and the ratio to it: ours / peer is at most the target, or peer / ours at least."""
+    """A peer and the ratio to it: ours / peer is at most the target, or peer / ours at least.
 
-    peer: str
+    Without a peer, the target is that of ours itself.
+    """
+
+    peer: str | None
     target: float
     aim: float | None = None
     at_least: bool = False
@@ -35,9 +38,8 @@ class Limit:
 class Case:
     """A row: a title, limits, and a function that makes the sides, by name; a missing side isn't installed.
 
-    No sides at all means that ours needs a package that isn't installed. In bytes, a side makes something,
-    the bytes are those of one of its `noperations` parts, and the limit is absolute. `most_rounds` is for
-    peers that take seconds.
+    No sides at all means that ours needs a package that isn't installed. In seconds, sides are clocked; in
+    bytes, they run once, and return how many. `most_rounds` is for peers that take seconds.
     """
 
     title: str

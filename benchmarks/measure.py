@@ -44,14 +44,16 @@ def measure(case: Case, nrounds: int, seconds: float) -> list[Result]:
         return [Result(case, limit, None, None, None) for limit in case.limits]
     gc.collect()
     if case.unit == "bytes":
-        ours = traced_nbytes(sides[OURS])
-        return [Result(case, limit, ours, None, ours) for limit in case.limits]
-    times = take_turns(sides, min(nrounds, case.most_rounds or nrounds), seconds)
-    return [compare(case, limit, times) for limit in case.limits]
+        values = {name: [round(side.run() / side.noperations, 1)] for name, side in sides.items()}
+    else:
+        values = take_turns(sides, min(nrounds, case.most_rounds or nrounds), seconds)
+    return [compare(case, limit, values) for limit in case.limits]
 
 
-def compare(case, limit, times):
-    ours, peer = times[OURS], times.get(limit.peer)
+def compare(case, limit, values):
+    ours, peer = values[OURS], values.get(limit.peer)
+    if limit.peer is None:
+        return Result(case, limit, statistics.median(ours), None, statistics.median(ours))
     if peer is None:
         return Result(case, limit, statistics.median(ours), None, None)
     over, under = (peer, ours) if limit.at_least else (ours, peer)
@@ -101,15 +103,15 @@ def clock(side: Side, nruns: int) -> float:
             gc.enable()
 
 
-def traced_nbytes(side: Side) -> float:
-    """Bytes that what a side makes takes, for each of its parts, to a tenth."""
-    side.run()
+def traced_nbytes(make) -> int:
+    """Bytes that what a function makes takes."""
+    make()
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        made = side.run()
+        made = make()
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     del made
-    return round((after - before) / side.noperations, 1)
+    return after - before
