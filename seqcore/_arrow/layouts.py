@@ -107,7 +107,9 @@ def _asked(seq, rank, inner, asked):
     if asked.fixed_length is not None:
         alike = bool(np.all(lengths == asked.fixed_length))
         return Rows(seq.dtype, (asked.fixed_length, *inner), asked) if alike else None
-    if asked.format in _SMALL and sum(lengths.tolist()) > _MOST:
+    # The sum of Python's integers is exact, but takes its time.
+    may_be_many = len(lengths) * int(lengths.max()) > _MOST
+    if asked.format in _SMALL and may_be_many and sum(lengths.tolist()) > _MOST:
         return None
     if asked.format in _VIEWS:
         span = one_span(seq)

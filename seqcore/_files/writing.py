@@ -5,6 +5,7 @@ import errno
 import os
 import shutil
 import stat
+import time
 import uuid
 
 from seqcore._arrow.fields import BOOL, BOOL8, STRUCT, TRUE_BOOLS, Column, Field, extended
@@ -98,6 +99,9 @@ class Writer:
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()
+        # The system's own times come in steps of milliseconds; by its time a file is known again.
+        now = time.time_ns()
+        os.utime(self.temporary, ns=(now, now))
 
     def remove(self):
         """Remove the file, if it has not taken its place."""

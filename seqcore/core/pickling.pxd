@@ -3,6 +3,5 @@
 cimport numpy as cnp
 from seqcore.core.buffer cimport GapBuffer
 
-cdef tuple spans_of(GapBuffer *buffer, cnp.dtype dtype)
 cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype)
 cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) except NULL

@@ -21,9 +21,9 @@ from seqcore.core.container cimport new_container
 from seqcore.core.owner cimport (
     Owner, hold_fresh, kept_memory, owner_like, owner_of, owner_of_pieces, pieces_of,
 )
-from seqcore.core.pickling cimport spans_of
 from seqcore.core.pieces cimport (
     EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, Piece, Source, count_consecutive, extent, solid_row, step_of,
+    strides_of,
 )
 from seqcore.core.sequence cimport TensorSequence
 from seqcore.core.values cimport values_view
@@ -236,19 +236,41 @@ def one_span(TensorSequence sequence not None):
     None where they are not.
     """
     cdef GapBuffer *buffer = sequence.whole()
-    cdef Py_ssize_t i
+    cdef Py_ssize_t n = size_of(buffer), step, i
+    cdef Py_ssize_t[MAX_NDIM] shape
+    cdef Piece *piece
     cdef Source *source
+    cdef char *low = NULL
+    cdef char *high = NULL
+    cdef cnp.ndarray starts
+    cdef cnp.ndarray lengths
+    cdef int64_t *start
+    cdef int64_t *length
     try:
-        if size_of(buffer) == 0:
+        if n == 0:
             return None
         source = slot_at(buffer, 0)[0].source
-        if source.axis != 0:
+        step = step_of(source)
+        if source.axis != 0 or step <= 0:
             return None
-        for i in range(size_of(buffer)):
-            if slot_at(buffer, i)[0].source != source:
+        low = high = slot_at(buffer, 0)[0].data
+        for i in range(n):
+            piece = slot_at(buffer, i)[0]
+            if piece.source != source:
                 return None
-        parts, table = spans_of(buffer, sequence._dtype)
-        return parts[0][0], table[:, 1], table[:, 2]
+            low = min(low, piece.data)
+            high = max(high, piece.data + piece.length * step)
+        starts, lengths = np.empty(n, np.int64), np.empty(n, np.int64)
+        start, length = <int64_t *>cnp.PyArray_DATA(starts), <int64_t *>cnp.PyArray_DATA(lengths)
+        for i in range(n):
+            piece = slot_at(buffer, i)[0]
+            start[i] = (piece.data - low) // step
+            length[i] = piece.length
+        memcpy(shape, source.shape, source.ndim * sizeof(Py_ssize_t))
+        shape[0] = (high - low) // step
+        array = array_from(<PyObject *>sequence._dtype, source.ndim, shape, strides_of(source), low,
+                           owner_of(source))
+        return array, starts, lengths
     finally:
         release(buffer)
 
