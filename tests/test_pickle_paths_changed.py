@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from saved import pa, ragged, saved, touched, unchanged
 from strategies import assert_holds
+from test_pickle import PLAIN_MALLOC
 from test_pickle_paths import round_trips
 from test_threads import together
 
@@ -292,7 +293,7 @@ def test_damaged_pickles_are_exceptions_or_sound_sequences(tmp_path):
         text=True,
         timeout=300,
         check=False,
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
+        env={**os.environ, **PLAIN_MALLOC},
     )
     assert "FAULT" not in ended.stdout, ended.stdout[ended.stdout.index("FAULT") :][:3000]
     assert ended.returncode == 0, f"the process ended at {ended.stdout[-500:]}: {ended.stderr[-3000:]}"
