@@ -62,6 +62,11 @@ class Field:
         """The name of an extension type; None of a plain one."""
         return self.metadata.get(_EXTENSION)
 
+    @property
+    def is_encoded(self):
+        """Whether items are references to values, in a dictionary or by runs."""
+        return self.dictionary is not None or self.format == RUN_ENDS
+
     def is_like(self, other):
         """Whether two types are one, whatever their fields are called."""
         return (

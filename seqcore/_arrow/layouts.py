@@ -33,7 +33,7 @@ from seqcore._arrow.fields import (
     Field,
     extended,
 )
-from seqcore._arrow.text import text_column, text_field
+from seqcore._arrow.items import Items, field_like, only_child
 from seqcore.core.flat import first_misfit, items_of, stack
 from seqcore.core.spans import as_lists, one_span, shapes_of
 from seqcore.dtypes import STRING, type_name
@@ -185,8 +185,8 @@ class Lists:
         asked = asked if asked is not None and asked.format in (LIST, LARGE_LIST) else None
         self.rank = 1 + len(inner)
         self.run = run  # values and offsets of all elements, where they are known already
-        self.items = Items(dtype, inner, _only_child(asked))
-        self.field = _like(asked, LARGE_LIST if asked is None else asked.format, self.items.field)
+        self.items = Items(dtype, inner, only_child(asked))
+        self.field = field_like(asked, LARGE_LIST if asked is None else asked.format, self.items.field)
 
     def column(self, seq):
         if self.run is not None:
@@ -201,8 +201,8 @@ class ListViews:
     """Elements wherever they lie in one array, each by where it begins and how long it is."""
 
     def __init__(self, dtype, inner, asked):
-        self.items = Items(dtype, inner, _only_child(asked))
-        self.field = _like(asked, asked.format, self.items.field)
+        self.items = Items(dtype, inner, only_child(asked))
+        self.field = field_like(asked, asked.format, self.items.field)
 
     def column(self, seq):
         span = one_span(seq)
@@ -220,7 +220,7 @@ class Rows:
 
     def __init__(self, dtype, shape, asked, flat=False):
         self.flat = flat
-        child = _only_child(asked)
+        child = only_child(asked)
         if flat:
             items = Items(dtype, (), child)
             size = int(np.prod(shape, dtype=np.int64))
@@ -232,7 +232,7 @@ class Rows:
             self.items = items
         else:
             self.items = Items(dtype, shape[1:], child)
-            self.field = _like(asked, asked.format, self.items.field)
+            self.field = field_like(asked, asked.format, self.items.field)
 
     def column(self, seq):
         values = stack(seq)
@@ -246,7 +246,7 @@ class Tensors:
     def __init__(self, dtype, rank, asked):
         self.rank = rank
         wanted = asked is not None and asked.is_tensors and len(asked.children) == 2
-        self.items = Items(dtype, (), _only_child(asked.children[0]) if wanted else None)
+        self.items = Items(dtype, (), only_child(asked.children[0]) if wanted else None)
         data = Field(LIST, "data", (self.items.field,))
         shape = Field(f"+w:{rank}", "shape", (Field("i"),))
         self.field = Field(STRUCT, "item", (data, shape))
@@ -280,72 +280,3 @@ class Tensors:
             before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
             bounds.append(max(int(np.searchsorted(ends, before + _MOST, side="right")), bounds[-1] + 1))
         return bounds
-
-
-# -- the items within --------------------------------------------------------------------------------
-
-
-class Items:
-    """The level below the elements: an array of rank 1 or more as nested lists of one length."""
-
-    def __init__(self, dtype, shape, asked):
-        self.shape = shape  # behind axis 0
-        self.kind = None  # of the lists at this level
-        if shape:
-            nested = asked is not None and len(asked.children) == 1
-            kind = asked.format if nested and asked.format in (LIST, LARGE_LIST) else f"+w:{shape[0]}"
-            nested = nested and asked.format == kind and not asked.extension
-            self.kind = kind
-            self.within = Items(dtype, shape[1:], asked.children[0] if nested else None)
-            self.field = _like(asked if nested else None, kind, self.within.field)
-        elif dtype == STRING:
-            self.field = text_field(asked)
-        elif dtype.kind == "b" and asked is not None and asked.extension == BOOL8:
-            self.field = Field("c", asked.name, (), asked.metadata, asked.nullable)
-        else:
-            plain = asked is not None and not asked.extension and asked.dictionary is None
-            wanted = NUMBERS.get(asked.format) if plain else None
-            if wanted is not None and np.can_cast(dtype, wanted, "safe"):
-                dtype = wanted
-            self.field = _plain(Field(FORMATS[dtype]), asked)
-
-    def column(self, values):
-        """The column of an array of shape (n, *shape)."""
-        if self.kind is not None:
-            n, length = values.shape[:2]
-            within = self.within.column(_contiguous(values).reshape(n * length, *values.shape[2:]))
-            if self.kind.startswith("+w"):
-                return Column(n, (None,), (within,))
-            if self.kind == LIST and n * length > _MOST:
-                raise OverflowError("the lists have more items than 32-bit offsets count: ask for large_list")
-            dtype = np.int32 if self.kind == LIST else np.int64
-            return Column(n, (None, np.arange(n + 1, dtype=dtype) * dtype(length)), (within,))
-        if values.dtype == STRING:
-            return text_column(values, self.field)
-        if self.field.format == BOOL:
-            return Column(len(values), (None, np.packbits(values, bitorder="little")))
-        if self.field.extension != BOOL8:
-            values = values.astype(
-                NUMBERS[self.field.format], copy=False
-            )  # or a wider one, that was asked for
-        return Column(len(values), (None, _contiguous(values)))
-
-
-def _contiguous(values):
-    return values if values.flags.c_contiguous and values.flags.aligned else np.array(values, order="C")
-
-
-def _like(asked, kind, within):
-    """A field of lists, with the names of the one that was asked for."""
-    if asked is None:
-        return Field(kind, "item", (within,))
-    return Field(kind, asked.name, (within,), {}, asked.nullable)
-
-
-def _plain(field, asked):
-    """A field of plain items with the name that was asked for."""
-    return field if asked is None else Field(field.format, asked.name, (), {}, asked.nullable)
-
-
-def _only_child(asked):
-    return asked.children[0] if asked is not None and len(asked.children) == 1 else None

@@ -1,0 +1,75 @@
+"""What is within the elements: an array of rank 1 or more as nested lists of one length."""
+
+import numpy as np
+
+from seqcore._arrow.fields import BOOL, BOOL8, FORMATS, LARGE_LIST, LIST, NUMBERS, Column, Field
+from seqcore._arrow.text import text_column, text_field
+from seqcore.dtypes import STRING
+
+_MOST = np.iinfo(np.int32).max  # what 32-bit offsets count
+
+
+class Items:
+    """The level below the elements: an array of rank 1 or more as nested lists of one length."""
+
+    def __init__(self, dtype, shape, asked):
+        self.shape = shape  # behind axis 0
+        self.kind = None  # of the lists at this level
+        if shape:
+            nested = asked is not None and len(asked.children) == 1
+            kind = asked.format if nested and asked.format in (LIST, LARGE_LIST) else f"+w:{shape[0]}"
+            nested = nested and asked.format == kind and not asked.extension
+            self.kind = kind
+            self.within = Items(dtype, shape[1:], asked.children[0] if nested else None)
+            self.field = field_like(asked if nested else None, kind, self.within.field)
+        elif dtype == STRING:
+            self.field = text_field(asked)
+        elif dtype.kind == "b" and asked is not None and asked.extension == BOOL8:
+            self.field = Field("c", asked.name, (), asked.metadata, asked.nullable)
+        else:
+            plain = asked is not None and not asked.extension and asked.dictionary is None
+            wanted = NUMBERS.get(asked.format) if plain else None
+            if wanted is not None and np.can_cast(dtype, wanted, "safe"):
+                dtype = wanted
+            self.field = _plain(Field(FORMATS[dtype]), asked)
+
+    def column(self, values):
+        """The column of an array of shape (n, *shape)."""
+        if self.kind is not None:
+            n, length = values.shape[:2]
+            within = self.within.column(contiguous(values).reshape(n * length, *values.shape[2:]))
+            if self.kind.startswith("+w"):
+                return Column(n, (None,), (within,))
+            if self.kind == LIST and n * length > _MOST:
+                raise OverflowError("the lists have more items than 32-bit offsets count: ask for large_list")
+            dtype = np.int32 if self.kind == LIST else np.int64
+            return Column(n, (None, np.arange(n + 1, dtype=dtype) * dtype(length)), (within,))
+        if values.dtype == STRING:
+            return text_column(values, self.field)
+        if self.field.format == BOOL:
+            return Column(len(values), (None, np.packbits(values, bitorder="little")))
+        if self.field.extension != BOOL8:
+            values = values.astype(
+                NUMBERS[self.field.format], copy=False
+            )  # or a wider one, that was asked for
+        return Column(len(values), (None, contiguous(values)))
+
+
+def contiguous(values):
+    return values if values.flags.c_contiguous and values.flags.aligned else np.array(values, order="C")
+
+
+def field_like(asked, kind, within):
+    """A field of lists, with the names of the one that was asked for."""
+    if asked is None:
+        return Field(kind, "item", (within,))
+    return Field(kind, asked.name, (within,), {}, asked.nullable)
+
+
+def _plain(field, asked):
+    """A field of plain items with the name that was asked for."""
+    return field if asked is None else Field(field.format, asked.name, (), {}, asked.nullable)
+
+
+def only_child(asked):
+    return asked.children[0] if asked is not None and len(asked.children) == 1 else None

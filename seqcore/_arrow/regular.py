@@ -1,0 +1,117 @@
+"""Items of one shape as one array, with an axis for each level of their type."""
+
+import numpy as np
+
+from seqcore._arrow.buffers import (
+    OFFSETS,
+    VIEWS,
+    Irregular,
+    Null,
+    check_nulls,
+    integers_of,
+    offsets_of,
+    owner_of,
+    permutation_of,
+    reach_of,
+    references_of,
+    spans_of,
+    validity_of,
+)
+from seqcore._arrow.fields import BOOL, BOOL8, FIXED_SHAPE, NUMBERS, STRUCT, TRUE_BOOLS
+from seqcore._arrow.text import TEXTS, read_text
+
+
+def regular(chunk, start, stop):
+    """The items from `start` to `stop` as one array, with an axis for each level."""
+    if chunk.field.is_encoded:
+        values, indices = references_of(chunk, start, stop)
+        return referred(regular, np.concatenate, values, indices)
+    check_nulls(chunk, start, stop)
+    return regular_items(chunk, start, stop)
+
+
+def regular_items(chunk, start, stop):
+    field, first, count = chunk.field, chunk.offset + start, stop - start
+    if field.format == BOOL:
+        return chunk.bits(1, first, count)
+    if field.format in NUMBERS:
+        values = chunk.buffer(1, NUMBERS[field.format], first, count)
+        return _bools(field, values) if field.extension == BOOL8 else values
+    if field.format in TEXTS:
+        return read_text(chunk, first, count)
+    if field.format == STRUCT:
+        return of_struct(regular, chunk, start, stop)
+    if field.format in OFFSETS:
+        return _equal_lists(chunk, start, stop)
+    return _fixed_lists(chunk, first, count)
+
+
+def _bools(field, values):
+    """Bytes as bools, for which NumPy wants 0 and 1; a file of ours says that it has no others."""
+    if field.metadata.get(TRUE_BOOLS) or not np.any(values.view(np.uint8) > 1):
+        return values.view(bool)
+    return values != 0
+
+
+def _fixed_lists(chunk, first, count):
+    length = chunk.field.fixed_length
+    try:
+        values = regular(chunk.children[0], first * length, (first + count) * length)
+    except Null as null:
+        raise Null(null.args[0] // length - chunk.offset, True) from None
+    values = values.reshape(count, length, *values.shape[1:])
+    if chunk.field.extension != FIXED_SHAPE:
+        return values
+    shape = integers_of(chunk.field, "shape")
+    if shape is None or min(shape, default=0) < 0 or np.prod(shape, dtype=object) != length:
+        raise ValueError(f"the shape of an Arrow array of tensors of {length} items is {shape}")
+    values = values.reshape(count, *shape)
+    order = permutation_of(chunk.field, len(shape))
+    return values if order is None else values.transpose(0, *(axis + 1 for axis in order))
+
+
+def _equal_lists(chunk, start, stop):
+    child = chunk.children[0]
+    if chunk.field.format in VIEWS:
+        starts, lengths = spans_of(chunk, start, stop)
+        low, high = reach_of(starts, lengths, child)
+        length = _one_length(lengths)
+        values = regular(child, low, high)
+        steps = starts - low
+        if not np.array_equal(steps, np.arange(len(steps)) * length):
+            values = values[(steps[:, None] + np.arange(length)).reshape(-1)]
+    else:
+        offsets = offsets_of(chunk, start, stop)
+        length = _one_length(np.diff(offsets))
+        try:
+            values = regular(child, int(offsets[0]), int(offsets[-1]))
+        except Null as null:
+            raise Null(start + owner_of(offsets, null.args[0]), True) from None
+    return values.reshape(stop - start, length, *values.shape[1:])
+
+
+def _one_length(lengths):
+    if not lengths.size:
+        return 0
+    if np.any(lengths != lengths[0]):
+        raise Irregular(0, "is ragged")
+    return int(lengths[0])
+
+
+def referred(read, join, values, indices):
+    """Read what is referred to, and give each its own; values that nobody refers to may be null."""
+    valid = validity_of(values, 0, values.length)
+    if valid is None or valid.all():
+        return read(values, 0, values.length)[indices.astype(np.int64)]
+    used, indices = np.unique(indices, return_inverse=True)
+    if not used.size:
+        return read(values, 0, 0)
+    return join([read(values, int(at), int(at) + 1) for at in used])[indices.reshape(-1)]
+
+
+def of_struct(read, chunk, start, stop):
+    """The only field of a struct counts as the struct."""
+    try:
+        return read(chunk.children[0], chunk.offset + start, chunk.offset + stop)
+    except Null as null:
+        raise Null(null.args[0] - chunk.offset, null.args[1]) from None
