@@ -33,7 +33,8 @@ CHARTS = {  # their titles, and the groups that are on them
     "container": ("The container, beside lists and NumPy", ["container", "embedded"]),
     "maps": ("SequenceMap", ["maps"]),
     "ragged": ("Ragged data in one piece", ["ragged"]),
-    "files": ("Arrow, files and workers", ["files"]),
+    "files": ("Arrow and files", ["files"]),
+    "loaders": ("Loaders of training data", ["loaders"]),
     "models": ("PyTorch's list code, beside onnxruntime", ["models"]),
 }
 WIDTH, MARGIN = 360, 14  # the same as those of a phone, so that 12 units stay 12 pixels

@@ -2,7 +2,7 @@
 
 import pytest
 
-from . import container, embedded, files, maps, models, ragged  # noqa: F401  (they declare the rows)
+from . import container, embedded, files, loaders, maps, models, ragged  # noqa: F401  (they declare the rows)
 from .chart import as_value
 from .declare import CASES, OURS
 

@@ -299,5 +299,5 @@ class TestLostWorkers:
                 client.restart()
 
         with pytest.raises(RuntimeError, match=r"lost element.* of the map") as caught:
-            sq.sequence_map(bodies.slowly, numbers(100), executor=client, chunksize=4, progress=progress)
+            sq.sequence_map(bodies.slowly, numbers(1000), executor=client, chunksize=4, progress=progress)
         assert isinstance(caught.value.__cause__, CancelledError)
