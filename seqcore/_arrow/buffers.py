@@ -11,12 +11,27 @@ OFFSETS = {LIST: np.int32, LIST_VIEW: np.int32, LARGE_LIST: np.int64, LARGE_LIST
 VIEWS = LIST_VIEW, LARGE_LIST_VIEW
 
 
-class Null(Exception):
+class Misfit(Exception):
+    """An item can't be what it should; Misfit(position in its chunk, more)."""
+
+    @property
+    def at(self):
+        return self.args[0]
+
+    def of(self, at):
+        """The same, of the item around it at another position."""
+        return type(self)(at, *self.args[1:])
+
+
+class Null(Misfit):
     """An item is null; Null(position, whether it is within the item at that position)."""
 
+    def of(self, at):
+        return Null(at, True)
 
-class Irregular(Exception):
-    """Lists that should be of one length are not."""
+
+class Irregular(Misfit):
+    """Lists that should be of one length are not; Irregular(position, what is wrong)."""
 
 
 def offsets_of(chunk, start, stop):

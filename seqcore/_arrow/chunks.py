@@ -10,6 +10,7 @@ from seqcore._arrow.buffers import (
     OFFSETS,
     VIEWS,
     Irregular,
+    Misfit,
     Null,
     check_nulls,
     offsets_of,
@@ -18,7 +19,6 @@ from seqcore._arrow.buffers import (
     reach_of,
     references_of,
     spans_of,
-    validity_of,
 )
 from seqcore._arrow.fields import BOOL, BOOL8, FIXED_SHAPE, LARGE_LIST, LIST, NUMBERS, RUN_ENDS, STRUCT
 from seqcore._arrow.regular import of_struct, referred, regular, regular_items
@@ -108,7 +108,7 @@ def elements(chunk, start, stop):
     field = chunk.field
     if field.is_encoded:
         values, indices = references_of(chunk, start, stop)
-        return referred(elements, chained, values, indices)
+        return referred(elements, chained, start, values, indices)
     check_nulls(chunk, start, stop)
     return _elements(chunk, start, stop)
 
@@ -128,54 +128,32 @@ def _elements(chunk, start, stop):
 
 def _lists(chunk, start, stop):
     offsets = offsets_of(chunk, start, stop)
-    low, high = int(offsets[0]), int(offsets[-1])
+    child, low, high = chunk.children[0], int(offsets[0]), int(offsets[-1])
     try:
-        values = regular(chunk.children[0], low, high)
-    except Null as null:
-        raise Null(owner_of(offsets, null.args[0]), True) from None
-    except Irregular:
-        return _rectangles(chunk.children[0], offsets)
+        values = regular(child, low, high)
+    except Misfit as error:
+        if isinstance(error, Irregular) and child.field.format in (LIST, LARGE_LIST):
+            return _rectangles(child, start, offsets)
+        raise error.of(start + owner_of(offsets, error.at)) from None
     return TensorSequence.from_offsets(values, offsets - low if low else offsets)
 
 
-def _list_views(chunk, start, stop):
-    starts, lengths = spans_of(chunk, start, stop)
-    child = chunk.children[0]
-    low, high = reach_of(starts, lengths, child)
-    starts = starts - low
-    valid = validity_of(child, low, high)
-    if valid is not None:
-        # Items between the lists may be null.
-        nulls = np.concatenate([[0], np.cumsum(~valid)])
-        bad = np.flatnonzero(nulls[starts + lengths] > nulls[starts])
-        if bad.size:
-            raise Null(int(bad[0]), True)
-    try:
-        values = (regular if child.field.is_encoded else regular_items)(child, low, high)
-    except Null as null:
-        at = null.args[0] - low
-        bad = np.flatnonzero((starts <= at) & (at < starts + lengths))
-        raise Null(int(bad[0]) if bad.size else 0, True) from None
-    return cut_spans(values, starts, lengths)
-
-
-def _rectangles(lists, offsets):
-    """Elements of lists of lists, the inner ones of one length in each element."""
+def _rectangles(lists, start, offsets):
+    """Elements from `start` on of lists of lists, the inner ones of one length in each element."""
     low, high = int(offsets[0]), int(offsets[-1])
-    inner = offsets_of(lists, low, high) if lists.field.format not in VIEWS else None
-    if inner is None:
-        raise Irregular(0, "has views of lists of several lengths: cast them to lists first")
+    inner = offsets_of(lists, low, high)
     heights, widths = np.diff(offsets.astype(np.int64)), np.diff(inner.astype(np.int64))
     firsts = np.zeros(len(heights), np.int64)
     firsts[heights > 0] = widths[(offsets[:-1] - low)[heights > 0]]
     ragged = np.flatnonzero(widths != np.repeat(firsts, heights))
     if ragged.size:
         at = owner_of(offsets, low + int(ragged[0]))
-        raise Irregular(at, f"is ragged: it has lists of {firsts[at]} and of {widths[ragged[0]]} items")
+        what = f"is ragged: it has lists of {firsts[at]} and of {widths[ragged[0]]} items"
+        raise Irregular(start + at, what)
     try:
         items = regular(lists.children[0], int(inner[0]), int(inner[-1]))
-    except Null as null:
-        raise Null(owner_of(offsets, low + owner_of(inner, null.args[0])), True) from None
+    except Misfit as error:
+        raise error.of(start + owner_of(offsets, low + owner_of(inner, error.at))) from None
     behind = items.shape[1:]
     ends = inner[offsets - low].astype(np.int64) - int(inner[0])
     size = int(np.prod(behind, dtype=np.int64))
@@ -183,22 +161,46 @@ def _rectangles(lists, offsets):
     return cut_shaped(np.ascontiguousarray(items).reshape(-1), ends * size, shapes)
 
 
+def _list_views(chunk, start, stop):
+    starts, lengths = spans_of(chunk, start, stop)
+    child = chunk.children[0]
+    low, high = reach_of(starts, lengths, child)
+    try:
+        return cut_spans(regular(child, low, high), starts - low, lengths)
+    except Misfit:
+        return _one_by_one(child, start, starts, lengths)
+
+
+def _one_by_one(child, start, starts, lengths):
+    """Elements that can't be cut from one array, for what lies between them is null or of other lengths."""
+    tensors = []
+    for first, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+        try:
+            tensors.append(regular(child, first, first + length))
+        except Misfit as error:
+            raise error.of(start + len(tensors)) from None
+    return TensorSequence(tensors)
+
+
 def _tensors(chunk, start, stop):
     """Elements of `arrow.variable_shape_tensor`: lists of items, and a shape for each."""
     data, shape = (
         chunk.children[chunk.field.children.index(_child(chunk.field, name))] for name in ("data", "shape")
     )
-    start, stop = chunk.offset + start, chunk.offset + stop
-    shapes = regular(shape, start, stop)
+    first, last = chunk.offset + start, chunk.offset + stop
+    try:
+        shapes = regular(shape, first, last)
+        check_nulls(data, first, last)
+    except Misfit as error:
+        raise error.of(error.at - chunk.offset) from None
     if shapes.ndim != 2 or shapes.dtype.kind not in "iu":
         raise ValueError("the shapes of an Arrow array of tensors are no lists of integers")
-    check_nulls(data, start, stop)
-    offsets = offsets_of(data, start, stop)
+    offsets = offsets_of(data, first, last)
     low = int(offsets[0])
     try:
         items = regular(data.children[0], low, int(offsets[-1]))
-    except Null as null:
-        raise Null(owner_of(offsets, null.args[0]), True) from None
+    except Misfit as error:
+        raise error.of(start + owner_of(offsets, error.at)) from None
     if items.ndim != 1:
         raise ValueError("the items of an Arrow array of tensors are of no plain type")
     tensors = cut_shaped(items, offsets.astype(np.int64) - low, shapes)

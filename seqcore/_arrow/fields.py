@@ -51,11 +51,12 @@ _WORDS = {
 class Field:
     """A type of Arrow's, with its name: a letter or two, and the fields within."""
 
-    __slots__ = ("children", "dictionary", "format", "metadata", "name", "nullable")
+    __slots__ = ("children", "decoded", "dictionary", "format", "metadata", "name", "nullable")
 
     def __init__(self, format, name="item", children=(), metadata=None, nullable=True, dictionary=None):
         self.format, self.name, self.children = format, name, children
         self.metadata, self.nullable, self.dictionary = metadata or {}, nullable, dictionary
+        self.decoded = None  # of values that chunks share: what `referred` has read last
 
     @property
     def extension(self):
@@ -154,6 +155,11 @@ class Chunk:
         self.field, self.length, self.offset, self.nulls = field, length, offset, nulls
         self.addresses, self.children = addresses, children
         self.dictionary, self.memory = dictionary, memory
+
+    @property
+    def key(self):
+        """What two chunks of the same memory have in common."""
+        return self.addresses, self.offset, self.length, tuple(child.key for child in self.children)
 
     def buffer(self, number, dtype, start, count):
         """Items of one of the buffers, read-only and without a copy."""

@@ -29,7 +29,7 @@ class Items:
         else:
             plain = asked is not None and not asked.extension and asked.dictionary is None
             wanted = NUMBERS.get(asked.format) if plain else None
-            if wanted is not None and np.can_cast(dtype, wanted, "safe"):
+            if wanted is not None and _holds(wanted, dtype):
                 dtype = wanted
             self.field = _plain(Field(FORMATS[dtype]), asked)
 
@@ -57,6 +57,12 @@ class Items:
 
 def contiguous(values):
     return values if values.flags.c_contiguous and values.flags.aligned else np.array(values, order="C")
+
+
+def _holds(wanted, dtype):
+    """Whether a type has all values of another: NumPy says so of float64 and of 64-bit integers, too."""
+    loses = dtype.kind in "iu" and dtype.itemsize == 8 and wanted.kind == "f"
+    return np.can_cast(dtype, wanted, "safe") and not loses
 
 
 def field_like(asked, kind, within):

@@ -136,9 +136,11 @@ def _is_of(asked, dtype):
         return False
     if len(asked.children) == 1:
         return (asked.format in _LISTS or asked.fixed_length is not None) and _is_of(asked.children[0], dtype)
-    if asked.extension == BOOL8:
+    if asked.extension == BOOL8 or asked.format == BOOL:
         return dtype.kind == "b"
-    return dtype == (STRING if asked.format in (TEXT, LARGE_TEXT) else NUMBERS.get(asked.format, bool))
+    if asked.format in (TEXT, LARGE_TEXT):
+        return dtype == STRING
+    return NUMBERS.get(asked.format) == dtype
 
 
 # -- layouts -----------------------------------------------------------------------------------------
@@ -189,7 +191,7 @@ class Lists:
         self.field = field_like(asked, LARGE_LIST if asked is None else asked.format, self.items.field)
 
     def column(self, seq):
-        if self.run is not None:
+        if self.run is not None and len(self.run[1]) == len(seq) + 1:
             values, offsets = self.run
         else:
             offsets = seq.offsets(np.int32 if self.field.format == LIST else np.int64)
@@ -236,7 +238,8 @@ class Rows:
 
     def column(self, seq):
         values = stack(seq)
-        values = values.reshape(-1) if self.flat else values.reshape(-1, *values.shape[2:])
+        n = len(values) * values.shape[1] if not self.flat else values.size
+        values = values.reshape(n) if self.flat else values.reshape(n, *values.shape[2:])
         return Column(len(seq), (None,), (self.items.column(values),))
 
 

@@ -4,19 +4,14 @@ from functools import partial
 
 from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.layouts import layout_of
+from seqcore._format.text import snapshot_of
 from seqcore.core.arrow_export import array_capsule, schema_capsule, stream_capsule
 from seqcore.core.arrow_import import read_array, read_schema, read_stream
-from seqcore.core.sequence import TensorSequence
 from seqcore.core.spans import memory_bounds
 
 # A part of a stream for each memory: not for so many or so small ones that a copy of all is better.
 _MOST_PARTS = 1000
 _LARGE_PART = 1 << 16  # bytes
-
-
-def snapshot_of(seq):
-    """The elements as they stand, whatever a subclass makes of slices."""
-    return TensorSequence.__getitem__(seq, slice(None))
 
 
 def give_schema(seq):

@@ -1,12 +1,14 @@
 """Items of one shape as one array, with an axis for each level of their type."""
 
+import contextlib
+
 import numpy as np
 
 from seqcore._arrow.buffers import (
     OFFSETS,
     VIEWS,
     Irregular,
-    Null,
+    Misfit,
     check_nulls,
     integers_of,
     offsets_of,
@@ -15,7 +17,6 @@ from seqcore._arrow.buffers import (
     reach_of,
     references_of,
     spans_of,
-    validity_of,
 )
 from seqcore._arrow.fields import BOOL, BOOL8, FIXED_SHAPE, NUMBERS, STRUCT, TRUE_BOOLS
 from seqcore._arrow.text import TEXTS, read_text
@@ -25,7 +26,7 @@ def regular(chunk, start, stop):
     """The items from `start` to `stop` as one array, with an axis for each level."""
     if chunk.field.is_encoded:
         values, indices = references_of(chunk, start, stop)
-        return referred(regular, np.concatenate, values, indices)
+        return referred(regular, np.concatenate, start, values, indices)
     check_nulls(chunk, start, stop)
     return regular_items(chunk, start, stop)
 
@@ -57,8 +58,8 @@ def _fixed_lists(chunk, first, count):
     length = chunk.field.fixed_length
     try:
         values = regular(chunk.children[0], first * length, (first + count) * length)
-    except Null as null:
-        raise Null(null.args[0] // length - chunk.offset, True) from None
+    except Misfit as error:
+        raise error.of(error.at // length - chunk.offset) from None
     values = values.reshape(count, length, *values.shape[1:])
     if chunk.field.extension != FIXED_SHAPE:
         return values
@@ -75,43 +76,76 @@ def _equal_lists(chunk, start, stop):
     if chunk.field.format in VIEWS:
         starts, lengths = spans_of(chunk, start, stop)
         low, high = reach_of(starts, lengths, child)
-        length = _one_length(lengths)
+        length = _one_length(lengths, start)
         values = regular(child, low, high)
         steps = starts - low
         if not np.array_equal(steps, np.arange(len(steps)) * length):
             values = values[(steps[:, None] + np.arange(length)).reshape(-1)]
     else:
         offsets = offsets_of(chunk, start, stop)
-        length = _one_length(np.diff(offsets))
+        length = _one_length(np.diff(offsets), start)
         try:
             values = regular(child, int(offsets[0]), int(offsets[-1]))
-        except Null as null:
-            raise Null(start + owner_of(offsets, null.args[0]), True) from None
+        except Misfit as error:
+            raise error.of(start + owner_of(offsets, error.at)) from None
     return values.reshape(stop - start, length, *values.shape[1:])
 
 
-def _one_length(lengths):
+def _one_length(lengths, start):
+    """The length of all lists from `start` on, 0 of none."""
     if not lengths.size:
         return 0
-    if np.any(lengths != lengths[0]):
-        raise Irregular(0, "is ragged")
+    others = np.flatnonzero(lengths != lengths[0])
+    if others.size:
+        raise Irregular(
+            start + int(others[0]),
+            f"is ragged, or differs from others: there are lists of {lengths[0]} and of {lengths[others[0]]} "
+            "items where all tensors have one extent",
+        )
     return int(lengths[0])
 
 
-def referred(read, join, values, indices):
-    """Read what is referred to, and give each its own; values that nobody refers to may be null."""
-    valid = validity_of(values, 0, values.length)
-    if valid is None or valid.all():
-        return read(values, 0, values.length)[indices.astype(np.int64)]
-    used, indices = np.unique(indices, return_inverse=True)
+_FEW = 16  # stretches of values that are read one by one
+
+
+def referred(read, join, start, values, indices):
+    """Read what items from `start` on refer to, and give each its own.
+
+    Values that nobody refers to may be null. Where references are scattered all values are read, once for all
+    chunks that share them.
+    """
+    used, where = np.unique(indices, return_inverse=True)
     if not used.size:
         return read(values, 0, 0)
-    return join([read(values, int(at), int(at) + 1) for at in used])[indices.reshape(-1)]
+    breaks = np.flatnonzero(np.diff(used) != 1) + 1
+    firsts, lasts = used[np.r_[0, breaks]], used[np.r_[breaks - 1, -1]]
+    if len(firsts) > _FEW:
+        with contextlib.suppress(Misfit):  # which may be of what nobody refers to
+            return _decoded(read, values)[indices.astype(np.int64)]
+    parts = []
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        try:
+            parts.append(read(values, first, last + 1))
+        except Misfit as error:
+            raise error.of(start + int(np.argmax(indices == error.at))) from None
+        if read is regular and parts[-1].shape[1:] != parts[0].shape[1:]:
+            raise Irregular(
+                start + int(np.argmax(indices == first)), "has lists of another length than others"
+            )
+    return join(parts)[where.reshape(-1)]
+
+
+def _decoded(read, values):
+    field, key = values.field, (read, values.key)
+    if field.decoded is None or field.decoded[0] != key:
+        # With its memory, lest another dictionary come to lie where this one did.
+        field.decoded = key, values.memory, read(values, 0, values.length)
+    return field.decoded[2]
 
 
 def of_struct(read, chunk, start, stop):
     """The only field of a struct counts as the struct."""
     try:
         return read(chunk.children[0], chunk.offset + start, chunk.offset + stop)
-    except Null as null:
-        raise Null(null.args[0] - chunk.offset, null.args[1]) from None
+    except Misfit as error:
+        raise type(error)(error.at - chunk.offset, *error.args[1:]) from None

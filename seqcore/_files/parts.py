@@ -2,7 +2,8 @@
 
 from itertools import pairwise
 
-from seqcore._arrow.protocol import bounds_of, snapshot_of
+from seqcore._arrow.protocol import bounds_of
+from seqcore._format.text import snapshot_of
 from seqcore.core.sequence import TensorSequence
 from seqcore.core.spans import lie_together
 
@@ -23,6 +24,11 @@ def parts_of(given):
         return iter([(0, snapshot_of(given))])
     if isinstance(given, list | tuple) and not any(isinstance(item, TensorSequence) for item in given):
         return iter([(0, TensorSequence(given))])
+    if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+        raise TypeError(
+            f"a {type(given).__name__} is no sequence: save what TensorSequence.from_arrow makes of it, or "
+            "of one of its columns"
+        )
     if isinstance(given, str | bytes | dict) or hasattr(given, "__array__") or hasattr(given, "__dlpack__"):
         raise TypeError(
             f"what is saved are sequences, lists of tensors, or an iterable of either, not a bare "
@@ -42,12 +48,13 @@ def _gathered(items):
             yield number, snapshot_of(item)
             continue
         try:
+            # A copy: generators like to fill one array again and again.
             if loose is None:
-                loose, first, gathered = TensorSequence([item]), number, 0
+                loose, first, gathered = TensorSequence([item], copy=True), number, 0
             else:
-                loose.append(item)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise type(error)(f"part {number}: {error}") from None
+                loose.extend(TensorSequence([item], loose.dtype, copy=True))
+        except (TypeError, ValueError) as error:
+            raise about(f"part {number}", error) from error
         del item
         tensor = loose[-1]
         if tensor.ndim != loose[0].ndim:
@@ -61,6 +68,12 @@ def _gathered(items):
             loose = None
     if loose is not None:
         yield first, loose
+
+
+def about(name, error):
+    """A TypeError or ValueError that says which part it is about."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{name}: {error}")
 
 
 def cut(part, layout):

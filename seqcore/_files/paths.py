@@ -1,6 +1,6 @@
 """Elements that stand in files travel as paths and positions: the other side opens the files itself."""
 
-import functools
+import datetime
 import os
 from typing import NamedTuple
 
@@ -11,7 +11,17 @@ from seqcore.dtypes import type_name
 
 REMEDY = "put it where it was and as it was, or send copy.deepcopy(seq), which has the data"
 
-_KEPT = 16  # files that stay open here for the next pickle that comes from one of them
+_OPEN = {}  # files that pickles have come from, the last used last
+_KEPT = 4_000_000  # elements of theirs, each of 32 bytes; one file stays in any case
+
+
+_SECOND = 1_000_000_000
+
+
+def _date(time):
+    """A time in nanoseconds as people write it."""
+    seconds, rest = divmod(time, _SECOND)
+    return f"{datetime.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}.{rest:09}"
 
 
 class StoredIn(NamedTuple):
@@ -25,10 +35,13 @@ class StoredIn(NamedTuple):
 
     def check(self, found):
         """Refuse a file that is another one by now, by its status."""
-        if (found.st_size, found.st_mtime_ns) != (self.nbytes, self.time):
+        # Archives may keep whole seconds.
+        known = found.st_mtime_ns in (self.time, self.time // _SECOND * _SECOND)
+        if not known or found.st_size != self.nbytes:
             raise ValueError(
                 f"{self.path} has changed since the sequence that was pickled was loaded from it: it had "
-                f"{self.nbytes:,} bytes, and has {found.st_size:,}; load it again"
+                f"{self.nbytes:,} bytes of {_date(self.time)}, and has {found.st_size:,} of "
+                f"{_date(found.st_mtime_ns)}; load it again"
             )
 
 
@@ -115,13 +128,17 @@ def opened(file):
         raise
 
 
-@functools.lru_cache(_KEPT)
 def _open(file):
-    from seqcore._files.reading import read  # which marks what it reads as stored
+    """The elements of a file, which stays open for the next pickle that comes from it."""
+    # Each line is a single step of a dict's: threads may come in between, and read a file once more.
+    column = _OPEN.pop(file, None)
+    if column is None:
+        from seqcore._files.reading import read  # which marks what it reads as stored
 
-    column = read(file.path, file.column, file.check)
-    if len(column) != file.elements:
-        raise ValueError(
-            f"{file.path} has {len(column)} elements, not {file.elements} as when it was pickled"
-        )
+        column = read(file.path, file.column, file.check)
+        if len(column) != file.elements:
+            raise ValueError(f"{file.path} has {len(column)} elements, not {file.elements} as it had")
+    _OPEN[file] = column
+    while len(_OPEN) > 1 and sum(map(len, list(_OPEN.values()))) > _KEPT:
+        _OPEN.pop(next(iter(list(_OPEN))), None)
     return column

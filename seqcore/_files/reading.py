@@ -54,8 +54,8 @@ def read(path, column, check=None):
     path = os.path.abspath(os.fsdecode(path))
     found = os.stat(path)  # before it is opened, for a pipe would be waited for
     if not stat.S_ISREG(found.st_mode):
-        kind = IsADirectoryError if stat.S_ISDIR(found.st_mode) else OSError
-        raise kind(errno.EISDIR, "a sequence is loaded from a file, and this is a folder or a device", path)
+        number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+        raise OSError(number, "a sequence is loaded from a file, and this is a folder or a device", path)
     pa = pyarrow()
     try:
         return _read(pa, path, column, check)
@@ -67,6 +67,11 @@ def read(path, column, check=None):
             raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
         if error.filename is None:
             error.filename = path
+        if error.errno == errno.EMFILE:
+            error.add_note(
+                "before Python 3.13 each file that is loaded needs a descriptor: raise their number, as "
+                "`ulimit -n 65536` does, or save what is in many files as few"
+            )
         raise
 
 
@@ -75,29 +80,44 @@ def _read(pa, path, column, check):
         found = os.fstat(file.fileno())
         if check is not None:
             check(found)
-        parts = list(read_batches(pa, file, column))
-    count = sum(map(len, parts))
-    origin = StoredIn(path, found.st_size, found.st_mtime_ns, column, count)
-    first = 0
-    for part in parts:
-        mark_origin(part, origin, first)
-        first += len(part)
-    return chained(parts)
+        reader, number = _open(pa, file, column)
+    # As a table of one column: what a field says of its type is lost in an array of pyarrow 16.
+    schema = pa.schema([reader.schema.field(number)])
+    seq = TensorSequence.from_arrow(pa.Table.from_batches(_batches(reader, number), schema))
+    mark_origin(seq, StoredIn(path, found.st_size, found.st_mtime_ns, column, len(seq)), 0)
+    return seq
 
 
-def read_batches(pa, file, column=None):
-    """The sequences of the batches of an open file; one without elements if it has no batches."""
-    memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_WITHOUT_DESCRIPTOR)
-    reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(memory)))
+def read_batches(pa, file):
+    """The sequences of the batches of an open file of ours."""
+    return map(TensorSequence.from_arrow, _batches(*_open(pa, file, None)))
+
+
+def _open(pa, file, column):
+    """A reader of one column of a file."""
+    memory = pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_WITHOUT_DESCRIPTOR))
+    reader = pa.ipc.open_file(pa.BufferReader(memory))
     number = _number_of(column, reader.schema)
+    if len(reader.schema.names) == 1:
+        return reader, 0
+    if reader.num_record_batches and _is_compressed(reader.get_batch(0).column(number), memory):
+        # What is read of one column alone is copied, and so are columns that are compressed.
+        options = pa.ipc.IpcReadOptions(included_fields=[number])
+        return pa.ipc.open_file(pa.BufferReader(memory), options=options), 0
+    return reader, number
+
+
+def _is_compressed(column, memory):
+    """Whether a column, as it was read, lies elsewhere than in the file."""
+    places = [buffer.address for buffer in column.buffers() if buffer is not None and buffer.size]
+    return any(not memory.address <= place < memory.address + memory.size for place in places)
+
+
+def _batches(reader, number):
     for i in range(reader.num_record_batches):
-        batch = reader.get_batch(i)
+        batch = reader.get_batch(i).select([number])
         batch.validate()  # that buffers are as long as lengths say: all that we trust Arrow's arrays in
-        # As a table of one column: what a field says of its type is lost in an array of pyarrow 16.
-        yield TensorSequence.from_arrow(batch.select([number]))
-    if not reader.num_record_batches:
-        schema = pa.schema([reader.schema.field(number)])
-        yield TensorSequence.from_arrow(pa.RecordBatchReader.from_batches(schema, []))
+        yield batch
 
 
 def _number_of(column, schema):

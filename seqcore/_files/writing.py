@@ -11,7 +11,7 @@ import uuid
 from seqcore._arrow.fields import BOOL, BOOL8, STRUCT, TRUE_BOOLS, Column, Field, extended
 from seqcore._arrow.layouts import Tensors, layout_of
 from seqcore._files.arrow import pyarrow
-from seqcore._files.parts import cut
+from seqcore._files.parts import about, cut
 from seqcore._files.reading import read_batches
 from seqcore.core.arrow_export import array_capsule, schema_capsule
 from seqcore.core.sequence import TensorSequence
@@ -47,6 +47,8 @@ def _check_target(path, target):
         raise IsADirectoryError(errno.EISDIR, "a sequence is saved to a file, and this is a folder", path)
     if os.path.lexists(target) and not stat.S_ISREG(os.stat(target).st_mode):
         raise OSError(errno.EINVAL, "a sequence is saved to a file, and this is a device or the like", path)
+    if os.path.exists(target) and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "the file there may not be written to", path)
 
 
 @contextlib.contextmanager
@@ -55,9 +57,9 @@ def _naming(path, writer):
     try:
         yield
     except OSError as error:
-        if error.filename in (None, writer.temporary):
-            error.filename, error.filename2 = path, None
-        raise
+        if error.filename not in (None, writer.temporary) or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 class Writer:
@@ -109,7 +111,7 @@ class Writer:
             with contextlib.suppress(OSError):
                 self.file.close()
         if self.temporary is not None:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 os.remove(self.temporary)
 
     # -- how elements lie ------------------------------------------------------------------------------
@@ -119,7 +121,7 @@ class Writer:
         try:
             layout = _file_layout(part)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{name}: {error}") from None
+            raise about(name, error) from error
         if self.layout is None:
             self._begin(layout)
         elif layout.rank != self.layout.rank:

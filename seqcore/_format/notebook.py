@@ -6,7 +6,7 @@ from seqcore._format.bins import have_one_shape, sorted_lengths
 from seqcore._format.histogram import histogram_of
 from seqcore._format.pictures import pictures_of
 from seqcore._format.table import table_of
-from seqcore._format.text import plural, type_of
+from seqcore._format.text import plural, snapshot_of, type_of
 
 
 def as_html(seq):
@@ -14,7 +14,7 @@ def as_html(seq):
 
     Of the elements' values only those are read that are shown; of the shapes all.
     """
-    snapshot = seq[:]
+    snapshot = snapshot_of(seq)
     n = len(snapshot)
     lengths = sorted_lengths(snapshot)
     differ = len(lengths) > 0 and lengths[0] != lengths[-1]

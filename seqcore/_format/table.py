@@ -43,5 +43,5 @@ def _items(tensor):
 
 def _value(item):
     if isinstance(item, str):
-        return f"{item!r:.40}"
+        return f"{item[:60]!r:.40}"
     return f"{item:.4g}" if isinstance(item, np.inexact) else str(item)

@@ -14,7 +14,7 @@ def as_text(seq):
     >>> sq.sequence_empty("int8")
     <TensorSequence of 0 int8 tensors>
     """
-    snapshot = seq[:]
+    snapshot = snapshot_of(seq)
     n = len(snapshot)
     head = f"{type(seq).__name__} of {n:,} {type_of(snapshot)} {plural(n, 'tensor')}"
     shapes = " ".join(str(shape) for shape in snapshot[:_SHAPES].shapes)
@@ -29,3 +29,10 @@ def type_of(seq):
 def plural(number, word):
     """Return the word, with an s where it stands for another number than one."""
     return word if number == 1 else f"{word}s"
+
+
+def snapshot_of(seq):
+    """The elements as they stand, whatever a subclass makes of slices."""
+    from seqcore.core.sequence import TensorSequence  # which needs this
+
+    return TensorSequence.__getitem__(seq, slice(None))

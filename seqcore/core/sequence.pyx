@@ -531,7 +531,7 @@ cdef class TensorSequence(Ragged):
         return result
 
     def __reduce_ex__(self, protocol):
-        cdef GapBuffer *buffer = self.snapshot()
+        cdef GapBuffer *buffer = self.whole()
         try:
             stored = origins_of(buffer)
             if stored is None:
