@@ -11,10 +11,8 @@ from seqcore.dtypes import type_name
 
 REMEDY = "put it where it was and as it was, or send copy.deepcopy(seq), which has the data"
 
-_OPEN = {}  # files that pickles have come from, the last used last
+_OPEN: dict["StoredIn", object] = {}  # files that pickles have come from, the last used last
 _KEPT = 4_000_000  # elements of theirs, each of 32 bytes; one file stays in any case
-
-
 _SECOND = 1_000_000_000
 
 
