@@ -16,7 +16,7 @@ def table_of(snapshot):
     for i in shown:
         rows += _row(i, None if i is None else snapshot[i])
     return (
-        '<table style="margin:0"><thead><tr><th>position</th><th>shape</th><th>bytes</th>'
+        '<table style="margin:0;color:inherit"><thead><tr><th>position</th><th>shape</th><th>bytes</th>'
         f"<th>first values</th></tr></thead><tbody>{rows}</tbody></table>"
     )
 
