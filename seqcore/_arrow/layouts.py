@@ -8,7 +8,7 @@
     asked for                 Rows           fixed_size_list<…>, or a tensor of a fixed shape
     other extents behind      Tensors        arrow.variable_shape_tensor        items and shapes
 
-A layout has a `field`, and makes a `column` of any part of the sequence.
+A layout has a `field`, makes a `column` of any part of the sequence, and knows the `bounds` of such parts.
 """
 
 import json
@@ -35,10 +35,13 @@ from seqcore._arrow.fields import (
 )
 from seqcore._arrow.items import Items, field_like, only_child
 from seqcore.core.flat import first_misfit, items_of, stack
-from seqcore.core.spans import as_lists, one_span, shapes_of
+from seqcore.core.spans import as_lists, memory_bounds, one_span, shapes_of
 from seqcore.dtypes import STRING, type_name
 
 _MOST = np.iinfo(np.int32).max  # what 32-bit offsets, lengths and extents count
+# A part for each memory: not for so many or so small ones that a copy of all is better.
+_MOST_PARTS = 1000
+_LARGE_PART = 1 << 16  # bytes
 _SMALL = {LIST, LIST_VIEW}
 _VIEWS = {LIST_VIEW, LARGE_LIST_VIEW}
 _LISTS = {LIST, LARGE_LIST} | _VIEWS
@@ -146,7 +149,17 @@ def _is_of(asked, dtype):
 # -- layouts -----------------------------------------------------------------------------------------
 
 
-class Nothing:
+class Layout:
+    """What all have in common: where a sequence is cut for a stream."""
+
+    def bounds(self, seq):
+        """Where parts begin, and the end: elements in several memories would have to be copied together."""
+        nbytes = seq.nbytes
+        most = min(_MOST_PARTS, nbytes // _LARGE_PART)
+        return (memory_bounds(seq, most) if most > 1 else None) or [0, len(seq)]
+
+
+class Nothing(Layout):
     """No elements, of any type that is asked for."""
 
     def __init__(self, asked):
@@ -167,7 +180,7 @@ def _empty(field):
     return Column(0, (None,) if children else (None, np.empty(0, np.int64)), children)
 
 
-class Plain:
+class Plain(Layout):
     """Scalars: an array of numbers."""
 
     rank = 0
@@ -180,7 +193,7 @@ class Plain:
         return self.items.column(stack(seq))
 
 
-class Lists:
+class Lists(Layout):
     """Elements one behind the other, and where each begins."""
 
     def __init__(self, dtype, inner, asked, run=None):
@@ -198,8 +211,11 @@ class Lists:
             values = seq.values() if len(seq) else np.empty((0, *self.items.shape), seq.dtype)
         return Column(len(seq), (None, offsets), (self.items.column(values),))
 
+    def bounds(self, seq):
+        return [0, len(seq)] if self.run is not None else super().bounds(seq)
 
-class ListViews:
+
+class ListViews(Layout):
     """Elements wherever they lie in one array, each by where it begins and how long it is."""
 
     def __init__(self, dtype, inner, asked):
@@ -217,7 +233,7 @@ class ListViews:
         return Column(len(seq), (None, starts, lengths), (self.items.column(values),))
 
 
-class Rows:
+class Rows(Layout):
     """Elements of one shape, as the rows of one array."""
 
     def __init__(self, dtype, shape, asked, flat=False):
@@ -243,7 +259,7 @@ class Rows:
         return Column(len(seq), (None,), (self.items.column(values),))
 
 
-class Tensors:
+class Tensors(Layout):
     """Elements of one rank whose shapes differ: their items in C order, and their shapes."""
 
     def __init__(self, dtype, rank, asked):

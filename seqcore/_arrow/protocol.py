@@ -7,11 +7,6 @@ from seqcore._arrow.layouts import layout_of
 from seqcore._format.text import snapshot_of
 from seqcore.core.arrow_export import array_capsule, schema_capsule, stream_capsule
 from seqcore.core.arrow_import import read_array, read_schema, read_stream
-from seqcore.core.spans import memory_bounds
-
-# A part of a stream for each memory: not for so many or so small ones that a copy of all is better.
-_MOST_PARTS = 1000
-_LARGE_PART = 1 << 16  # bytes
 
 
 def give_schema(seq):
@@ -30,25 +25,13 @@ def give_stream(seq, requested):
     """A capsule of a stream of the arrays of a sequence as it stands."""
     seq = snapshot_of(seq)
     layout = layout_of(seq, None if requested is None else read_schema(requested))
-    bounds = bounds_of(seq, layout)
+    bounds = layout.bounds(seq)
     # Not a generator: where a consumer leaves off, Python would have to run it to end it.
     return stream_capsule(layout.field, map(partial(_column, seq, layout), bounds, bounds[1:]))
 
 
 def _column(seq, layout, start, stop):
     return layout.column(seq[start:stop])
-
-
-def bounds_of(seq, layout):
-    """Where a stream's chunks begin: elements in several memories would have to be copied together."""
-    bounds = None
-    if hasattr(layout, "bounds"):  # they can't all go into one array
-        return layout.bounds(seq)
-    if getattr(layout, "run", None) is not None:
-        return [0, len(seq)]
-    if seq.nbytes >= _LARGE_PART:
-        bounds = memory_bounds(seq, min(_MOST_PARTS, max(seq.nbytes // _LARGE_PART, 1)))
-    return bounds or [0, len(seq)]
 
 
 def take(given):

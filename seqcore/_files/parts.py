@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-from seqcore._arrow.protocol import bounds_of
 from seqcore._format.text import snapshot_of
 from seqcore.core.sequence import TensorSequence
 from seqcore.core.spans import lie_together
@@ -78,7 +77,7 @@ def about(name, error):
 
 def cut(part, layout):
     """The stretches of a sequence that go into one batch each."""
-    for start, stop in pairwise(bounds_of(part, layout)):
+    for start, stop in pairwise(layout.bounds(part)):
         stretch = part[start:stop]
         most = _BATCH if lie_together(stretch) else _COPIED
         pieces = max(1, -(-stretch.nbytes // most))
