@@ -52,7 +52,8 @@ def test_dictionaries(name, index):
 @all_names
 def test_runs(name, ends):
     words = pa.array(list(filled(name, 4)), ITEMS[name])
-    encoded = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 7, 8], ends), words)
+    kind = pa.run_end_encoded(ends, words.type)
+    encoded = pa.RunEndEncodedArray.from_arrays([2, 3, 7, 8], words, kind)  # pyarrow 16 fails with an array
     expected = filled(name, 4)[[0, 0, 1, 2, 2, 2, 2, 3]]
     for start in range(9):
         for stop in range(start, 9):
