@@ -1,6 +1,5 @@
 """Schemas that a consumer asks for in vain, and what is no schema."""
 
-import contextlib
 import gc
 
 import numpy as np
@@ -11,7 +10,7 @@ from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
-from arrow_values import Given, sound, storage_of  # noqa: E402
+from arrow_values import Given, storage_of  # noqa: E402
 from c_data import Array, Schema, decode, release, take  # noqa: E402
 from c_producers import Node, capsule_of  # noqa: E402
 from test_arrow_requested import address, asked, assert_holds_same  # noqa: E402
@@ -128,7 +127,7 @@ def test_a_schema_is_released_once(code):
     for items in ([], [Node("i", 0, [None, None])], [Node("i", 0, [None, None]) for _ in range(2)]):
         node = Node(code, 0, [], items)
         if code.startswith(b"+w:"):  # no type of Arrow's
-            with contextlib.suppress(ValueError):
+            with pytest.raises(ValueError, match="no type of Arrow's"):
                 seq.__arrow_c_array__(node.__arrow_c_schema__())
             assert node.settled()
             continue
@@ -143,14 +142,12 @@ def test_a_schema_is_released_once(code):
 
 
 def test_a_released_schema():
-    """An error, or no request at all."""
     seq = split_to_sequence(filled("int32", 5), [2, 3])
     node = Node("+l", 0, [], [Node("i", 0, [None, None])])
     capsule = node.__arrow_c_schema__()
     release(node.schema)
-    with contextlib.suppress(TypeError, ValueError):
-        made = pa.Array._import_from_c_capsule(*seq.__arrow_c_array__(capsule))
-        assert_holds_same(sound(made), list(seq))
+    with pytest.raises(ValueError, match="released"):
+        seq.__arrow_c_array__(capsule)
 
 
 @pytest.mark.parametrize(
