@@ -38,6 +38,19 @@ def test_other_dictionaries_in_one_stream_are_told_apart():
     assert [str(word) for word in seq] == [f"{a}{i}" for a in "abcdefgh" * 20 for i in range(0, 100, 2)]
 
 
+def test_dictionaries_within_a_dictionary_are_told_apart():
+    """Of two chunks whose lists lie in the same memory and refer to other words."""
+    numbers, bounds = pa.array(np.arange(100, dtype="i4")), pa.array(np.arange(101, dtype="i4"))
+    scattered = pa.array(np.arange(0, 100, 2, dtype="i4"))
+
+    def encoded(letter):
+        words = pa.DictionaryArray.from_arrays(numbers, pa.array([f"{letter}{i}" for i in range(100)]))
+        return pa.DictionaryArray.from_arrays(scattered, pa.ListArray.from_arrays(bounds, words))
+
+    seq = from_arrow(pa.chunked_array([encoded("a"), encoded("b")]))
+    assert seq.tolist() == [[f"{a}{i}"] for a in "ab" for i in range(0, 100, 2)]
+
+
 def test_slices_of_runs():
     runs = pc.run_end_encode(pa.array(np.repeat(np.arange(3_000), 3)))
     seq = from_arrow(pa.chunked_array([runs.slice(i, 70) for i in range(0, 9_000, 70)]))
@@ -87,6 +100,30 @@ def test_nulls_between_views(child):
 def test_views_of_lists_of_several_lengths():
     views = pa.array([[[1], [2]], [[3, 4]]], pa.list_view(pa.list_(pa.int64())))
     assert_holds(from_arrow(views), int64s([[1], [2]], [[3, 4]]))
+
+
+def lists_of_views(items):
+    rows = pa.ListViewArray.from_arrays(pa.array([3, 0, 5], "i4"), pa.array([2, 2, 2], "i4"), pa.array(items))
+    return pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], "i4"), rows)
+
+
+def test_nulls_between_views_within_lists():
+    seq = from_arrow(lists_of_views([1, 2, None, 4, 5, 6, 7]))
+    assert_holds(seq, int64s([[4, 5]], [[1, 2]], [[6, 7]]))
+    with pytest.raises(TypeError, match="element 2 has nulls"):
+        from_arrow(lists_of_views([1, 2, None, 4, 5, 6, None]))
+
+
+def views_of_views(items):
+    rows = pa.ListViewArray.from_arrays(pa.array([3, 0, 5], "i4"), pa.array([2, 2, 2], "i4"), pa.array(items))
+    return pa.ListViewArray.from_arrays(pa.array([1, 0, 2], "i4"), pa.array([1, 1, 1], "i4"), rows)
+
+
+def test_nulls_between_views_of_views():
+    seq = from_arrow(views_of_views([1, 2, None, 4, 5, 6, 7]))
+    assert_holds(seq, int64s([[1, 2]], [[4, 5]], [[6, 7]]))
+    with pytest.raises(TypeError, match="element 2 has nulls"):
+        from_arrow(views_of_views([1, 2, None, 4, 5, 6, None]))
 
 
 RAGGED = {

@@ -21,7 +21,7 @@ from seqcore._arrow.buffers import (
     spans_of,
 )
 from seqcore._arrow.fields import BOOL, BOOL8, FIXED_SHAPE, LARGE_LIST, LIST, NUMBERS, RUN_ENDS, STRUCT
-from seqcore._arrow.regular import of_struct, referred, regular, regular_items
+from seqcore._arrow.regular import of_struct, one_by_one, referred, regular, regular_items
 from seqcore._arrow.text import TEXTS
 from seqcore.core.flat import chained
 from seqcore.core.operations import split_equally
@@ -168,18 +168,7 @@ def _list_views(chunk, start, stop):
     try:
         return cut_spans(regular(child, low, high), starts - low, lengths)
     except Misfit:
-        return _one_by_one(child, start, starts, lengths)
-
-
-def _one_by_one(child, start, starts, lengths):
-    """Elements that can't be cut from one array, for what lies between them is null or of other lengths."""
-    tensors = []
-    for first, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-        try:
-            tensors.append(regular(child, first, first + length))
-        except Misfit as error:
-            raise error.of(start + len(tensors)) from None
-    return TensorSequence(tensors)
+        return TensorSequence(one_by_one(child, start, starts, lengths))
 
 
 def _tensors(chunk, start, stop):

@@ -159,7 +159,8 @@ class Chunk:
     @property
     def key(self):
         """What two chunks of the same memory have in common."""
-        return self.addresses, self.offset, self.length, tuple(child.key for child in self.children)
+        within = (*self.children, *(() if self.dictionary is None else (self.dictionary,)))
+        return self.addresses, self.offset, self.length, tuple(chunk.key for chunk in within)
 
     def buffer(self, number, dtype, start, count):
         """Items of one of the buffers, read-only and without a copy."""

@@ -49,9 +49,8 @@ class Items:
         if self.field.format == BOOL:
             return Column(len(values), (None, np.packbits(values, bitorder="little")))
         if self.field.extension != BOOL8:
-            values = values.astype(
-                NUMBERS[self.field.format], copy=False
-            )  # or a wider one, that was asked for
+            # Their own type, or a wider one that was asked for.
+            values = values.astype(NUMBERS[self.field.format], copy=False)
         return Column(len(values), (None, contiguous(values)))
 
 

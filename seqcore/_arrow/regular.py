@@ -21,6 +21,8 @@ from seqcore._arrow.buffers import (
 from seqcore._arrow.fields import BOOL, BOOL8, FIXED_SHAPE, NUMBERS, STRUCT, TRUE_BOOLS
 from seqcore._arrow.text import TEXTS, read_text
 
+_FEW = 16  # stretches of values that are read one by one
+
 
 def regular(chunk, start, stop):
     """The items from `start` to `stop` as one array, with an axis for each level."""
@@ -74,21 +76,43 @@ def _fixed_lists(chunk, first, count):
 def _equal_lists(chunk, start, stop):
     child = chunk.children[0]
     if chunk.field.format in VIEWS:
-        starts, lengths = spans_of(chunk, start, stop)
-        low, high = reach_of(starts, lengths, child)
-        length = _one_length(lengths, start)
-        values = regular(child, low, high)
-        steps = starts - low
-        if not np.array_equal(steps, np.arange(len(steps)) * length):
-            values = values[(steps[:, None] + np.arange(length)).reshape(-1)]
-    else:
-        offsets = offsets_of(chunk, start, stop)
-        length = _one_length(np.diff(offsets), start)
-        try:
-            values = regular(child, int(offsets[0]), int(offsets[-1]))
-        except Misfit as error:
-            raise error.of(start + owner_of(offsets, error.at)) from None
+        return _equal_views(chunk, start, stop)
+    offsets = offsets_of(chunk, start, stop)
+    length = _one_length(np.diff(offsets), start)
+    try:
+        values = regular(child, int(offsets[0]), int(offsets[-1]))
+    except Misfit as error:
+        raise error.of(start + owner_of(offsets, error.at)) from None
     return values.reshape(stop - start, length, *values.shape[1:])
+
+
+def _equal_views(chunk, start, stop):
+    child = chunk.children[0]
+    starts, lengths = spans_of(chunk, start, stop)
+    low, high = reach_of(starts, lengths, child)
+    length = _one_length(lengths, start)
+    try:
+        values = regular(child, low, high)
+    except Misfit:
+        rows = one_by_one(child, start, starts, lengths)
+        if any(row.shape != rows[0].shape for row in rows):
+            raise Irregular(start, "is ragged, or differs from others in the lengths of its lists") from None
+        return np.stack(rows)
+    steps = starts - low
+    if not np.array_equal(steps, np.arange(len(steps)) * length):
+        values = values[(steps[:, None] + np.arange(length)).reshape(-1)]
+    return values.reshape(stop - start, length, *values.shape[1:])
+
+
+def one_by_one(child, start, starts, lengths):
+    """The arrays of views from `start` on, for what lies between them is null or of other lengths."""
+    arrays = []
+    for first, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+        try:
+            arrays.append(regular(child, first, first + length))
+        except Misfit as error:
+            raise error.of(start + len(arrays)) from None
+    return arrays
 
 
 def _one_length(lengths, start):
@@ -103,9 +127,6 @@ def _one_length(lengths, start):
             "items where all tensors have one extent",
         )
     return int(lengths[0])
-
-
-_FEW = 16  # stretches of values that are read one by one
 
 
 def referred(read, join, start, values, indices):

@@ -138,5 +138,5 @@ def _open(file):
             raise ValueError(f"{file.path} has {len(column)} elements, not {file.elements} as it had")
     _OPEN[file] = column
     while len(_OPEN) > 1 and sum(map(len, list(_OPEN.values()))) > _KEPT:
-        _OPEN.pop(next(iter(list(_OPEN))), None)
+        _OPEN.pop(next(iter(list(_OPEN)), None), None)
     return column

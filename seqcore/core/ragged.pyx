@@ -287,7 +287,7 @@ cdef class Ragged(Remedies):
         return give_array(self, requested_schema)
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """Give the elements away as a stream of Arrow's arrays: `polars.Series(seq)` and others call this.
+        """Give the elements away as a stream of Arrow's arrays: `pyarrow.chunked_array(seq)` calls this.
 
         As `__arrow_c_array__`, in one array or a few: elements that lie in several large memories go as one
         array for each, without a copy.
