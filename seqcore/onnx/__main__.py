@@ -9,9 +9,8 @@ import tempfile
 import onnx
 from onnx import TensorProto
 
-from seqcore.onnx._models.graphs import all_tensors
-from seqcore.onnx._models.runners import one_line
-from seqcore.onnx._plans.explain import explain
+from seqcore.onnx._engines.engines import explain
+from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx.lowering import lower_with_report
 
 # Protobuf's limit for a message, with some room for what is around the tensors.
@@ -56,7 +55,7 @@ def main(arguments=None):
 def _lower(given):
     _check_is_file(given.model)
     lowered, notes = lower_with_report(given.model)
-    _write(lowered, given.output, _has_data_outside(given.model))
+    _write(lowered, given.output, os.path.dirname(os.path.abspath(given.model)))
     gone = sum(note.is_lowered for note in notes)
     stay = len(notes) - gone
     print(f"{given.output}: {_count(gone)} lowered, {stay or 'none'} left")
@@ -82,35 +81,41 @@ def _check_is_file(path):
         raise FileNotFoundError(f"there is no file {path}")
 
 
-def _has_data_outside(path):
-    model = onnx.load(path, load_external_data=False)
-    return any(tensor.data_location == TensorProto.EXTERNAL for tensor in all_tensors(model))
+def _write(model, path, source):
+    """Write a model, and its weights beside it if they were in files or it would be too large.
 
-
-def _write(model, path, has_data_outside):
-    """Write a model, and its weights beside it if they were outside or it would be too large."""
+    In the folder that it came from (`source`), they stay in the files where they are.
+    """
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"there is no folder {folder}")
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} is a folder")
+    moves = _has_data_outside(model) and not os.path.samefile(folder, source)
+    if moves:
+        onnx.load_external_data_for_model(model, source)
     # First elsewhere: what is at the path may be the model that was read, and should outlive a full disk.
     with tempfile.TemporaryDirectory(prefix=".lower-", dir=folder) as scratch:
         name = os.path.basename(path)
-        if has_data_outside or _nbytes(model) > _MOST_NBYTES:
+        if moves or _nbytes(model) > _MOST_NBYTES:
             data = f"{name}.data"
             onnx.save(model, os.path.join(scratch, name), save_as_external_data=True, location=data)
             # Small tensors stay inside: there may be no data at all.
             if os.path.exists(os.path.join(scratch, data)):
                 shutil.move(os.path.join(scratch, data), os.path.join(folder, data))
         else:
-            onnx.save(model, os.path.join(scratch, name))
+            with open(os.path.join(scratch, name), "wb") as file:
+                file.write(model.SerializeToString())
         os.replace(os.path.join(scratch, name), os.path.join(folder, name))
+
+
+def _has_data_outside(model):
+    return any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer)
 
 
 def _nbytes(model):
     """Return about how many bytes a model takes: protobuf itself doesn't count as far."""
-    return sum(len(tensor.raw_data) or tensor.ByteSize() for tensor in all_tensors(model))
+    return sum(len(tensor.raw_data) for tensor in model.graph.initializer)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupl
 
 from seqcore._tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._models.graphs import all_graphs, subgraphs, tensor_type
-from seqcore.onnx._models.reading import newest_opset
+from seqcore.onnx._model.graph import STANDARD
+from seqcore.onnx._model.load import operators_of
+from seqcore.onnx._model.tensors import tensor_type
+from seqcore.onnx._model.versions import newest_opset
 from seqcore.onnx.session import InferenceSession
 from seqcore.operators import as_sequence
 
@@ -263,8 +265,9 @@ def _type_of(value):
 
 
 def _domains(node):
-    inner = (one for body in subgraphs(node) for graph in all_graphs(body) for one in graph.node)
-    return {one.domain for one in (node, *inner)} - {"", "ai.onnx"}
+    return {domain for domain, _ in operators_of(onnx.ModelProto(graph=onnx.GraphProto(node=[node])))} - {
+        *STANDARD
+    }
 
 
 is_compatible = SeqcoreBackend.is_compatible

@@ -9,9 +9,9 @@ from onnx import ModelProto
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
 from seqcore.onnx._bodies.program import Program
-from seqcore.onnx._models.graphs import declared_dtype
-from seqcore.onnx._models.reading import read_model
-from seqcore.onnx._models.runners import described
+from seqcore.onnx._bodies.reading import read_model
+from seqcore.onnx._model.tensors import declared_dtype
+from seqcore.onnx._runtimes.runners import described
 
 __all__ = ["GraphBody"]
 

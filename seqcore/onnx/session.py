@@ -1,25 +1,25 @@
 """InferenceSession: ONNX models with sequences, in time that is linear in what they do."""
 
-import functools
+from __future__ import annotations
+
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any, SupportsIndex
 
-from onnx import ModelProto
+from onnx import ModelProto, TypeProto
 
-from seqcore.onnx._models.normal import copied
-from seqcore.onnx._models.reading import (
-    check_model,
-    folder_of,
-    has_sequences,
-    load_model,
-    restamp,
-    with_external_data,
-)
-from seqcore.onnx._plans.cut import CutModel
-from seqcore.onnx._plans.feeds import Feed, check_is_feed
-from seqcore.onnx._plans.parts import Runtime
-from seqcore.onnx.lowering import lower_with_report
+from seqcore.onnx._engines.engines import Engines
+from seqcore.onnx._engines.feeds import check_feed
+from seqcore.onnx._model.load import Weights, folder_of, operators_of, parse, path_of
+from seqcore.onnx._model.prepared import message_has_lists
+from seqcore.onnx._model.versions import restamp_proto
+from seqcore.onnx._runtimes.sessions import Sessions
 
 __all__ = ["InferenceSession"]
+
+# onnxruntime has no types, and an import of what has none would make these unknown, not Any.
+_SessionOptions = Any
+_RunOptions = Any
 
 
 class InferenceSession:
@@ -49,19 +49,18 @@ class InferenceSession:
     Notes
     -----
     A model without sequences goes to onnxruntime whole. Of another the sequences are compiled away where
-    that is possible (see `lower`). In what is left, tensor operators run in onnxruntime, in parts as large as
-    they can be, while sequences, optionals and the control flow that carries them run on `TensorSequence`: a
-    value at its last use is edited in place, so that an append in a loop is O(1) where onnxruntime copies
-    the list. Sequences have every element type, those included for which onnxruntime has no kernel. While
-    sequences are short, the model or some hundred iterations of a loop run in onnxruntime in one go: which
-    is settled by lengths and the number of runs, never by the clock. Results are the same on each path, but
-    for the last bits where onnxruntime fuses operators that a plan has in two parts.
+    that is possible (see `lower`), and onnxruntime runs the lowered model whole as long as what is left of
+    sequences is short: which is settled by lengths and by how earlier runs went, never by the clock. Longer
+    ones run in steps: tensor operators in onnxruntime, in parts as large as they can be, while sequences,
+    optionals and the control flow that carries them run on `TensorSequence`. A value at its last use is
+    edited in place, so that an append in a loop is O(1) where onnxruntime copies the list. Sequences have
+    every element type, those included for which onnxruntime has no kernel. Results are the same on each
+    path, but for the last bits where onnxruntime fuses operators that a plan has in two parts.
 
-    Where onnxruntime departs from ONNX's text, the text counts. So `SplitToSequence` ignores keepdims where a
-    split is given, also as PyTorch's `unbind` exports it.
+    Where onnxruntime departs from ONNX's text, the text counts, but for what exporters count on: of
+    `SplitToSequence` with a split of 1 and keepdims=0, as PyTorch exports `unbind`, the axis is dropped.
 
-    Several threads may run one session at once. Loading takes some ms more than in onnxruntime. A model with
-    sequences has at most 2 GB, protobuf's limit.
+    Several threads may run one session at once. Loading takes up to three times as long as in onnxruntime.
 
     Examples
     --------
@@ -74,31 +73,38 @@ class InferenceSession:
     [(1,), (1,), (1,)]
     """
 
-    def __init__(self, model, sess_options=None, providers=None, provider_options=None, *, max_workers=1):
-        self._runtime = runtime = Runtime(sess_options, providers, provider_options)
-        self._whole = self._cut = self._proto = None
+    def __init__(
+        self,
+        model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike[Any],
+        sess_options: _SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        max_workers: SupportsIndex | None = 1,
+    ) -> None:
+        self._sessions = sessions = Sessions(sess_options, providers, provider_options)
+        self._engines: Engines | None = None
+        self._whole: Any = None  # onnxruntime's session, where the model has no sequences
+        self._kinds: dict[str, TypeProto] = {}  # of its inputs, as far as they are known
         if _is_ort_format(model):
-            self._whole = runtime.whole_session(model)
+            self._whole = sessions.as_given(_for_onnxruntime(model))
             return
-        self._proto = proto = load_model(model)
-        if not has_sequences(proto):
-            self._whole = runtime.whole_session(_loadable(model, proto))
-            return
-        # A copy: the plan may be made later, when the caller has changed the model.
-        proto = copied(proto) if proto is model else proto
-        self._proto = proto = with_external_data(proto, folder_of(model))
-        check_model(proto)
-        # With several workers, maps are better left to them.
-        lowered, _ = lower_with_report(proto, keep_maps=max_workers != 1)
-        if not has_sequences(lowered):
-            self._whole = _session_if_any(runtime, lowered)
-            # A run that fails is run again by steps, which can name the node.
-            self._cut = functools.cache(lambda: CutModel(proto, runtime, max_workers))
-        if self._whole is None:
-            cut = CutModel(proto, runtime, max_workers, lowered)
-            self._cut = lambda: cut
+        message = parse(model)
+        self._metadata = ModelMetadata(message)
+        if message_has_lists(message):
+            self._engines = Engines(model, message, sessions, max_workers)
+        else:
+            self._whole = sessions.as_given(_loadable(model, message))
+            self._kinds = {one.name: one.type for one in message.graph.input}
 
-    def run(self, output_names, input_feed, run_options=None):
+    # An array, a TensorSequence or None for each output, in a model without sequences whatever onnxruntime
+    # has. The model tells which, so nobody should have to ask; feeds are as varied.
+    def run(
+        self,
+        output_names: list[str] | tuple[str, ...] | None,
+        input_feed: Mapping[str, Any],
+        run_options: _RunOptions | None = None,
+    ) -> list[Any]:
         """Run the model.
 
         Parameters
@@ -127,93 +133,88 @@ class InferenceSession:
         Exception
             What onnxruntime raises, as it is.
         """
-        if self._whole is None:
-            return self._cut().run(output_names, input_feed, run_options)
+        if self._engines is not None:
+            return self._engines.run(output_names, input_feed, run_options)
         try:
             return self._whole.run(output_names, input_feed, run_options)
         except Exception:
-            self._explain(input_feed)
-            if self._cut is None:
-                raise
-            return self._cut().run(output_names, input_feed, run_options)
+            check_feed(input_feed, self._kinds)  # where a feed is to blame, onnxruntime often doesn't say so
+            raise
 
-    def _explain(self, feed):
-        """Raise an exception that names the input, where a feed is to blame; onnxruntime's often don't."""
-        check_is_feed(feed)
-        kinds = {} if self._proto is None else {one.name: one.type for one in self._proto.graph.input}
-        for name, value in feed.items():
-            if name in kinds:
-                Feed(name, kinds[name]).check(value)
-
-    def get_inputs(self):
+    def get_inputs(self) -> list[Any]:
         """Return what the model needs to be fed: names, types and shapes."""
-        return list(self._cut().inputs) if self._whole is None else self._whole.get_inputs()
+        return self._whole.get_inputs() if self._engines is None else list(self._engines.interface.inputs)
 
-    def get_outputs(self):
+    def get_outputs(self) -> list[Any]:
         """Return what the model gives: names, types and shapes."""
-        return list(self._cut().outputs) if self._whole is None else self._whole.get_outputs()
+        return self._whole.get_outputs() if self._engines is None else list(self._engines.interface.outputs)
 
-    def get_overridable_initializers(self):
+    def get_overridable_initializers(self) -> list[Any]:
         """Return the inputs that have a default."""
-        whole = self._whole
-        return list(self._cut().overridable) if whole is None else whole.get_overridable_initializers()
+        if self._engines is None:
+            return self._whole.get_overridable_initializers()
+        return list(self._engines.interface.overridable)
 
-    def get_modelmeta(self):
+    def get_modelmeta(self) -> Any:
         """Return the model's metadata."""
-        return ModelMetadata(self._proto) if self._whole is None else self._whole.get_modelmeta()
+        return self._whole.get_modelmeta() if self._engines is None else self._metadata
 
-    def get_providers(self):
+    def get_providers(self) -> list[str]:
         """Return the execution providers, in the order of precedence."""
         return self._any_session().get_providers()
 
-    def get_provider_options(self):
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
         """Return the execution providers' options."""
         return self._any_session().get_provider_options()
 
-    def get_session_options(self):
+    def get_session_options(self) -> _SessionOptions:
         """Return the session options."""
         return self._any_session().get_session_options()
 
-    def _any_session(self):
-        return self._whole if self._whole is not None else self._runtime.probe()
+    def _any_session(self) -> Any:
+        return self._whole if self._engines is None else self._sessions.probe()
 
 
 class ModelMetadata:
     """What a model says of itself, as onnxruntime gives it."""
 
-    def __init__(self, model):
-        self.producer_name = model.producer_name
-        self.graph_name = model.graph.name
-        self.domain = model.domain
-        self.description = model.doc_string
-        self.graph_description = model.graph.doc_string
+    def __init__(self, message: ModelProto) -> None:
+        self.producer_name = message.producer_name
+        self.graph_name = message.graph.name
+        self.domain = message.domain
+        self.description = message.doc_string
+        self.graph_description = message.graph.doc_string
         # Where a model has none, onnxruntime says this.
-        self.version = model.model_version if model.HasField("model_version") else (1 << 63) - 1
-        self.custom_metadata_map = {one.key: one.value for one in model.metadata_props}
+        self.version = message.model_version if message.HasField("model_version") else (1 << 63) - 1
+        self.custom_metadata_map = {one.key: one.value for one in message.metadata_props}
 
 
-def _is_ort_format(model):
+def _is_ort_format(model: Any) -> bool:
     """Return whether a model is in onnxruntime's own format, which only it can read."""
     if isinstance(model, str | os.PathLike):
-        return os.fspath(model).endswith(".ort")
-    return isinstance(model, bytes) and model[4:8] == b"ORTM"
+        return path_of(model).endswith(".ort")
+    return isinstance(model, bytes | bytearray | memoryview) and bytes(model[4:8]) == b"ORTM"
 
 
-def _session_if_any(runtime, model):
-    """Return onnxruntime's session on a model, None where it has no kernels for it."""
-    restamp(model)
-    try:
-        return runtime.session(model.SerializeToString())
-    except Exception:  # the plan has another runtime for what it can't run
-        return None
-
-
-def _loadable(model, proto):
+def _loadable(model: Any, message: ModelProto) -> Any:
     """Return what onnxruntime loads of a model: itself, or its bytes with versions that onnxruntime knows."""
     restamped = ModelProto()
-    restamped.CopyFrom(proto)
-    if restamp(restamped):
-        return with_external_data(restamped, folder_of(model)).SerializeToString()
-    if isinstance(model, ModelProto):
-        return proto.SerializeToString()
-    return model if isinstance(model, str | os.PathLike) else bytes(model)
+    restamped.CopyFrom(message)
+    if not restamp_proto(restamped, operators_of(message)):
+        return message.SerializeToString() if isinstance(model, ModelProto) else _for_onnxruntime(model)
+    folder = folder_of(model)
+    weights = Weights(folder)
+    return weights.filled_model(restamped).SerializeToString()
+
+
+def _for_onnxruntime(model: Any) -> str | bytes:
+    """Return a path or bytes as onnxruntime takes them: a path only where it is UTF-8."""
+    if not isinstance(model, str | os.PathLike):
+        return bytes(model)
+    path = path_of(model)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        with open(path, "rb") as file:
+            return file.read()
+    return path

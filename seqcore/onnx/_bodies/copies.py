@@ -4,8 +4,8 @@ from itertools import chain
 
 from onnx import ModelProto
 
-from seqcore.onnx._models.graphs import all_nodes, initializer_names, subgraphs
-from seqcore.onnx._models.runners import SessionRunner
+from seqcore.onnx._model.load import operators_of
+from seqcore.onnx._runtimes.runners import SessionRunner
 
 # onnxruntime looks each fed name up by walking the inputs: more copies cost more for that than they save.
 COPIES = 16
@@ -25,9 +25,9 @@ def can_copy(model):
     """Return whether copies of a model's graph in one graph do what it does: quickly, and with its bits."""
     return (
         len(model.graph.node) <= _MOST_NODES
-        and not any(True for node in model.graph.node for _ in subgraphs(node))
+        and not any(one.HasField("g") or one.graphs for node in model.graph.node for one in node.attribute)
         # Copies with a seed would draw the same numbers; operators of other domains may do anything.
-        and all(node.op_type not in _RANDOM and node.domain in _PURE_DOMAINS for node in all_nodes(model))
+        and all(name not in _RANDOM and domain in _PURE_DOMAINS for domain, name in operators_of(model))
         and not model.functions
         and not model.graph.sparse_initializer
         and model.ByteSize() <= _MOST_NBYTES
@@ -71,7 +71,7 @@ def _copied(model, whole):
         graph.ClearField(field)
     graph.input.extend(value for value in model.graph.input if value.name in whole)
     # Constants are one for all. Other names get the copy's number; they are short since each is looked up.
-    taken = initializer_names(graph) | whole
+    taken = {one.name for one in graph.initializer} | whole
     own = [value.name for value in model.graph.input if value.name not in whole]
     own += [name for node in model.graph.node for name in node.output if name]
     for k in range(COPIES):

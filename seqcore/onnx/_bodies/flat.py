@@ -12,27 +12,11 @@ way, and which numbers are last is not the same.
 
 from onnx import ModelProto, TensorProto
 
-from seqcore.onnx._models.declared import forget_shape
-from seqcore.onnx._models.graphs import declared_dtype
-from seqcore.onnx._models.runners import SessionRunner
+from seqcore.onnx._model.tensors import declared_dtype
+from seqcore.onnx._model.writing import forget_shape
+from seqcore.onnx._operators.record import record_named
+from seqcore.onnx._runtimes.runners import SessionRunner
 
-# Operators that broadcast what they read, and those that take each number of their one input for itself.
-_BROADCASTING = frozenset(
-    (
-        *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Sum", "Mean", "PRelu", "Where"),
-        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
-        *("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
-    )
-)
-_BY_NUMBER = frozenset(
-    (
-        *("Abs", "Ceil", "Erf", "Exp", "Floor", "Identity", "IsInf", "IsNaN", "Log", "Neg", "Not"),
-        *("BitwiseNot", "Reciprocal", "Round", "Sign", "Sqrt"),
-        *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sin", "Sinh", "Tan", "Tanh"),
-        *("Celu", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "Selu", "Shrink"),
-        *("Sigmoid", "Softplus", "Softsign", "Swish", "ThresholdedRelu"),
-    )
-)
 # Before, binary operators broadcast by attributes.
 _OLDEST_OPSET = 7
 # Numbers that onnxruntime casts to one by one. Not uint32: of floats out of its range, which is undefined, a
@@ -81,7 +65,8 @@ def _works_by_number(node):
     if node.op_type in ("Cast", "CastLike"):
         # To strings a number takes more than one.
         return all(attribute.i in _NUMBERS for attribute in node.attribute if attribute.name == "to")
-    return node.op_type in _BROADCASTING or node.op_type in _BY_NUMBER
+    record = record_named(node.op_type)
+    return record.broadcasts or record.by_number
 
 
 def _shape_of_constant(node):

@@ -7,8 +7,8 @@ from onnx import ModelProto
 from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._bodies.flat import FlatForm, declared_extents, plan_flat
 from seqcore.onnx._bodies.many import ManyRunner, run_singly
-from seqcore.onnx._models.graphs import declared_dtype, dtype_of, from_tensor_proto, tensor_type, used_names
-from seqcore.onnx._models.runners import make_runner
+from seqcore.onnx._model.tensors import declared_dtype, dtype_of, from_tensor_proto, tensor_type
+from seqcore.onnx._runtimes.runners import make_runner
 
 # The number of elements from which a session of its own for flat arguments pays.
 FLAT_PAYS = 160
@@ -56,7 +56,7 @@ class Program:
             if kind == "run":
                 computed.setdefault(value.name, value)
         outputs = list(computed.values())
-        used = used_names(typed.graph)
+        used = _used_names(typed.graph)
         inputs = [value for value in typed.graph.input if value.name in used]
         for values, kept in ((typed.graph.output, outputs), (typed.graph.input, inputs)):
             kept = [_copy(value) for value in kept]
@@ -160,6 +160,17 @@ def _sources(model):
             yield "constant", from_tensor_proto(constants[name])
         else:
             yield "run", computed.setdefault(name, len(computed))
+
+
+def _used_names(graph):
+    """Return the names that nodes read, in all depths: more than a graph's own where they are shadowed."""
+    used = set()
+    for node in graph.node:
+        used.update(node.input)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                used |= _used_names(inner) | {output.name for output in inner.output}
+    return used
 
 
 def _copy(value):

@@ -1,1 +1,1 @@
-"""The rules by which sequences are compiled away: see `seqcore.onnx.lowering`."""
+"""Sequences compiled away: the passes, and the tensors that sequences go on as."""

@@ -1,12 +1,19 @@
-"""Building the nodes that stand in for sequence operators, in the form that a model's opset has."""
+"""Building the nodes that stand in for operators on sequences, in the form that a model's opset has."""
+
+from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto, helper
 
-from seqcore.onnx._models.graphs import all_graphs, to_tensor_proto
-from seqcore.onnx._models.normal import fresh_name, replace_all
+from seqcore.onnx._model.graph import Model, Node, fresh_name
+from seqcore.onnx._model.tensors import to_tensor_proto
+
+if TYPE_CHECKING:
+    from seqcore.onnx._operators.positions import Position
 
 # An end that lies behind the last element.
 _AFTER_ALL = (1 << 63) - 1
@@ -18,80 +25,64 @@ class Builder:
     Nothing changes until `apply`: those who look at the model meanwhile see it as it was.
     """
 
-    def __init__(self, model, opset):
-        self.opset = opset
-        self._graph = model.graph
-        self._taken = {one.name for one in (*model.graph.initializer, *model.graph.input)}
-        self._node_names = set()
-        for graph in all_graphs(model.graph):
-            self._taken.update(value.name for value in graph.input)
-            for node in graph.node:
-                self._taken.update(node.output)
-                self._node_names.add(node.name)
-        self._constants = {}
-        self._instead = {}
-        self._after = defaultdict(list)
-        self._types = {}
+    def __init__(self, model: Model) -> None:
+        self.opset = model.opset
+        self._model = model
+        self._taken = model.names()
+        self._node_names = {node.name for node in model.graph.all_nodes()}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._instead: dict[Node, list[Node]] = {}
+        self._after: dict[Node, list[list[Node]]] = defaultdict(list)
+        self._types: dict[str, Any] = {}
 
-    def instead(self, node):
+    def instead(self, node: Node) -> Nodes:
         """Return `Nodes` that replace a node: they have to make what it makes."""
         made = Nodes(self, node)
-        self._instead[node_key(node)] = made.nodes
+        self._instead[node] = made.nodes
         return made
 
-    def after(self, node):
+    def after(self, node: Node) -> Nodes:
         """Return `Nodes` that come right after a node."""
         made = Nodes(self, node)
-        self._after[node_key(node)].append(made.nodes)
+        self._after[node].append(made.nodes)
         return made
 
-    def constant(self, values, dtype=np.int64):
-        """Return the name of an initializer of the main graph: every scope sees it."""
+    def constant(self, values: Any, dtype: Any = np.int64) -> str:
+        """Return the name of a constant of the model."""
         array = np.asarray(values, dtype)
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self._constants:
             word = "_".join(map(str, array.reshape(-1)[:4].tolist())) or "none"
             name = self.fresh(f"lowered/{word}")
-            self._graph.initializer.append(to_tensor_proto(array, name))
+            self._model.constants[name] = to_tensor_proto(array, name)
             self._constants[key] = name
         return self._constants[key]
 
-    def fresh(self, name):
+    def fresh(self, name: str) -> str:
         """Return a name for a value: this one, or one like it."""
-        if name in self._taken:
-            return fresh_name(name, self._taken)
-        self._taken.add(name)
-        return name
+        return fresh_name(name, self._taken)
 
-    def fresh_node_name(self, name):
-        if name in self._node_names:
-            return fresh_name(name, self._node_names)
-        self._node_names.add(name)
-        return name
+    def fresh_node_name(self, name: str) -> str:
+        return fresh_name(name, self._node_names)
 
-    def declare(self, name, element_type, shape):
+    def declare(self, name: str, element_type: int, shape: Sequence[int | str | None] | None) -> None:
         if element_type and name:
             self._types[name] = helper.make_tensor_type_proto(element_type, shape)
 
-    def apply(self):
+    def apply(self) -> None:
         """Put the nodes into the model."""
-        # Innermost first: a graph's nodes are copied when they are replaced, with the graphs inside them.
-        for graph in reversed(list(all_graphs(self._graph))):
-            keys = {node_key(node) for node in graph.node}
-            if keys.isdisjoint(self._instead) and keys.isdisjoint(self._after):
-                continue
-            nodes = []
-            for node in graph.node:
-                key = node_key(node)
-                nodes += self._instead.get(key, [node])
-                for made in self._after.get(key, ()):
+        if not (self._instead or self._after):
+            return
+        for graph in list(self._model.graph.all_graphs()):
+            nodes: list[Node] = []
+            for node in graph.nodes:
+                nodes += self._instead.get(node, [node])
+                for made in self._after.get(node, ()):
                     nodes += made
-            declared = {value.name for value in (*graph.value_info, *graph.output)}
-            for name in (name for node in nodes for name in node.output):
-                if name in self._types and name not in declared:
-                    value = graph.value_info.add(name=name)
-                    value.type.CopyFrom(self._types[name])
-            replace_all(graph.node, nodes)
+            graph.nodes = nodes
+            for name in (name for node in nodes for name in node.outputs):
+                if name in self._types and name not in graph.outputs:
+                    graph.declared.setdefault(name, self._types[name])
         self._instead.clear()
         self._after.clear()
         self._types.clear()
@@ -100,61 +91,63 @@ class Builder:
 class Nodes:
     """New nodes in a row, named after the node that they stand for."""
 
-    def __init__(self, builder, origin):
-        self.nodes = []
+    def __init__(self, builder: Builder, origin: Node) -> None:
+        self.nodes: list[Node] = []
         self.builder = builder
         self.constant = builder.constant
         self.declares = True
-        self.label = origin.name or node_key(origin)
+        self.label = origin.name
 
-    def declare(self, name, element_type, shape):
+    def declare(self, name: str, element_type: int, shape: Sequence[int | str | None] | None) -> None:
         """Say of which type a value is that is made: onnx infers less than is known."""
         if self.declares:
             self.builder.declare(name, element_type, shape)
 
-    def op(self, op_type, *inputs, out="", **attributes):
+    def op(self, op_type: str, *inputs: str, out: str = "", **attributes: Any) -> str:
         """Add a node, and return the name of its output: `out`, or a fresh one."""
         return self.ops(op_type, inputs, [out], **attributes)[0]
 
-    def ops(self, op_type, inputs, outputs, **attributes):
+    def ops(
+        self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
+    ) -> list[str]:
         """Add a node with several outputs; an empty name stands for a fresh one."""
         fresh = self.builder.fresh
-        outputs = [name or fresh(f"{self.label}/{op_type}_output") for name in outputs]
+        made = [name or fresh(f"{self.label}/{op_type}_output") for name in outputs]
         name = self.builder.fresh_node_name(f"{self.label}/{op_type}")
-        self.nodes.append(helper.make_node(op_type, inputs, outputs, name, **attributes))
-        return outputs
+        self.nodes.append(Node(op_type, list(inputs), made, name, **attributes))
+        return made
 
-    def squeeze(self, tensor, axis, out=""):
+    def squeeze(self, tensor: str, axis: int, out: str = "") -> str:
         return self._with_axis("Squeeze", tensor, axis, out)
 
-    def unsqueeze(self, tensor, axis, out=""):
+    def unsqueeze(self, tensor: str, axis: int, out: str = "") -> str:
         return self._with_axis("Unsqueeze", tensor, axis, out)
 
-    def _with_axis(self, op_type, tensor, axis, out):
+    def _with_axis(self, op_type: str, tensor: str, axis: int, out: str) -> str:
         if self.builder.opset < 13:
             return self.op(op_type, tensor, axes=[axis], out=out)
         return self.op(op_type, tensor, self.constant([axis]), out=out)
 
-    def split(self, tensor, lengths, axis):
+    def split(self, tensor: str, lengths: list[int], axis: int) -> list[str]:
         """Add a Split with constant lengths, and return the names of its outputs."""
         if self.builder.opset < 13:
             return self.ops("Split", [tensor], [""] * len(lengths), axis=axis, split=lengths)
         return self.ops("Split", [tensor, self.constant(lengths)], [""] * len(lengths), axis=axis)
 
-    def slice(self, tensor, start, end, axis, out=""):
+    def slice(self, tensor: str, start: str, end: str, axis: int, out: str = "") -> str:
         """Add a Slice from a start to an end, which are tensors of shape [1]."""
         return self.op("Slice", tensor, start, end, self.constant([axis]), out=out)
 
-    def length(self, tensor, axis=0, out=""):
+    def length(self, tensor: str, axis: int = 0, out: str = "") -> str:
         """Return the length of a tensor's axis, as a scalar."""
         return self.op("Gather", self.op("Shape", tensor), self.constant(axis), axis=0, out=out)
 
-    def join_axes(self, *parts):
+    def join_axes(self, *parts: Any) -> str:
         """Return a shape that is made of shapes and constants."""
-        parts = [part if isinstance(part, str) else self.constant(part) for part in parts]
-        return self.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+        names = [part if isinstance(part, str) else self.constant(part) for part in parts]
+        return self.op("Concat", *names, axis=0) if len(names) > 1 else names[0]
 
-    def fail_if(self, bad):
+    def fail_if(self, bad: str) -> str:
         """Return a scalar that is 0 where a boolean scalar is false; where it is true, the model fails.
 
         What is computed from it can't be had without the check: a Gather from one element at position 1 is
@@ -163,14 +156,14 @@ class Nodes:
         position = self.op("Cast", bad, to=TensorProto.INT64)
         return self.op("Gather", self.constant([0]), position, axis=0)
 
-    def fail_unless_equal(self, one, other):
+    def fail_unless_equal(self, one: str, other: str) -> str:
         return self.fail_if(self.op("Not", self.op("Equal", one, other)))
 
-    def bound(self, tensor, zero, out=""):
+    def bound(self, tensor: str, zero: str, out: str = "") -> str:
         """Return a copy of a tensor with axes, bound to a scalar of `fail_if`."""
         return self.slice(tensor, self.unsqueeze(zero, 0), self.constant([_AFTER_ALL]), 0, out=out)
 
-    def checked(self, tensor, zero, out=""):
+    def checked(self, tensor: str, zero: str, out: str = "") -> str:
         """Return a tensor as it is, bound to a scalar of `fail_if`, without copying it.
 
         Of one Reshape after another, onnxruntime leaves out the first, whatever its shape comes from, if it
@@ -178,7 +171,7 @@ class Nodes:
         """
         return self.op("Reshape", tensor, self.op("Add", self.op("Shape", tensor), zero), out=out)
 
-    def position(self, position, rank):
+    def position(self, position: Position, rank: int) -> str:
         """Return a `Position` as a tensor of rank 0 or 1: in ONNX's own examples it is of either."""
         if position.value is not None:
             return self.constant(np.full((1,) * rank, position.value))
@@ -187,6 +180,3 @@ class Nodes:
         return self.op("Reshape", position.name, self.constant([1] * rank))
 
 
-def node_key(node):
-    """Return what tells a node from all others of a normal model: its first output."""
-    return next(filter(None, node.output), "")

@@ -1,82 +1,53 @@
-"""What a sequence becomes: tensors from which all that is asked of it can be computed."""
+"""What a sequence becomes: tensors from which all that is asked of it can be computed.
 
-from typing import NamedTuple
+    form      the sequence                        goes on as
+    Listed    of named tensors                    these
+    Pieces    cut from a tensor                   that tensor
+    LoopList  that a loop appends to              a scan output of the loop
+    Stack     (the latter two, where it helps)    a tensor whose axis 0 runs over the elements
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from onnx import TensorProto
 
-from seqcore.onnx._lowering.build import node_key
-from seqcore.onnx._lowering.prune import STANDARD, attribute_of, is_op
+from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.types import Shape
+from seqcore.onnx._operators.record import axis_from_front, record_of
 
-# What an operator that can't be served does to a sequence.
-_WHAT = {
-    "SequenceInsert": "inserts into it",
-    "SequenceErase": "erases from it",
-    "SequenceMap": "maps over it",
-    "Loop": "takes it in as a state",
-    "Scan": "takes it in",
-    "Identity": "passes it on as a result",
-}
+if TYPE_CHECKING:
+    from seqcore.onnx._lowering.build import Builder, Nodes
+    from seqcore.onnx._model.prepared import Prepared
+    from seqcore.onnx._operators.positions import Position
+
 # From here on, a 0 in the shape for a Reshape can mean a length of 0.
-_ZEROS_ALLOWED = 14
+ZEROS_ALLOWED = 14
 
 
-class Position(NamedTuple):
-    """A position as an operator gets it: the name, the number and the rank where they are known."""
+class Forms:
+    """The forms of a model's sequences, or why they have none.
 
-    name: str
-    value: int | None
-    rank: int | None
-
-
-def position_of(facts, name):
-    """Return the `Position` that a tensor is."""
-    constant = facts.constant(name)
-    if constant is not None and constant.size == 1 and constant.dtype.kind in "iu":
-        return Position(name, int(constant.reshape(-1)[0]), constant.ndim)
-    shape = facts.shape(name)
-    return Position(name, None, None if shape is None else len(shape))
-
-
-def label(node):
-    """Return how a node is spoken of."""
-    return f"'{node.name or node_key(node)}'"
-
-
-def trusted(facts, shape):
-    """Return a shape with None for each length that may differ between the runs of a loop's body.
-
-    Numbers hold everywhere, and so do the symbols of the model's inputs. Others are names that were made up.
+    Attributes
+    ----------
+    prepared : Prepared
+    found : dict of str to (Form or str)
+        Outer graphs come first, and nodes in order: what a sequence is made from stands before it.
     """
-    if shape is None:
-        return None
-    return [length if isinstance(length, int) or length in facts.symbols else None for length in shape]
 
-
-def opset_of(model):
-    """Return the version of ONNX's own operators that a model asks for."""
-    return max((one.version for one in model.opset_import if one.domain in STANDARD), default=0)
-
-
-def normal_axis(axis, rank):
-    """Return an axis counted from the front, None where it is out of range or can't be known."""
-    if rank is None:
-        return axis if axis >= 0 else None
-    return axis + rank if -rank <= axis < 0 else axis if 0 <= axis < rank else None
-
-
-def why_no_zeros(facts, shape):
-    """Return why a Reshape can't be told of a shape where it may hold zeros, "" where it can."""
-    if opset_of(facts.model) >= _ZEROS_ALLOWED or _has_no_zeros(shape):
-        return ""
-    return "an axis may be of length 0, which Reshape takes from opset 14 on"
-
-
-def _has_no_zeros(shape):
-    return all(isinstance(length, int) and length > 0 for length in shape)
+    def __init__(self, prepared: Prepared) -> None:
+        self.prepared = prepared
+        self.found: dict[str, Form | str] = {}
+        for name, (node, _) in prepared.producers.items():
+            if prepared.is_sequence(name):
+                form = record_of(node).form(node, node.outputs.index(name), self)
+                if form is not None:
+                    self.found[name] = form
 
 
 class Form:
-    """A sequence as tensors. `why_not` says whether a reader can be served, `serve` does it.
+    """A sequence as tensors.
 
     Attributes
     ----------
@@ -84,83 +55,76 @@ class Form:
         ONNX's number of the elements' type, 0 where it is not known.
     count : int or None
         How many elements there are, where that is known.
+    became : str
+        What it becomes, in a sentence.
     """
 
     element_type = 0
-    count = None
+    count: int | None = None
+    became = ""
 
-    def why_not(self, node, facts, read):
-        """Return why a reader can't be served, or "" where it can.
+    def why_not(self, node: Node | None, graph: Graph, prepared: Prepared, read: set[str]) -> str:
+        """Return why a reader in a graph can't be served, or "" where it can.
 
-        A node that is None stands for a graph's output; `read` has the names of what is read, other than for
-        its shape.
+        A node that is None stands for the graph's output; `read` has the names of what is read, other than
+        for its shape.
         """
         if node is None:
-            return "it is returned"
-        where = label(node)
-        if is_op(node, "SequenceAt"):
-            position = position_of(facts, node.input[1])
-            if None not in (self.count, position.value):
-                n = self.count
-                if not -n <= position.value < n:
-                    return f"position {position.value} at {where} is out of range for its {n} elements"
-            reason = self._why_not_at(position)
-        elif is_op(node, "SequenceLength"):
-            reason = self._why_not_length()
-        elif is_op(node, "ConcatFromSequence"):
-            reason = "there is none" if self.count == 0 else self._why_not_join(*_join_of(node), facts)
-            if not reason and node.output[0] not in read:
-                reason = self._why_not_shape_of_join()
-        else:
-            what = _WHAT.get(node.op_type) if is_op(node, node.op_type) else None
-            return f"{where} {what or f'({node.op_type}) reads it'}"
-        verb = {"SequenceAt": "picks", "SequenceLength": "counts"}.get(node.op_type, "joins")
-        return reason and f"{where} {verb} elements, but {reason}"
+            return "the model returns it" if graph is prepared.model.graph else "a graph inside returns it"
+        return record_of(node).why_not_lowered(node, self, prepared, read)
 
-    def plan(self, facts, name, read):
+    def plan(self, name: str, prepared: Prepared, read: set[str]) -> None:
         """Look at the readers, which can all be served, and at what is `read`, before anything is made."""
 
-    def serve(self, node, nodes, facts, is_read):
-        """Make with new nodes what a reader makes.
+    def prepare(self, builder: Builder, prepared: Prepared) -> None:
+        """Make what all readers share."""
 
-        Of what isn't read, no more than the shape is asked for. Where a runtime knows that beforehand, it
-        leaves out the node and the error with it: so the check is put where the shape comes from.
-        """
-        out = node.output[0]
-        nodes.declares = is_read
-        if node.op_type == "SequenceLength":
-            self._length(nodes, out)
-        elif node.op_type == "ConcatFromSequence":
-            self._join(nodes, *_join_of(node), out)
-        else:
-            position = position_of(facts, node.input[1])
-            if is_read or (self._is_sound() and None not in (self.count, position.value)):
-                self._at(nodes, position, out)
-            else:
-                nodes.checked(self._at(nodes, position, ""), self._fail_outside(nodes, position), out=out)
+    def is_sound(self) -> bool:
+        """Return whether the sequence can be made without an error."""
+        return True
 
-    def _fail_outside(self, nodes, position):
-        n = self._length(nodes, "")
+    def fail_outside(self, nodes: Nodes, position: Position) -> str:
+        """Return a scalar that is 0, of nodes that fail where a position is out of range."""
+        n = self.length(nodes, "")
         i = nodes.op("Cast", nodes.position(position, 0), to=TensorProto.INT64)
         before = nodes.op("Less", i, nodes.op("Neg", n))
         return nodes.fail_if(nodes.op("Or", before, nodes.op("Not", nodes.op("Less", i, n))))
 
-    def _is_sound(self):
-        """Return whether the sequence can be made without an error."""
-        return True
+    # Why an element, the number of them or a join can't be had; "" where it can.
 
-    def _why_not_at(self, position):
+    def why_not_at(self, node: Node, position: Position, prepared: Prepared) -> str:
         return ""
 
-    def _why_not_length(self):
+    def why_not_length(self, node: Node, prepared: Prepared) -> str:
         return ""
 
-    def _why_not_shape_of_join(self):
+    def why_not_join(self, axis: int, stacks: bool, prepared: Prepared) -> str:
         return ""
 
+    def why_not_shape_of_join(self) -> str:
+        return ""
 
-def _join_of(node):
-    return attribute_of(node, "axis", 0), attribute_of(node, "new_axis", 0)
+    # These make nodes, of which the last makes `out`.
+
+    def at(self, nodes: Nodes, position: Position, out: str) -> str:
+        raise NotImplementedError
+
+    def length(self, nodes: Nodes, out: str) -> str:
+        raise NotImplementedError
+
+    def join(self, nodes: Nodes, axis: int, stacks: bool, out: str) -> None:
+        raise NotImplementedError
+
+
+def why_no_zeros(prepared: Prepared, shape: Shape) -> str:
+    """Return why a Reshape can't be told of a shape where it may hold zeros, "" where it can."""
+    if prepared.model.opset >= ZEROS_ALLOWED or _has_no_zeros(shape):
+        return ""
+    return "an axis may be of length 0, which Reshape takes from opset 14 on"
+
+
+def _has_no_zeros(shape: Shape) -> bool:
+    return shape is not None and all(isinstance(length, int) and length > 0 for length in shape)
 
 
 class Stack(Form):
@@ -170,7 +134,7 @@ class Stack(Form):
     ----------
     tensor : str
     element_type : int
-    shape : list of int, str or None, or None
+    shape : tuple of (int, str or None), or None
         The elements' shape as far as it is known, None where not even the rank is.
     is_uniform : bool
         Whether the tensor can be made without an error that the sequence would not give.
@@ -178,7 +142,14 @@ class Stack(Form):
         Whether there is an element for sure.
     """
 
-    def __init__(self, tensor, element_type, shape, is_uniform=True, is_filled=False):
+    def __init__(
+        self,
+        tensor: str,
+        element_type: int,
+        shape: Shape,
+        is_uniform: bool = True,
+        is_filled: bool = False,
+    ) -> None:
         self.tensor = tensor
         self.element_type = element_type
         self.shape = shape
@@ -186,45 +157,45 @@ class Stack(Form):
         self.is_filled = is_filled
 
     @property
-    def _rank(self):
+    def rank(self) -> int | None:
         return None if self.shape is None else len(self.shape)
 
     def _why_not_uniform(self):
         return "" if self.is_uniform else "their shapes may differ"
 
-    def _why_not_at(self, position):
+    def why_not_at(self, node, position, prepared):
         return self._why_not_uniform()
 
-    def _why_not_length(self):
+    def why_not_length(self, node, prepared):
         return self._why_not_uniform()
 
-    def _why_not_join(self, axis, new_axis, facts):
-        rank = self._rank
-        if new_axis:
-            if axis == 0 or (rank is not None and normal_axis(axis, rank + 1) is not None):
+    def why_not_join(self, axis, stacks, prepared):
+        rank = self.rank
+        if stacks:
+            if axis == 0 or (rank is not None and axis_from_front(axis, rank + 1) is not None):
                 return self._why_not_uniform()
             return "their rank is not known" if rank is None else f"axis {axis} is out of range"
         if rank is None:
             return self._why_not_uniform() or "their rank is not known"
-        if normal_axis(axis, rank) is None:
+        if axis_from_front(axis, rank) is None:
             return f"axis {axis} is out of range"
-        return why_no_zeros(facts, self.shape) or self._why_not_uniform()
+        return why_no_zeros(prepared, self.shape) or self._why_not_uniform()
 
-    def _at(self, nodes, position, out):
+    def at(self, nodes, position, out):
         nodes.declare(out, self.element_type, self.shape)
         if self.element_type == TensorProto.STRING:
             # onnxruntime's Gather takes one string only for each index (1.31).
             return nodes.op("GatherND", self.tensor, nodes.position(position, 1), out=out)
         return nodes.op("Gather", self.tensor, nodes.position(position, 0), axis=0, out=out)
 
-    def _length(self, nodes, out):
+    def length(self, nodes, out):
         return nodes.length(self.tensor, out=out)
 
-    def _join(self, nodes, axis, new_axis, out):
-        if new_axis:
-            self._stack(nodes, 0 if axis == 0 else normal_axis(axis, self._rank + 1), out)
+    def join(self, nodes, axis, stacks, out):
+        if stacks:
+            self._stack(nodes, 0 if axis == 0 else axis_from_front(axis, self.rank + 1), out)
         else:
-            self._concat(nodes, normal_axis(axis, self._rank), out)
+            self._concat(nodes, axis_from_front(axis, self.rank), out)
 
     def _stack(self, nodes, axis, out):
         if self.shape is not None:

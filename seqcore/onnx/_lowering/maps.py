@@ -1,99 +1,97 @@
-"""SequenceMap, written out as a loop: what the other rules then make of the loop's lists is the lowering."""
+"""SequenceMap, written out as a loop: what the other rules then make of the loop's lists is the lowering.
+
+    t = SequenceMap (s, x) <body>    ──▶    t = Loop (length of s, true, []) <pick from s; body; append>
+"""
+
+from __future__ import annotations
 
 import numpy as np
-from onnx import GraphProto, TensorProto, helper
+from onnx import TensorProto
 
-from seqcore.onnx._lowering.build import Nodes, node_key
-from seqcore.onnx._lowering.prune import body_of, is_op
-from seqcore.onnx._models.graphs import all_graphs
+from seqcore.onnx._lowering.build import Builder, Nodes
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.types import sequence, tensor, to_type_proto
 
 
-def write_out_maps(model, facts, builder, kept):
+def write_out_maps(model: Model, prepared: Prepared, builder: Builder, kept: set[str]) -> dict[str, set[str]]:
     """Replace each SequenceMap by a loop that picks, applies the body and appends.
 
     Parameters
     ----------
-    model : ModelProto
-        In normal form.
-    facts : Facts
-        Of this model.
+    model : Model
+    prepared : Prepared
+        What is known of this model.
     builder : Builder
         Of this model.
     kept : set of str
-        The keys of maps that stay.
+        The names of maps that stay.
 
     Returns
     -------
     dict of str to set of str
-        The key of a map → the outputs of the sequence operators that came in its place. They are all gone
+        The name of a map → the outputs of the sequence operators that came in its place. They are all gone
         after lowering, or the map would better have stayed.
     """
     written = {}
-    # One at a time, innermost first: a body moves with the maps in it.
-    while True:
-        graphs = reversed(list(all_graphs(model.graph)))
-        maps = (node for graph in graphs for node in graph.node if is_op(node, "SequenceMap"))
-        maps = (one for one in maps if node_key(one) not in kept | written.keys() and _is_plain(one, facts))
-        node = next(maps, None)
-        if node is None:
-            return written
-        written[node_key(node)] = _write_out(node, facts, builder)
-        builder.apply()
+    # Innermost first: a body moves with the maps in it.
+    for node in reversed(list(model.graph.all_nodes())):
+        if node.is_op("SequenceMap") and node.name not in kept and _is_plain(node, prepared):
+            written[node.name] = _write_out(node, prepared, builder)
+            builder.apply()
+    return written
 
 
-def _is_plain(node, facts):
-    """Return whether all that a map takes and gives is there and of a known type, without defaults."""
-    body = body_of(node)
-    return (
-        len(node.input) == len(body.input)
-        and len(node.output) == len(body.output)
-        and all(name in facts.types for name in (*node.input, *node.output))
-        and not body.initializer
-        and not body.sparse_initializer
-    )
+def _is_plain(node: Node, prepared: Prepared) -> bool:
+    """Return whether all that a map takes and gives is of a known type, without defaults."""
+    names = (*node.inputs, *node.outputs)
+    return all(prepared.type(name).number for name in names) and not node.body.defaults
 
 
-def _write_out(node, facts, builder):
+def _write_out(node: Node, prepared: Prepared, builder: Builder) -> set[str]:
     nodes = builder.instead(node)
-    operators = set()
+    operators: set[str] = set()
 
-    def sequence_op(place, *arguments, **attributes):
+    def sequence_op(place: Nodes, *arguments: str, **attributes) -> str:
         name = place.op(*arguments, **attributes)
         operators.add(name)
         return name
 
-    body = body_of(node)
-    sequences = [name for name in node.input if facts.is_sequence(name)]
-    trips = sequence_op(nodes, "SequenceLength", node.input[0])
+    body = node.body
+    sequences = [name for name in node.inputs if prepared.is_sequence(name)]
+    trips = sequence_op(nodes, "SequenceLength", node.inputs[0])
     for other in dict.fromkeys(sequences):
-        if other != node.input[0]:
+        if other != node.inputs[0]:
             length = sequence_op(nodes, "SequenceLength", other)
             trips = nodes.op("Add", trips, nodes.fail_unless_equal(trips, length))
-    starts = [sequence_op(nodes, "SequenceEmpty", dtype=facts.element_number(name)) for name in node.output]
-    loop = GraphProto(name=body.name or "body")
+    starts = [
+        sequence_op(nodes, "SequenceEmpty", dtype=prepared.element_number(name)) for name in node.outputs
+    ]
     own = Nodes(builder, node)
-    fresh, number = builder.fresh, builder.fresh(f"{own.label}/number")
-    going, still = fresh(f"{own.label}/going"), fresh(f"{own.label}/still_going")
-    loop.input.append(helper.make_tensor_value_info(number, TensorProto.INT64, []))
-    loop.input.append(helper.make_tensor_value_info(going, TensorProto.BOOL, []))
+    fresh = builder.fresh
+    number, going, still = (fresh(f"{node.name}/{word}") for word in ("number", "going", "still_going"))
+    loop = Graph(body.name or "body", [number, going], [still])
+    loop.declared = dict(body.declared)
+    loop.declared[number] = to_type_proto(tensor(TensorProto.INT64, ()), with_shape=True)
+    loop.declared[going] = to_type_proto(tensor(TensorProto.BOOL, ()), with_shape=True)
+    loop.declared[still] = to_type_proto(tensor(TensorProto.BOOL, ()), with_shape=True)
     own.op("Identity", going, out=still)
-    for name, value in zip(node.input, body.input, strict=True):
+    for name, inner in zip(node.inputs, body.inputs, strict=True):
         if name in sequences:
-            sequence_op(own, "SequenceAt", name, number, out=value.name)
+            sequence_op(own, "SequenceAt", name, number, out=inner)
         else:
-            own.op("Identity", name, out=value.name)
-    loop.output.append(helper.make_tensor_value_info(still, TensorProto.BOOL, []))
+            own.op("Identity", name, out=inner)
     ends = Nodes(builder, node)
-    for name, value in zip(node.output, body.output, strict=True):
+    for name, inner in zip(node.outputs, body.outputs, strict=True):
         state = fresh(f"{name}/state")
-        element_type = facts.element_number(name)
-        kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(element_type, None))
-        loop.input.append(helper.make_value_info(state, kind))
-        longer = sequence_op(ends, "SequenceInsert", state, value.name)
-        loop.output.append(helper.make_value_info(longer, kind))
-    loop.node.extend([*own.nodes, *body.node, *ends.nodes])
-    declared = {value.name: value for value in (*body.value_info, *body.output, *body.input)}
-    loop.value_info.extend(value for value in declared.values() if value.type.WhichOneof("value"))
+        longer = sequence_op(ends, "SequenceInsert", state, inner)
+        loop.inputs.append(state)
+        loop.outputs.append(longer)
+        for one in (state, longer):
+            loop.declared[one] = to_type_proto(sequence(prepared.element_number(name)))
+    loop.nodes = [*own.nodes, *body.nodes, *ends.nodes]
     always = nodes.constant(True, np.bool_)
-    nodes.ops("Loop", [trips, always, *starts], list(node.output), body=loop)
+    nodes.ops("Loop", [trips, always, *starts], list(node.outputs), body=loop)
     return operators
+
+

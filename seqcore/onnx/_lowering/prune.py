@@ -1,152 +1,118 @@
 """Taking out of a normal model what nothing reads: nodes, states of loops, outputs of branches, constants."""
 
-from onnx import helper
-
-from seqcore.onnx._models.graphs import all_graphs, subgraphs
-from seqcore.onnx._models.normal import replace_all
-
-STANDARD = ("", "ai.onnx")
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._operators.loop_parts import parts_of
 
 
-def prune(model):
+def prune(model: Model) -> None:
     """Drop the nodes of a normal model that no output needs, and states that only feed themselves.
 
     onnxruntime drops dead nodes too, so nothing that would run is lost; states it keeps.
     """
-    live = _Live(model.graph, True)
-    for graph in reversed(list(all_graphs(model.graph))):
-        nodes = [node for node in graph.node if any(name in live.names for name in node.output)]
-        for node in nodes:
-            if is_op(node, "Loop"):
+    live = _Live(model.graph, for_shapes=True).names
+    for graph in list(model.graph.all_graphs()):
+        graph.nodes = [node for node in graph.nodes if any(name in live for name in node.outputs)]
+        for node in graph.nodes:
+            if node.is_op("Loop"):
                 _drop_states(node, live)
-            elif is_op(node, "If"):
+            elif node.is_op("If"):
                 _drop_outputs(node, live)
-        if len(nodes) < len(graph.node):
-            replace_all(graph.node, nodes)
-    for graph in all_graphs(model.graph):
-        defined = {name for node in graph.node for name in node.output}
-        values = [value for value in graph.value_info if value.name in defined]
-        if len(values) < len(graph.value_info):
-            replace_all(graph.value_info, values)
 
 
-def read_names(model):
+def read_names(model: Model) -> set[str]:
     """Return the names of what an output needs, other than for its shape."""
-    return _Live(model.graph, False).names
-
-
-def is_op(node, *op_types):
-    """Return whether a node, which may be None, is one of some operators of ONNX."""
-    return node is not None and node.domain in STANDARD and node.op_type in op_types
+    return _Live(model.graph, for_shapes=False).names
 
 
 class _Live:
     """The names of what is needed for a graph's outputs."""
 
-    def __init__(self, graph, for_shapes):
-        self.names = set()
+    def __init__(self, graph: Graph, for_shapes: bool) -> None:
+        self.names: set[str] = set()
         self._for_shapes = for_shapes
-        self._producers = {}
-        self._states = {}  # a state inside a loop's body → the loop, and which state it is
-        for inner in all_graphs(graph):
-            for node in inner.node:
-                self._producers |= dict.fromkeys(node.output, node)
-                if is_op(node, "Loop"):
-                    for k, value in enumerate(body_of(node).input[2:]):
-                        self._states[value.name] = node, k
+        self._producers: dict[str, Node] = {}
+        self._states: dict[str, tuple[Node, int]] = {}  # inside a body → the loop, and which state it is
+        for node in graph.all_nodes():
+            self._producers.update(dict.fromkeys(node.outputs, node))
+            if node.is_op("Loop"):
+                for k, name in enumerate(parts_of(node).states):
+                    self._states[name] = node, k
         # A stack of its own: chains of nodes are longer than Python's.
-        self._todo = [value.name for value in graph.output]
+        self._todo = list(graph.outputs)
         while self._todo:
             name = self._todo.pop()
             if name and name not in self.names:
                 self.names.add(name)
                 self._visit(name)
 
-    def _visit(self, name):
+    def _visit(self, name: str) -> None:
         if name in self._states:
             node, k = self._states[name]
-            self._todo += [node.input[2 + k], body_of(node).output[1 + k].name]
+            self._todo += [parts_of(node).initial[k], parts_of(node).next_states[k]]
             return
         node = self._producers.get(name)
-        if is_op(node, "Loop"):
-            body = body_of(node)
-            self._todo += [*node.input[:2], body.output[0].name]
-            k = list(node.output).index(name)
-            self._todo.append(body.output[1 + k].name)
-            if k < len(body.input) - 2:
-                self._todo.append(node.input[2 + k])
-        elif is_op(node, "If"):
-            k = list(node.output).index(name)
-            self._todo += [*node.input, *(branch.output[k].name for branch in subgraphs(node))]
-        elif node is not None and (self._for_shapes or not is_op(node, "Shape", "Size")):
-            self._todo += node.input
-            for inner in subgraphs(node):
+        if node is None:
+            return
+        if node.is_op("Loop"):
+            parts, k = parts_of(node), node.outputs.index(name)
+            self._todo += [parts.trips, parts.condition, parts.going_out, node.body.outputs[1 + k]]
+            self._todo += parts.initial[k : k + 1]
+        elif node.is_op("If"):
+            k = node.outputs.index(name)
+            self._todo += [*node.inputs, *(branch.outputs[k] for branch in node.graphs.values())]
+        elif self._for_shapes or not node.is_op("Shape", "Size"):
+            self._todo += node.inputs
+            for inner in node.graphs.values():
                 # What the nodes in it read is visited when they are.
-                self._todo += [value.name for value in inner.output]
+                self._todo += inner.outputs
 
 
-def _drop_states(node, live):
-    body = body_of(node)
-    nstates = len(body.input) - 2
+def _drop_states(node: Node, live: set[str]) -> None:
+    parts, body = parts_of(node), node.body
+    n = len(parts.states)
     kept = [
         k
-        for k in range(len(body.output) - 1)
-        if (k < len(node.output) and node.output[k] in live.names)
-        or (k < nstates and body.input[2 + k].name in live.names)
+        for k in range(len(body.outputs) - 1)
+        if (k < len(node.outputs) and node.outputs[k] in live) or (k < n and parts.states[k] in live)
     ]
-    if len(kept) == len(body.output) - 1:
-        return
-    states = [k for k in kept if k < nstates]
-    node.input[:] = [*node.input[:2], *(node.input[2 + k] for k in states)]
-    node.output[:] = [node.output[k] for k in kept if k < len(node.output)]
-    replace_all(body.input, [*body.input[:2], *(body.input[2 + k] for k in states)])
-    replace_all(body.output, [body.output[0], *(body.output[1 + k] for k in kept)])
+    states = [k for k in kept if k < n]
+    node.inputs = [*node.inputs[:2], *(parts.initial[k] for k in states)]
+    node.outputs = [node.outputs[k] for k in kept if k < len(node.outputs)]
+    body.inputs = [*body.inputs[:2], *(parts.states[k] for k in states)]
+    body.outputs = [body.outputs[0], *(body.outputs[1 + k] for k in kept)]
 
 
-def _drop_outputs(node, live):
-    kept = [k for k, name in enumerate(node.output) if name in live.names]
-    if len(kept) < len(node.output):
-        node.output[:] = [node.output[k] for k in kept]
-        for branch in subgraphs(node):
-            replace_all(branch.output, [branch.output[k] for k in kept])
+def _drop_outputs(node: Node, live: set[str]) -> None:
+    kept = [k for k, name in enumerate(node.outputs) if name in live]
+    node.outputs = [node.outputs[k] for k in kept]
+    for branch in node.graphs.values():
+        branch.outputs = [branch.outputs[k] for k in kept]
 
 
-def drop_aliases(model, is_sequence):
+def drop_aliases(model: Model, is_sequence) -> None:
     """Let the readers of a sequence that an Identity passes on read it where it comes from.
 
     `is_sequence` tells by a name. What a graph returns as it got it keeps its Identity, as runtimes want it.
     """
-    for graph in all_graphs(model.graph):
-        made = {name for node in graph.node for name in node.output}
-        outputs = [value.name for value in graph.output]
-        aliases = {}
-        for node in graph.node:
-            if not is_op(node, "Identity") or not is_sequence(node.output[0]):
+    aliases: dict[str, str] = {}
+    for graph in model.graph.all_graphs():
+        made = {name for node in graph.nodes for name in node.outputs}
+        for node in graph.nodes:
+            if not node.is_op("Identity") or not is_sequence(node.outputs[0]):
                 continue
-            source = aliases.get(node.input[0], node.input[0])
-            if node.output[0] not in outputs:
-                aliases[node.output[0]] = source
-            elif graph is not model.graph and source in made and source not in outputs:
-                aliases[node.output[0]] = source
-                outputs[outputs.index(node.output[0])] = source
-        if not aliases:
-            continue
-        for value in graph.output:
-            value.name = aliases.get(value.name, value.name)
-        for inner in all_graphs(graph):
-            for node in inner.node:
-                if any(name in aliases for name in node.input):
-                    node.input[:] = [aliases.get(name, name) for name in node.input]
-            if inner is not graph:
-                for value in inner.output:
-                    value.name = aliases.get(value.name, value.name)
-
-
-def body_of(node):
-    """Return the graph in a node's attribute `body`."""
-    return next(attribute.g for attribute in node.attribute if attribute.name == "body")
-
-
-def attribute_of(node, name, default=None):
-    """Return a node's attribute, or a default."""
-    return next((helper.get_attribute_value(one) for one in node.attribute if one.name == name), default)
+            source = aliases.get(node.inputs[0], node.inputs[0])
+            if node.outputs[0] not in graph.outputs:
+                aliases[node.outputs[0]] = source
+            elif graph is not model.graph and source in made and source not in graph.outputs:
+                aliases[node.outputs[0]] = source
+                graph.outputs[graph.outputs.index(node.outputs[0])] = source
+                if node.outputs[0] in graph.declared:
+                    graph.declared[source] = graph.declared[node.outputs[0]]
+    if not aliases:
+        return
+    for graph in model.graph.all_graphs():
+        for node in graph.nodes:
+            if not aliases.keys().isdisjoint(node.inputs):
+                node.inputs = [aliases.get(name, name) for name in node.inputs]
+        if graph is not model.graph:
+            graph.outputs = [aliases.get(name, name) for name in graph.outputs]

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import SequenceProto, TensorProto
 
 from seqcore.dtypes import STRING, type_name
-from seqcore.onnx._models.graphs import dtype_of, tensor_type
+from seqcore.onnx._model.tensors import dtype_of, tensor_type
 
 # Which typed field has the values of which types, and what NumPy calls its numbers.
 _FIELDS = {

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from seqcore.dtypes import STRING
-from seqcore.onnx._models.graphs import tensor_type
+from seqcore.onnx._model.tensors import tensor_type
 from seqcore.onnx._protos.tensors import SMALL, check_size, element_head, raw_bytes
 from seqcore.operators import concat_from_sequence
 

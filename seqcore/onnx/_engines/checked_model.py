@@ -1,0 +1,206 @@
+"""A model for onnxruntime with checks: it fails where onnxruntime would depart from the text, or get slow.
+
+onnxruntime is quick with short sequences, and quadratic with long ones, but how long they get only a run
+tells. So a checked model fails, on purpose, where a loop that carries sequences has more than `LONG`
+iterations or a split more pieces: by a Gather whose index is then out of range. Who runs it runs another
+engine instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import TensorProto
+
+from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
+from seqcore.onnx._model.tensors import to_tensor_proto
+from seqcore.onnx._operators.loop_parts import parts_of
+from seqcore.onnx._operators.record import record_of
+
+if TYPE_CHECKING:
+    from seqcore.onnx._model.prepared import Prepared
+
+# Up to here a copy of a list costs no more than some steps of ours.
+LONG = 64
+
+
+class AlwaysLong(Exception):
+    """A list is longer than `LONG` in every run."""
+
+
+def add_checks(model: Model, prepared: Prepared, unlimited: Node | None = None) -> None:
+    """Put checks into a model.
+
+    Parameters
+    ----------
+    model : Model
+        Changed in place. Its values are those of the model that was prepared.
+    prepared : Prepared
+    unlimited : Node, optional
+        A loop of the model that may have more than `LONG` iterations.
+
+    Raises
+    ------
+    AlwaysLong
+        If a check would fail in every run.
+    """
+    Checks(model, unlimited).secure(model.graph, prepared)
+
+
+def why_not_whole(graph: Graph, prepared: Prepared) -> str:
+    """Return where onnxruntime departs from the text in a graph in a way that no check finds, or ""."""
+    for node in graph.all_nodes():
+        for name in filter(None, (*node.inputs, *node.outputs)):
+            type_ = prepared.type(name)
+            if not type_.is_tensor and type_.number == TensorProto.STRING:
+                return f"{node.label()} works on a sequence of strings"
+        if why := record_of(node).departs(node, prepared):
+            return f"{node.label()} {why}"
+    return ""
+
+
+class Checks:
+    """Puts checks before, behind and into nodes; records say which, in `secure`."""
+
+    def __init__(self, model: Model, unlimited: Node | None) -> None:
+        self._model = model
+        self._unlimited = unlimited
+        self._taken = model.names()
+        self._node_names = {node.name for node in model.graph.all_nodes()}
+        self._before: list[Node] = []
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+
+    def secure(self, graph: Graph, prepared: Prepared) -> None:
+        """Add the checks of all nodes in a graph."""
+        nodes: list[Node] = []
+        for node in graph.nodes:
+            for inner in node.graphs.values():
+                self.secure(inner, prepared)
+            self._before = []
+            record_of(node).secure(node, prepared, self)
+            nodes += [*self._before, node]
+        graph.nodes = nodes
+
+    def want_one_item(self, node: Node, k: int, prepared: Prepared) -> None:
+        """Let a node fail whose input k has another number of items than one."""
+        name = node.inputs[k]
+        if node is not self._unlimited and prepared.shape(name) not in ((), (1,)):
+            node.inputs[k] = self._op("Reshape", name, self._constant(np.zeros(0, np.int64)))
+
+    def want_one_output(self, graph: Graph, k: int, prepared: Prepared) -> None:
+        """Let a graph fail whose output k has another number of items than one."""
+        name = graph.outputs[k]
+        if prepared.shape(name) not in ((), (1,)):
+            with self._at_the_end_of(graph):
+                checked = self._op("Reshape", name, self._constant(np.zeros(0, np.int64)))
+            _put_output(graph, k, checked)
+
+    def limit_trips(self, node: Node, prepared: Prepared) -> None:
+        """Let a loop fail that has more than `LONG` iterations."""
+        if node is self._unlimited:
+            return
+        parts = parts_of(node)
+        known = prepared.constant(parts.trips) if parts.trips else None
+        if known is not None and known.max(initial=0) <= LONG:
+            return
+        if parts.trips and known is None:
+            # None is less than no trip: a negative index would count from the back.
+            trips = parts.trips
+            if not _is_a_number_of_things(prepared, trips):
+                trips = self._op("Max", node.inputs[0], self._constant(np.int64(0)))
+            else:
+                trips = node.inputs[0]
+            node.inputs[0] = self._op("Gather", self._constant(np.arange(LONG + 1)), trips, axis=0)
+            return
+        if parts.going_in == parts.going_out:
+            raise AlwaysLong(f"{node.label()} has more than {LONG} iterations in every run")
+        # A `while`, whose trips are 2⁶³ or not given: the iteration's number looks up whether it may go on.
+        with self._at_the_end_of(node.body):
+            may_go_on = self._op("Gather", self._constant(np.ones(LONG, bool)), parts.iteration, axis=0)
+            going = self._op("And", node.body.outputs[0], may_go_on)
+        _put_output(node.body, 0, going)
+
+    def limit_pieces(self, node: Node, prepared: Prepared) -> None:
+        """Let a split fail that makes more than `LONG` pieces."""
+        tensor, split = node.inputs[0], node.input(1)
+        shape, axis = prepared.shape(tensor), node.attribute("axis", 0)
+        total = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+        lengths = prepared.constant(split) if split else np.array(1)
+        if lengths is None:
+            self._limit_lengths(node, prepared)
+        elif lengths.ndim:
+            self._want_short(node, lengths.size)
+        elif isinstance(total, int):
+            self._want_short(node, -(-total // max(int(lengths), 1)))
+        else:
+            # The split, or the 1 that it stands for where it isn't given, comes from a table.
+            step = max(int(lengths), 1)
+            n = self._op("Gather", self._op("Shape", tensor), self._constant(np.int64(axis)), axis=0)
+            if step > 1:
+                n = self._op("Div", n, self._constant(np.int64(step)))
+            dtype = lengths.dtype if split else np.int64
+            table = self._constant(np.full(LONG + 1, int(lengths), dtype))
+            node.inputs = [tensor, self._op("Gather", table, n, axis=0)]
+
+    def _want_short(self, node, n):
+        if n > LONG:
+            raise AlwaysLong(f"{node.label()} makes more than {LONG} pieces in every run")
+
+    def _limit_lengths(self, node, prepared):
+        """Of lengths that only a run tells: a list may neither be long nor empty, a number not too small."""
+        tensor, split = node.inputs[0], node.inputs[1]
+        cast = {"to": prepared.element_number(split) or TensorProto.INT64}
+        if prepared.type(split).rank == 1:
+            n = self._op("Size", split)
+            bad = self._op(
+                "Or",
+                self._op("Greater", n, self._constant(np.int64(LONG))),
+                self._op("Less", n, self._constant(np.int64(1))),
+            )
+        else:
+            axis = self._constant(np.int64(node.attribute("axis", 0)))
+            n = self._op("Gather", self._op("Shape", tensor), axis, axis=0)
+            step = self._op("Cast", split, to=TensorProto.INT64)
+            bad = self._op("Greater", n, self._op("Mul", step, self._constant(np.int64(LONG))))
+        index = self._op("Cast", bad, to=TensorProto.INT64)
+        zero = self._op("Gather", self._constant(np.zeros(1, np.int64)), index, axis=0)
+        node.inputs[1] = self._op("Add", split, self._op("Cast", zero, **cast))
+
+    @contextmanager
+    def _at_the_end_of(self, graph: Graph) -> Iterator[None]:
+        """Put nodes there meanwhile."""
+        before, self._before = self._before, []
+        yield
+        graph.nodes += self._before
+        self._before = before
+
+    def _op(self, op_type: str, *inputs: str, **attributes: int) -> str:
+        out = fresh_name(f"check/{op_type}", self._taken)
+        name = fresh_name(out, self._node_names)
+        self._before.append(Node(op_type, list(inputs), [out], name, **attributes))
+        return out
+
+    def _constant(self, values) -> str:
+        array = np.asarray(values)
+        key = array.dtype.str, array.shape, array.tobytes()
+        if key not in self._constants:
+            name = self._constants[key] = fresh_name("check/constant", self._taken)
+            self._model.constants[name] = to_tensor_proto(array, name)
+        return self._constants[key]
+
+
+def _put_output(graph: Graph, k: int, name: str) -> None:
+    if graph.outputs[k] in graph.declared:
+        graph.declared[name] = graph.declared[graph.outputs[k]]
+    graph.outputs[k] = name
+
+
+def _is_a_number_of_things(prepared: Prepared, name: str) -> bool:
+    """Return whether an integer is a length or a size for sure, and so not negative."""
+    node = prepared.producer(name)
+    while node is not None and node.is_op("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice"):
+        node = prepared.producer(node.inputs[0])
+    return node is not None and node.is_op("Shape", "Size", "SequenceLength")

@@ -1,0 +1,228 @@
+"""A session's inputs and outputs: what they are called, what they may be, and whether a feed is that."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnxruntime
+from onnx import TensorProto
+
+from seqcore._tensors import as_tensor
+from seqcore.core.sequence import TensorSequence
+from seqcore.dtypes import STRING, type_name
+from seqcore.onnx._model.tensors import dtype_of
+
+
+class NodeArg:
+    """An input or output of a model, as onnxruntime describes it.
+
+    Attributes
+    ----------
+    name : str
+    type : str
+        For example `tensor(float)`, `seq(tensor(int64))` or `optional(tensor(bool))`.
+    shape : list
+        A tensor's lengths, a str for one with a name and None for one that isn't known; `[]` for others.
+    """
+
+    def __init__(self, name, kind):
+        self.name = name
+        self.type = type_text(kind)
+        self.shape = _shape(kind)
+
+    def __repr__(self):
+        return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
+
+    __str__ = __repr__
+
+
+def type_text(kind):
+    """Return a type in onnxruntime's words."""
+    which = kind.WhichOneof("value")
+    if which in ("tensor_type", "sparse_tensor_type"):
+        word = TensorProto.DataType.Name(getattr(kind, which).elem_type).lower()
+        return f"tensor({word})" if which == "tensor_type" else f"sparse_tensor({word})"
+    if which == "sequence_type":
+        return f"seq({type_text(kind.sequence_type.elem_type)})"
+    if which == "optional_type":
+        return f"optional({type_text(kind.optional_type.elem_type)})"
+    if which == "map_type":
+        key = TensorProto.DataType.Name(kind.map_type.key_type).lower()
+        return f"map({key},{type_text(kind.map_type.value_type)})"
+    return ""
+
+
+def declares_shape(kind):
+    """Return whether a type has all there is to say of it: for a tensor that includes a shape."""
+    which = kind.WhichOneof("value")
+    return which is not None and (which != "tensor_type" or kind.tensor_type.HasField("shape"))
+
+
+def _shape(kind):
+    if kind.WhichOneof("value") == "optional_type":
+        kind = kind.optional_type.elem_type
+    if kind.WhichOneof("value") != "tensor_type":
+        return []
+    return [
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+        for dim in kind.tensor_type.shape.dim
+    ]
+
+
+class Feed:
+    """An input, and whether what is fed to it is what the model declares.
+
+    Parameters
+    ----------
+    name : str
+    kind : TypeProto
+    """
+
+    def __init__(self, name, kind):
+        self.name = name
+        self.kind = kind
+        which = kind.WhichOneof("value")
+        self._dtype = dtype_of(kind.tensor_type.elem_type) if which == "tensor_type" else None
+        self._element_dtype = None
+        if which == "sequence_type" and kind.sequence_type.elem_type.HasField("tensor_type"):
+            self._element_dtype = dtype_of(kind.sequence_type.elem_type.tensor_type.elem_type)
+            if self._element_dtype == STRING:
+                self._element_dtype = None
+        self._rank, self._lengths = None, []
+        if self._dtype is not None and kind.tensor_type.HasField("shape"):
+            dims = kind.tensor_type.shape.dim
+            self._rank = len(dims)
+            self._lengths = [(k, dim.dim_value) for k, dim in enumerate(dims) if dim.HasField("dim_value")]
+
+    def check(self, value):
+        """Return a value that was fed, in the form that plans work on.
+
+        A tensor is an array of the declared type, a sequence one that the plan may edit, an empty optional
+        None.
+
+        Raises
+        ------
+        TypeError
+            If it is of another kind or element type than declared.
+        ValueError
+            If a tensor's shape contradicts the declared one.
+        """
+        if self._dtype is None:  # asked first: to NumPy, None is float64
+            return self._other(value)
+        quick = type(value) is np.ndarray and value.dtype == self._dtype and self._dtype != STRING
+        if quick and self._fits(value.shape):
+            return value
+        array = _tensor(self.name, value, self._dtype)
+        if not self._fits(array.shape):
+            wanted = ", ".join(
+                str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
+                for dim in self.kind.tensor_type.shape.dim
+            )
+            raise ValueError(f"input '{self.name}' has the shape ({wanted}), not {array.shape}")
+        return array
+
+    def for_onnxruntime(self, value, longest):
+        """Return a value as onnxruntime takes it, None for a sequence of more than `longest` elements.
+
+        It checks the shape itself.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `check`.
+        """
+        if self._dtype is not None:
+            if type(value) is np.ndarray and value.dtype == self._dtype and self._dtype != STRING:
+                return value
+            return self.check(value)
+        if self._element_dtype is None:
+            return self.check(value)
+        if type(value) is list and all(
+            type(one) is np.ndarray and one.dtype == self._element_dtype for one in value
+        ):
+            return value if len(value) <= longest else None
+        if type(value) is not TensorSequence or value.dtype != self._element_dtype:
+            value = self.check(value)
+        return list(value) if len(value) <= longest else None
+
+    def _other(self, value):
+        which = self.kind.WhichOneof("value")
+        if which == "optional_type":
+            return None if value is None else Feed(self.name, self.kind.optional_type.elem_type).check(value)
+        if which == "sequence_type":
+            return _sequence(self.name, value, self.kind.sequence_type.elem_type)
+        return value  # onnxruntime's business, as are tensors of types that sequences don't have
+
+    def _fits(self, shape):
+        if self._rank is None:
+            return True
+        if len(shape) != self._rank:
+            return False
+        for axis, length in self._lengths:  # noqa: SIM110  (quicker than all)
+            if shape[axis] != length:
+                return False
+        return True
+
+
+def _tensor(name, value, dtype):
+    if isinstance(value, onnxruntime.OrtValue):
+        value = value.numpy()
+    if isinstance(value, TensorSequence):
+        raise TypeError(f"input '{name}' is a tensor, but a sequence of {len(value)} tensors was given")
+    if value is None:
+        raise TypeError(f"input '{name}' is a tensor, but None was given")
+    try:
+        array = as_tensor(value) if isinstance(value, np.ndarray | np.generic) else as_tensor(value, dtype)
+    except Exception as error:
+        _raise_naming(name, error)
+    if array.dtype != dtype:
+        raise TypeError(f"input '{name}' takes {type_name(dtype)}, not {type_name(array.dtype)}")
+    return array
+
+
+def _raise_naming(name, error):
+    """Raise an error of Python's own that names the input, or another library's with a note."""
+    for kind in (TypeError, OverflowError, ValueError):
+        if isinstance(error, kind):
+            raise kind(f"input '{name}': {error}") from error  # its own class may want other arguments
+    error.add_note(f"input '{name}'")
+    raise error
+
+
+def _sequence(name, value, element):
+    if element.WhichOneof("value") != "tensor_type":
+        return value  # a sequence of maps
+    dtype = dtype_of(element.tensor_type.elem_type)
+    if dtype is None:
+        raise TypeError(f"input '{name}' is a sequence of a type that sequences don't have")
+    if isinstance(value, TensorSequence):
+        if value.dtype != dtype:
+            raise TypeError(
+                f"input '{name}' is a sequence of {type_name(dtype)} tensors, not {type_name(value.dtype)}"
+            )
+        return value.copy()
+    if not isinstance(value, list | tuple):
+        raise TypeError(
+            f"input '{name}' is a sequence: give a TensorSequence or a list of tensors, "
+            f"not {type(value).__name__}"
+        )
+    try:
+        return TensorSequence(value, dtype=dtype)
+    except Exception as error:
+        _raise_naming(name, error)
+
+
+def check_feed(feed, kinds):
+    """Raise an exception that names the input where a feed is to blame.
+
+    Parameters
+    ----------
+    feed : object
+        What the user gave.
+    kinds : dict of str to TypeProto
+        The types of inputs, as far as they are known.
+    """
+    if not isinstance(feed, Mapping):
+        raise TypeError(f"a feed is a dict of the inputs by name, not {type(feed).__name__}")
+    for name, value in feed.items():
+        if name in kinds:
+            Feed(name, kinds[name]).check(value)

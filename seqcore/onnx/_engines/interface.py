@@ -1,0 +1,72 @@
+"""What a model takes and gives: names, types, shapes, defaults, and whether a feed is all of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from onnx import TypeProto
+
+from seqcore.onnx._engines.feeds import Feed, NodeArg, declares_shape
+from seqcore.onnx._model.tensors import from_tensor_proto
+from seqcore.onnx._model.types import OPTIONAL, to_type_proto
+
+if TYPE_CHECKING:
+    from seqcore.onnx._model.prepared import Prepared
+
+
+class Interface:
+    """The inputs and outputs of a model.
+
+    Attributes
+    ----------
+    inputs, outputs, overridable : list of NodeArg
+        As onnxruntime's sessions give them.
+    feeds : dict of str to Feed
+        In the order of the model.
+    names : list of str
+        Of the outputs; one may be there twice.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        model = prepared.model
+        declared = model.graph.declared
+        self.feeds = {name: Feed(name, declared.get(name, TypeProto())) for name in model.graph.inputs}
+        self.defaults: dict[str, Any] = {}
+        self._required = []
+        for name in model.graph.inputs:
+            if name in model.defaults:
+                self.defaults[name] = from_tensor_proto(prepared.weights.filled(model.defaults[name]))
+            elif prepared.type(name).kind != OPTIONAL:
+                self._required.append(name)
+        self.names = list(model.graph.outputs)
+        args = [NodeArg(feed.name, feed.kind) for feed in self.feeds.values()]
+        self.inputs = [one for one in args if one.name not in model.defaults]
+        self.overridable = [one for one in args if one.name in model.defaults]
+        # The shapes that the model declares, else those that can be inferred.
+        self.outputs = []
+        for name in self.names:
+            kind = declared.get(name, TypeProto())
+            if not declares_shape(kind):
+                kind = to_type_proto(prepared.type(name), with_shape=True)
+            self.outputs.append(NodeArg(name, kind))
+
+    def check_names(self, output_names: Any, feed: Any) -> None:
+        """Raise TypeError or ValueError where these aren't names of outputs and values by names of inputs."""
+        if isinstance(output_names, str):
+            raise TypeError(f"output_names is a list of names, not the str {output_names!r}")
+        if not isinstance(feed, Mapping):
+            raise TypeError(f"a feed is a dict of the inputs by name, not {type(feed).__name__}")
+        missing = [name for name in self._required if name not in feed]
+        if missing:
+            quoted = ", ".join(f"'{name}'" for name in missing)
+            raise ValueError(f"the feed lacks {quoted}: the model's inputs are {self._named()}")
+        for name in feed:
+            if name not in self.feeds:
+                raise ValueError(f"the model has no input '{name}': its inputs are {self._named()}")
+        for name in output_names or ():
+            if name not in self.names:
+                raise ValueError(f"the model has no output '{name}': it has {', '.join(self.names)}")
+
+    def _named(self) -> str:
+        return ", ".join(self.feeds) or "none"

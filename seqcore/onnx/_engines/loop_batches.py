@@ -1,0 +1,302 @@
+"""Batches: onnxruntime runs some hundred iterations of a loop at a time, while its sequences are short.
+
+A step of ours with a session's run in it costs 5 µs or more, an iteration of onnxruntime's own Loop 2 to 4
+µs, plus a copy of the sequences at every edit. So a loop is given to onnxruntime in batches of iterations: a
+model that holds the Loop alone, fed with the states and the number of iterations, gives the states back. How
+long a batch may be follows from what copies cost; once a sequence has grown beyond what pays, the plan goes on
+step by step. A sequence that the body only appends to starts each batch empty, and what the batch gives is
+added to it: such a loop stays in onnxruntime to the end. A batch that fails is thrown away, and its iterations
+run as steps, which name the node.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import TensorProto, TypeProto
+
+from seqcore.core.sequence import TensorSequence
+from seqcore.onnx._engines.attempts import Attempts
+from seqcore.onnx._engines.checked_model import AlwaysLong, add_checks, why_not_whole
+from seqcore.onnx._engines.loop_costs import BYTE, CROSS, Costs, costs_of
+from seqcore.onnx._engines.tensor_part import cut_out, is_heavy
+from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.tensors import dtype_of, one_line
+from seqcore.onnx._model.types import SEQUENCE, TENSOR, tensor, to_type_proto
+from seqcore.onnx._model.writing import to_message
+from seqcore.onnx._once import Once
+from seqcore.onnx._operators.loop_parts import LoopParts, parts_of
+from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, bare_run, native
+
+if TYPE_CHECKING:
+    from seqcore.onnx._engines.planner import Frame, Planner
+    from seqcore.onnx._engines.schedule import Entry
+    from seqcore.onnx._model.prepared import Prepared
+
+# What a batch costs, in µs.
+_BATCH = 15.0
+# A batch is worth building, which takes some ms, after so many iterations without.
+_PAYS = 64
+_SHORTEST, _LONGEST = 16, 1024
+_TRIPS, _START, _COUNT, _WENT_ON = "seqcore/trips", "seqcore/start", "seqcore/count", "seqcore/went_on"
+
+
+def plan_batches(entry: Entry, planner: Planner) -> LoopBatches:
+    """Return how a Loop runs in batches; its `why_not` says where it can't, or would be slow."""
+    (node,) = entry.nodes
+    prepared = planner.prepared
+    holder = Graph("loop", [], [], [node])
+    costs = costs_of(entry.inner["body"], planner)
+    why_not = costs if isinstance(costs, str) else why_not_whole(holder, prepared)
+    captures = [name for name in node.body.free_names() if not prepared.is_constant(name)]
+    for name in (*captures, *parts_of(node).states):
+        why_not = why_not or _why_not_across(prepared, name)
+    model = cut_out([node], {}, [], prepared, "loop")
+    if is_heavy(model):
+        why_not = why_not or "its weights would be held twice"
+    return LoopBatches(node, captures, planner, Costs() if isinstance(costs, str) else costs, why_not)
+
+
+def _why_not_across(prepared: Prepared, name: str) -> str:
+    type_ = prepared.type(name)
+    is_ours = type_.kind in (TENSOR, SEQUENCE) and dtype_of(type_.number) is not None
+    if is_ours and type_.number != TensorProto.BFLOAT16:
+        return ""
+    return f"'{name}' does not go into onnxruntime or out of it in Python"
+
+
+def is_only_appended(prepared: Prepared, state: str, output: str) -> bool:
+    """Return whether a body makes its output of a state by appends alone, and does nothing else with it."""
+    links: dict[str, list[Node]] = {}  # the values between them → the nodes that may read them
+    ends = [output]  # what the body gives, and on the way the branches of an If
+
+    def leads_back(name: str) -> bool:
+        if name == state:
+            return True
+        node = prepared.producer(name)
+        if node is None:
+            return False
+        if node.is_op("Identity") or (node.is_op("SequenceInsert") and not node.input(2)):
+            links.setdefault(node.inputs[0], []).append(node)
+            return leads_back(node.inputs[0])
+        if node.is_op("If"):
+            k = node.outputs.index(name)
+            given = [graph.outputs[k] for graph in node.graphs.values()]
+            ends.extend(given)
+            return all(leads_back(one) for one in given)
+        return False
+
+    if not leads_back(output):
+        return False
+    allowed = {node for nodes in links.values() for node in nodes}
+    readers = [(name, reader) for name in {state, *ends, *links} for reader, _ in prepared.readers[name]]
+    given = sorted(name for name, reader in readers if reader is None)
+    return given == sorted(ends) and all(reader is None or reader in allowed for _, reader in readers)
+
+
+class LoopBatches:
+    """A Loop as a model of its own, for runs of some of its iterations.
+
+    Attributes
+    ----------
+    why_not : str
+        Why it isn't run so, "" where it is.
+    appended, carried, captured : list of int
+        The places of the sequences among its states that it only appends to, of the others, and of those that
+        the body takes from outside.
+    attempts : Attempts
+    """
+
+    def __init__(
+        self, node: Node, captures: list[str], planner: Planner, costs: Costs, why_not: str
+    ) -> None:
+        self._node, self._planner = node, planner
+        self.costs, self.why_not = costs, why_not
+        prepared, parts = planner.prepared, parts_of(node)
+        self.runs_out = parts.going_in == parts.going_out
+        self._counts = bool(prepared.readers[parts.iteration])
+        self._captures = captures
+        self._states = [
+            (name, planner.place(name), dtype_of(prepared.element_number(name))) for name in parts.states
+        ]
+        appended = {
+            name
+            for name, output in zip(parts.states, parts.next_states, strict=True)
+            if prepared.is_sequence(name) and is_only_appended(prepared, name, output)
+        }
+        sequences = [name for name in parts.states if prepared.is_sequence(name)]
+        self.appended = [planner.place(name) for name in sequences if name in appended]
+        self.carried = [planner.place(name) for name in sequences if name not in appended]
+        self.captured = [planner.place(name) for name in captures if prepared.is_sequence(name)]
+        self.asked = 0  # iterations without a batch; threads may lose some, which only delays the building
+        self.attempts = Attempts()
+        self._built: Once[_Built | None] = Once(self._build)
+
+    def start(self, frame: Frame, trips: int | None) -> _Course | None:
+        """Return what decides about the batches of one run of the loop, None if there won't be any."""
+        if self.why_not or not self.attempts.is_due():
+            return None
+        return _Course(self, frame, trips)
+
+    def is_built(self) -> bool:
+        """Return whether there is a session, which is made once there have been iterations enough."""
+        return self.asked >= _PAYS and self._built.get_unless_busy() is not None
+
+    def _build(self) -> _Built | None:
+        try:
+            return _Built(self._node, self._captures, self._counts, self.runs_out, self._planner)
+        except (AlwaysLong, *REFUSALS) as refusal:
+            self.why_not = one_line(refusal)
+            return None
+
+    def run(self, frame: Frame, first: int, length: int) -> tuple[int, bool, list[np.ndarray]]:
+        """Run iterations from `first` on, and put the states that they give into the frame.
+
+        Returns
+        -------
+        int
+            How many ran.
+        bool
+            Whether the condition still holds.
+        list of np.ndarray
+            The scan outputs of these iterations.
+
+        Raises
+        ------
+        Exception
+            One of `REFUSALS`; the frame is as it was.
+        """
+        built = self._built.get()
+        feed: dict[str, Any] = {_TRIPS: np.array(length)}
+        if self._counts:
+            feed[_START] = np.array(first)
+        for name, place in built.feeds:
+            value = frame[place]
+            if type(value) is TensorSequence:
+                value = [] if place in self.appended else list(value)
+            feed[name] = value
+        results = built.run(built.names, feed, frame[0] or SILENT)
+        scans = [native(value) for value in results[len(self._states) :]]
+        ran, going = length, True
+        if not self.runs_out:
+            went_on = scans.pop()
+            ran, going = len(went_on), bool(went_on[-1])
+        values = [
+            TensorSequence(value, dtype=dtype) if isinstance(value, list) else native(value)
+            for value, (_, _, dtype) in zip(results, self._states, strict=False)
+        ]
+        for value, (_, place, _) in zip(values, self._states, strict=True):
+            if place in self.appended:
+                frame[place].extend(value)
+            else:
+                frame[place] = value
+        return ran, going, scans
+
+
+class _Built:
+    """The session of a loop's batches.
+
+    The states go in under other names than inside, where they are inputs of the body.
+    """
+
+    def __init__(
+        self, node: Node, captures: list[str], counts: bool, runs_out: bool, planner: Planner
+    ) -> None:
+        prepared = planner.prepared
+        loop = node.copy()
+        parts, body = parts_of(loop), loop.body
+        outer = {name: f"{name} (initial)" for name in parts.states}
+        names = [*captures, *parts.states]
+        inputs = {_TRIPS: to_type_proto(tensor(TensorProto.INT64, ()), with_shape=True)}
+        inputs |= {outer.get(name, name): to_type_proto(prepared.type(name)) for name in names}
+        if counts:
+            inputs[_START] = inputs[_TRIPS]
+            self._count_on(body, parts)
+        if not runs_out:
+            body.nodes.append(Node("Identity", [parts.going_out], [_WENT_ON], _WENT_ON))
+            body.outputs.append(_WENT_ON)
+            body.declared[_WENT_ON] = _scalar(TensorProto.BOOL)
+        loop.inputs = [_TRIPS, "", *outer.values()]
+        # Numbered, since the body may give a value twice.
+        self.names = loop.outputs = [f"{name} (final) {k}" for k, name in enumerate(body.outputs[1:])]
+        model = cut_out([loop], inputs, self.names, prepared, "batch")
+        add_checks(model, prepared, unlimited=loop)
+        session = planner.sessions.make(to_message(model), prepared.weights, spins=False, arena=False)
+        self.feeds = [(outer.get(name, name), planner.place(name)) for name in names]
+        self.run = bare_run(session)
+
+    def _count_on(self, body: Graph, parts: LoopParts) -> None:
+        """Have a body count from where the batch starts."""
+        body.inputs[0] = _COUNT
+        body.nodes.insert(0, Node("Add", [_COUNT, _START], [parts.iteration], _COUNT))
+        body.declared[_COUNT] = body.declared.pop(parts.iteration, _scalar(TensorProto.INT64))
+
+
+def _scalar(number: int) -> TypeProto:
+    return to_type_proto(tensor(number, ()), with_shape=True)
+
+
+class _Course:
+    """The batches of one run of a loop."""
+
+    def __init__(self, batches: LoopBatches, frame: Frame, trips: int | None) -> None:
+        self._batches = batches
+        self._trips = trips
+        self._next: float = 0  # no earlier iteration is looked at
+        # By how much an iteration makes the sequences longer: at most, or as in the last batch.
+        self._grown = max(batches.costs.grows, 0)
+        self._replayed: float | None = None  # where the iterations of a failed batch end
+        self._refusal: BaseException | None = None
+        self._captured = 0.0
+        for place in batches.captured:
+            self._captured += CROSS * len(frame[place]) + BYTE * frame[place].nbytes
+
+    def due(self, frame: Frame, i: int) -> int:
+        """Return how many iterations onnxruntime should run now, 0 for none."""
+        batches = self._batches
+        if i < self._next:
+            batches.asked += 1
+            return 0
+        if self._replayed is not None:
+            batches.attempts.failed(self._refusal)  # what onnxruntime could not do went well as steps
+            self._next = float("inf")
+            return 0
+        self._next = i + _SHORTEST
+        batches.asked += 1
+        left = _LONGEST if self._trips is None else self._trips - i
+        total = sum(len(frame[place]) for place in batches.carried)
+        nbytes = sum(frame[place].nbytes for place in batches.carried)
+        costs = batches.costs
+        gain = costs.saved - costs.price(total, nbytes) - CROSS * len(batches.appended)
+        length = left
+        per_element = costs.price(1, nbytes / max(total, 1)) or 1e-9
+        if batches.carried:
+            # As long as the mean price of the batch is below the gain.
+            length = int(min(left, _LONGEST, max(_SHORTEST, gain / per_element / max(self._grown, 1 / 16))))
+        if batches.appended:
+            # A batch costs its start once, and what has been appended in it again at each iteration.
+            length = min(length, math.ceil(math.sqrt(2 * _BATCH / per_element)))
+        crossing = 2 * (CROSS * total + BYTE * nbytes) + self._captured + _BATCH
+        if gain * length / 2 < crossing or not batches.is_built():
+            return 0
+        return length
+
+    def run(self, frame: Frame, i: int, length: int, stacks: list[Any]) -> tuple[int, bool]:
+        """Run a batch; return how many iterations ran, none if it failed, and whether the loop goes on."""
+        batches = self._batches
+        before = sum(len(frame[place]) for place in batches.carried)
+        try:
+            ran, going, scans = batches.run(frame, i, length)
+        except REFUSALS as refusal:
+            self._refusal = refusal
+            self._next = self._replayed = i + length
+            return 0, True
+        batches.attempts.succeeded()
+        after = sum(len(frame[place]) for place in batches.carried)
+        self._grown = max(0.0, (after - before) / ran)
+        self._next = i + ran
+        for stack, values in zip(stacks, scans, strict=True):
+            stack.extend(values)
+        return ran, going

@@ -1,0 +1,193 @@
+"""Plans: how a graph runs, as steps over a frame.
+
+A frame is a list with a place for each value of the model, whatever graph it stands in: in a normal model a
+name means one value, and no graph runs inside itself, so that a body reads what it captures where it lies.
+Place 0 holds the run's options. Constants are in their places from the start; a run begins with a copy of the
+list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from seqcore.core.sequence import TensorSequence
+from seqcore.onnx._engines.last_uses import find_takes
+from seqcore.onnx._engines.numpy_part import numpy_part
+from seqcore.onnx._engines.schedule import Entry, Schedule
+from seqcore.onnx._engines.tensor_part import ForeignNode, TensorPart
+from seqcore.onnx._model.declared import told_shape
+from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._operators.record import record_of
+from seqcore.onnx._runtimes.sessions import Sessions
+
+if TYPE_CHECKING:
+    from seqcore.onnx._model.prepared import Prepared
+
+Frame = list[Any]
+Step = Callable[[Frame], None]
+
+
+class Plan:
+    """The steps of one graph."""
+
+    def __init__(self, steps: list[Step], labels: list[str]) -> None:
+        self._steps = steps
+        self._labels = labels  # what to call each of them in an error
+
+    def run(self, frame: Frame) -> None:
+        """Run the steps on a frame.
+
+        Raises
+        ------
+        Exception
+            What a step raises; ours name the node.
+        """
+        step = None
+        try:
+            for step in self._steps:
+                step(frame)
+        except Exception as error:
+            located = _located(error, self._labels[self._steps.index(step)])
+            if located is error:
+                raise
+            raise located from error
+
+
+class Planner:
+    """Makes the plans for a model.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    sessions : Sessions
+    max_workers : int or None
+        For SequenceMap nodes.
+
+    Attributes
+    ----------
+    own, by_numpy : set of Node
+        Which nodes don't run in onnxruntime, and the first ones of parts that NumPy runs.
+    loops : dict of Node to LoopBatches
+        How loops run in batches of iterations.
+    """
+
+    def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: int | None) -> None:
+        self.prepared = prepared
+        self.sessions = sessions
+        self.max_workers = max_workers
+        self.places = {"": 0}
+        self.frame: Frame = [None]
+        self.schedule = Schedule(prepared.model.graph, prepared)
+        self.takes = find_takes(self.schedule)
+        self.own: set[Node] = set()
+        self.by_numpy: set[Node] = set()
+        self.loops: dict[Node, Any] = {}
+        self.plan = self.plan_of(self.schedule)
+
+    def place(self, name: str) -> int:
+        """Return the place of a value in a frame."""
+        if name not in self.places:
+            self.places[name] = len(self.frame)
+            is_constant = self.prepared.is_constant(name)
+            self.frame.append(self.prepared.array(name) if is_constant else None)
+        return self.places[name]
+
+    def plan_of(self, schedule: Schedule, in_loop: bool = False) -> Plan:
+        """Return the plan of a schedule."""
+        steps: list[Step] = []
+        labels: list[str] = []
+        gone = {} if in_loop else _last_readings(schedule)
+        for i, entry in enumerate(schedule.entries):
+            steps.append(self._step_of(entry, in_loop))
+            labels.append(label_of_part(entry.nodes))
+            if i in gone:
+                steps.append(_forget([self.place(name) for name in gone[i]]))
+                labels.append(labels[-1])
+        return Plan(steps, labels)
+
+    def _step_of(self, entry: Entry, in_loop: bool) -> Step:
+        if entry.own:
+            (node,) = entry.nodes
+            self.own.add(node)
+            step = record_of(node).step(entry, self, in_loop)
+            return step or ForeignNode(node, self)
+        step = numpy_part(entry.nodes, self)
+        if step is None:
+            return TensorPart(entry.nodes, self, in_loop)
+        self.by_numpy.add(entry.nodes[0])
+        self.own.update(entry.nodes)
+        return step
+
+    def reader(self, reader: Node | Graph | None, name: str) -> Callable[[Frame], Any]:
+        """Return a function of a frame that gives a value of its own for a reader (a node or a graph)."""
+        i = self.place(name)
+        if self.prepared.is_tensor(name):
+            return lambda frame: frame[i]
+        if (reader, name) not in self.takes:
+            return lambda frame: own_copy(frame[i])
+
+        def take(frame):
+            value, frame[i] = frame[i], None
+            return value
+
+        return take
+
+    def outputs_of(self, graph: Graph) -> list[Callable[[Frame], Any]]:
+        """Return a reader for each output of a graph. Of an output named twice the last reader may take."""
+        names = graph.outputs
+        return [
+            self.reader(graph if name not in names[k + 1 :] else None, name) for k, name in enumerate(names)
+        ]
+
+    def expected(self, name: str, graph: Graph) -> tuple[str, Any, Any]:
+        """Return an output's name, its element type and what is told of its shape, each None if unknown."""
+        type_ = self.prepared.type(name)
+        return name, dtype_of(type_.number), told_shape(type_, graph.declared.get(name))
+
+
+def own_copy(value: Any) -> Any:
+    """Return a value that may be edited while the other is kept: of sequences a copy, others never change."""
+    return value.copy() if type(value) is TensorSequence else value
+
+
+def _last_readings(schedule: Schedule) -> dict[int, list[str]]:
+    """Return which values a graph has no more use for after an entry: those that it made."""
+    made = {name for entry in schedule.entries for node in entry.nodes for name in node.outputs if name}
+    made -= set(schedule.graph.outputs)
+    last = {name: i for i, entry in enumerate(schedule.entries) for name in entry.reads if name in made}
+    gone: dict[int, list[str]] = {}
+    for name, i in last.items():
+        gone.setdefault(i, []).append(name)
+    return gone
+
+
+def _forget(places: list[int]) -> Step:
+    def step(frame):
+        for i in places:
+            frame[i] = None
+
+    return step
+
+
+def label_of_part(nodes: list[Node]) -> str:
+    """Return what errors call a part."""
+    if len(nodes) == 1:
+        return nodes[0].label()
+    return f"the part from {nodes[0].label()} to {nodes[-1].label()}"
+
+
+def _located(error: Exception, label: str) -> Exception:
+    """Return an exception that names the place: a new one where ours does not yet."""
+    if hasattr(error, "seqcore_node"):
+        return error
+    if type(error) in (IndexError, TypeError, ValueError, OverflowError, MemoryError):
+        notes = getattr(error, "__notes__", ())
+        error = type(error)(f"{label}: {error}")
+        for note in notes:
+            error.add_note(note)
+    else:
+        error.add_note(f"in {label}")
+    error.seqcore_node = label
+    return error

@@ -1,0 +1,151 @@
+"""The first engine: a lowered model in onnxruntime, in one go.
+
+For some ten elements onnxruntime's copies cost nothing, while each part that a plan cuts costs 5 µs. So a
+model in which sequences are left runs whole as well, with checks (see `checked_model`) that let it fail before
+they get long. What fails, because something was long or because of a true error, runs in steps: they cope
+with the one and name the other. A session whose sequences turn out to be long soon stops trying.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onnx import TensorProto
+
+from seqcore.core.sequence import TensorSequence
+from seqcore.onnx._engines.attempts import Attempts
+from seqcore.onnx._engines.checked_model import LONG, AlwaysLong, add_checks, why_not_whole
+from seqcore.onnx._engines.interface import Interface
+from seqcore.onnx._model.load import HEAVY
+from seqcore.onnx._model.tensors import dtype_of, one_line
+from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
+from seqcore.onnx._model.versions import restamp
+from seqcore.onnx._model.writing import to_message
+from seqcore.onnx._operators.record import record_of
+from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, TWO_C_TYPES, Sessions, bare_run, native
+
+if TYPE_CHECKING:
+    from seqcore.onnx._model.prepared import Prepared
+
+
+class Declined(Exception):
+    """An engine can't run a model: the message says why."""
+
+
+class WholeModel:
+    """A lowered model as one session of onnxruntime's.
+
+    Attributes
+    ----------
+    has_lists : bool
+        Whether there are sequences in it, so that a run may fail for being long.
+    attempts : Attempts
+        Whether to try, and how that went.
+
+    Raises
+    ------
+    Declined
+        If onnxruntime can't run it, would depart from the text, or always be slow.
+    """
+
+    def __init__(self, prepared: Prepared, interface: Interface, sessions: Sessions) -> None:
+        graph = prepared.model.graph
+        self._interface = interface
+        self.has_lists = has_lists(prepared)
+        self.attempts = Attempts()
+        if why := _why_not_across(prepared, self.has_lists) or (self.has_lists and _why_not_inside(prepared)):
+            raise Declined(why)
+        model = prepared.model.copy()
+        for name in (*graph.inputs, *graph.outputs):
+            type_ = prepared.type(name)
+            if type_.number and type_.kind in (TENSOR, SEQUENCE):
+                model.graph.declared[name] = to_type_proto(type_, with_shape=name in graph.inputs)
+            elif name in graph.outputs:
+                model.graph.declared.pop(name, None)
+        if self.has_lists:
+            try:
+                add_checks(model, prepared)
+            except AlwaysLong as why:
+                raise Declined(str(why)) from None
+        restamp(model)
+        message = to_message(model)
+        try:
+            self.session = sessions.make(message, prepared.weights)
+        except REFUSALS as refusal:
+            raise Declined(f"onnxruntime refuses it: {one_line(refusal)}") from refusal
+        self._run = bare_run(self.session)
+        self._names = interface.names
+        self._makers = {name: _maker(prepared, name) for name in interface.names}
+        self._makes = [self._makers[name] for name in interface.names]
+
+    def feed_of(self, values: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what onnxruntime is fed, None where that is too long, or no feed."""
+        feed = {}
+        for name, value in values.items():
+            one = self._interface.feeds.get(name)
+            if one is None:
+                return None
+            value = one.for_onnxruntime(value, LONG)
+            if value is None:
+                return None
+            feed[name] = value
+        return feed
+
+    def run(self, output_names: Any, feed: dict[str, Any], options: Any) -> list[Any]:
+        """Return the outputs of these names, of all if there are none.
+
+        Raises
+        ------
+        Exception
+            One of `REFUSALS`, silently: what runs in steps then says why.
+        """
+        if not output_names:
+            results = self._run(self._names, feed, options or SILENT)
+            return [make(value) for make, value in zip(self._makes, results, strict=True)]
+        results = self._run(output_names, feed, options or SILENT)
+        return [self._makers[name](value) for name, value in zip(output_names, results, strict=True)]
+
+
+def has_lists(prepared: Prepared) -> bool:
+    """Return whether a model has to do with sequences or optionals."""
+    graph = prepared.model.graph
+    names = (*graph.inputs, *graph.outputs)
+    return any(record_of(node).is_of_lists for node in graph.all_nodes()) or not all(
+        prepared.is_tensor(name) for name in names
+    )
+
+
+def _why_not_across(prepared: Prepared, has_lists: bool) -> str:
+    """Return which value goes neither into onnxruntime nor out of it in Python, "" if all do."""
+    graph = prepared.model.graph
+    for name in (*graph.inputs, *graph.outputs):
+        type_ = prepared.type(name)
+        is_ours = type_.kind in (TENSOR, SEQUENCE) and dtype_of(type_.number) is not None
+        if type_.number == TensorProto.BFLOAT16 or (has_lists and not is_ours):
+            return f"'{name}' does not go into onnxruntime or out of it in Python"
+    return ""
+
+
+def _why_not_inside(prepared: Prepared) -> str:
+    """Return why a model with sequences had better not run whole, "" if it may."""
+    graph = prepared.model.graph
+    if sum(record_of(node).cost(node)[3] > 0 for node in graph.all_nodes()) > LONG:
+        return f"more than {LONG} of its nodes insert into sequences"
+    if prepared.weights.nbytes >= HEAVY:
+        return "its weights would be held twice"
+    return why_not_whole(graph, prepared)
+
+
+def _maker(prepared: Prepared, name: str):
+    """Return a function that makes of one of onnxruntime's values what a session gives."""
+    type_ = prepared.type(name)
+    dtype = dtype_of(type_.number)
+    if type_.kind == SEQUENCE:
+        return lambda value: TensorSequence(value, dtype=dtype)
+    return native if dtype in TWO_C_TYPES else _as_it_is
+
+
+def _as_it_is(value):
+    return value
+
+

@@ -1,0 +1,168 @@
+"""Lists whose elements are known before the run: constructed, and edited at constant positions."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from onnx import TensorProto
+
+from seqcore.onnx._lowering.forms import Form, Forms, Stack
+from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.types import Shape
+from seqcore.onnx._operators.positions import position_of
+from seqcore.onnx._operators.record import record_of
+
+if TYPE_CHECKING:
+    from seqcore.onnx._model.prepared import Prepared
+
+
+class Listed(Form):
+    """Tensors by their names.
+
+    Attributes
+    ----------
+    elements : list of str
+        A list that is only edited hands them on to the next, so that n edits cost O(n).
+    """
+
+    became = "becomes its elements"
+
+    def __init__(self, forms: Forms, node: Node, elements: list[str]) -> None:
+        self._forms, self._node, self.elements = forms, node, elements
+        self.count = len(elements)
+        self.element_type = forms.prepared.element_number(elements[0]) if elements else 0
+        self._stack: Stack | None = None
+        self._needs_stack = False
+
+    def hand_on(self, reader: Node) -> list[str]:
+        """Return the elements for a reader to edit: a copy, where there is another reader."""
+        readers = self._forms.prepared.readers[self._node.outputs[0]]
+        if len(readers) == 1 and readers[0][0] is reader:
+            elements, self.elements = self.elements, []
+            return elements
+        return list(self.elements)
+
+    def is_edited_by(self, node: Node) -> bool:
+        """Return whether an edit of it goes too."""
+        return isinstance(self._forms.found.get(node.outputs[0]), Form)
+
+    @functools.cached_property
+    def _shapes(self) -> list[Shape]:
+        return [self._forms.prepared.shape(name) for name in self.elements]
+
+    @functools.cached_property
+    def _doubtful(self) -> list[int]:
+        """The places of elements whose making may be an error, up to the second."""
+        found = []
+        for k, name in enumerate(self.elements):
+            if may_fail(self._forms.prepared, name):
+                found.append(k)
+                if len(found) == 2:
+                    break
+        return found
+
+    def plan(self, name, prepared, read):
+        self._needs_stack = any(
+            node is not None and node.is_op("SequenceAt") and position_of(prepared, node.inputs[1]).value is None
+            for node, _ in prepared.readers[name]
+        )
+
+    def prepare(self, builder, prepared):
+        """Stack the elements where they are picked at positions that only a run knows."""
+        if self._needs_stack:
+            nodes = builder.after(self._node)
+            rows = [nodes.unsqueeze(name, 0) for name in self.elements]
+            self._stack = Stack(nodes.op("Concat", *rows, axis=0), self.element_type, self._shapes[0])
+
+    def why_not_at(self, node, position, prepared):
+        if position.value is None:
+            if not self.elements:
+                return "there is none"
+            shape = self._shapes[0]
+            if self.element_type == TensorProto.UNDEFINED or shape is None or None in shape:
+                return "where is known only at run time, and their shapes aren't known"
+            if any(other != shape for other in self._shapes):
+                return "where is known only at run time, and their shapes differ"
+        return self._why_not_the_others(position.value)
+
+    def why_not_length(self, node, prepared):
+        return self._why_not_the_others(None)
+
+    def _why_not_the_others(self, read: int | None) -> str:
+        """An element that nobody reads is not made, and its error would be lost."""
+        for k in self._doubtful:
+            if read is None or k != read % self.count:
+                return f"'{self.elements[k]}' isn't read by it, which may be an error"
+        return ""
+
+    def why_not_join(self, axis, stacks, prepared):
+        shapes = [shape for shape in self._shapes if shape is not None]
+        ranks = {len(shape) for shape in shapes}
+        if len(ranks) > 1:
+            return "their ranks differ"
+        if ranks:
+            rank = ranks.pop() + stacks
+            if not -rank <= axis < rank:
+                return f"axis {axis} is out of range"
+            own = None if stacks else axis % rank
+            for k, lengths in enumerate(zip(*shapes, strict=True)):
+                if k != own and len({length for length in lengths if isinstance(length, int)}) > 1:
+                    return f"their lengths on axis {k} differ"
+        return ""
+
+    def why_not_shape_of_join(self):
+        # A runtime that infers the shape leaves out the Concat, and the error where the elements don't fit.
+        if all(shape is not None and all(isinstance(n, int) for n in shape) for shape in self._shapes):
+            return ""
+        return "no more than the shape of that is read, and their shapes aren't known"
+
+    def at(self, nodes, position, out):
+        if position.value is None:
+            return self._stack.at(nodes, position, out)
+        return nodes.op("Identity", self.elements[position.value], out=out)
+
+    def length(self, nodes, out):
+        return nodes.op("Identity", nodes.constant(self.count), out=out)
+
+    def join(self, nodes, axis, stacks, out):
+        parts = self.elements
+        if stacks:
+            parts = [nodes.unsqueeze(name, axis) for name in parts]
+        nodes.op("Concat", *parts, axis=axis, out=out)
+
+
+def edited_list(forms: Forms, node: Node, inserts: bool) -> Listed | str | None:
+    """Return a known list after an edit, why it isn't known then; None where it never was."""
+    source = forms.found.get(node.inputs[0])
+    if not isinstance(source, Listed):
+        return None
+    n = source.count or 0
+    position: int | None = n - (not inserts)
+    if given := node.input(1 + inserts):
+        position = position_of(forms.prepared, given).value
+        if position is None:
+            return f"where '{node.name}' edits is known only at run time"
+    if not -n <= position < n + inserts:
+        return f"position {position} at '{node.name}' is out of range for {n} elements"
+    elements = source.hand_on(node)
+    if inserts:
+        elements.insert(position + n if position < 0 else position, node.inputs[1])
+    else:
+        del elements[position]
+    return Listed(forms, node, elements)
+
+
+def may_fail(prepared: Prepared, name: str) -> bool:
+    """Return whether making a value can be an error: of a position, a join or a split, not of its shapes."""
+    seen: set[Node] = set()
+    todo = [name]
+    while todo:
+        node = prepared.producer(todo.pop())
+        if node is None or node in seen:
+            continue  # an input, a constant, or what a graph is given: there already
+        seen.add(node)
+        if not record_of(node).never_fails:
+            return True
+        todo += filter(None, node.inputs)
+    return False

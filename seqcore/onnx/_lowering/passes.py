@@ -1,0 +1,225 @@
+"""The passes by which sequences are compiled away, in their order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import onnx
+
+from seqcore.onnx._lowering.build import Builder
+from seqcore.onnx._lowering.forms import Form, Forms
+from seqcore.onnx._lowering.maps import write_out_maps
+from seqcore.onnx._lowering.prune import drop_aliases, prune, read_names
+from seqcore.onnx._model.graph import Model, Node
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.tensors import one_line
+from seqcore.onnx._model.writing import to_message
+from seqcore.onnx._operators.record import record_of
+
+
+class Note(NamedTuple):
+    """What became of a sequence: its name, the node that makes it, whether it is gone, and how or why not."""
+
+    value: str
+    node: str
+    is_lowered: bool
+    text: str
+
+    def __str__(self) -> str:
+        return f"'{self.value}' {self.text}"
+
+
+class Lowered(NamedTuple):
+    """A model with its sequences compiled away, as far as that goes.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        The model and what is known of it; the one that was given, where nothing could be lowered.
+    notes : list of Note
+    """
+
+    prepared: Prepared
+    notes: list[Note]
+
+
+def lower_prepared(given: Prepared, keep_maps: bool = False) -> Lowered:
+    """Compile the sequences of a model away.
+
+    Parameters
+    ----------
+    given : Prepared
+        It stays as it is.
+    keep_maps : bool, optional
+        Whether SequenceMap nodes stay, for a runtime that has threads for them.
+    """
+    if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
+        return Lowered(given, [])
+    normal = given.model.copy()
+    drop_aliases(normal, given.is_sequence)
+    prune(normal)
+    known = Prepared(normal, given.weights)
+    kept = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
+    why_maps_stay: dict[str, str] = {}
+    while True:
+        # Maps are written out on trial: where an operator of a map's loop is left, the map stays.
+        trial = _Trial(known, kept)
+        if not (failed := trial.maps_left()):
+            break
+        for name in failed:
+            why_maps_stay |= trial.why_map_stays(name)
+        kept |= failed
+    trial.stays |= {name: why for name, why in why_maps_stay.items() if name not in trial.stays}
+    notes = _Notes(known, trial).all()
+    if not trial.became:
+        return Lowered(given, notes)
+    fault = _fault_of(trial.prepared.model)
+    if fault and not _fault_of(given.model):
+        # More is known of tensors than of sequences: that they never fit, for instance.
+        why = f"stays: a lowered model would not be valid: {fault}"
+        return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes])
+    return Lowered(trial.prepared, notes)
+
+
+def _fault_of(model: Model) -> str:
+    """Return what the checker finds in a model when it infers all shapes, "" if nothing."""
+    try:
+        onnx.checker.check_model(to_message(model, weights_are_inputs=True), full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return one_line(error)
+    return ""
+
+
+class _Trial:
+    """A model lowered as far as it goes, but for some maps.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        The lowered model.
+    became : dict of str to str
+        Sequences that are gone → what they became.
+    stays : dict of str to str
+        Sequences that stay → why, for those of which something is known.
+    """
+
+    def __init__(self, known: Prepared, kept: set[str]) -> None:
+        self._known = known
+        self.became: dict[str, str] = {}
+        self.stays: dict[str, str] = {}
+        model = known.model.copy()
+        builder = Builder(model)
+        # The copy's nodes are others, but its names are the same.
+        self._written = write_out_maps(model, known, builder, kept)
+        self.prepared = Prepared(model, known.weights)
+        while self._lower_once(model, builder):
+            self.prepared = Prepared(model, known.weights)
+
+    def _lower_once(self, model: Model, builder: Builder) -> bool:
+        """Lower what can be in the model as it is; return whether there was something."""
+        prepared = self.prepared
+        forms = Forms(prepared)
+        read = read_names(model)
+        # A list goes only if each edit of it does: those come after it.
+        for name in reversed(list(forms.found)):
+            form = forms.found[name]
+            if isinstance(form, Form) and (why := _why_not(name, form, prepared, read)):
+                forms.found[name] = why
+        self.stays = {name: why for name, why in forms.found.items() if isinstance(why, str)}
+        accepted = {name: form for name, form in forms.found.items() if isinstance(form, Form)}
+        for name, form in accepted.items():
+            form.plan(name, prepared, read)
+            form.prepare(builder, prepared)
+            for node, _ in prepared.readers[name]:
+                if node is not None:
+                    nodes = builder.instead(node)
+                    nodes.declares = is_read = node.outputs[0] in read
+                    record_of(node).lower(node, form, nodes, prepared, is_read)
+            self.became[name] = form.became
+        if accepted:
+            builder.apply()
+            prune(model)
+        return bool(accepted)
+
+    def maps_left(self) -> set[str]:
+        """Return the names of the maps of which an operator is left that was written for them."""
+        left = {
+            name
+            for node in self.prepared.model.graph.all_nodes()
+            if record_of(node).is_of_lists
+            for name in node.outputs
+        }
+        return {name for name, outputs in self._written.items() if outputs & left}
+
+    def why_map_stays(self, name: str) -> dict[str, str]:
+        """Return for each output of a map why it stays."""
+        node = next(one for one in self._known.model.graph.all_nodes() if one.name == name)
+        own = [self.stays[one] for one in node.outputs if one in self.stays]
+        inputs = [one for one in node.inputs if self._known.is_sequence(one) and one not in self.became]
+        if own:
+            why = own[0]
+        elif inputs:
+            why = f"'{name}' maps over '{inputs[0]}', which stays"
+        else:
+            why = f"'{name}' can't be written as a loop"
+        return dict.fromkeys(node.outputs, why)
+
+
+def _why_not(name: str, form: Form, prepared: Prepared, read: set[str]) -> str:
+    """Return why a sequence can't be lowered, "" if all its readers can do without it."""
+    for node, graph in prepared.readers[name]:
+        if why := form.why_not(node, graph, prepared, read):
+            return why
+    return ""
+
+
+class _Notes:
+    """What is said of each sequence that there was, but for the states in loops."""
+
+    def __init__(self, known: Prepared, trial: _Trial) -> None:
+        self._known, self._trial = known, trial
+        self._inputs = set(known.model.graph.inputs)
+
+    def all(self) -> list[Note]:
+        known, trial = self._known, self._trial
+        left = {name for node in trial.prepared.model.graph.all_nodes() for name in node.outputs}
+        parts = self._parts()
+        notes = [
+            Note(name, "", False, "stays: it is an input of the model")
+            for name in known.model.graph.inputs
+            if known.is_sequence(name)
+        ]
+        for name, (node, _) in known.producers.items():
+            if name in trial.became:
+                notes.append(Note(name, node.name, True, trial.became[name]))
+            elif not (known.is_sequence(name) or name in trial.stays) or name not in left:
+                continue
+            elif name not in parts:
+                notes.append(Note(name, node.name, False, f"stays: {self._why(name, node)}"))
+        return notes
+
+    def _parts(self) -> set[str]:
+        """Return the names of what loops start with, and of what is on its way through a loop's body."""
+        known, parts = self._known, set()
+        for name, (node, _) in known.producers.items():
+            if node.is_op("SequenceEmpty"):
+                if all(reader is not None and reader.is_op("Loop") for reader, _ in known.readers[name]):
+                    parts.add(name)
+            elif _makes_from_one(node):
+                source = node.inputs[0]
+                if source in parts or (source not in known.producers and source not in self._inputs):
+                    parts.add(name)
+        return parts
+
+    def _why(self, name: str, node: Node) -> str:
+        if name in self._trial.stays:
+            return self._trial.stays[name]
+        if _makes_from_one(node):
+            return f"it is made from '{node.inputs[0]}', which stays"
+        if node.is_op("If"):
+            return f"a branch of '{node.name}' makes it"
+        return f"it comes from '{node.name}' ({node.op_type})"
+
+
+def _makes_from_one(node: Node) -> bool:
+    return node.is_op("SequenceInsert", "SequenceErase", "Identity")

@@ -1,0 +1,141 @@
+"""Whether a model is one: what onnx's checker finds, and what it doesn't look at."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+import onnx
+from onnx import ModelProto, TensorProto
+
+from seqcore.onnx._model.graph import STANDARD, Model, Node
+from seqcore.onnx._model.tensors import one_line
+from seqcore.onnx._model.versions import known_opset
+from seqcore.onnx._operators.record import record_of
+
+if TYPE_CHECKING:
+    from seqcore.onnx._model.prepared import Prepared
+
+# How types begin in ONNX's text → what protobuf calls them.
+_KINDS = {
+    "tensor": "tensor_type",
+    "seq": "sequence_type",
+    "optional": "optional_type",
+    "map": "map_type",
+    "sparse_tensor": "sparse_tensor_type",
+}
+
+
+def check_message(model: ModelProto, label: str = "the model") -> None:
+    """Raise ValueError where onnx's checker rejects a message, or doesn't know its versions."""
+    for one in model.opset_import:
+        known = known_opset(one.domain)
+        if known and one.version > known:
+            raise ValueError(
+                f"{label} asks for opset {one.version} of '{one.domain or 'ai.onnx'}': "
+                f"onnx {onnx.__version__} knows them up to {known}"
+            )
+    complaint = f"{label} is not valid" if label == "the model" else f"{label} is no valid graph"
+    checked = model
+    if not all(_has_type_and_shape(value.type) for value in (*model.graph.input, *model.graph.output)):
+        # The checker wants a type and a shape for each, but makes no use of them.
+        checked = ModelProto()
+        checked.CopyFrom(model)
+        for value in (*checked.graph.input, *checked.graph.output):
+            if value.type.WhichOneof("value") in ("tensor_type", None):
+                kind = value.type.tensor_type
+                kind.elem_type = kind.elem_type or TensorProto.FLOAT
+                kind.shape.SetInParent()
+    try:
+        onnx.checker.check_model(checked)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise ValueError(f"{complaint}: {one_line(error)}") from error
+
+
+def _has_type_and_shape(kind):
+    if kind.WhichOneof("value") not in ("tensor_type", None):
+        return True
+    return kind.tensor_type.elem_type != TensorProto.UNDEFINED and kind.tensor_type.HasField("shape")
+
+
+def check_inputs(model: ModelProto, weights: dict[str, TensorProto]) -> None:
+    """Raise ValueError where an input has no type, or a default of another."""
+    graph = model.graph
+    defaults = {one.name: one.data_type for one in (*graph.initializer, *weights.values())}
+    defaults |= {one.values.name: one.values.data_type for one in graph.sparse_initializer}
+    for value in graph.input:
+        kind = value.type
+        while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
+            kind = getattr(kind, which).elem_type
+        number = kind.tensor_type.elem_type
+        if which is None or (which == "tensor_type" and not number):
+            raise ValueError(f"the model is not valid: its input '{value.name}' is of no type")
+        if value.name in defaults and (kind is not value.type or number != defaults[value.name]):
+            raise ValueError(f"the model is not valid: the default of '{value.name}' is of another type")
+
+
+def check_signatures(nodes: Iterable[Node]) -> None:
+    """Raise ValueError where a node doesn't fit a graph of its own: onnx's checker doesn't count.
+
+    The nodes are of a model that onnx's checker takes: they have the graphs that they need.
+    """
+    for node in nodes:
+        if fault := record_of(node).fault(node):
+            name = node.name or next(filter(None, node.outputs), "")
+            raise ValueError(f"the model is not valid: {node.op_type} '{name}' {fault}")
+
+
+def check_types(model: ModelProto) -> None:
+    """Raise ValueError where an operator of a message doesn't take the types that it gets.
+
+    What onnx says of shapes may be what a file declares and the model never does, and a type may be missing
+    because an operator's domain isn't onnx's: neither counts.
+    """
+    try:
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    except onnx.shape_inference.InferenceError as error:
+        _, found, said = str(error).partition("[TypeInferenceError] ")
+        first = str(error).find("[ShapeInferenceError]")
+        is_first = found and (first < 0 or str(error).index(found) < first)
+        if is_first and "is null" not in said.split("(")[0]:
+            raise ValueError(f"the model is not valid: {one_line(error)}") from error
+    except ValueError as error:
+        raise ValueError(f"the model is not valid: {one_line(error)}") from error
+
+
+def check_kinds(prepared: "Prepared") -> None:
+    """Raise ValueError where tensors, sequences and optionals go where such aren't taken.
+
+    Of what graphs take from outside, onnx doesn't ask that.
+    """
+    version = prepared.model.opset or 1
+    kinds = {name: type_.kind for name, type_ in prepared.types.items() if type_.kind}
+    for node in prepared.model.graph.all_nodes():
+        if node.domain not in STANDARD:
+            continue
+        for field, verb, names in (("input", "take", node.inputs), ("output", "make", node.outputs)):
+            for k, name in enumerate(names):
+                kind = kinds.get(name)
+                if kind and kind not in kinds_at(node.op_type, version, field, k):
+                    what = f"doesn't {verb} '{name}', which is of type {_word(kind)}"
+                    raise ValueError(f"the model is not valid: {node.label()} {what}")
+        for name, other in record_of(node).hands_on(node):
+            kind, target = kinds.get(name), kinds.get(other)
+            # A state may be an optional at first, and be filled.
+            if kind and target and target not in (kind, "optional_type"):
+                what = f"passes '{name}' of type {_word(kind)} on to '{other}' of type {_word(target)}"
+                raise ValueError(f"the model is not valid: {node.label()} {what}")
+
+
+@cache
+def kinds_at(operator: str, version: int, field: str, k: int) -> frozenset[str]:
+    """Return of which kinds an operator's input or output k may be, in protobuf's words."""
+    schema = onnx.defs.get_schema(operator, version) if onnx.defs.has(operator, version) else None
+    formal = () if schema is None else getattr(schema, f"{field}s")
+    if not formal:
+        return frozenset(_KINDS.values())
+    kinds = {_KINDS[text.split("(")[0]] for text in formal[min(k, len(formal) - 1)].types}
+    return frozenset(kinds | {"sparse_tensor_type"} if "tensor_type" in kinds else kinds)
+
+
+def _word(kind):
+    return kind.removesuffix("_type").replace("_", " ")

@@ -1,0 +1,171 @@
+"""Types and shapes of all values of a model, through branches, around loops and inside of sequences.
+
+Each operator's record says what comes out for what goes in; here it is followed. The states of a loop begin
+with what they are given, and climb (see `types`) to what the body makes of them, until nothing changes:
+
+    Loop (n, c, s = [], x: (4))            round 1        round 2
+        state u: elements                  never          (4)
+        v = SequenceInsert(u, x)           (4)            (4)        at rest
+
+Of what a file declares only the shapes of fed tensors are believed, since only those are checked.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TypeProto
+
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.tensors import to_tensor_proto
+from seqcore.onnx._model.types import (
+    TENSOR,
+    UNKNOWN,
+    Length,
+    Shape,
+    Type,
+    from_type_proto,
+    join,
+    to_type_proto,
+    without_shape,
+)
+from seqcore.onnx._model.writing import Writer
+from seqcore.onnx._operators.record import record_of
+
+# Integers of more numbers than a shape can have aren't followed.
+_MOST_FOLLOWED = 64
+
+
+class Inference:
+    """What is known while a model is followed.
+
+    Attributes
+    ----------
+    types : dict of str to Type
+    numbers : dict of str to tuple of (int, str or None)
+        Of integers in tensors of rank 0 and 1, as far as they are known: what shapes are computed from.
+    """
+
+    def __init__(self, model: Model, constant: Callable[[str], np.ndarray | None]) -> None:
+        self.model = model
+        self.constant = constant
+        self.types: dict[str, Type] = {}
+        self.numbers: dict[str, tuple[Length, ...]] = {}
+
+    def type(self, name: str) -> Type:
+        return self.types.get(name, UNKNOWN)
+
+    def shape(self, name: str) -> Shape:
+        return self.type(name).shape
+
+    def follow(self, graph: Graph) -> None:
+        """Infer what a graph's nodes make; the types of its inputs are there."""
+        for node in graph.nodes:
+            for name in node.outputs:
+                self.numbers.pop(name, None)
+            made = record_of(node).infer(node, self)
+            for name, type_ in zip(node.outputs, made, strict=False):
+                if name:
+                    self.types[name] = type_
+            for name in node.outputs[len(made) :]:
+                self.types[name] = UNKNOWN
+
+    def follow_loop(self, body: Graph, names: list[str], given: list[str], initial: list[Type]) -> None:
+        """Infer what a body makes again and again: `names` are its states, `given` what it gives for them."""
+        states = initial
+        while True:
+            self.types.update(zip(names, states, strict=True))
+            self.follow(body)
+            after = [join(old, self.type(name)) for old, name in zip(states, given, strict=True)]
+            if after == states:
+                return
+            states = after
+
+    def numbers_of(self, name: str) -> tuple[Length, ...] | None:
+        """Return the integers in a tensor of rank 0 or 1, None where nothing is known of them."""
+        if name in self.numbers:
+            return self.numbers[name]
+        constant = self.constant(name)
+        if constant is None or constant.dtype.kind not in "iu" or constant.ndim > 1:
+            return None
+        return tuple(map(int, constant.reshape(-1))) if constant.size <= _MOST_FOLLOWED else None
+
+    def by_onnx(self, node: Node) -> list[Type]:
+        """Return what onnx infers for the outputs of a node without graphs; nothing where it can't."""
+        unknown = [UNKNOWN] * len(node.outputs)
+        version = self.model.opsets.get(node.domain, 1)
+        if node.graphs or not onnx.defs.has(node.op_type, version, node.domain):
+            return unknown
+        # Each name once, since inputs may be left out.
+        names = dict.fromkeys(filter(None, node.inputs))
+        if any(not self.type(name).number or self.type(name).kind != TENSOR for name in names):
+            return unknown
+        proto = _message_of(node)
+        types = {name: to_type_proto(self.type(name), with_shape=True) for name in names}
+        data = {}
+        for name in names:
+            constant = self.constant(name)
+            if constant is not None:
+                data[name] = to_tensor_proto(constant, name)
+        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+        try:
+            made = onnx.shape_inference.infer_node_outputs(schema, proto, types, data)
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
+            return unknown  # whether that is an error, who runs the node says
+        return [
+            _plain(from_type_proto(made[name])) if name in made else UNKNOWN for name in node.outputs
+        ]
+
+
+def _message_of(node: Node) -> NodeProto:
+    holder = onnx.GraphProto()
+    Writer().write_node(node, holder.node)
+    return holder.node[0]
+
+
+def _plain(type_: Type) -> Type:
+    """Return a type without the names that onnx has made up for lengths."""
+    if type_.shape is None:
+        return type_
+    return type_._replace(
+        shape=tuple(length if isinstance(length, int) else None for length in type_.shape)
+    )
+
+
+def infer(model: Model, constant: Callable[[str], np.ndarray | None]) -> dict[str, Type]:
+    """Return what is known of the values of a model in normal form.
+
+    Parameters
+    ----------
+    model : Model
+    constant : callable
+        Returns a small constant by its name, or None.
+    """
+    inference = Inference(model, constant)
+    for name, tensor in model.constants.items():
+        inference.types[name] = Type(TENSOR, tensor.data_type, tuple(tensor.dims))
+    names = {""}
+    for name in model.graph.inputs:
+        declared = model.graph.declared.get(name, TypeProto())
+        type_ = from_type_proto(declared)
+        is_checked = type_.kind == TENSOR and name not in model.defaults
+        inference.types[name] = _believed(type_, names) if is_checked else without_shape(type_)
+    inference.follow(model.graph)
+    return inference.types
+
+
+def _believed(type_: Type, names: set[str]) -> Type:
+    """Return the type of a fed tensor. A name for lengths keeps the first place alone.
+
+    No run checks that it stands for one length.
+    """
+    if type_.shape is None:
+        return type_
+    lengths: list[Length] = []
+    for length in type_.shape:
+        lengths.append(None if isinstance(length, str) and length in names else length)
+        if isinstance(length, str):
+            names.add(length)
+    return type_._replace(shape=tuple(lengths))
+
+

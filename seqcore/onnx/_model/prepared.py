@@ -1,0 +1,146 @@
+"""Prepared: a model in normal form and all that is known of it, which every room asks."""
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto
+
+from seqcore.onnx._model.checks import check_inputs, check_kinds, check_message, check_signatures, check_types
+from seqcore.onnx._model.declared import declare_types
+from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node
+from seqcore.onnx._model.inference import infer
+from seqcore.onnx._model.load import MOST_NUMBERS, Weights, operators_of, without_weights
+from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalise
+from seqcore.onnx._model.tensors import from_tensor_proto
+from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, UNKNOWN, Shape, Type, from_type_proto
+from seqcore.onnx._operators.record import record_named
+
+
+class Prepared:
+    """A model and what is known of it before it runs.
+
+    Attributes
+    ----------
+    model : Model
+        In normal form.
+    weights : Weights
+        Where the data of its weights are.
+    types : dict of str to Type
+        What is known of each value, constants included.
+    producers : dict of str to (Node, Graph)
+        Who makes a value, and where. Inputs and constants have none.
+    readers : dict of str to list of (Node or None, Graph)
+        Who reads a value, and where; None for the graph whose output it is.
+    """
+
+    def __init__(self, model: Model, weights: Weights) -> None:
+        self.model, self.weights = model, weights
+        self.producers: dict[str, tuple[Node, Graph]] = {}
+        self.readers: dict[str, list[tuple[Node | None, Graph]]] = defaultdict(list)
+        for graph in model.graph.all_graphs():
+            for node in graph.nodes:
+                for name in filter(None, node.inputs):
+                    self.readers[name].append((node, graph))
+                for name in filter(None, node.outputs):
+                    self.producers[name] = node, graph
+            for name in graph.outputs:
+                self.readers[name].append((None, graph))
+        self._arrays: dict[str, np.ndarray] = {}
+        self.types = infer(model, self.small_constant)
+
+    def producer(self, name: str) -> Node | None:
+        """Return the node that makes a value, None for an input or a constant."""
+        found = self.producers.get(name)
+        return None if found is None else found[0]
+
+    def type(self, name: str) -> Type:
+        return self.types.get(name, UNKNOWN)
+
+    def is_tensor(self, name: str) -> bool:
+        """Return whether a value is a tensor: neither a sequence nor optional. What isn't known is one."""
+        return self.type(name).is_tensor
+
+    def is_sequence(self, name: str) -> bool:
+        """Return whether a value is known to be a sequence of tensors."""
+        return self.type(name).kind == SEQUENCE
+
+    def shape(self, name: str) -> Shape:
+        """Return what is known of a tensor's shape, or of that of a sequence's elements."""
+        return self.type(name).shape
+
+    def element_number(self, name: str) -> int:
+        """Return ONNX's number of the element type of a tensor or of the tensors inside, 0 if unknown."""
+        return self.type(name).number
+
+    def is_constant(self, name: str) -> bool:
+        return name in self.model.constants
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """Return the small constant tensor that a value is, None if it is computed, fed or large."""
+        while name not in self.model.constants:
+            node = self.producer(name)
+            if node is None or not node.is_op("Identity"):
+                return None
+            name = node.inputs[0]
+        return self.small_constant(name)
+
+    def small_constant(self, name: str) -> np.ndarray | None:
+        """Return a constant of the model as an array, None for what is none, or large."""
+        if name not in self._arrays:
+            tensor = self.model.constants.get(name)
+            is_small = tensor is not None and tensor.data_location != TensorProto.EXTERNAL
+            if tensor is None or not is_small or math.prod(tensor.dims) > MOST_NUMBERS:
+                return None
+            self._arrays[name] = from_tensor_proto(tensor)
+        return self._arrays[name]
+
+    def array(self, name: str) -> np.ndarray:
+        """Return a constant of the model, however large, as an array that nobody can change."""
+        array = from_tensor_proto(self.weights.filled(self.model.constants[name]))
+        array.flags.writeable = False
+        return array
+
+
+def prepare(message: Any, folder: str | None) -> Prepared:
+    """Check a message and bring it into normal form; return what is known of it.
+
+    Parameters
+    ----------
+    message : ModelProto
+        It is not changed, and not held.
+    folder : str or None
+        What its external data are relative to.
+
+    Raises
+    ------
+    ValueError
+        If it is no valid model, as onnx's checker or its type inference has it, or as we have it.
+    """
+    hollow, weights = without_weights(message, folder)
+    weights.check()
+    check_message(hollow)
+    check_inputs(hollow, weights.stubs)
+    make_dense(hollow)
+    if hollow.functions:
+        hollow = inline_functions(hollow)
+        # Only now are there operators for an input that a call leaves out, or an output that nothing makes.
+        check_message(hollow)
+    model = from_proto(hollow, weights)
+    check_signatures(model.graph.all_nodes())
+    check_types(hollow)
+    normalise(model, weights)
+    prepared = Prepared(model, weights)
+    check_kinds(prepared)
+    declare_types(prepared)
+    return prepared
+
+
+def message_has_lists(message: ModelProto) -> bool:
+    """Return whether a message has to do with sequences of tensors, or with optionals."""
+    for domain, op_type in operators_of(message):
+        if domain in STANDARD and record_named(op_type).is_of_lists:
+            return True
+    kinds = (from_type_proto(one.type).kind for one in (*message.graph.input, *message.graph.output))
+    return any(kind in (SEQUENCE, OPTIONAL) for kind in kinds)

@@ -1,0 +1,150 @@
+"""Types: what is known of a value before the run, and what two of them have in common.
+
+                 any shape                    None
+             of one rank               (None, None)
+        some lengths known        (None, 4)   (N, None)        N: a name that an input of the model gives
+          all known                      (N, 4)
+    no element, ever                     NEVER                 of sequences
+
+What may come from two places has the type of both: the lowest line above in which both are. So types only
+climb while a loop is followed, and come to rest.
+"""
+
+from typing import NamedTuple
+
+from onnx import TypeProto
+
+# A length: a number, a name that an input of the model gives to it, or None for any.
+Length = int | str | None
+Shape = tuple[Length, ...] | None
+
+TENSOR, SEQUENCE, OPTIONAL = "tensor_type", "sequence_type", "optional_type"
+# The shape of a sequence's elements where there never is one. No tensor has a negative length.
+NEVER: tuple[int, ...] = (-1,)
+
+
+class Type(NamedTuple):
+    """What is known of a value.
+
+    Attributes
+    ----------
+    kind : str
+        As protobuf calls it, `tensor_type` for example; "" where not even that is known.
+    number : int
+        ONNX's number of the element type of a tensor, or of the tensors inside; 0 where it isn't known.
+    shape : tuple of (int, str or None), or None
+        Of a tensor, or what the tensors inside have in common.
+    inner : str
+        The kind of what an optional may hold.
+    """
+
+    kind: str = ""
+    number: int = 0
+    shape: Shape = None
+    inner: str = ""
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor. What isn't known is one."""
+        return self.kind in (TENSOR, "sparse_tensor_type", "")
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+
+UNKNOWN = Type()
+
+
+def tensor(number: int, shape: Shape = None) -> Type:
+    return Type(TENSOR, number, shape)
+
+
+def sequence(number: int, shape: Shape = None) -> Type:
+    return Type(SEQUENCE, number, shape)
+
+
+def join(one: Type, other: Type) -> Type:
+    """Return what is known of a value that is of one type or of the other."""
+    if one == other or other == UNKNOWN:
+        return one
+    if one == UNKNOWN:
+        return other
+    number = one.number if one.number == other.number or not other.number else other.number
+    if one.kind != other.kind:
+        optional = one if one.kind == OPTIONAL else other
+        return Type(optional.kind, number, join_shapes(one.shape, other.shape), optional.inner)
+    return Type(one.kind, number, join_shapes(one.shape, other.shape), one.inner or other.inner)
+
+
+def join_shapes(one: Shape, other: Shape) -> Shape:
+    if one == other or other == NEVER:
+        return one
+    if one == NEVER:
+        return other
+    if one is None or other is None or len(one) != len(other):
+        return None
+    return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
+
+
+def without_shape(type_: Type) -> Type:
+    return type_._replace(shape=None)
+
+
+def is_told_by_size(shape: Shape) -> bool:
+    """Return whether two tensors of which that is known have the same shape if they are of the same size."""
+    if shape is None:
+        return False
+    unknown = shape.count(None)
+    return not unknown or (
+        unknown == 1 and all(length is None or (isinstance(length, int) and length > 0) for length in shape)
+    )
+
+
+def from_type_proto(proto: TypeProto) -> Type:
+    """Return the type that a message says, names of lengths as they are."""
+    kind = proto.WhichOneof("value") or ""
+    if kind == TENSOR:
+        tensor_ = proto.tensor_type
+        if not tensor_.HasField("shape"):
+            return Type(TENSOR, tensor_.elem_type)
+        return Type(TENSOR, tensor_.elem_type, shape_of(tensor_))
+    if kind == "sparse_tensor_type":
+        return Type(kind, proto.sparse_tensor_type.elem_type)
+    if kind == SEQUENCE:
+        inner = from_type_proto(proto.sequence_type.elem_type)
+        if inner.kind in (TENSOR, ""):
+            return Type(SEQUENCE, inner.number, inner.shape)
+        return Type(f"sequence_of_{inner.kind}")
+    if kind == OPTIONAL:
+        inner = from_type_proto(proto.optional_type.elem_type)
+        return Type(OPTIONAL, inner.number, inner.shape, inner.kind)
+    return Type(kind)
+
+
+def shape_of(tensor_: TypeProto.Tensor) -> Shape:
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor_.shape.dim
+    )
+
+
+def to_type_proto(type_: Type, with_shape: bool = False) -> TypeProto:
+    """Return a type as a message, of tensors without a shape unless that is wanted."""
+    proto = TypeProto()
+    part = proto
+    kind = type_.kind or TENSOR
+    if kind == OPTIONAL:
+        part = part.optional_type.elem_type
+        kind = type_.inner
+    if kind == SEQUENCE:
+        part = part.sequence_type.elem_type
+    part.tensor_type.elem_type = type_.number
+    if with_shape and type_.shape is not None and type_.shape != NEVER:
+        part.tensor_type.shape.SetInParent()
+        for length in type_.shape:
+            dim = part.tensor_type.shape.dim.add()
+            if isinstance(length, int):
+                dim.dim_value = length
+            elif length:
+                dim.dim_param = length
+    return proto

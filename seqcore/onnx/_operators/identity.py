@@ -1,0 +1,39 @@
+"""Identity: the same value, also where it is a sequence or optional."""
+
+import numpy as np
+
+from seqcore.onnx._operators.record import Operator, register
+
+
+@register("Identity")
+class Identity(Operator):
+    never_fails = True
+    broadcasts = False
+    by_number = True
+    is_exact = True
+    numpy = staticmethod(np.asarray)
+    verb = "passes it on as a result"
+
+    def infer(self, node, known):
+        name = node.inputs[0]
+        if (numbers := known.numbers_of(name)) is not None:
+            known.numbers[node.outputs[0]] = numbers
+        return [known.type(name)]
+
+    def hands_on(self, node):
+        return iter([(node.inputs[0], node.outputs[0])])
+
+    def shares(self, node):
+        return self.hands_on(node)
+
+    def cost(self, node):
+        return 0.7, 0, 1, 0
+
+    def step(self, entry, planner, in_loop):
+        (node,) = entry.nodes
+        source, to = planner.reader(node, node.inputs[0]), planner.place(node.outputs[0])
+
+        def step(frame):
+            frame[to] = source(frame)
+
+        return step

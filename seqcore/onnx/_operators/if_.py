@@ -1,0 +1,44 @@
+"""If: one of two graphs."""
+
+from seqcore.onnx._engines.control import if_step
+from seqcore.onnx._model.types import join
+from seqcore.onnx._operators.record import Operator, register
+
+_BRANCHES = ("then_branch", "else_branch")
+
+
+@register("If")
+class If(Operator):
+    def fault(self, node):
+        for name in _BRANCHES:
+            branch = node.graphs[name]
+            if branch.inputs:
+                return f"has a {name} with inputs"
+            if len(branch.outputs) != len(node.outputs):
+                return f"has {count_of(node.outputs, 'output')}, its {name} {len(branch.outputs)}"
+        return ""
+
+    def infer(self, node, known):
+        made = []
+        for name in _BRANCHES:
+            known.follow(node.graphs[name])
+            made.append([known.type(one) for one in node.graphs[name].outputs])
+        return [join(one, other) for one, other in zip(*made, strict=True)]
+
+    def hands_on(self, node):
+        for name in _BRANCHES:
+            yield from zip(node.graphs[name].outputs, node.outputs, strict=True)
+
+    def shares(self, node):
+        return self.hands_on(node)
+
+    def takes_twice(self, node):
+        return False
+
+    def step(self, entry, planner, in_loop):
+        return if_step(entry, planner, in_loop)
+
+
+def count_of(things, what):
+    """Return `2 outputs`."""
+    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"

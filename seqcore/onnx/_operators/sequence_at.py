@@ -1,0 +1,51 @@
+"""SequenceAt: the element at a position."""
+
+from seqcore.core.operations import element_at
+from seqcore.onnx._model.types import NEVER, tensor
+from seqcore.onnx._operators.positions import position_of, secure_position
+from seqcore.onnx._operators.record import Operator, register
+
+
+@register("SequenceAt")
+class SequenceAt(Operator):
+    is_of_lists = True
+    only_looks = True
+
+    def infer(self, node, known):
+        type_ = known.type(node.inputs[0])
+        return [tensor(type_.number, None if type_.shape == NEVER else type_.shape)]
+
+    def shares(self, node):
+        return iter([(node.inputs[0], node.outputs[0])])
+
+    def secure(self, node, prepared, checks):
+        secure_position(node, 1, prepared, checks)
+
+    def step(self, entry, planner, in_loop):
+        (node,) = entry.nodes
+        sequence, position, to = map(planner.place, (*node.inputs, node.outputs[0]))
+
+        def step(frame):
+            frame[to] = element_at(frame[sequence], frame[position])
+
+        return step
+
+    def why_not_lowered(self, node, form, prepared, read):
+        position = position_of(prepared, node.inputs[1])
+        n, i = form.count, position.value
+        if n is not None and i is not None and not -n <= i < n:
+            return f"position {i} at '{node.name}' is out of range for its {n} elements"
+        reason = form.why_not_at(node, position, prepared)
+        return reason and f"'{node.name}' picks elements, but {reason}"
+
+    def lower(self, node, form, nodes, prepared, is_read):
+        """Make the element; of what isn't read, no more than the shape is asked for.
+
+        Where a runtime knows a shape beforehand, it leaves out the node and the error with it: so the check
+        is put where the shape comes from.
+        """
+        position, out = position_of(prepared, node.inputs[1]), node.outputs[0]
+        if is_read or (form.is_sound() and form.count is not None and position.value is not None):
+            form.at(nodes, position, out)
+        else:
+            nodes.checked(form.at(nodes, position, ""), form.fail_outside(nodes, position), out=out)

@@ -1,0 +1,35 @@
+"""SequenceConstruct: a sequence of tensors that are named."""
+
+from seqcore.core.sequence import TensorSequence
+from seqcore.onnx._lowering.listed import Listed
+from seqcore.onnx._model.types import SEQUENCE, Type, join
+from seqcore.onnx._operators.record import Operator, register
+
+
+@register("SequenceConstruct")
+class SequenceConstruct(Operator):
+    is_of_lists = True
+    only_looks = True
+    never_fails = True
+
+    def fault(self, node):
+        return "" if all(node.inputs) else "has an input without a name"
+
+    def infer(self, node, known):
+        first, *others = (known.type(name) for name in node.inputs)
+        for other in others:
+            first = join(first, other)
+        return [Type(SEQUENCE, first.number, first.shape)]
+
+    def step(self, entry, planner, in_loop):
+        (node,) = entry.nodes
+        places = [planner.place(name) for name in node.inputs]
+        to = planner.place(node.outputs[0])
+
+        def step(frame):
+            frame[to] = TensorSequence([frame[i] for i in places])
+
+        return step
+
+    def form(self, node, k, forms):
+        return Listed(forms, node, list(node.inputs))

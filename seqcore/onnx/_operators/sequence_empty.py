@@ -1,0 +1,35 @@
+"""SequenceEmpty: a sequence that has no element yet."""
+
+from onnx import TensorProto
+
+from seqcore.core.sequence import TensorSequence
+from seqcore.onnx._lowering.listed import Listed
+from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._model.types import NEVER, sequence
+from seqcore.onnx._operators.record import Operator, register
+
+
+@register("SequenceEmpty")
+class SequenceEmpty(Operator):
+    is_of_lists = True
+    only_looks = True
+    never_fails = True
+
+    def infer(self, node, known):
+        return [sequence(node.attribute("dtype", TensorProto.FLOAT), NEVER)]
+
+    def step(self, entry, planner, in_loop):
+        (node,) = entry.nodes
+        number = node.attribute("dtype", TensorProto.FLOAT)
+        dtype = dtype_of(number)
+        if dtype is None:
+            raise ValueError(f"there are no sequences of {TensorProto.DataType.Name(number).lower()} tensors")
+        to = planner.place(node.outputs[0])
+
+        def step(frame):
+            frame[to] = TensorSequence(dtype=dtype)
+
+        return step
+
+    def form(self, node, k, forms):
+        return Listed(forms, node, [])

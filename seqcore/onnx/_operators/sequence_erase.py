@@ -1,0 +1,47 @@
+"""SequenceErase: a sequence without its last element, or without the one at a position."""
+
+from seqcore.onnx._lowering.listed import Listed, edited_list
+from seqcore.onnx._operators.positions import secure_position
+from seqcore.onnx._operators.record import Operator, register
+
+
+@register("SequenceErase")
+class SequenceErase(Operator):
+    is_of_lists = True
+    verb = "erases from it"
+
+    def infer(self, node, known):
+        return [known.type(node.inputs[0])]
+
+    def shares(self, node):
+        return ((name, node.outputs[0]) for name in node.inputs[:1])
+
+    def secure(self, node, prepared, checks):
+        secure_position(node, 1, prepared, checks)
+
+    def cost(self, node):
+        return 0.7, 1, 0, -1
+
+    def step(self, entry, planner, in_loop):
+        (node,) = entry.nodes
+        source = planner.reader(node, node.inputs[0])
+        to, at = planner.place(node.outputs[0]), planner.place(node.input(1))
+        is_last = not node.input(1)
+
+        def step(frame):
+            sequence = source(frame)
+            sequence.erase(-1 if is_last else frame[at])
+            frame[to] = sequence
+
+        return step
+
+    def form(self, node, k, forms):
+        return edited_list(forms, node, inserts=False)
+
+    def why_not_lowered(self, node, form, prepared, read):
+        if isinstance(form, Listed) and form.is_edited_by(node):
+            return ""
+        return super().why_not_lowered(node, form, prepared, read)
+
+    def lower(self, node, form, nodes, prepared, is_read):
+        """Make nothing: who reads the edited list does."""

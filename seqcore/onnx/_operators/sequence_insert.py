@@ -1,0 +1,54 @@
+"""SequenceInsert: a sequence with a tensor more, at its end or at a position."""
+
+from seqcore.onnx._lowering.listed import Listed, edited_list
+from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes
+from seqcore.onnx._operators.record import Operator, register
+from seqcore.onnx._operators.positions import secure_position
+
+
+@register("SequenceInsert")
+class SequenceInsert(Operator):
+    is_of_lists = True
+    verb = "inserts into it"
+
+    def infer(self, node, known):
+        before, tensor = known.type(node.inputs[0]), known.type(node.inputs[1])
+        return [Type(SEQUENCE, before.number or tensor.number, join_shapes(before.shape, tensor.shape))]
+
+    def shares(self, node):
+        return ((name, node.outputs[0]) for name in node.inputs[:2])
+
+    def secure(self, node, prepared, checks):
+        secure_position(node, 2, prepared, checks)
+
+    def cost(self, node):
+        return 0.7, 1, 0, 1
+
+    def step(self, entry, planner, in_loop):
+        (node,) = entry.nodes
+        source = planner.reader(node, node.inputs[0])
+        tensor, to = planner.place(node.inputs[1]), planner.place(node.outputs[0])
+        at = planner.place(node.input(2))
+
+        def append(frame):
+            sequence = source(frame)
+            sequence.append(frame[tensor])
+            frame[to] = sequence
+
+        def insert(frame):
+            sequence = source(frame)
+            sequence.insert(frame[at], frame[tensor])
+            frame[to] = sequence
+
+        return insert if node.input(2) else append
+
+    def form(self, node, k, forms):
+        return edited_list(forms, node, inserts=True)
+
+    def why_not_lowered(self, node, form, prepared, read):
+        if isinstance(form, Listed) and form.is_edited_by(node):
+            return ""
+        return super().why_not_lowered(node, form, prepared, read)
+
+    def lower(self, node, form, nodes, prepared, is_read):
+        """Make nothing: who reads the edited list does."""

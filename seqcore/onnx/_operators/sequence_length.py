@@ -1,0 +1,36 @@
+"""SequenceLength: how many elements there are."""
+
+import numpy as np
+from onnx import TensorProto
+
+from seqcore.onnx._model.types import tensor
+from seqcore.onnx._operators.record import Operator, register
+
+
+@register("SequenceLength")
+class SequenceLength(Operator):
+    is_of_lists = True
+    only_looks = True
+    never_fails = True
+
+    def infer(self, node, known):
+        return [tensor(TensorProto.INT64, ())]
+
+    def shares(self, node):
+        return iter(())
+
+    def step(self, entry, planner, in_loop):
+        (node,) = entry.nodes
+        sequence, to = planner.place(node.inputs[0]), planner.place(node.outputs[0])
+
+        def step(frame):
+            frame[to] = np.array(len(frame[sequence]))
+
+        return step
+
+    def why_not_lowered(self, node, form, prepared, read):
+        reason = form.why_not_length(node, prepared)
+        return reason and f"'{node.name}' counts elements, but {reason}"
+
+    def lower(self, node, form, nodes, prepared, is_read):
+        form.length(nodes, node.outputs[0])

@@ -1,0 +1,115 @@
+"""SplitToSequence: a tensor cut along an axis."""
+
+
+from seqcore.onnx._lowering.pieces import EqualPieces, ListedPieces, UnitPieces
+from seqcore.onnx._model.types import sequence
+from seqcore.onnx._operators.record import Operator, axis_from_front, register
+from seqcore.operators import split_to_sequence
+
+
+@register("SplitToSequence")
+class SplitToSequence(Operator):
+    """The text drops the axis for `keepdims=0` only where no split is given.
+
+    onnxruntime drops it for a single split of 1 too, and PyTorch's exporters count on that: `x.unbind()` is
+    such a split. So it is dropped here as well, wherever the split comes from.
+    """
+
+    is_of_lists = True
+    only_looks = True
+
+    def infer(self, node, known):
+        type_ = known.type(node.inputs[0])
+        return [sequence(type_.number, self._piece_shape(node, type_.shape, known))]
+
+    def _piece_shape(self, node, shape, known):
+        if shape is None:
+            return None
+        axis = axis_from_front(node.attribute("axis", 0), len(shape))
+        if axis is None:
+            return None
+        before, total, behind = shape[:axis], shape[axis], shape[axis + 1 :]
+        keeps = node.attribute("keepdims", 1)
+        if not node.input(1):
+            return (*before, 1, *behind) if keeps else before + behind
+        lengths, rank = known.constant(node.inputs[1]), known.type(node.inputs[1]).rank
+        if lengths is None:
+            return (*before, None, *behind) if keeps or rank == 1 else None
+        if lengths.ndim == 0:
+            n = int(lengths)
+            if n == 1:
+                return (*before, 1, *behind) if keeps else before + behind
+            is_even = isinstance(total, int) and n > 0 and total % n == 0
+            return (*before, n if is_even else None, *behind)
+        is_even = lengths.ndim == 1 and lengths.size and (lengths == lengths[0]).all()
+        return (*before, int(lengths[0]) if is_even else None, *behind)
+
+    def shares(self, node):
+        return iter([(node.inputs[0], node.outputs[0])])
+
+    def departs(self, node, prepared):
+        """It takes an empty list for none, and any number for keepdims.
+
+        With keepdims=0 it drops the axis of a single piece whatever its length, and else fails unless the
+        pieces are of length 1.
+        """
+        keeps = node.attribute("keepdims", 1)
+        if keeps not in (0, 1):
+            return f"has keepdims {keeps}"
+        if not node.input(1):
+            return ""
+        lengths, rank = prepared.constant(node.inputs[1]), prepared.type(node.inputs[1]).rank
+        if lengths is not None and not lengths.size:
+            return "has an empty list of lengths"
+        if rank not in (0, 1):
+            return "may get one length or a list of them"
+        if rank == 0 and not keeps and (lengths is None or int(lengths) != 1):
+            return "has a length and keepdims=0"
+        return ""
+
+    def secure(self, node, prepared, checks):
+        checks.limit_pieces(node, prepared)
+
+    def step(self, entry, planner, in_loop):
+        (node,) = entry.nodes
+        axis, keeps = node.attribute("axis", 0), node.attribute("keepdims", 1)
+        tensor, to = planner.place(node.inputs[0]), planner.place(node.outputs[0])
+        split = planner.place(node.input(1))
+        is_whole = not node.input(1)
+
+        def step(frame):
+            lengths = None if is_whole else frame[split]
+            if not is_whole and keeps == 0 and lengths.ndim == 0 and lengths == 1:
+                lengths = None
+            frame[to] = split_to_sequence(frame[tensor], lengths, axis=axis, keepdims=keeps)
+
+        return step
+
+    def form(self, node, k, forms):
+        prepared = forms.prepared
+        axis, shape = node.attribute("axis", 0), prepared.shape(node.inputs[0])
+        if shape is not None and axis_from_front(axis, len(shape)) is None:
+            return f"axis {axis} of '{node.name}' is out of range"
+        keeps = node.attribute("keepdims", 1)
+        if keeps not in (0, 1):
+            return f"keepdims of '{node.name}' is {keeps}, neither 0 nor 1"
+        split = node.input(1)
+        if not split:
+            return UnitPieces(forms, node, keeps)
+        lengths, rank = prepared.constant(split), prepared.type(split).rank
+        if lengths is None:
+            if rank is None or rank > 1:
+                return f"whether '{node.name}' gets one length or a list of them is not known"
+            if rank == 0 and not keeps:
+                return f"whether the pieces of '{node.name}' keep their axis depends on the split"
+            return ListedPieces(forms, node) if rank else EqualPieces(forms, node)
+        if lengths.ndim > 1 or lengths.size == 0 or (lengths < (lengths.ndim == 0)).any():
+            return f"'{node.name}' can't split into lengths of {lengths.tolist()}"
+        if lengths.ndim == 0:
+            if int(lengths) == 1:
+                return UnitPieces(forms, node, keeps)
+            return EqualPieces(forms, node, int(lengths))
+        pieces = ListedPieces(forms, node, lengths)
+        if isinstance(pieces.total, int) and pieces.total != lengths.sum():
+            return f"the lengths at '{node.name}' don't sum to {pieces.total}"
+        return pieces

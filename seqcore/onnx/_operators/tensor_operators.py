@@ -1,0 +1,448 @@
+"""The operators on tensors alone: what types and shapes they give, and which of them work number by number.
+
+onnxruntime runs them all. A row of the table says what is known of some; of others onnx is asked for types,
+and the worst is believed of everything else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import TensorProto
+
+from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.types import UNKNOWN, Length, Shape, Type, tensor
+from seqcore.onnx._operators.record import Operator, axis_from_front, register_record
+
+if TYPE_CHECKING:
+    from seqcore.onnx._model.inference import Inference
+
+Rule = Callable[[Node, "Inference"], Type]
+
+
+class TensorOperator(Operator):
+    """An operator on tensors: `rule` tells the type of its first output."""
+
+    def __init__(
+        self,
+        rule: Rule | None = None,
+        *,
+        never_fails: bool = False,
+        broadcasts: bool = False,
+        by_number: bool = False,
+        is_exact: bool = False,
+        numpy: Callable[..., Any] | None = None,
+    ) -> None:
+        self._rule = rule
+        self.never_fails, self.is_exact, self.numpy = never_fails, is_exact, numpy
+        self.broadcasts, self.by_number = broadcasts, by_number
+
+    def infer(self, node: Node, known: Inference) -> list[Type]:
+        if self._rule is None:
+            return known.by_onnx(node)
+        first = self._rule(node, known)
+        return [first] + [UNKNOWN] * (len(node.outputs) - 1)
+
+    def shares(self, node: Node) -> Iterator[tuple[str, str]]:
+        return iter(())  # onnxruntime's results have memory of their own
+
+
+# Rules
+
+
+def same(node: Node, known: Inference) -> Type:
+    """The type and shape of the first input."""
+    type_ = known.type(node.inputs[0])
+    return tensor(type_.number, type_.shape) if type_.is_tensor else UNKNOWN
+
+
+def broadcast(node: Node, known: Inference) -> Type:
+    """The first input's type, all inputs' shapes broadcast."""
+    return tensor(known.type(node.inputs[0]).number, _broadcast(node.inputs, known))
+
+
+def compare(node: Node, known: Inference) -> Type:
+    return tensor(TensorProto.BOOL, _broadcast(node.inputs, known))
+
+
+def where(node: Node, known: Inference) -> Type:
+    return tensor(known.type(node.inputs[1]).number, _broadcast(node.inputs, known))
+
+
+def _broadcast(names: list[str], known: Inference) -> Shape:
+    shapes = [known.shape(name) for name in names]
+    if known.model.opset < 7:  # before, binary operators broadcast by attributes
+        return shapes[0]
+    lengths: list[Length] = []
+    for shape in shapes:
+        if shape is None:
+            return None
+        lengths = [1] * (len(shape) - len(lengths)) + lengths
+        for k, length in enumerate(reversed(shape), 1):
+            lengths[-k] = _one_of(lengths[-k], length)
+    return tuple(lengths)
+
+
+def _one_of(one: Length, other: Length) -> Length:
+    """The length of an axis on which two tensors are broadcast."""
+    if one == other or other == 1:
+        return one
+    if one == 1:
+        return other
+    if isinstance(one, int):
+        return one  # the other has to be that, or 1
+    return other if isinstance(other, int) else None
+
+
+def cast(node: Node, known: Inference) -> Type:
+    if node.attribute("to") == TensorProto.INT64:
+        _pass_numbers(node, known)
+    return tensor(node.attribute("to", 0), known.shape(node.inputs[0]))
+
+
+def cast_like(node: Node, known: Inference) -> Type:
+    return tensor(known.type(node.inputs[1]).number, known.shape(node.inputs[0]))
+
+
+def condition_like(node: Node, known: Inference) -> Type:
+    return tensor(TensorProto.BOOL, known.shape(node.inputs[0]))
+
+
+def shape_of(node: Node, known: Inference) -> Type:
+    shape = known.shape(node.inputs[0])
+    if shape is None:
+        return tensor(TensorProto.INT64, (None,))
+    shape = shape[node.attribute("start", 0) : node.attribute("end", None)]
+    known.numbers[node.outputs[0]] = shape
+    return tensor(TensorProto.INT64, (len(shape),))
+
+
+def size_of(node: Node, known: Inference) -> Type:
+    return tensor(TensorProto.INT64, ())
+
+
+def matmul(node: Node, known: Inference) -> Type:
+    number = known.type(node.inputs[0]).number
+    one, other = (known.shape(name) for name in node.inputs[:2])
+    if one is None or other is None or not one or not other:
+        return tensor(number)
+    rows = one[-2:-1]
+    columns = other[-1:] if len(other) > 1 else ()
+    batches: list[Length] = []
+    for shape in (one[:-2], other[:-2]):
+        batches = [1] * (len(shape) - len(batches)) + batches
+        for k, length in enumerate(reversed(shape), 1):
+            batches[-k] = _one_of(batches[-k], length)
+    return tensor(number, (*batches, *rows, *columns))
+
+
+def gemm(node: Node, known: Inference) -> Type:
+    number = known.type(node.inputs[0]).number
+    one, other = (known.shape(name) for name in node.inputs[:2])
+    if one is None or other is None or len(one) != 2 or len(other) != 2:
+        return tensor(number, (None, None))
+    rows = one[1] if node.attribute("transA", 0) else one[0]
+    columns = other[0] if node.attribute("transB", 0) else other[1]
+    return tensor(number, (rows, columns))
+
+
+def gather(node: Node, known: Inference) -> Type:
+    number = known.type(node.inputs[0]).number
+    data, indices = (known.shape(name) for name in node.inputs[:2])
+    if data is None or indices is None:
+        return tensor(number)
+    axis = axis_from_front(node.attribute("axis", 0), len(data))
+    if axis is None:
+        return tensor(number)
+    numbers, at = known.numbers_of(node.inputs[0]), known.numbers_of(node.inputs[1])
+    if numbers is not None and at is not None and len(indices) < 2 and len(data) == 1:
+        picked = [k for k in at if isinstance(k, int) and -len(numbers) <= k < len(numbers)]
+        if len(picked) == len(at):
+            known.numbers[node.outputs[0]] = tuple(numbers[k] for k in picked)
+    return tensor(number, (*data[:axis], *indices, *data[axis + 1 :]))
+
+
+def unsqueeze(node: Node, known: Inference) -> Type:
+    type_, axes = known.type(node.inputs[0]), _axes_of(node, known)
+    if type_.shape is None or axes is None:
+        return tensor(type_.number)
+    rank = len(type_.shape) + len(axes)
+    places = {axis_from_front(axis, rank) for axis in axes}
+    if None in places or len(places) < len(axes):
+        return tensor(type_.number)
+    _pass_numbers(node, known)
+    rest = iter(type_.shape)
+    return tensor(type_.number, tuple(1 if k in places else next(rest) for k in range(rank)))
+
+
+def squeeze(node: Node, known: Inference) -> Type:
+    type_, axes = known.type(node.inputs[0]), _axes_of(node, known)
+    if type_.shape is None:
+        return tensor(type_.number)
+    if axes is None:
+        is_told = not node.input(1) and not any(length is None for length in type_.shape)
+        if not is_told or any(isinstance(length, str) for length in type_.shape):
+            return tensor(type_.number)
+        axes = [k for k, length in enumerate(type_.shape) if length == 1]
+    places = {axis_from_front(axis, len(type_.shape)) for axis in axes}
+    _pass_numbers(node, known)
+    return tensor(type_.number, tuple(n for k, n in enumerate(type_.shape) if k not in places))
+
+
+def _axes_of(node: Node, known: Inference) -> list[int] | None:
+    given = node.attribute("axes")
+    if given is None and node.input(1):
+        axes = known.constant(node.input(1))
+        given = None if axes is None else axes.reshape(-1)
+    return None if given is None else list(map(int, given))
+
+
+def _pass_numbers(node: Node, known: Inference) -> None:
+    if (numbers := known.numbers_of(node.inputs[0])) is not None:
+        known.numbers[node.outputs[0]] = numbers
+
+
+def concat(node: Node, known: Inference) -> Type:
+    number = known.type(node.inputs[0]).number
+    shapes = [known.shape(name) for name in node.inputs]
+    ranks = {None if shape is None else len(shape) for shape in shapes}
+    rank = ranks.pop()
+    if rank is None or ranks:
+        return tensor(number)
+    axis = axis_from_front(node.attribute("axis", 0), rank)
+    if axis is None:
+        return tensor(number)
+    parts = [known.numbers_of(name) for name in node.inputs]
+    if rank == 1 and all(part is not None for part in parts):
+        known.numbers[node.outputs[0]] = tuple(n for part in parts if part for n in part)
+    lengths: list[Length] = []
+    for k in range(rank):
+        own = [shape[k] for shape in shapes if shape is not None]
+        if k == axis:
+            numbers = [length for length in own if isinstance(length, int)]
+            lengths.append(sum(numbers) if len(numbers) == len(own) else None)
+        else:
+            lengths.append(next((length for length in own if isinstance(length, int)), own[0]))
+    return tensor(number, tuple(lengths))
+
+
+def transpose(node: Node, known: Inference) -> Type:
+    type_ = known.type(node.inputs[0])
+    if type_.shape is None:
+        return tensor(type_.number)
+    order = node.attribute("perm", list(range(len(type_.shape)))[::-1])
+    if sorted(order) != list(range(len(type_.shape))):
+        return tensor(type_.number)
+    return tensor(type_.number, tuple(type_.shape[k] for k in order))
+
+
+def reshape(node: Node, known: Inference) -> Type:
+    type_, wanted = known.type(node.inputs[0]), known.numbers_of(node.input(1))
+    if wanted is None:
+        vector = known.shape(node.input(1))
+        rank = vector[0] if vector is not None and len(vector) == 1 else None
+        return tensor(type_.number, (None,) * rank if isinstance(rank, int) else None)
+    old = type_.shape
+    lengths: list[Length] = []
+    for k, length in enumerate(wanted):
+        if length == 0 and not node.attribute("allowzero", 0):
+            length = old[k] if old is not None and k < len(old) else None
+        lengths.append(length)
+    if -1 in lengths:
+        lengths[lengths.index(-1)] = _what_is_left(old, lengths)
+    _pass_numbers(node, known)
+    return tensor(type_.number, tuple(lengths))
+
+
+def _what_is_left(old: Shape, lengths: list[Length]) -> Length:
+    """The length for -1 in a Reshape."""
+    if old is None:
+        return None
+    before, after = list(old), [length for length in lengths if length != -1]
+    for name in [length for length in after if isinstance(length, str) and length in before]:
+        before.remove(name)
+        after.remove(name)
+    if not all(isinstance(length, int) for length in (*before, *after)):
+        return None
+    size, rest = math.prod(map(int, before)), math.prod(map(int, after))
+    return size // rest if rest and size % rest == 0 else None
+
+
+def expand(node: Node, known: Inference) -> Type:
+    type_, wanted = known.type(node.inputs[0]), known.numbers_of(node.inputs[1])
+    if type_.shape is None or wanted is None:
+        return tensor(type_.number)
+    own = list(type_.shape)
+    lengths = list(wanted)
+    rank = max(len(own), len(lengths))
+    own, lengths = [1] * (rank - len(own)) + own, [1] * (rank - len(lengths)) + lengths
+    return tensor(type_.number, tuple(_one_of(a, b) for a, b in zip(own, lengths, strict=True)))
+
+
+def constant_of_shape(node: Node, known: Inference) -> Type:
+    number = node.tensor("value").data_type if "value" in node.attribute_names() else TensorProto.FLOAT
+    wanted = known.numbers_of(node.inputs[0])
+    if wanted is not None:
+        return tensor(number, wanted)
+    vector = known.shape(node.inputs[0])
+    rank = vector[0] if vector is not None and len(vector) == 1 else None
+    return tensor(number, (None,) * rank if isinstance(rank, int) else None)
+
+
+def slice_(node: Node, known: Inference) -> Type:
+    type_ = known.type(node.inputs[0])
+    if type_.shape is None:
+        return tensor(type_.number)
+    rank = len(type_.shape)
+    if len(node.inputs) < 3:  # before opset 10 in attributes
+        starts, ends = node.attribute("starts"), node.attribute("ends")
+        axes, steps = node.attribute("axes"), None
+    else:
+        starts, ends, axes, steps = (known.numbers_of(node.input(k)) if node.input(k) else None
+                                     for k in (1, 2, 3, 4))
+        if (node.input(3) and axes is None) or (node.input(4) and steps is None):
+            return tensor(type_.number, (None,) * rank)
+    if axes is None:
+        # So many axes as there are starts, which may not be known.
+        given = starts if starts is not None else ends
+        axes = range(rank if given is None else len(given))
+    lengths = list(type_.shape)
+    for i, axis in enumerate(axes):
+        k = axis_from_front(axis, rank) if isinstance(axis, int) else None
+        if k is None:
+            return tensor(type_.number, (None,) * rank)
+        start, end = (None if one is None else one[i] for one in (starts, ends))
+        step = 1 if steps is None else steps[i]
+        length = lengths[k]
+        lengths[k] = None
+        if all(isinstance(one, int) for one in (start, end, step, length)) and step:
+            lengths[k] = len(range(*slice(start, end, step).indices(length)))
+            if step < 0 and end < -length:
+                lengths[k] = len(range(*slice(start, None, step).indices(length)))
+    numbers = known.numbers_of(node.inputs[0])
+    told = [one[0] if one else None for one in (starts, ends, steps or [1])]
+    if rank == 1 and numbers is not None and all(isinstance(one, int) for one in told) and told[2] == 1:
+        known.numbers[node.outputs[0]] = numbers[told[0] : told[1]]
+    return tensor(type_.number, tuple(lengths))
+
+
+def reduce(node: Node, known: Inference) -> Type:
+    type_, axes = known.type(node.inputs[0]), _axes_of(node, known)
+    keeps = node.attribute("keepdims", 1)
+    if type_.shape is None:
+        is_all = axes is None and not node.input(1) and not keeps
+        return tensor(type_.number, () if is_all and not node.attribute("noop_with_empty_axes", 0) else None)
+    if axes is None or not axes:
+        if (axes is None and node.input(1)) or node.attribute("noop_with_empty_axes", 0):
+            return tensor(type_.number, (None,) * len(type_.shape) if keeps else None)
+        axes = list(range(len(type_.shape)))
+    places = {axis_from_front(axis, len(type_.shape)) for axis in axes}
+    if keeps:
+        return tensor(type_.number, tuple(1 if k in places else n for k, n in enumerate(type_.shape)))
+    return tensor(type_.number, tuple(n for k, n in enumerate(type_.shape) if k not in places))
+
+
+def arg_reduce(node: Node, known: Inference) -> Type:
+    shape = known.shape(node.inputs[0])
+    if shape is None:
+        return tensor(TensorProto.INT64)
+    k = axis_from_front(node.attribute("axis", 0), len(shape))
+    if k is None:
+        return tensor(TensorProto.INT64)
+    kept = (1,) if node.attribute("keepdims", 1) else ()
+    return tensor(TensorProto.INT64, (*shape[:k], *kept, *shape[k + 1 :]))
+
+
+def range_(node: Node, known: Inference) -> Type:
+    numbers = [known.numbers_of(name) for name in node.inputs]
+    number = known.type(node.inputs[0]).number
+    if all(one is not None and len(one) == 1 and isinstance(one[0], int) for one in numbers):
+        start, end, step = (one[0] for one in numbers if one)
+        return tensor(number, (len(range(start, end, step)),) if step else (None,))
+    return tensor(number, (None,))
+
+
+def _arithmetic(function: Callable[[int, int], int]) -> Rule:
+    def rule(node: Node, known: Inference) -> Type:
+        one, other = (known.numbers_of(name) for name in node.inputs[:2])
+        if one is not None and other is not None and (len(one) == len(other) or 1 in (len(one), len(other))):
+            n = max(len(one), len(other)) if one and other else 0
+            pairs = zip(one * n if len(one) == 1 else one, other * n if len(other) == 1 else other, strict=False)
+            known.numbers[node.outputs[0]] = tuple(
+                function(a, b) if isinstance(a, int) and isinstance(b, int) else None for a, b in pairs
+            )
+        return broadcast(node, known)
+
+    return rule
+
+
+# The table
+
+
+def _rows(op_types: str, rule: Rule | None, **known: Any) -> None:
+    for op_type in op_types.split():
+        register_record(op_type, TensorOperator(rule, **known))
+
+
+_BROADCAST = {"broadcasts": True}
+_SAFE = {"broadcasts": True, "never_fails": True}
+_EXACT = {"broadcasts": True, "never_fails": True, "is_exact": True}
+
+_rows("Add", _arithmetic(lambda a, b: a + b), numpy=np.add, **_EXACT)
+_rows("Sub", _arithmetic(lambda a, b: a - b), numpy=np.subtract, **_EXACT)
+_rows("Mul", _arithmetic(lambda a, b: a * b), numpy=np.multiply, **_EXACT)
+_rows("Div", broadcast, **_EXACT)
+_rows("Pow Max Min", broadcast, **_SAFE)
+_rows("Mod Sum Mean", broadcast, **_BROADCAST)
+_rows("PRelu", same, **_BROADCAST)
+_rows("Where", where, **_EXACT)
+_rows("Equal", compare, numpy=np.equal, **_EXACT)
+_rows("Greater", compare, numpy=np.greater, **_EXACT)
+_rows("GreaterOrEqual", compare, numpy=np.greater_equal, **_EXACT)
+_rows("Less", compare, numpy=np.less, **_EXACT)
+_rows("LessOrEqual", compare, numpy=np.less_equal, **_EXACT)
+_rows("And", compare, numpy=np.logical_and, **_EXACT)
+_rows("Or", compare, numpy=np.logical_or, **_EXACT)
+_rows("Xor", compare, numpy=np.logical_xor, **_EXACT)
+_rows("BitwiseAnd BitwiseOr BitwiseXor", broadcast, broadcasts=True, is_exact=True)
+_rows("BitShift", broadcast, **_BROADCAST)
+_rows("Not", same, by_number=True, never_fails=True, is_exact=True, numpy=np.logical_not)
+_rows("Neg Abs BitwiseNot", same, by_number=True, never_fails=True, is_exact=True)
+_rows(
+    "Ceil Cos Erf Exp Floor LeakyRelu Log Relu Sigmoid Sin Sqrt Tanh",
+    same,
+    by_number=True,
+    never_fails=True,
+)
+_rows(
+    "Acos Acosh Asin Asinh Atan Atanh Celu Cosh Elu Gelu HardSigmoid HardSwish Mish Reciprocal Round Selu "
+    "Shrink Sign Sinh Softplus Softsign Swish Tan ThresholdedRelu",
+    same,
+    by_number=True,
+)
+_rows("IsInf IsNaN", condition_like, by_number=True)
+_rows("Cast", cast, by_number=True, never_fails=True, is_exact=True)
+_rows("CastLike", cast_like, by_number=True)
+_rows("Clip Softmax", same, never_fails=True)
+_rows("LogSoftmax Hardmax CumSum ScatterElements ScatterND Dropout LayerNormalization InstanceNormalization", same)
+_rows("Shape", shape_of, never_fails=True)
+_rows("Size", size_of, never_fails=True)
+_rows("MatMul", matmul, never_fails=True)
+_rows("Gemm", gemm, never_fails=True)
+_rows("Transpose", transpose, never_fails=True)
+_rows("Unsqueeze", unsqueeze, never_fails=True)
+_rows("Squeeze", squeeze)
+_rows("Flatten", None, never_fails=True)
+_rows("Gather", gather)
+_rows("Concat", concat)
+_rows("Reshape", reshape)
+_rows("Expand", expand)
+_rows("ConstantOfShape", constant_of_shape)
+_rows("Slice", slice_)
+_rows("Range", range_)
+_rows("ReduceMean ReduceSum", reduce, never_fails=True)
+_rows("ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare", reduce)
+_rows("ArgMax ArgMin", arg_reduce)

@@ -1,1 +1,0 @@
-"""How a model with sequences runs in parts: see `seqcore.onnx.session`."""

@@ -1,0 +1,1 @@
+"""What runs tensor operators: onnxruntime, or where it has no kernel, onnx's reference evaluator."""

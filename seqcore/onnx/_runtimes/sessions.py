@@ -1,0 +1,136 @@
+"""Sessions of onnxruntime: with which options, on which weights, and how their refusals are known."""
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnx import ModelProto, parser
+from onnxruntime.capi import onnxruntime_pybind11_state as _state
+
+from seqcore.onnx._model.load import Weights, location_of
+
+# onnxruntime's exceptions have no base of their own. Whatever else comes out of a call is a fault of ours.
+REFUSALS: tuple[type[Exception], ...] = tuple(
+    one
+    for one in vars(_state).values()
+    if isinstance(one, type) and issubclass(one, Exception) and one.__module__ == _state.__name__
+) + (
+    RuntimeError,
+    ValueError,  # of what is fed, by the wrapper in Python and where arrays are converted
+)
+
+# onnxruntime's arrays of these have the type long long, which equals NumPy's own but has another repr.
+TWO_C_TYPES = (np.dtype("int64"), np.dtype("uint64"))
+
+SILENT = onnxruntime.RunOptions()
+SILENT.log_severity_level = 4  # where an attempt fails, the next engine says why
+
+
+class Sessions:
+    """Makes sessions, with what the user gave, or with what suits what they run.
+
+    Parameters
+    ----------
+    sess_options : onnxruntime.SessionOptions or None
+    providers, provider_options : sequence or None
+        As onnxruntime's InferenceSession takes them.
+    """
+
+    def __init__(self, sess_options: Any = None, providers: Any = None, provider_options: Any = None) -> None:
+        self.sess_options = sess_options
+        self.providers = providers
+        self.provider_options = provider_options
+
+    def as_given(self, model: Any) -> Any:
+        """Return a session on the path or bytes of a whole model, just as the user asked for it."""
+        return onnxruntime.InferenceSession(
+            model, self.sess_options, providers=self.providers, provider_options=self.provider_options
+        )
+
+    def probe(self) -> Any:
+        """Return a session on next to nothing, to ask for what all sessions have in common."""
+        text = '<ir_version: 8, opset_import: ["": 13]> probe (float x) => (float y) { y = Identity(x) }'
+        return self.as_given(parser.parse_model(text).SerializeToString())
+
+    def make(self, model: ModelProto, weights: Weights | None = None, *, spins: bool = True, arena: bool = True) -> Any:
+        """Return a session on a model.
+
+        Parameters
+        ----------
+        model : ModelProto
+        weights : Weights, optional
+            Where the data are that the model has outside.
+        spins : bool, optional
+            Whether its threads wait busily: not where sessions take turns.
+        arena : bool, optional
+            Whether results come from an arena, which rounds each up to 256 bytes and never shrinks: not where
+            they live long in sequences.
+        """
+        options = self.sess_options
+        if options is None:
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 4  # what goes wrong becomes an exception
+            if not spins:
+                options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+            if not arena:
+                options.enable_cpu_mem_arena = False
+                options.enable_mem_pattern = False
+        if weights is not None:
+            model = self._with_weights(model, weights, options)
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(),
+            options,
+            providers=self.providers,
+            provider_options=self.provider_options,
+        )
+        # It has copied what it needs; both would keep the weights as long as it lives.
+        session._model_bytes = b""
+        if self.sess_options is None:
+            session._sess_options = session._sess_options_initial = onnxruntime.SessionOptions()
+        return session
+
+    def _with_weights(self, model: ModelProto, weights: Weights, options: Any) -> ModelProto:
+        """Let a session find the weights of a model; return the model, with them where it can't be told."""
+        stubs = {one.name: location_of(one) for one in model.graph.initializer if one.external_data}
+        inside = {location for location in stubs.values() if location in weights.buffers}
+        if len(inside) < len(set(stubs.values())):
+            options.add_session_config_entry(_FOLDER, weights.folder or "")
+        if not inside:
+            return model
+        if self.sess_options is not None:  # options can't be copied, and those of the user stay as they are
+            return weights.filled_model(model, with_files=False)
+        names = sorted(inside)
+        buffers = [weights.buffers[name] for name in names]
+        options.add_external_initializers_from_files_in_memory(names, buffers, list(map(len, buffers)))
+        return model
+
+
+_FOLDER = "session.model_external_initializers_file_folder_path"
+
+
+def single_threaded_session(model: bytes) -> Any:
+    """Return a session on the bytes of a model: one thread, silent, on the CPU.
+
+    Parallelism comes from the elements of a map, so that threads inside a session would only compete. Outputs
+    live long in sequences: each gets memory of its own size from the system, none from an arena.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = 4
+    options.enable_mem_pattern = False  # a pattern is worked out anew for every combination of shapes
+    options.enable_cpu_mem_arena = False
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def bare_run(session: Any) -> Any:
+    """Return a session's run(names, feed, options) without the wrapper around it.
+
+    The wrapper checks the feed again, in time quadratic in its length.
+    """
+    return getattr(session, "_sess", session).run
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """Return one of onnxruntime's arrays, of NumPy's own type where its type is long long."""
+    return array.view(array.dtype.str) if array.dtype in TWO_C_TYPES else array
