@@ -1,40 +1,52 @@
-"""The rows about a zoo of exported models: each in our session beside onnxruntime's, at three sizes.
+"""The rows about exported models (tests/models/exported): how many run as fast as in onnxruntime's session.
 
-`python -m benchmarks.exported [PATTERN]` prints a line for each case, the slowest beside onnxruntime last.
+`python -m benchmarks.exported [PATTERN]` prints a line for each model and size, the slowest of ours last.
 """
 
+import gc
+import importlib
+import math
+import re
+import statistics
 import sys
 import time
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from .declare import optional
+from .declare import OURS, Limit, Side, case, optional
 
 TESTS = Path(__file__).parent.parent / "tests"
-NWARM, NROUNDS, SECONDS = 20, 9, 0.002
-NLOADS = 3
+NWARM, NROUNDS, NLOADS = 20, 11, 3
+SECONDS = 0.002  # what the runs of one side take in a round, at least
+PATIENCE = 0.3  # what warming a side, or all of its rounds, may take where a run is slow
 
 
 class Timed(NamedTuple):
-    """A model at a size, and what a run takes in both sessions, in seconds."""
+    """A model at a size: seconds of a run and of loading, in our session and in onnxruntime's."""
 
     model: str
     size: str
     ours: float
     theirs: float
-    ratio: float
-    load_ours: float
-    load_theirs: float
+    loads: tuple[float, float]
+
+    @property
+    def ratio(self):
+        return self.ours / self.theirs
+
+    @property
+    def load_ratio(self):
+        return self.loads[0] / self.loads[1]
 
 
 def models():
+    """What the tests know of the models."""
     sys.path.insert(0, str(TESTS))
     try:
-        from exported import MODELS
+        return importlib.import_module("exported").MODELS
     finally:
         sys.path.remove(str(TESTS))
-    return MODELS
 
 
 def clock(work, nruns=1):
@@ -44,53 +56,116 @@ def clock(work, nruns=1):
     return (time.perf_counter() - start) / nruns
 
 
-def take_turns(ours, theirs, nrounds, nruns=1):
-    """The least time of each; a round goes the other way than the one before."""
-    pairs = []
+def least_times(sides, nrounds, nruns=1):
+    """The least time of each side. They take turns, for a disturbance meets both; the least is free of it."""
+    times = [[] for _ in sides]
     for turn in range(nrounds):
-        a = clock(ours, nruns) if turn % 2 == 0 else None
-        b = clock(theirs, nruns)
-        pairs.append((clock(ours, nruns) if a is None else a, b))
-    return tuple(min(times) for times in zip(*pairs, strict=True))
+        for k in range(len(sides))[:: 1 if turn % 2 == 0 else -1]:
+            times[k].append(clock(sides[k], nruns))
+    return tuple(map(min, times))
 
 
-def run_times(ours, theirs, feed):
-    """Seconds of a run in both sessions, once they know the size.
+def warm_up(side):
+    """Run a side often enough that it knows the size, and return what a run takes then."""
+    start = time.perf_counter()
+    for k in range(NWARM):
+        if k >= 3 and time.perf_counter() - start > PATIENCE:
+            break
+        last = clock(side)
+    return last
 
-    Sessions go by what they have seen: so each runs alone until it is warm. Slow models get few runs.
-    """
-    warm = [clock(lambda: one.run(None, feed)) for one in (ours, theirs)]
-    for one, first in zip((ours, theirs), warm, strict=True):
-        for _ in range(NWARM if first < 0.05 else 3):
-            one.run(None, feed)
-    slower = max(clock(lambda one=one: one.run(None, feed)) for one in (ours, theirs))
-    nruns = max(1, round(SECONDS / slower))
-    nrounds = NROUNDS if slower < 0.05 else 3
-    return take_turns(lambda: ours.run(None, feed), lambda: theirs.run(None, feed), nrounds, nruns)
+
+def run_times(sides):
+    """Seconds of a run of each; forever for ours where it fails."""
+    try:
+        sides[0]()
+    except Exception:
+        return math.inf, clock(sides[1])
+    slower = max([warm_up(side) for side in sides])
+    nrounds = max(3, min(NROUNDS, round(PATIENCE / slower)))
+    return least_times(sides, nrounds, max(1, round(SECONDS / slower)))
 
 
 def measure_model(one):
-    """A model's cases: new sessions for each model, one for all of its sizes."""
-    import onnxruntime
+    """Yield a model's cases. One pair of sessions has all of its sizes, as a program would."""
+    from onnxruntime import InferenceSession as Theirs
 
-    from seqcore.onnx import InferenceSession
+    from seqcore.onnx import InferenceSession as Ours
 
     path = str(one.path)
-
-    def load_theirs():
-        return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-
-    load_ours = lambda: InferenceSession(path)  # noqa: E731
-    loads = take_turns(load_ours, load_theirs, NLOADS)
-    ours, theirs = load_ours(), load_theirs()
+    load = [partial(Ours, path), partial(Theirs, path, providers=["CPUExecutionProvider"])]
+    loads = least_times(load, NLOADS)
+    sessions = [make() for make in load]
     for size, n in one.sizes.items():
-        a, b = run_times(ours, theirs, one.example(n))
-        yield Timed(one.name, size, a, b, a / b, *loads)
+        runs = [partial(session.run, None, one.example(n)) for session in sessions]
+        yield Timed(one.name, size, *run_times(runs), loads)
 
 
 @cache
-def timed():
-    """All cases, measured once in a process."""
+def measured(pattern=""):
+    """All cases; None where a package isn't installed."""
     if not (optional("onnxruntime") and optional("onnx")):
-        return []
-    return [found for one in models().values() for found in measure_model(one)]
+        return None
+    chosen = [one for one in models().values() if re.search(pattern, one.name)]
+    gc.collect()
+    gc.disable()
+    try:
+        return [timed for one in chosen for timed in measure_model(one)]
+    finally:
+        gc.enable()
+
+
+def share_within(cases, ratio):
+    return 100 * sum(one.ratio <= ratio for one in cases) / len(cases)
+
+
+def worst(cases):
+    return max(one.ratio for one in cases)
+
+
+def median_load(cases):
+    return statistics.median({one.model: one.load_ratio for one in cases}.values())
+
+
+def sides(figure):
+    """A figure of all cases, which are measured once for all rows."""
+    return {OURS: Side(lambda: figure(measured()))} if optional("onnxruntime") and optional("onnx") else {}
+
+
+@case(
+    "exported models: cases within 1.2 times onnxruntime's time",
+    Limit(None, 95, aim=100, at_least=True),
+    unit="%",
+)
+def cases_within():
+    return sides(partial(share_within, ratio=1.2))
+
+
+@case("exported models: the slowest case beside onnxruntime", Limit(None, 1.5), unit="times")
+def slowest_case():
+    return sides(worst)
+
+
+@case("exported models: loading beside onnxruntime, the median", Limit(None, 3), unit="times")
+def loading():
+    return sides(median_load)
+
+
+def main():
+    cases = measured(sys.argv[1] if len(sys.argv) > 1 else "")
+    width = max(len(one.model) for one in cases)
+    print(f"{'model':{width}}  size    ours µs  theirs µs  ratio  load ms  theirs ms  ratio")
+    for one in sorted(cases, key=lambda one: one.ratio):
+        a, b = one.loads
+        print(
+            f"{one.model:{width}}  {one.size:6}{one.ours * 1e6:9.1f}{one.theirs * 1e6:11.1f}{one.ratio:7.2f}"
+            f"{a * 1e3:9.1f}{b * 1e3:11.1f}{one.load_ratio:7.1f}"
+        )
+    print(f"\n{len(cases)} cases: at most 1.2: {share_within(cases, 1.2):.1f} %", end=", ")
+    print(f"at most 1.5: {share_within(cases, 1.5):.1f} %, worst: {worst(cases):.2f}")
+    loads = [one.load_ratio for one in cases]
+    print(f"loading: median {median_load(cases):.1f}, worst {max(loads):.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -153,7 +153,7 @@ class Speculative(torch.nn.Module):
         while agrees and i < draft.size(0):
             scores = self.embed.weight @ self.embed(token)
             logs.append(torch.log_softmax(scores, 0).amax())
-            if bool(scores[draft[i]] > 0):
+            if bool(scores[draft[i]] > -4):
                 token = draft[i]
             else:
                 token = scores.argmax()
