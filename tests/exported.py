@@ -54,6 +54,10 @@ def floats(*shape, scale=1.0, at=0.0):
     return make
 
 
+def doubles(*shape):
+    return lambda n, rng: rng.standard_normal(lengths_of(shape, n))
+
+
 def shares(*shape):
     """Numbers between 0 and 1, all different."""
 
@@ -101,6 +105,18 @@ def parts(*shape, most=4):
     ]
 
 
+def vectors(width):
+    return lambda n, rng: [rng.standard_normal(width).astype(np.float32) for _ in range(n)]
+
+
+def places(n, rng):
+    return rng.integers(0, max(n, 1), n)
+
+
+def real_size(n, rng):
+    return np.array(n, np.float32)
+
+
 def tree(n, rng):
     """Of n nodes above n leaves, which two earlier ones each joins."""
     return np.array([rng.integers(0, n + k, 2) for k in range(n)], np.int64).reshape(n, 2)
@@ -112,6 +128,10 @@ def links(n, rng):
     for k in range(n):
         edges[k, [(k + 1) % n, (k + 2) % n]] = 1
     return edges
+
+
+def pyramid(n, rng):
+    return [floats(2, 16 >> k, 16 >> k)(n, rng) for k in range(3)]
 
 
 def images(n, rng):
@@ -185,6 +205,12 @@ add("sentences", "span_pooling", least=1, x=floats(40, 8), spans=whole(None, 2, 
 add("splits", "unbind_rows", least=1, x=floats(None, 2, 8))
 add("splits", "unbind_recurrence", least=1, x=floats(None, 2, 8))
 add("splits", "unbind_reversed", least=1, **x8)
+add("splits", "unbind_pairs", least=1, x=floats(None, 4), y=floats(None, 4))
+add("splits", "unbind_columns", least=1, x=floats(3, None))
+add("splits", "unbind_edits", least=1, x=floats(None, 4))
+add("splits", "unbind_out", least=1, x=floats(None, 4))
+add("splits", "chunk_thirds", least=3, x=floats(None, 4))
+add("splits", "split_by_sizes", least=1, x=sentences(4), sizes=lengths)
 add("splits", "split_blocks", least=1, x=floats(-4, 8))
 add("splits", "split_block_norms", least=1, x=floats(-2, 4))
 add("splits", "chunk_heads", least=1, **x8)
@@ -200,6 +226,11 @@ add("lists", "comprehension", least=1, x=floats(None, 4))
 add("lists", "reversed_list", x=floats(None, 4))
 add("lists", "accumulators", x=floats(None, 4), enough=number(np.float32(100)))
 add("lists", "flattened", least=1, x=sentences(4), counts=lengths)
+add("lists", "extended", least=1, x=floats(None, 4))
+add("lists", "nested_branches", least=1, x=floats(None, 4), signs=whole(None, below=3))
+add("lists", "double_states", least=1, x=doubles(None, 4))
+add("lists", "bool_masks", least=1, x=whole(None, below=3))
+add("lists", "longest_of", least=1, parts=parts(4))
 add("lists", "kept_and_rest", x=floats(None, 4), mark=number(np.float32(1)))
 
 add("states", "stacked_lstm", least=1, **x8)
@@ -217,12 +248,31 @@ add(
     "detectors",
     "level_pooling",
     least=1,
-    levels=lambda n, rng: [floats(2, 16 >> k, 16 >> k)(n, rng) for k in range(3)],
+    levels=pyramid,
     boxes=boxes(None),
 )
 add("detectors", "pasted_masks", least=1, masks=floats(None, 5, 5), boxes=boxes(None, dtype=np.int64))
 add("detectors", "tracks", least=1, long=128, boxes=boxes(None), reach=number(np.float32(12)))
 add("detectors", "image_batches", least=1, images=images)
+
+splits = {"x": sentences(8), "lengths": lengths}
+add("maps", "map_norms", least=1, exporter="text", **splits)
+add("maps", "map_resized", least=1, exporter="text", images=images)
+add("maps", "map_pairs", least=1, exporter="text", x=floats(None, 4), y=floats(None, 4), w=floats(4))
+add("maps", "map_padded", least=1, exporter="text", parts=parts(4))
+add("maps", "map_rounds", least=1, exporter="text", states=vectors(4), w=floats(4, 4), rounds=number(5))
+add("maps", "map_then_pick", least=1, exporter="text", x=floats(None, 4), order=places)
+
+add("scripts", "script_relu_rows", least=1, exporter="onnxscript", **x8)
+add("scripts", "script_softmax_map", least=1, exporter="onnxscript", x=sentences(8), sizes=lengths)
+add("scripts", "script_positive_rows", exporter="onnxscript", x=floats(None, 4))
+add("scripts", "script_fifo", least=1, exporter="onnxscript", x=floats(None, 4))
+add("scripts", "script_fibonacci", exporter="onnxscript", a=floats(4), b=floats(4), limit=real_size)
+add("scripts", "script_front_inserts", least=1, exporter="onnxscript", x=floats(None, 4))
+
+add("dynamo", "dynamo_blocks", least=3, exporter="dynamo", x=floats(-4, 8))
+add("dynamo", "dynamo_gates", least=2, exporter="dynamo", x=floats(3, -6))
+add("dynamo", "dynamo_prefix", least=2, exporter="dynamo", x=floats(-2, 4), y=floats(-2, 4))
 
 
 def flat(k, feed, results):

@@ -1,4 +1,4 @@
-"""What the export scripts share: they register modules, export them, and keep what PyTorch says of some feeds.
+"""What the export scripts share: they register modules, export them, and keep what PyTorch answers.
 
 The feeds come from `tests/exported.py`, and so do the dynamic axes: an axis whose length depends on the size.
 """

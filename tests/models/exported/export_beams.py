@@ -1,4 +1,7 @@
-"""Beam searches, whose beams are lists, scripted. Run with PyTorch 2.13: `python export_beams.py [NAME ...]`."""
+"""Beam searches, whose beams are lists, scripted.
+
+Run with PyTorch 2.13: `python export_beams.py [NAME ...]`.
+"""
 
 import torch
 from common import main, module
@@ -56,7 +59,7 @@ class BeamBackpointers(torch.nn.Module):
 
 @module
 class FinishedBeams(torch.nn.Module):
-    """A beam that meets 0 goes to the finished ones; returns those, the best first, and how many are alive."""
+    """A beam that meets 0 goes to the finished ones; returns those, and how many are alive."""
 
     def forward(self, table, first, limit):
         alive: list[Tensor] = []

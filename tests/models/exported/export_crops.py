@@ -1,4 +1,7 @@
-"""Crops of images, of all sizes, scripted. Run with PyTorch 2.13: `python export_crops.py [NAME ...]`."""
+"""Crops of images, of all sizes, scripted.
+
+Run with PyTorch 2.13: `python export_crops.py [NAME ...]`.
+"""
 
 import torch
 import torch.nn.functional as F

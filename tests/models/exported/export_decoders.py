@@ -1,4 +1,6 @@
-"""Decoders that emit token after token, scripted. Run with PyTorch 2.13: `python export_decoders.py [NAME ...]`.
+"""Decoders that emit token after token, scripted.
+
+Run with PyTorch 2.13: `python export_decoders.py [NAME ...]`.
 
 Caches of keys and values are lists, one tensor for each step or one for each layer.
 """
@@ -67,7 +69,7 @@ class KvLayers(torch.nn.Module):
 
     def forward(self, x):
         caches: list[Tensor] = []
-        for layer in range(3):
+        for _ in range(3):
             caches.append(torch.zeros(1, x.size(1)))
         out: list[Tensor] = []
         for i in range(x.size(0)):

@@ -85,7 +85,7 @@ class ClassDetections(torch.nn.Module):
 
 @module
 class Proposals(torch.nn.Module):
-    """RegionProposalNetwork.filter_proposals: the best boxes of each level, by sizes that stand in the code."""
+    """RegionProposalNetwork.filter_proposals: the best boxes of each level, sizes in the code."""
 
     def forward(self, boxes, scores):
         best: list[Tensor] = []

@@ -144,6 +144,71 @@ class Flattened(torch.nn.Module):
 
 
 @module
+class Extended(torch.nn.Module):
+    """Lists of two rows are added to a list in each step, and the list to another at the end."""
+
+    def forward(self, x):
+        out: list[Tensor] = []
+        for i in range(x.size(0)):
+            out += [x[i], -x[i]]
+        return torch.stack(out)
+
+
+@module
+class NestedBranches(torch.nn.Module):
+    """Branches within branches of a loop edit the list in four ways."""
+
+    def forward(self, x, signs):
+        out = [x[0]]
+        for i in range(x.size(0)):
+            if bool(signs[i] > 0):
+                if bool(signs[i] > 1):
+                    out.append(x[i])
+                else:
+                    out.insert(0, x[i])
+            else:
+                if len(out) > 2:
+                    out.pop(1)
+                else:
+                    out[0] = x[i] * 2
+        return torch.stack(out), len(out)
+
+
+@module
+class DoubleStates(torch.nn.Module):
+    """A list of float64."""
+
+    def forward(self, x):
+        out = [x[0]]
+        for i in range(1, x.size(0)):
+            out.append(out[-1] * 0.9 + x[i])
+        return torch.stack(out)
+
+
+@module
+class BoolMasks(torch.nn.Module):
+    """A list of masks, of booleans, each of the rows that are like one."""
+
+    def forward(self, x):
+        masks: list[Tensor] = []
+        for i in range(x.size(0)):
+            masks.append(x == x[i])
+        return torch.stack(masks), masks
+
+
+@module
+class LongestOf(torch.nn.Module):
+    """The longest of a list that comes in, and where it stands."""
+
+    def forward(self, parts: list[Tensor]):
+        at = 0
+        for i in range(1, len(parts)):
+            if parts[i].size(0) > parts[at].size(0):
+                at = i
+        return parts[at], at
+
+
+@module
 class KeptAndRest(torch.nn.Module):
     """A list is parted in two by what is in it; both come back."""
 

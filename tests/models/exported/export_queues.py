@@ -1,4 +1,7 @@
-"""Queues, stacks and rings, scripted. Run with PyTorch 2.13: `python export_queues.py [NAME ...]`."""
+"""Queues, stacks and rings, scripted.
+
+Run with PyTorch 2.13: `python export_queues.py [NAME ...]`.
+"""
 
 import torch
 from common import main, module

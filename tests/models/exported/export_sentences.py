@@ -1,4 +1,7 @@
-"""Sentences of different lengths in one tensor, scripted. Run with PyTorch 2.13: `python export_sentences.py [NAME ...]`."""
+"""Sentences of different lengths in one tensor, scripted.
+
+Run with PyTorch 2.13: `python export_sentences.py [NAME ...]`.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -102,11 +105,7 @@ class SpanPooling(torch.nn.Module):
         out: list[Tensor] = []
         for i in range(spans.size(0)):
             span = x[int(spans[i, 0]) : int(spans[i, 1])]
-            if span.size(0) > 0:
-                pooled = span.amax(0)
-            else:
-                pooled = torch.zeros(x.size(1))
-            out.append(pooled)
+            out.append(span.amax(0) if span.size(0) > 0 else torch.zeros(x.size(1)))
         return torch.stack(out)
 
 

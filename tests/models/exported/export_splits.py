@@ -1,4 +1,7 @@
-"""Loops over unbind, split and chunk, scripted. Run with PyTorch 2.13: `python export_splits.py [NAME ...]`."""
+"""Loops over unbind, split and chunk, scripted.
+
+Run with PyTorch 2.13: `python export_splits.py [NAME ...]`.
+"""
 
 import torch
 from common import main, module
@@ -47,6 +50,82 @@ class UnbindReversed(torch.nn.Module):
         out = [rows[-1]]
         for i in range(1, len(rows)):
             out.append(out[-1] * 0.5 + rows[-1 - i])
+        return torch.stack(out)
+
+
+@module
+class UnbindPairs(torch.nn.Module):
+    """Two unbound tensors side by side, and a list that begins with both."""
+
+    def forward(self, x, y):
+        out = [x[0], y[0]]
+        for a, b in zip(x.unbind(0), y.unbind(0)):
+            out.append(a * b + out[-1])
+        return torch.stack(out)
+
+
+@module
+class UnbindColumns(torch.nn.Module):
+    """Columns with their numbers."""
+
+    def forward(self, x):
+        total = torch.zeros(x.size(0))
+        out: list[Tensor] = []
+        for i, column in enumerate(x.unbind(1)):
+            total = total + column * i
+            out.append(total.amax())
+        return torch.stack(out), total
+
+
+@module
+class UnbindEdits(torch.nn.Module):
+    """What is unbound is a list like others: it loses its first, and gets another."""
+
+    def forward(self, x):
+        rows = list(x.unbind(0))
+        first = rows.pop(0)
+        rows.append(first * 2)
+        for i in range(len(rows)):
+            rows[i] = rows[i] - first
+        return torch.stack(rows), rows[-1]
+
+
+@module
+class UnbindOut(torch.nn.Module):
+    """The list itself comes out, and a part of it."""
+
+    def forward(self, x):
+        rows = x.unbind(0)
+        kept: list[Tensor] = []
+        for row in rows:
+            if bool(row.sum() > 0):
+                kept.append(row)
+        return rows, kept
+
+
+@module
+class ChunkThirds(torch.nn.Module):
+    """Three chunks of rows, the last of which may be shorter, in another order."""
+
+    def forward(self, x):
+        parts = x.chunk(3)
+        out: list[Tensor] = []
+        for i in range(len(parts)):
+            out.append(parts[len(parts) - 1 - i] * 2)
+        return torch.cat(out), parts[-1]
+
+
+@module
+class SplitBySizes(torch.nn.Module):
+    """Parts of sizes that are an input, through a list of ints."""
+
+    def forward(self, x, sizes):
+        lengths: list[int] = []
+        for i in range(sizes.size(0)):
+            lengths.append(int(sizes[i]))
+        out: list[Tensor] = []
+        for part in x.split(lengths):
+            out.append(part.amax(0))
         return torch.stack(out)
 
 

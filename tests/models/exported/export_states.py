@@ -1,4 +1,7 @@
-"""Recurrent networks by hand, whose states are lists, scripted. Run with PyTorch 2.13: `python export_states.py [NAME ...]`."""
+"""Recurrent networks by hand, whose states are lists, scripted.
+
+Run with PyTorch 2.13: `python export_states.py [NAME ...]`.
+"""
 
 import torch
 from common import main, module

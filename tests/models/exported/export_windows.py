@@ -1,4 +1,7 @@
-"""Sliding windows and lists of fixed length, scripted. Run with PyTorch 2.13: `python export_windows.py [NAME ...]`."""
+"""Sliding windows and lists of fixed length, scripted.
+
+Run with PyTorch 2.13: `python export_windows.py [NAME ...]`.
+"""
 
 import torch
 from common import main, module
@@ -37,7 +40,10 @@ class RollingStates(torch.nn.Module):
 
 @module
 class OverlapAdd(torch.nn.Module):
-    """Frames that overlap by half are added where they meet."""
+    """Frames that overlap by half are added where they meet.
+
+    `out[-1] = …` exports as an insertion before the last but one: the position has to be counted.
+    """
 
     def forward(self, frames):
         half = frames.size(1) // 2
