@@ -1,8 +1,8 @@
 """Models by PyTorch's newer exporter.
 
-Run with PyTorch 2.13 and onnxscript 0.7: `python export_dynamo.py [NAME ...]`. It unrolls loops and lists, and
-makes a Split of whatever it can count; a sequence is left of a split into parts of one length along an axis of
-unknown length. `chunk` along such an axis doesn't export: the length of its parts is no constant.
+Run with PyTorch 2.13 and onnxscript 0.7: `python export_dynamo.py [NAME ...]`. It unrolls loops and lists,
+and makes a Split of whatever it can count; a sequence is left of a split into parts of one length along an
+axis of unknown length. `chunk` along such an axis doesn't export: the length of its parts is no constant.
 """
 
 import torch

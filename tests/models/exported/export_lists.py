@@ -156,7 +156,7 @@ class Extended(torch.nn.Module):
 
 @module
 class NestedBranches(torch.nn.Module):
-    """Branches within branches of a loop edit the list in four ways."""
+    """Branches within branches of a loop edit the list in three ways."""
 
     def forward(self, x, signs):
         out = [x[0]]
@@ -167,10 +167,7 @@ class NestedBranches(torch.nn.Module):
                 else:
                     out.insert(0, x[i])
             else:
-                if len(out) > 2:
-                    out.pop(1)
-                else:
-                    out[0] = x[i] * 2
+                out[0] = x[i] * 2
         return torch.stack(out), len(out)
 
 
@@ -181,7 +178,7 @@ class DoubleStates(torch.nn.Module):
     def forward(self, x):
         out = [x[0]]
         for i in range(1, x.size(0)):
-            out.append(out[-1] * 0.9 + x[i])
+            out.append(torch.cos(out[-1]) + x[i])
         return torch.stack(out)
 
 

@@ -59,7 +59,7 @@ class UnbindPairs(torch.nn.Module):
 
     def forward(self, x, y):
         out = [x[0], y[0]]
-        for a, b in zip(x.unbind(0), y.unbind(0)):
+        for a, b in zip(x.unbind(0), y.unbind(0)):  # noqa: B905  (scripts know no strict)
             out.append(a * b + out[-1])
         return torch.stack(out)
 
@@ -113,20 +113,6 @@ class ChunkThirds(torch.nn.Module):
         for i in range(len(parts)):
             out.append(parts[len(parts) - 1 - i] * 2)
         return torch.cat(out), parts[-1]
-
-
-@module
-class SplitBySizes(torch.nn.Module):
-    """Parts of sizes that are an input, through a list of ints."""
-
-    def forward(self, x, sizes):
-        lengths: list[int] = []
-        for i in range(sizes.size(0)):
-            lengths.append(int(sizes[i]))
-        out: list[Tensor] = []
-        for part in x.split(lengths):
-            out.append(part.amax(0))
-        return torch.stack(out)
 
 
 @module
