@@ -160,6 +160,8 @@ def loading():
 
 def main():
     cases = measured(sys.argv[1] if len(sys.argv) > 1 else "")
+    if not cases:
+        sys.exit("nothing to measure: no model matches, or onnx or onnxruntime isn't installed")
     width = max(len(one.model) for one in cases)
     print(f"{'model':{width}}  size    ours µs  theirs µs  ratio  load ms  theirs ms  ratio")
     for one in sorted(cases, key=lambda one: one.ratio):
