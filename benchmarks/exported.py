@@ -17,9 +17,9 @@ from typing import NamedTuple
 from .declare import OURS, Limit, Side, case, optional
 
 TESTS = Path(__file__).parent.parent / "tests"
-NWARM, NROUNDS, NLOADS = 20, 11, 3
+NWARM, NROUNDS, NLOADS = 20, 31, 5
 SECONDS = 0.002  # what the runs of one side take in a round, at least
-PATIENCE = 0.3  # what warming a side, or all of its rounds, may take where a run is slow
+PATIENCE = 0.4  # what warming a side, or all of its rounds, may take where a run is slow
 
 
 class Timed(NamedTuple):
