@@ -9,7 +9,7 @@ import sys
 
 import seqcore
 
-from . import container, embedded, files, loaders, maps, models, ragged  # noqa: F401  (they declare the rows)
+from . import container, embedded, exported, files, loaders, maps, models, ragged  # noqa: F401  (rows)
 from .chart import as_ratio, as_value, draw
 from .declare import CASES, optional
 from .measure import measure

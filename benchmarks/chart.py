@@ -14,6 +14,8 @@ from pathlib import Path
 UNITS = {
     "s": [(1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
     "bytes": [(1e6, "MB"), (1e3, "kB"), (1, "bytes")],
+    "%": [(1, "%")],
+    "times": [(1, "times")],
 }
 
 

@@ -39,7 +39,7 @@ class Case:
     """A row: a title, limits, and a function that makes the sides, by name; a missing side isn't installed.
 
     No sides at all means that ours needs a package that isn't installed. In seconds, sides are clocked; in
-    bytes, they run once, and return how many. `most_rounds` is for peers that take seconds.
+    another unit, they run once, and return how many. `most_rounds` is for peers that take seconds.
     """
 
     title: str

@@ -43,7 +43,7 @@ def measure(case: Case, nrounds: int, seconds: float) -> list[Result]:
     if OURS not in sides:
         return [Result(case, limit, None, None, None) for limit in case.limits]
     gc.collect()
-    if case.unit == "bytes":
+    if case.unit != "s":
         values = {name: [round(side.run() / side.noperations, 1)] for name, side in sides.items()}
     else:
         values = take_turns(sides, min(nrounds, case.most_rounds or nrounds), seconds)
