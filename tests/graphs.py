@@ -11,7 +11,7 @@ from onnx import helper  # noqa: E402
 
 from seqcore.dtypes import ELEMENT_TYPES, element_type  # noqa: E402
 from seqcore.onnx._bodies.many import _A_NODE_MORE, _COPIES_PAY  # noqa: E402
-from seqcore.onnx._models.graphs import tensor_type  # noqa: E402
+from seqcore.onnx._model.tensors import tensor_type  # noqa: E402
 
 TYPES = [*ELEMENT_TYPES, "bfloat16"]
 ENOUGH = _COPIES_PAY + 6 * _A_NODE_MORE  # for every way to be in use

@@ -5,13 +5,21 @@ import onnx
 import onnxruntime
 
 from seqcore.onnx import lower
-from seqcore.onnx._models.graphs import all_nodes
 
 SEQUENCE_OPS = {
     *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt"),
     *("SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"),
 }
 OPSETS = [11, 13, 17, 21]
+
+
+def all_nodes(model):
+    """Yield the nodes of a model in all depths, those of its functions too."""
+    todo = [model.graph, *model.functions]
+    while todo:
+        for node in todo.pop(0).node:
+            yield node
+            todo += [one.g for one in node.attribute if one.HasField("g")]
 
 
 def parse(text, opset=17):

@@ -252,7 +252,7 @@ class EqualPieces(_Cut):
 
     def __init__(self, forms, node, length=None):
         super().__init__(forms, node)
-        self.length = length
+        self.piece_length = length
         self._split = node.inputs[1]
         if length and isinstance(self.total, int):
             self.count = math.ceil(self.total / length)
@@ -260,21 +260,21 @@ class EqualPieces(_Cut):
     def _known_lengths(self):
         if not self.count:
             return None
-        return [self.length] * (self.count - 1) + [self.total - self.length * (self.count - 1)]
+        return [self.piece_length] * (self.count - 1) + [self.total - self.piece_length * (self.count - 1)]
 
     def _one_length(self):
-        return self.length if self.count and self.total % self.length == 0 else None
+        return self.piece_length if self.count and self.total % self.piece_length == 0 else None
 
     def is_sound(self):
-        return self.length is not None
+        return self.piece_length is not None
 
     def _starts_and_ends(self, nodes):
-        if self.length is None:
+        if self.piece_length is None:
             length = nodes.op("Cast", self._split, to=TensorProto.INT64)
             zero = nodes.fail_if(nodes.op("Less", length, nodes.constant(1)))
             step = nodes.op("Add", length, zero)
         else:
-            step = nodes.constant(self.length)
+            step = nodes.constant(self.piece_length)
         total = nodes.length(self.tensor, self.axis)
         starts = nodes.op("Range", nodes.constant(0), total, step)
         # The last piece may end behind the axis: Slice stops there.

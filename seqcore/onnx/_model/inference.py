@@ -19,6 +19,8 @@ from onnx import NodeProto, TypeProto
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.tensors import to_tensor_proto
 from seqcore.onnx._model.types import (
+    NEVER,
+    SEQUENCE,
     TENSOR,
     UNKNOWN,
     Length,
@@ -63,12 +65,25 @@ class Inference:
         for node in graph.nodes:
             for name in node.outputs:
                 self.numbers.pop(name, None)
-            made = record_of(node).infer(node, self)
+            made = self._infer(node)
             for name, type_ in zip(node.outputs, made, strict=False):
                 if name:
                     self.types[name] = type_
             for name in node.outputs[len(made) :]:
                 self.types[name] = UNKNOWN
+
+    def _infer(self, node: Node) -> list[Type]:
+        """Return what a node makes. Where it reads an element of which there never is one, so is that."""
+        record = record_of(node)
+        names = [name for name in node.inputs if self.type(name).is_tensor and self.shape(name) == NEVER]
+        if not names or node.graphs or record.is_of_lists:
+            return record.infer(node, self)
+        for name in names:
+            self.types[name] = without_shape(self.types[name])
+        made = record.infer(node, self)
+        for name in names:
+            self.types[name] = self.types[name]._replace(shape=NEVER)
+        return [type_._replace(shape=NEVER) if type_.is_tensor else type_ for type_ in made]
 
     def follow_loop(self, body: Graph, names: list[str], given: list[str], initial: list[Type]) -> None:
         """Infer what a body makes again and again: `names` are its states, `given` what it gives for them."""
@@ -132,7 +147,9 @@ def _plain(type_: Type) -> Type:
     )
 
 
-def infer(model: Model, constant: Callable[[str], np.ndarray | None]) -> dict[str, Type]:
+def infer(
+    model: Model, constant: Callable[[str], np.ndarray | None], believes_elements: bool = False
+) -> dict[str, Type]:
     """Return what is known of the values of a model in normal form.
 
     Parameters
@@ -140,6 +157,8 @@ def infer(model: Model, constant: Callable[[str], np.ndarray | None]) -> dict[st
     model : Model
     constant : callable
         Returns a small constant by its name, or None.
+    believes_elements : bool, optional
+        Whether the shapes are believed that a model declares of the elements of fed sequences.
     """
     inference = Inference(model, constant)
     for name, tensor in model.constants.items():
@@ -148,10 +167,16 @@ def infer(model: Model, constant: Callable[[str], np.ndarray | None]) -> dict[st
     for name in model.graph.inputs:
         declared = model.graph.declared.get(name, TypeProto())
         type_ = from_type_proto(declared)
-        is_checked = type_.kind == TENSOR and name not in model.defaults
+        is_checked = type_.kind == TENSOR or (believes_elements and type_.kind == SEQUENCE)
+        is_checked = is_checked and name not in model.defaults
+        if type_.kind == SEQUENCE:
+            type_ = _plain(type_)  # a name for their lengths need not stand for one
         inference.types[name] = _believed(type_, names) if is_checked else without_shape(type_)
     inference.follow(model.graph)
-    return inference.types
+    return {
+        name: without_shape(type_) if type_.is_tensor and type_.shape == NEVER else type_
+        for name, type_ in inference.types.items()
+    }
 
 
 def _believed(type_: Type, names: set[str]) -> Type:

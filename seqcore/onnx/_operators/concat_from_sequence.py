@@ -14,7 +14,7 @@ class ConcatFromSequence(Operator):
         type_ = known.type(node.inputs[0])
         axis, stacks = _join_of(node)
         if type_.shape is None or type_.shape == NEVER:
-            return [tensor(type_.number)]
+            return [tensor(type_.number, type_.shape)]
         lengths = list(type_.shape)
         k = axis_from_front(axis, len(lengths) + stacks)
         if k is None:

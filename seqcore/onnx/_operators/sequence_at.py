@@ -1,7 +1,7 @@
 """SequenceAt: the element at a position."""
 
 from seqcore.core.operations import element_at
-from seqcore.onnx._model.types import NEVER, tensor
+from seqcore.onnx._model.types import tensor
 from seqcore.onnx._operators.positions import position_of, secure_position
 from seqcore.onnx._operators.record import Operator, register
 
@@ -13,7 +13,7 @@ class SequenceAt(Operator):
 
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
-        return [tensor(type_.number, None if type_.shape == NEVER else type_.shape)]
+        return [tensor(type_.number, type_.shape)]
 
     def shares(self, node):
         return iter([(node.inputs[0], node.outputs[0])])

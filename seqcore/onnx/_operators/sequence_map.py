@@ -1,7 +1,7 @@
 """SequenceMap: a graph for each element of sequences."""
 
 from seqcore.onnx._engines.map_step import map_step
-from seqcore.onnx._model.types import NEVER, SEQUENCE, Type, tensor
+from seqcore.onnx._model.types import SEQUENCE, Type, tensor
 from seqcore.onnx._operators.if_ import count_of
 from seqcore.onnx._operators.record import Operator, register
 
@@ -29,8 +29,7 @@ class SequenceMap(Operator):
     def infer(self, node, known):
         for name, inner in zip(node.inputs, node.body.inputs, strict=True):
             type_ = known.type(name)
-            shape = None if type_.shape == NEVER else type_.shape
-            known.types[inner] = tensor(type_.number, shape) if type_.kind == SEQUENCE else type_
+            known.types[inner] = tensor(type_.number, type_.shape) if type_.kind == SEQUENCE else type_
         known.follow(node.body)
         made = [known.type(name) for name in node.body.outputs]
         return [Type(SEQUENCE, type_.number, type_.shape) for type_ in made]

@@ -240,11 +240,9 @@ def transpose(node: Node, known: Inference) -> Type:
 
 
 def reshape(node: Node, known: Inference) -> Type:
-    type_, wanted = known.type(node.inputs[0]), known.numbers_of(node.input(1))
+    type_, wanted = known.type(node.inputs[0]), _wanted(node.input(1), known)
     if wanted is None:
-        vector = known.shape(node.input(1))
-        rank = vector[0] if vector is not None and len(vector) == 1 else None
-        return tensor(type_.number, (None,) * rank if isinstance(rank, int) else None)
+        return tensor(type_.number)
     old = type_.shape
     lengths: list[Length] = []
     for k, length in enumerate(wanted):
@@ -272,24 +270,27 @@ def _what_is_left(old: Shape, lengths: list[Length]) -> Length:
 
 
 def expand(node: Node, known: Inference) -> Type:
-    type_, wanted = known.type(node.inputs[0]), known.numbers_of(node.inputs[1])
+    type_, wanted = known.type(node.inputs[0]), _wanted(node.inputs[1], known)
     if type_.shape is None or wanted is None:
         return tensor(type_.number)
-    own = list(type_.shape)
-    lengths = list(wanted)
-    rank = max(len(own), len(lengths))
-    own, lengths = [1] * (rank - len(own)) + own, [1] * (rank - len(lengths)) + lengths
+    rank = max(len(type_.shape), len(wanted))
+    own, lengths = ((1,) * (rank - len(one)) + tuple(one) for one in (type_.shape, wanted))
     return tensor(type_.number, tuple(_one_of(a, b) for a, b in zip(own, lengths, strict=True)))
+
+
+def _wanted(name: str, known: Inference) -> tuple[Length, ...] | None:
+    """Return the shape that a vector of lengths stands for, None where not even the rank is known."""
+    numbers = known.numbers_of(name)
+    if numbers is not None:
+        return numbers
+    vector = known.shape(name)
+    rank = vector[0] if vector is not None and len(vector) == 1 else None
+    return (None,) * rank if isinstance(rank, int) else None
 
 
 def constant_of_shape(node: Node, known: Inference) -> Type:
     number = node.tensor("value").data_type if "value" in node.attribute_names() else TensorProto.FLOAT
-    wanted = known.numbers_of(node.inputs[0])
-    if wanted is not None:
-        return tensor(number, wanted)
-    vector = known.shape(node.inputs[0])
-    rank = vector[0] if vector is not None and len(vector) == 1 else None
-    return tensor(number, (None,) * rank if isinstance(rank, int) else None)
+    return tensor(number, _wanted(node.inputs[0], known))
 
 
 def slice_(node: Node, known: Inference) -> Type:

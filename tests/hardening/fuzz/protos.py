@@ -8,7 +8,7 @@ from strategies import NAMES, dtype_of
 
 from seqcore import TensorSequence
 from seqcore.onnx import from_proto, to_proto
-from seqcore.onnx._models.graphs import tensor_type
+from seqcore.onnx._model.tensors import tensor_type
 from seqcore.onnx._protos.reading import A_RUN
 from seqcore.onnx._protos.tensors import read_tensor
 
