@@ -61,8 +61,8 @@ def test_explain(path, capsys):
     assert capsys.readouterr().out == "the model has no sequences: onnxruntime runs it whole\n"
 
 
-@pytest.mark.parametrize("name", ["in.onnx", "out.onnx"])
-def test_data_outside_stay_outside(tmp_path, name):
+def weighty():
+    """A model that can be lowered in part, and its weights."""
     model = parse(
         MODEL.replace("y = Neg(e)", "y = MatMul(e, w)")
         .replace("{", "<float[1] w = {0}> {", 1)
@@ -70,14 +70,31 @@ def test_data_outside_stay_outside(tmp_path, name):
     )
     weights = rows(100, 100)
     model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "w"))
+    return model, weights
+
+
+@pytest.mark.parametrize("name", ["in.onnx", "out.onnx"])
+def test_data_outside_stay_where_they_are(tmp_path, name):
+    model, weights = weighty()
     onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin")
     for _ in range(2):
         assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(tmp_path / name)]) == 0
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted({"in.onnx", "in.bin", name})
         assert (tmp_path / name).stat().st_size < 5000
-        assert (tmp_path / f"{name}.data").stat().st_size == weights.nbytes
         result = onnx.load(tmp_path / name)
         np.testing.assert_array_equal(onnx.numpy_helper.to_array(result.graph.initializer[0]), weights)
         assert left_in(result) == ["SequenceAt"]
+
+
+def test_data_outside_come_along_to_another_folder(tmp_path):
+    model, weights = weighty()
+    onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin")
+    (tmp_path / "to").mkdir()
+    for _ in range(2):
+        assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(tmp_path / "to" / "out.onnx")]) == 0
+        assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["out.onnx", "out.onnx.data"]
+        result = onnx.load(tmp_path / "to" / "out.onnx")
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(result.graph.initializer[0]), weights)
 
 
 def failure(capsys, *arguments):
@@ -105,7 +122,10 @@ def test_mistakes(path, capsys):
 
 
 def test_missing_data(tmp_path, capsys):
-    model = parse("g (float[N, 100] x) => (float[N, 100] y) <float[1] w = {0}> { y = Add(x, w) }")
+    model = parse(
+        "g (float[N, 100] x) => (seq(float[N, 100]) s) <float[1] w = {0}> "
+        "{ y = Add(x, w) s = SequenceConstruct(y) }"
+    )
     model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(rows(1, 100)[0], "w"))
     onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin", size_threshold=0)
     (tmp_path / "in.bin").unlink()

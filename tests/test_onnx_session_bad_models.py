@@ -291,22 +291,17 @@ class TestRefused:
 
     def test_vectors_without_end(self, monkeypatch):
         """onnx, where it may propagate data, makes an object for each number of a vector."""
-        asked, infer = [], onnx.shape_inference.infer_shapes
+        infer = onnx.shape_inference.infer_shapes
 
         def spy(given, *arguments, data_prop=False, **options):
-            asked.append(data_prop)
+            assert not data_prop
             return infer(given, *arguments, data_prop=data_prop, **options)
 
         monkeypatch.setattr(onnx.shape_inference, "infer_shapes", spy)
-        text = """g (float[LENGTH] x) => (seq(float[]) s, float[K] y) {
+        session(f"""g (float[{1 << 40}] x) => (seq(float[]) s, float[K] y) {{
             s = SplitToSequence <keepdims = 0> (x)
             y = Add (x, x)
-        }"""
-        session(text.replace("LENGTH", "100000"))
-        assert any(asked)
-        asked.clear()
-        session(text.replace("LENGTH", str(1 << 40)))
-        assert not any(asked)
+        }}""")
 
     def test_an_unknown_opset(self):
         with pytest.raises(ValueError, match="99"):

@@ -200,6 +200,8 @@ class TestSplits:
         for n in (1, 2, 3, 5, 7, 8, 1000, np.iinfo(dtype).max):
             x = filled("float32", (2, 7))
             pieces = np.split(x, range(n, 7, min(n, 7)), 1)
+            if n == 1 and not keepdims:  # PyTorch's unbind
+                pieces = [piece[:, 0] for piece in pieces]
             assert_values(used.run(None, {"x": x, "n": np.array(n, dtype)}), [pieces])
         for n in (0, -1, np.iinfo(dtype).min):
             assert_fails(used, {"x": x, "n": np.array(n, dtype)}, ValueError, "the_node")

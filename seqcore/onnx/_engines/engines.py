@@ -60,7 +60,11 @@ class Engines:
         self._sessions, self._max_workers = sessions, max_workers
         self.interface = Interface(prepared)
         # With several workers, maps are better left to them.
-        lowered, self.notes = lower_prepared(prepared, keep_maps=max_workers != 1)
+        believing = prepared
+        if self.interface.declares_elements:
+            # Feeds are looked at, and what doesn't fit goes another way.
+            believing = Prepared(prepared.model, prepared.weights, believes_elements=True)
+        lowered, self.notes = lower_prepared(believing, keep_maps=max_workers != 1)
         self._is_lowered = lowered is not prepared
         self.whole: WholeModel | None = None
         self.declined = ""
@@ -93,8 +97,10 @@ class Engines:
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
         whole = self.whole
+        self.interface.check_names(output_names, feed)
+        if not self.interface.fits(feed):
+            return self._given_steps.get().run(output_names, feed, options)
         if whole is not None and whole.attempts.is_due():
-            self.interface.check_names(output_names, feed)
             values = whole.feed_of(feed)
             if values is not None:
                 try:
@@ -119,7 +125,7 @@ class Engines:
             yield "    onnxruntime  the lowered model, whole"
             return
         if self.whole is not None:
-            yield "    onnxruntime  all of it in one go, as long as the sequences are short; else"
+            yield "    onnxruntime  all of it in one go, as long as the sequences are short"
         else:
             yield f"    not in one go in onnxruntime: {self.declined}"
         steps = (self._lowered_steps if self._is_lowered and self._has_lists else self._given_steps).get()

@@ -82,11 +82,16 @@ class Feed:
         self.kind = kind
         which = kind.WhichOneof("value")
         self._dtype = dtype_of(kind.tensor_type.elem_type) if which == "tensor_type" else None
-        self._element_dtype = None
+        self._element_dtype = self._element_lengths = None
         if which == "sequence_type" and kind.sequence_type.elem_type.HasField("tensor_type"):
             self._element_dtype = dtype_of(kind.sequence_type.elem_type.tensor_type.elem_type)
             if self._element_dtype == STRING:
                 self._element_dtype = None
+            element = kind.sequence_type.elem_type.tensor_type
+            if element.HasField("shape"):
+                self._element_lengths = [
+                    dim.dim_value if dim.HasField("dim_value") else None for dim in element.shape.dim
+                ]
         self._rank, self._lengths = None, []
         if self._dtype is not None and kind.tensor_type.HasField("shape"):
             dims = kind.tensor_type.shape.dim
@@ -119,6 +124,26 @@ class Feed:
             )
             raise ValueError(f"input '{self.name}' has the shape ({wanted}), not {array.shape}")
         return array
+
+    @property
+    def declares_elements(self):
+        """Whether it is a sequence of whose elements shapes are declared."""
+        return self._element_lengths is not None
+
+    def has_fitting_elements(self, value):
+        """Return whether the elements of a fed sequence have the declared shapes, as far as is easy to see."""
+        lengths = self._element_lengths
+        if isinstance(value, TensorSequence):
+            shapes = set(value.shapes)
+        elif isinstance(value, list | tuple) and all(type(one) is np.ndarray for one in value):
+            shapes = {one.shape for one in value}
+        else:
+            return False
+        return all(
+            len(shape) == len(lengths)
+            and all(wanted is None or wanted == n for wanted, n in zip(lengths, shape, strict=True))
+            for shape in shapes
+        )
 
     def for_onnxruntime(self, value, longest):
         """Return a value as onnxruntime takes it, None for a sequence of more than `longest` elements.

@@ -26,6 +26,8 @@ class Interface:
         In the order of the model.
     names : list of str
         Of the outputs; one may be there twice.
+    declares_elements : bool
+        Whether the model declares shapes of the elements of a sequence that it takes.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -40,6 +42,8 @@ class Interface:
             elif prepared.type(name).kind != OPTIONAL:
                 self._required.append(name)
         self.names = list(model.graph.outputs)
+        self._sequences = [(name, feed) for name, feed in self.feeds.items() if feed.declares_elements]
+        self.declares_elements = bool(self._sequences)
         args = [NodeArg(feed.name, feed.kind) for feed in self.feeds.values()]
         self.inputs = [one for one in args if one.name not in model.defaults]
         self.overridable = [one for one in args if one.name in model.defaults]
@@ -50,6 +54,13 @@ class Interface:
             if not declares_shape(kind):
                 kind = to_type_proto(prepared.type(name), with_shape=True)
             self.outputs.append(NodeArg(name, kind))
+
+    def fits(self, feed: Mapping[str, Any]) -> bool:
+        """Return whether the elements of fed sequences have shapes as the model declares them."""
+        for name, one in self._sequences:
+            if not one.has_fitting_elements(feed.get(name)):
+                return False
+        return True
 
     def check_names(self, output_names: Any, feed: Any) -> None:
         """Raise TypeError or ValueError where these aren't names of outputs and values by names of inputs."""

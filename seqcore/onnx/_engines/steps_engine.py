@@ -56,7 +56,6 @@ class StepsEngine:
             What a node raises; it is named.
         """
         stop_if_told(options)
-        self._interface.check_names(output_names, feed)
         frame = self._frame.copy()
         frame[0] = options
         for name, one in self._interface.feeds.items():

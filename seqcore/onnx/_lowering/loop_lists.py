@@ -71,7 +71,7 @@ def _other_than_append(prepared: Prepared, loop: Node, state: str) -> str:
     if "Loop" in words:
         return "hands it on to a loop inside it"
     if any(graph is not loop.body for graph in inserts):
-        return "inserts into it in a branch"
+        return "inserts into it in branches" if len(inserts) > 1 else "inserts into it only in some rounds"
     if len(inserts) > 1:
         return "inserts into it more than once in a round"
     return "makes it anew"

@@ -58,7 +58,7 @@ def lower_prepared(given: Prepared, keep_maps: bool = False) -> Lowered:
     normal = given.model.copy()
     drop_aliases(normal, given.is_sequence)
     prune(normal)
-    known = Prepared(normal, given.weights)
+    known = given.again(normal)
     kept = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
@@ -111,9 +111,9 @@ class _Trial:
         builder = Builder(model)
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, kept)
-        self.prepared = Prepared(model, known.weights)
+        self.prepared = known.again(model)
         while self._lower_once(model, builder):
-            self.prepared = Prepared(model, known.weights)
+            self.prepared = known.again(model)
 
     def _lower_once(self, model: Model, builder: Builder) -> bool:
         """Lower what can be in the model as it is; return whether there was something."""

@@ -1,5 +1,6 @@
 """Whether a model is one: what onnx's checker finds, and what it doesn't look at."""
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
@@ -93,10 +94,8 @@ def check_types(model: ModelProto) -> None:
     try:
         onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
     except onnx.shape_inference.InferenceError as error:
-        _, found, said = str(error).partition("[TypeInferenceError] ")
-        first = str(error).find("[ShapeInferenceError]")
-        is_first = found and (first < 0 or str(error).index(found) < first)
-        if is_first and "is null" not in said.split("(")[0]:
+        first = re.search(r"\): \[(\w+)\] ([^(]*)", str(error))
+        if first and first[1] == "TypeInferenceError" and "is null" not in first[2]:
             raise ValueError(f"the model is not valid: {one_line(error)}") from error
     except ValueError as error:
         raise ValueError(f"the model is not valid: {one_line(error)}") from error
@@ -109,15 +108,15 @@ def check_kinds(prepared: "Prepared") -> None:
     """
     version = prepared.model.opset or 1
     kinds = {name: type_.kind for name, type_ in prepared.types.items() if type_.kind}
-    for node in prepared.model.graph.all_nodes():
-        if node.domain not in STANDARD:
-            continue
+    nodes = [node for node in prepared.model.graph.all_nodes() if node.domain in STANDARD]
+    for node in nodes:
         for field, verb, names in (("input", "take", node.inputs), ("output", "make", node.outputs)):
             for k, name in enumerate(names):
                 kind = kinds.get(name)
                 if kind and kind not in kinds_at(node.op_type, version, field, k):
                     what = f"doesn't {verb} '{name}', which is of type {_word(kind)}"
                     raise ValueError(f"the model is not valid: {node.label()} {what}")
+    for node in nodes:
         for name, other in record_of(node).hands_on(node):
             kind, target = kinds.get(name), kinds.get(other)
             # A state may be an optional at first, and be filled.

@@ -85,7 +85,7 @@ class Weights:
                 raise ValueError(f"the model's external data can't be read: {one_line(error)}") from error
         else:
             full.raw_data = raw
-        full.data_location = TensorProto.DEFAULT
+        full.ClearField("data_location")
         del full.external_data[:]
         return full
 

@@ -27,6 +27,9 @@ class Prepared:
         In normal form.
     weights : Weights
         Where the data of its weights are.
+    believes_elements : bool
+        Whether fed sequences are taken to have elements as the model declares them, which who feeds has to
+        check.
     types : dict of str to Type
         What is known of each value, constants included.
     producers : dict of str to (Node, Graph)
@@ -35,8 +38,8 @@ class Prepared:
         Who reads a value, and where; None for the graph whose output it is.
     """
 
-    def __init__(self, model: Model, weights: Weights) -> None:
-        self.model, self.weights = model, weights
+    def __init__(self, model: Model, weights: Weights, believes_elements: bool = False) -> None:
+        self.model, self.weights, self.believes_elements = model, weights, believes_elements
         self.producers: dict[str, tuple[Node, Graph]] = {}
         self.readers: dict[str, list[tuple[Node | None, Graph]]] = defaultdict(list)
         for graph in model.graph.all_graphs():
@@ -48,7 +51,11 @@ class Prepared:
             for name in graph.outputs:
                 self.readers[name].append((None, graph))
         self._arrays: dict[str, np.ndarray] = {}
-        self.types = infer(model, self.small_constant)
+        self.types = infer(model, self.small_constant, believes_elements)
+
+    def again(self, model: Model) -> "Prepared":
+        """Return what is known of another model, as it came of this one, with the same beliefs."""
+        return Prepared(model, self.weights, self.believes_elements)
 
     def producer(self, name: str) -> Node | None:
         """Return the node that makes a value, None for an input or a constant."""
