@@ -138,26 +138,25 @@ class Engines:
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
-        self.interface.check_names(output_names, feed)
         failed: Exception | None = None
-        if self.interface.fits(feed):
-            for whole in self._wholes():
-                if whole.attempts.is_due() and (values := whole.feed_of(feed)) is not None:
-                    try:
-                        results = whole.run(output_names, values, options)
-                    except REFUSALS as refusal:
-                        whole.attempts.failed(refusal)
-                        failed = refusal
-                    else:
-                        whole.attempts.succeeded()
-                        return results
-            if self._is_lowered and self._has_lists:
+        for whole in self._wholes():
+            if whole.attempts.is_due() and (values := whole.feed_of(feed)) is not None:
                 try:
-                    return self._lowered_steps.get().run(output_names, feed, options)
-                except Exception as error:
-                    # What is left of a sequence that was compiled away can't name its node: the model as it
-                    # was can. It fails as well, or its results are the better ones.
-                    failed = error
+                    results = whole.run(output_names, values, options)
+                except REFUSALS as refusal:
+                    whole.attempts.failed(refusal)
+                    failed = refusal
+                else:
+                    whole.attempts.succeeded()
+                    return results
+        self.interface.check_names(output_names, feed)
+        if self._is_lowered and self._has_lists and self.interface.fits(feed):
+            try:
+                return self._lowered_steps.get().run(output_names, feed, options)
+            except Exception as error:
+                # What is left of a sequence that was compiled away can't name its node: the model as it was
+                # can. It fails as well, or its results are the better ones.
+                failed = error
         try:
             steps = self._given_steps.get()
         except _IsGone as why:

@@ -1,21 +1,17 @@
 """A check that no element of a sequence is empty: onnxruntime's joins pass such elements by.
 
-It stands where elements are put in. A Range whose step is the number of items fails where that is 0. What it
-makes is read by nobody, so it goes out of all graphs around it, that no optimizer drops it:
-
-    body of a Loop    another scan output
-    branch of an If   another output; the other branch gives a constant
-    the model         another output, which no run asks for
+It stands where elements are put in: a Range whose step is the number of items fails where that is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
+from seqcore.onnx._engines.kept_checks import owners_of
+from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._operators.loop_parts import parts_of
 
 if TYPE_CHECKING:
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
 def why_not_filled(name: str, prepared: Prepared) -> str:
     """Return why no check can tell whether elements of a sequence are empty, "" where one can."""
     graph = prepared.model.graph
-    owners = _owners_of(graph)
+    owners = owners_of(graph)
     for node in _makers(name, prepared.producers, _states_of(graph)):
         if isinstance(node, str):
             return f"joins elements of '{node}', whose shapes may not fit"
@@ -38,11 +34,6 @@ def why_not_filled(name: str, prepared: Prepared) -> str:
                 return f"joins elements that are made within {owner.label()}, whose shapes may not fit"
             inner = prepared.producers[owner.outputs[0]][1]
     return ""
-
-
-def _owners_of(graph: Graph) -> dict[int, Node]:
-    """Return by the `id` of each graph inside a graph the node that it belongs to."""
-    return {id(inner): node for node in graph.all_nodes() for inner in node.graphs.values()}
 
 
 def _states_of(graph: Graph) -> dict[str, tuple[Node, int]]:
@@ -95,8 +86,6 @@ class FilledElements:
     def __init__(self, model: Model, put: Callable[..., str]) -> None:
         self._model, self._put = model, put
         self._wanted: dict[Node, None] = {}
-        self._done: set[str] = set()
-        self._taken = model.names()
         self._producers = {
             name: (node, graph)
             for graph in model.graph.all_graphs()
@@ -111,28 +100,14 @@ class FilledElements:
             if isinstance(node, Node) and not node.is_op("SequenceEmpty"):
                 self._wanted[node] = None
 
-    def finish(self) -> None:
-        """Put the checks in."""
+    def checks(self) -> Iterator[tuple[Graph, str]]:
+        """Put the checks in, and yield each of them with the graph that it stands in. Nobody reads them."""
         graphs = {id(node): graph for graph in self._model.graph.all_graphs() for node in graph.nodes}
-        owners = _owners_of(self._model.graph)
+        done = set()
         for node in self._wanted:
-            tensors = node.inputs if node.is_op("SequenceConstruct") else node.inputs[1:2]
-            for name in tensors:
-                if name not in self._done:
-                    self._done.add(name)
-                    self._check(name, graphs[id(node)], graphs, owners)
-
-    def _check(self, name: str, graph: Graph, graphs: dict[int, Graph], owners: dict[int, Node]) -> None:
-        size = self._put(graph, "Size", name)
-        check = self._put(graph, "Range", np.int64(0), np.int64(1), size)
-        while graph is not self._model.graph:
-            owner = owners[id(graph)]
-            out = fresh_name(f"{check}/out", self._taken)
-            for inner in owner.graphs.values():
-                inner.outputs.append(check if inner is graph else self._put(inner, "Identity", _NOTHING))
-            owner.outputs.append(out)
-            graph, check = graphs[id(owner)], out
-        graph.outputs.append(check)
-
-
-_NOTHING = np.zeros(1, np.int64)
+            for name in node.inputs if node.is_op("SequenceConstruct") else node.inputs[1:2]:
+                if name not in done:
+                    done.add(name)
+                    graph = graphs[id(node)]
+                    size = self._put(graph, "Size", name)
+                    yield graph, self._put(graph, "Range", np.int64(0), np.int64(1), size)

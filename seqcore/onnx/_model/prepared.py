@@ -144,7 +144,7 @@ def prepare(message: Any, folder: str | None) -> Prepared:
         raise ValueError(f"the model is not valid: {fault}")
     prepared = Prepared(model, weights)
     check_kinds(prepared)
-    declare_types(prepared)
+    declare_types(model, prepared)
     return prepared
 
 
