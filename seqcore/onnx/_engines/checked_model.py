@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto
 
+from seqcore.onnx._engines.filled_elements import FilledElements
 from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
 from seqcore.onnx._model.tensors import to_tensor_proto
 from seqcore.onnx._operators.loop_parts import parts_of
@@ -47,7 +48,9 @@ def add_checks(model: Model, prepared: Prepared, unlimited: Node | None = None) 
     AlwaysLong
         If a check would fail in every run.
     """
-    Checks(model, unlimited).secure(model.graph, prepared)
+    checks = Checks(model, unlimited)
+    checks.secure(model.graph, prepared)
+    checks.finish()
 
 
 def why_not_whole(graph: Graph, prepared: Prepared) -> str:
@@ -71,6 +74,7 @@ class Checks:
         self._taken = model.names()
         self._node_names = {node.name for node in model.graph.all_nodes()}
         self._before: list[Node] = []
+        self._filled: FilledElements | None = None
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
     def secure(self, graph: Graph, prepared: Prepared) -> None:
@@ -83,6 +87,11 @@ class Checks:
             record_of(node).secure(node, prepared, self)
             nodes += [*self._before, node]
         graph.nodes = nodes
+
+    def finish(self) -> None:
+        """Put in what had to wait until all nodes were looked at."""
+        if self._filled is not None:
+            self._filled.finish()
 
     def want_one_item(self, node: Node, k: int, prepared: Prepared) -> None:
         """Let a node fail whose input k has another number of items than one."""
@@ -97,6 +106,18 @@ class Checks:
             with self._at_the_end_of(graph):
                 checked = self._op("Reshape", name, self._constant(np.zeros(0, np.int64)))
             _put_output(graph, k, checked)
+
+    def want_filled(self, name: str, prepared: Prepared) -> None:
+        """Let the model fail where an element of a sequence is empty: wherever one is put into it."""
+        if self._filled is None:
+            self._filled = FilledElements(self._model, self._op_at_the_end_of)
+        self._filled.want(name, prepared)
+
+    def _op_at_the_end_of(self, graph: Graph, op_type: str, *inputs: Any, **attributes: int) -> str:
+        """Add a node to a graph and return its output; inputs that are no names are constants."""
+        with self._at_the_end_of(graph):
+            names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
+            return self._op(op_type, *names, **attributes)
 
     def limit_trips(self, node: Node, prepared: Prepared) -> None:
         """Let a loop fail that has more than `LONG` iterations."""
@@ -201,6 +222,8 @@ def _put_output(graph: Graph, k: int, name: str) -> None:
 def _is_a_number_of_things(prepared: Prepared, name: str) -> bool:
     """Return whether an integer is a length or a size for sure, and so not negative."""
     node = prepared.producer(name)
-    while node is not None and node.is_op("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice"):
+    while node is not None and node.is_op(
+        "Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice"
+    ):
         node = prepared.producer(node.inputs[0])
     return node is not None and node.is_op("Shape", "Size", "SequenceLength")

@@ -109,9 +109,7 @@ class LoopBatches:
     attempts : Attempts
     """
 
-    def __init__(
-        self, node: Node, captures: list[str], planner: Planner, costs: Costs, why_not: str
-    ) -> None:
+    def __init__(self, node: Node, captures: list[str], planner: Planner, costs: Costs, why_not: str) -> None:
         self._node, self._planner = node, planner
         self.costs, self.why_not = costs, why_not
         prepared, parts = planner.prepared, parts_of(node)

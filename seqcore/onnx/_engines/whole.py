@@ -16,6 +16,7 @@ from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.attempts import Attempts
 from seqcore.onnx._engines.checked_model import LONG, AlwaysLong, add_checks, why_not_whole
 from seqcore.onnx._engines.interface import Interface
+from seqcore.onnx._model.graph import Graph
 from seqcore.onnx._model.load import HEAVY
 from seqcore.onnx._model.tensors import dtype_of, one_line
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
@@ -106,6 +107,24 @@ class WholeModel:
         return [self._makers[name](value) for name, value in zip(output_names, results, strict=True)]
 
 
+# The iterations of a loop that are counted on.
+_TRIPS = 4
+
+
+def size_of(prepared: Prepared) -> int:
+    """Return about how many nodes a run of a model with short lists takes."""
+    return _size_of(prepared.model.graph)
+
+
+def _size_of(graph: Graph) -> int:
+    size = 0
+    for node in graph.nodes:
+        inner = [_size_of(one) for one in node.graphs.values()]
+        times = _TRIPS if record_of(node).takes_twice(node) else 1
+        size += 1 + times * max(inner, default=0)
+    return size
+
+
 def has_lists(prepared: Prepared) -> bool:
     """Return whether a model has to do with sequences or optionals."""
     graph = prepared.model.graph
@@ -147,5 +166,3 @@ def _maker(prepared: Prepared, name: str):
 
 def _as_it_is(value):
     return value
-
-
