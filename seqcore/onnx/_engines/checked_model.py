@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnxruntime
 from onnx import TensorProto
 
 from seqcore.onnx._engines.filled_elements import FilledElements
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 # Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of the
 # list with its data.
 LONG, LONG_TO_COPY = 512, 64
+
+
+# Before, results may lie in the memory of a feed that is gone, and loops of no trips end the process.
+_IS_UNSAFE = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 28)
 
 
 class AlwaysLong(Exception):
@@ -73,6 +78,8 @@ def why_not_whole(graph: Graph, prepared: Prepared) -> str:
             type_ = prepared.type(name)
             if not type_.is_tensor and type_.number == TensorProto.STRING:
                 return f"{node.label()} works on a sequence of strings"
+            if not type_.is_tensor and _IS_UNSAFE:
+                return f"{node.label()} works on a sequence, and onnxruntime {onnxruntime.__version__} is old"
         if why := record_of(node).departs(node, prepared):
             return f"{node.label()} {why}"
     return ""

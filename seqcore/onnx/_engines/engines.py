@@ -80,7 +80,7 @@ class Engines:
         self._given_steps = Once(lambda: self._steps_of(prepared))
         if self.whole is None:
             # Whatever can't be run says so now.
-            (self._lowered_steps if self._has_lists else self._given_steps).get()
+            self._first_steps().get()
         if prepared.weights.nbytes >= HEAVY:
             self._let_go(given, prepared)
 
@@ -119,13 +119,17 @@ class Engines:
             write_out_maps(model, prepared, Builder(model), kept=set())
             return WholeModel(prepared.again(model), self.interface, self._sessions)
 
+    def _first_steps(self) -> Once[StepsEngine]:
+        """Return the steps that come first: of the lowered model, if there are sequences left in it."""
+        return self._lowered_steps if self._is_lowered and self._has_lists else self._given_steps
+
     def _steps_of(self, prepared: Prepared) -> StepsEngine:
         return StepsEngine(prepared, self.interface, self._sessions, self._max_workers)
 
     def _let_go(self, given: Any, prepared: Prepared) -> None:
         """Let the weights go: sessions have them. For what else needs them, the file is read again."""
-        if self.whole is None and not (self._is_lowered and self._has_lists):
-            prepared.weights.buffers = {}  # the steps are there
+        if self.whole is None and self._first_steps() is self._given_steps:
+            prepared.weights.buffers = {}
             return
         source = _Source(given)
 
@@ -138,9 +142,14 @@ class Engines:
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
+        if output_names is not None and type(output_names) is not list:
+            self.interface.check_names(output_names, feed)
+        whole: WholeModel | None = self.whole
         failed: Exception | None = None
-        for whole in self._wholes():
-            if whole.attempts.is_due() and (values := whole.feed_of(feed)) is not None:
+        while whole is not None:
+            # Where no sequence is left, only true errors are refusals.
+            is_due = not whole.has_lists or whole.attempts.is_due()
+            if is_due and (values := whole.feed_of(feed)) is not None:
                 try:
                     results = whole.run(output_names, values, options)
                 except REFUSALS as refusal:
@@ -149,6 +158,7 @@ class Engines:
                 else:
                     whole.attempts.succeeded()
                     return results
+            whole = self._lowered_whole_after(whole)
         self.interface.check_names(output_names, feed)
         if self._is_lowered and self._has_lists and self.interface.fits(feed):
             try:
@@ -166,14 +176,12 @@ class Engines:
             raise failed from None
         return steps.run(output_names, feed, options)
 
-    def _wholes(self) -> Iterator[WholeModel]:
-        """Yield the engines that run the model in one go, in their order."""
-        if self.whole is not None:
-            yield self.whole
-        if self._lowered_whole is not None:
-            lowered = self._lowered_whole.get()
-            if isinstance(lowered, WholeModel):
-                yield lowered
+    def _lowered_whole_after(self, whole: WholeModel) -> WholeModel | None:
+        """Return the second engine, made at the first need; None where there is none, or it was that."""
+        if self._lowered_whole is None or whole is not self.whole:
+            return None
+        lowered = self._lowered_whole.get()
+        return lowered if isinstance(lowered, WholeModel) else None
 
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where, in order, and why not elsewhere."""
@@ -185,9 +193,9 @@ class Engines:
         else:
             yield f"    not in one go in onnxruntime: {self.declined}"
         if self._lowered_whole is not None:
-            yield "    onnxruntime  the lowered model, whole"
+            yield "    onnxruntime  the lowered model, whole, where they are long"
             return
-        steps = (self._lowered_steps if self._is_lowered and self._has_lists else self._given_steps).get()
+        steps = self._first_steps().get()
         yield from lines_of(steps.planner.schedule, steps.planner, "    ")
 
 

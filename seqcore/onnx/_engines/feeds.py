@@ -82,18 +82,19 @@ class Feed:
         self.kind = kind
         which = kind.WhichOneof("value")
         self._dtype = dtype_of(kind.tensor_type.elem_type) if which == "tensor_type" else None
-        self._element_dtype = self._element_lengths = None
-        self._fixed_lengths = False
+        self._element_dtype = self._element_rank = None
+        self._element_lengths = []
         if which == "sequence_type" and kind.sequence_type.elem_type.HasField("tensor_type"):
             self._element_dtype = dtype_of(kind.sequence_type.elem_type.tensor_type.elem_type)
             if self._element_dtype == STRING:
                 self._element_dtype = None
             element = kind.sequence_type.elem_type.tensor_type
             if element.HasField("shape"):
+                dims = element.shape.dim
+                self._element_rank = len(dims)
                 self._element_lengths = [
-                    dim.dim_value if dim.HasField("dim_value") else None for dim in element.shape.dim
+                    (k, dim.dim_value) for k, dim in enumerate(dims) if dim.HasField("dim_value")
                 ]
-                self._fixed_lengths = any(length is not None for length in self._element_lengths)
         self._rank, self._lengths = None, []
         if self._dtype is not None and kind.tensor_type.HasField("shape"):
             dims = kind.tensor_type.shape.dim
@@ -130,11 +131,10 @@ class Feed:
     @property
     def declares_elements(self):
         """Whether it is a sequence of whose elements shapes are declared."""
-        return self._element_lengths is not None
+        return self._element_rank is not None
 
     def has_fitting_elements(self, value):
         """Return whether the elements of a fed sequence have the declared shapes, as far as is easy to see."""
-        lengths = self._element_lengths
         if isinstance(value, TensorSequence):
             shapes = set(value.shapes)
         elif isinstance(value, list | tuple) and all(type(one) is np.ndarray for one in value):
@@ -142,8 +142,7 @@ class Feed:
         else:
             return False
         return all(
-            len(shape) == len(lengths)
-            and all(wanted is None or wanted == n for wanted, n in zip(lengths, shape, strict=True))
+            len(shape) == self._element_rank and all(shape[axis] == n for axis, n in self._element_lengths)
             for shape in shapes
         )
 
@@ -166,19 +165,23 @@ class Feed:
         if dtype is None:
             return self.check(value)
         if type(value) is not list:
-            value = self.check(value) if type(value) is not TensorSequence or value.dtype != dtype else value
-            value = list(value) if len(value) <= longest else None
-        if value is None or len(value) > longest:
-            return None
-        rank = -1 if self._element_lengths is None else len(self._element_lengths)
-        for one in value:
-            if type(one) is not np.ndarray or one.dtype != dtype:
-                value = list(self.check(value))
-                break
-            if rank >= 0 and one.ndim != rank:
+            if type(value) is not TensorSequence or value.dtype != dtype:
+                value = self.check(value)
+            if len(value) > longest:
                 return None
-        if self._fixed_lengths and not self.has_fitting_elements(value):
+            value = list(value)
+        if len(value) > longest:
             return None
+        rank, lengths = self._element_rank, self._element_lengths
+        for one in value:
+            if type(one) is not np.ndarray or (one.dtype is not dtype and one.dtype != dtype):
+                return self.for_onnxruntime(self.check(value), longest)
+            if rank is not None:
+                if one.ndim != rank:
+                    return None
+                for axis, length in lengths:
+                    if one.shape[axis] != length:
+                        return None
         return value
 
     def _other(self, value):

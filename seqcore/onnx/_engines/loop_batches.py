@@ -218,7 +218,8 @@ class _Built:
             body.declared[_WENT_ON] = _scalar(TensorProto.BOOL)
         loop.inputs = [_TRIPS, "", *outer.values()]
         # Numbered, since the body may give a value twice.
-        self.names = loop.outputs = [f"{name} (final) {k}" for k, name in enumerate(body.outputs[1:])]
+        self.names = [f"{name} (final) {k}" for k, name in enumerate(body.outputs[1:])]
+        loop.outputs = list(self.names)  # checks may add to it
         model = cut_out([loop], inputs, self.names, prepared, "batch")
         add_checks(model, prepared, unlimited=loop)
         session = planner.sessions.make(to_message(model), prepared.weights, spins=False, arena=False)

@@ -85,14 +85,15 @@ class WholeModel:
 
     def feed_of(self, values: dict[str, Any]) -> dict[str, Any] | None:
         """Return what onnxruntime is fed, None where that is too long, or not what was prepared for."""
-        if not isinstance(values, Mapping):
+        if type(values) is not dict and not isinstance(values, Mapping):
             return None
         feed = {}
+        feeds, limit = self._interface.feeds, self._limit
         for name, value in values.items():
-            one = self._interface.feeds.get(name)
+            one = feeds.get(name)
             if one is None:
                 return None
-            value = one.for_onnxruntime(value, self._limit)
+            value = one.for_onnxruntime(value, limit)
             if value is None:
                 return None
             feed[name] = value

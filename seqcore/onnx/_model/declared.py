@@ -39,7 +39,8 @@ def declare_types(model: Model, prepared: Prepared) -> None:
                     continue
                 if name in scans and type_.is_tensor:
                     type_ = type_._replace(shape=told_shape(type_, graph.declared.get(name)))
-                graph.declared[name] = to_type_proto(type_, with_shape=True)
+                # The bodies of maps are functions to onnxruntime: nothing is gained there.
+                graph.declared[name] = to_type_proto(type_, with_shape=not node.is_op("SequenceMap"))
 
 
 def told_shape(type_: Type, declared: TypeProto | None) -> Shape:

@@ -37,7 +37,7 @@ class Weights:
     defaults : set of str
         The names of those that are inputs too.
     nbytes : int
-        Of all that are not in files.
+        Of all that the model has.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -48,7 +48,7 @@ class Weights:
 
     @property
     def nbytes(self) -> int:
-        return sum(map(len, self.buffers.values()))
+        return sum(math.prod(one.dims) * _itemsize(one) for one in self.stubs.values())
 
     def take(self, tensor: TensorProto) -> TensorProto:
         """Return a tensor that says where its data are, and keep these."""
@@ -109,6 +109,13 @@ class Weights:
                 path = os.path.join(self.folder or "", location_of(tensor))
                 if not os.path.isfile(path):
                     raise ValueError(f"the model's external data can't be read: there is no file {path}")
+
+
+def _itemsize(tensor: TensorProto) -> int:
+    try:
+        return helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    except KeyError:  # of a type that only the next version knows
+        return 1
 
 
 def location_of(tensor: TensorProto) -> str:
