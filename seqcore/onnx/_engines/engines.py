@@ -29,6 +29,7 @@ from seqcore.onnx._engines.whole import Declined, WholeModel, has_lists, size_of
 from seqcore.onnx._lowering.build import Builder
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.passes import lower_prepared
+from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.load import HEAVY, folder_of, parse, path_of
 from seqcore.onnx._model.prepared import Prepared, message_has_lists, prepare
 from seqcore.onnx._once import Once
@@ -60,27 +61,30 @@ class Engines:
     """
 
     def __init__(self, given: Any, message: ModelProto, sessions: Sessions, max_workers: Any) -> None:
-        prepared = prepare(message, folder_of(given))
+        # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
+        prepared = prepare(message, folder_of(given), believes_elements=True)
         del message
         self._sessions, self._max_workers = sessions, max_workers
         self.interface = Interface(prepared)
-        # With several workers, maps are better left to them.
-        believing = prepared
-        if self.interface.declares_elements:
-            # Feeds are looked at, and what doesn't fit goes another way.
-            believing = Prepared(prepared.model, prepared.weights, believes_elements=True)
-        lowered, self.notes = lower_prepared(believing, keep_maps=max_workers != 1)
-        self._is_lowered = lowered is not believing
+        # With several workers, maps are better left to them. What onnx finds a fault in, onnxruntime refuses.
+        lowered, self.notes = lower_prepared(prepared, keep_maps=max_workers != 1, is_checked=False)
+        self._is_lowered = lowered is not prepared
         self._has_lists = has_lists(lowered)
         self.whole: WholeModel | None = None
         self.declined = ""
         self._lowered_whole: Once[WholeModel | str] | None = None
-        self._choose_whole(believing, lowered)
+        self._choose_whole(prepared, lowered)
         self._lowered_steps = Once(lambda: self._steps_of(lowered))
-        self._given_steps = Once(lambda: self._steps_of(prepared))
+        self._given_steps = Once(lambda: self._steps_of(self._without_beliefs(prepared)))
         if self.whole is None:
-            # Whatever can't be run says so now.
-            self._first_steps().get()
+            # Whatever can't be run says so now; a lowered model in which something never fits is no reason.
+            try:
+                self._first_steps().get()
+            except ValueError as fault:
+                if self._first_steps() is self._given_steps:
+                    raise
+                self._is_lowered, self.declined = False, str(fault)
+                self._given_steps.get()
         if prepared.weights.nbytes >= HEAVY:
             self._let_go(given, prepared)
 
@@ -125,6 +129,14 @@ class Engines:
 
     def _steps_of(self, prepared: Prepared) -> StepsEngine:
         return StepsEngine(prepared, self.interface, self._sessions, self._max_workers)
+
+    def _without_beliefs(self, prepared: Prepared) -> Prepared:
+        if not self.interface.declares_elements:
+            return prepared
+        model = prepared.model.copy()
+        unsure = Prepared(model, prepared.weights)
+        declare_types(model, unsure)
+        return unsure
 
     def _let_go(self, given: Any, prepared: Prepared) -> None:
         """Let the weights go: sessions have them. For what else needs them, the file is read again."""

@@ -43,7 +43,7 @@ class Lowered(NamedTuple):
     notes: list[Note]
 
 
-def lower_prepared(given: Prepared, keep_maps: bool = False) -> Lowered:
+def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = True) -> Lowered:
     """Compile the sequences of a model away.
 
     Parameters
@@ -53,13 +53,15 @@ def lower_prepared(given: Prepared, keep_maps: bool = False) -> Lowered:
     keep_maps : bool, optional
         Whether SequenceMap nodes stay, for a runtime that has threads for them. Else those are written out as
         loops of which no operator on sequences is left then.
+    is_checked : bool, optional
+        Whether a model that onnx finds a fault in is given up; not where who gets it does the same.
     """
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [])
     normal = given.model.copy()
-    drop_aliases(normal, given.is_sequence)
-    prune(normal)
-    known = given.again(normal)
+    has_changed = drop_aliases(normal, given.is_sequence)
+    has_changed |= prune(normal)
+    known = given.again(normal, is_same=not has_changed)
     kept = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
@@ -74,7 +76,7 @@ def lower_prepared(given: Prepared, keep_maps: bool = False) -> Lowered:
     notes = _Notes(known, trial).all()
     if not trial.became:
         return Lowered(given, notes)
-    fault = _fault_of(trial.prepared.model)
+    fault = _fault_of(trial.prepared.model) if is_checked else ""
     if fault and not _fault_of(given.model):
         # More is known of tensors than of sequences: that they never fit, for instance.
         why = f"stays: a lowered model would not be valid: {fault}"
@@ -119,9 +121,12 @@ class _Trial:
         builder = Builder(model)
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, kept)
-        self.prepared = known.again(model)
-        while self._lower_once(model, builder):
+        self.prepared = known.again(model, is_same=not self._written)
+        while self._has_lists() and self._lower_once(model, builder):
             self.prepared = known.again(model)
+
+    def _has_lists(self) -> bool:
+        return any(record_of(node).is_of_lists for node in self.prepared.model.graph.all_nodes())
 
     def _lower_once(self, model: Model, builder: Builder) -> bool:
         """Lower what can be in the model as it is; return whether there was something."""

@@ -1,22 +1,29 @@
 """Taking out of a normal model what nothing reads: nodes, states of loops, outputs of branches, constants."""
 
+from collections.abc import Callable
+
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._operators.loop_parts import parts_of
 
 
-def prune(model: Model) -> None:
+def prune(model: Model) -> bool:
     """Drop the nodes of a normal model that no output needs, and states that only feed themselves.
 
-    onnxruntime drops dead nodes too, so nothing that would run is lost; states it keeps.
+    onnxruntime drops dead nodes too, so nothing that would run is lost; states it keeps. Return whether there
+    was anything to drop.
     """
     live = _Live(model.graph, for_shapes=True).names
+    has_changed = False
     for graph in list(model.graph.all_graphs()):
-        graph.nodes = [node for node in graph.nodes if any(name in live for name in node.outputs)]
-        for node in graph.nodes:
+        nodes = [node for node in graph.nodes if any(name in live for name in node.outputs)]
+        has_changed |= len(nodes) < len(graph.nodes)
+        graph.nodes = nodes
+        for node in nodes:
             if node.is_op("Loop"):
-                _drop_states(node, live)
+                has_changed |= _drop_states(node, live)
             elif node.is_op("If"):
-                _drop_outputs(node, live)
+                has_changed |= _drop_outputs(node, live)
+    return has_changed
 
 
 def read_names(model: Model) -> set[str]:
@@ -67,7 +74,7 @@ class _Live:
                 self._todo += inner.outputs
 
 
-def _drop_states(node: Node, live: set[str]) -> None:
+def _drop_states(node: Node, live: set[str]) -> bool:
     parts, body = parts_of(node), node.body
     n = len(parts.states)
     kept = [
@@ -75,24 +82,31 @@ def _drop_states(node: Node, live: set[str]) -> None:
         for k in range(len(body.outputs) - 1)
         if (k < len(node.outputs) and node.outputs[k] in live) or (k < n and parts.states[k] in live)
     ]
+    if len(kept) == len(body.outputs) - 1:
+        return False
     states = [k for k in kept if k < n]
     node.inputs = [*node.inputs[:2], *(parts.initial[k] for k in states)]
     node.outputs = [node.outputs[k] for k in kept if k < len(node.outputs)]
     body.inputs = [*body.inputs[:2], *(parts.states[k] for k in states)]
     body.outputs = [body.outputs[0], *(body.outputs[1 + k] for k in kept)]
+    return True
 
 
-def _drop_outputs(node: Node, live: set[str]) -> None:
+def _drop_outputs(node: Node, live: set[str]) -> bool:
     kept = [k for k, name in enumerate(node.outputs) if name in live]
+    if len(kept) == len(node.outputs):
+        return False
     node.outputs = [node.outputs[k] for k in kept]
     for branch in node.graphs.values():
         branch.outputs = [branch.outputs[k] for k in kept]
+    return True
 
 
-def drop_aliases(model: Model, is_sequence) -> None:
+def drop_aliases(model: Model, is_sequence: Callable[[str], bool]) -> bool:
     """Let the readers of a sequence that an Identity passes on read it where it comes from.
 
     `is_sequence` tells by a name. What a graph returns as it got it keeps its Identity, as runtimes want it.
+    Return whether there was one.
     """
     aliases: dict[str, str] = {}
     for graph in model.graph.all_graphs():
@@ -109,10 +123,11 @@ def drop_aliases(model: Model, is_sequence) -> None:
                 if node.outputs[0] in graph.declared:
                     graph.declared[source] = graph.declared[node.outputs[0]]
     if not aliases:
-        return
+        return False
     for graph in model.graph.all_graphs():
         for node in graph.nodes:
             if not aliases.keys().isdisjoint(node.inputs):
                 node.inputs = [aliases.get(name, name) for name in node.inputs]
         if graph is not model.graph:
             graph.outputs = [aliases.get(name, name) for name in graph.outputs]
+    return True

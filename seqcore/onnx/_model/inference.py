@@ -17,7 +17,6 @@ import onnx
 from onnx import NodeProto, TypeProto
 
 from seqcore.onnx._model.graph import Graph, Model, Node
-from seqcore.onnx._model.tensors import to_tensor_proto
 from seqcore.onnx._model.types import (
     NEVER,
     SEQUENCE,
@@ -119,9 +118,8 @@ class Inference:
         types = {name: to_type_proto(self.type(name), with_shape=True) for name in names}
         data = {}
         for name in names:
-            constant = self.constant(name)
-            if constant is not None:
-                data[name] = to_tensor_proto(constant, name)
+            if self.constant(name) is not None:
+                data[name] = self.model.constants[name]
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)
         try:
             made = onnx.shape_inference.infer_node_outputs(schema, proto, types, data)

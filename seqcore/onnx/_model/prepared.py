@@ -1,5 +1,6 @@
 """Prepared: a model in normal form and all that is known of it, which every room asks."""
 
+import functools
 import math
 from collections import defaultdict
 from typing import Any
@@ -32,7 +33,8 @@ class Prepared:
         Whether fed sequences are taken to have elements as the model declares them, which who feeds has to
         check.
     types : dict of str to Type
-        What is known of each value, constants included.
+        What is known of each value, constants included. Like the next two, it is found out when it is first
+        asked for, and then the model may not change.
     producers : dict of str to (Node, Graph)
         Who makes a value, and where. Inputs and constants have none.
     readers : dict of str to list of (Node or None, Graph)
@@ -41,22 +43,43 @@ class Prepared:
 
     def __init__(self, model: Model, weights: Weights, believes_elements: bool = False) -> None:
         self.model, self.weights, self.believes_elements = model, weights, believes_elements
-        self.producers: dict[str, tuple[Node, Graph]] = {}
-        self.readers: dict[str, list[tuple[Node | None, Graph]]] = defaultdict(list)
-        for graph in model.graph.all_graphs():
-            for node in graph.nodes:
-                for name in filter(None, node.inputs):
-                    self.readers[name].append((node, graph))
-                for name in filter(None, node.outputs):
-                    self.producers[name] = node, graph
-            for name in graph.outputs:
-                self.readers[name].append((None, graph))
         self._arrays: dict[str, np.ndarray] = {}
-        self.types = infer(model, self.small_constant, believes_elements)
 
-    def again(self, model: Model) -> "Prepared":
-        """Return what is known of another model, as it came of this one, with the same beliefs."""
-        return Prepared(model, self.weights, self.believes_elements)
+    @functools.cached_property
+    def types(self) -> dict[str, Type]:
+        return infer(self.model, self.small_constant, self.believes_elements)
+
+    @functools.cached_property
+    def producers(self) -> dict[str, tuple[Node, Graph]]:
+        return {
+            name: (node, graph)
+            for graph in self.model.graph.all_graphs()
+            for node in graph.nodes
+            for name in node.outputs
+            if name
+        }
+
+    @functools.cached_property
+    def readers(self) -> dict[str, list[tuple[Node | None, Graph]]]:
+        readers: dict[str, list[tuple[Node | None, Graph]]] = defaultdict(list)
+        for graph in self.model.graph.all_graphs():
+            for node in graph.nodes:
+                for name in node.inputs:
+                    if name:
+                        readers[name].append((node, graph))
+            for name in graph.outputs:
+                readers[name].append((None, graph))
+        return readers
+
+    def again(self, model: Model, is_same: bool = False) -> "Prepared":
+        """Return what is known of another model, as it came of this one, with the same beliefs.
+
+        Of one that is the same, as a copy, nothing need be inferred anew.
+        """
+        other = Prepared(model, self.weights, self.believes_elements)
+        if is_same:
+            other.types = self.types
+        return other
 
     def producer(self, name: str) -> Node | None:
         """Return the node that makes a value, None for an input or a constant."""
@@ -111,7 +134,7 @@ class Prepared:
         return array
 
 
-def prepare(message: Any, folder: str | None) -> Prepared:
+def prepare(message: Any, folder: str | None, believes_elements: bool = False) -> Prepared:
     """Check a message and bring it into normal form; return what is known of it.
 
     Parameters
@@ -120,6 +143,8 @@ def prepare(message: Any, folder: str | None) -> Prepared:
         It is not changed, and not held.
     folder : str or None
         What its external data are relative to.
+    believes_elements : bool, optional
+        As `Prepared` has it.
 
     Raises
     ------
@@ -142,7 +167,7 @@ def prepare(message: Any, folder: str | None) -> Prepared:
     # onnx minds outputs that a loop leaves out; a normal model has none.
     if fault and type_fault(to_message(model, weights_are_inputs=True)):
         raise ValueError(f"the model is not valid: {fault}")
-    prepared = Prepared(model, weights)
+    prepared = Prepared(model, weights, believes_elements)
     check_kinds(prepared)
     declare_types(model, prepared)
     return prepared
