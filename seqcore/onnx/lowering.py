@@ -8,7 +8,7 @@ from typing import Any
 from onnx import ModelProto
 
 from seqcore.onnx._lowering.passes import Note, lower_prepared
-from seqcore.onnx._model.load import folder_of, parse
+from seqcore.onnx._model.load import folder_of, parse, without_weights
 from seqcore.onnx._model.prepared import prepare
 from seqcore.onnx._model.writing import to_message
 
@@ -98,7 +98,7 @@ def lower_with_report(
     'rows' becomes pieces of 'x'
     """
     given = parse(model)
-    prepared = prepare(given, folder_of(model))
+    prepared = prepare(*without_weights(given, folder_of(model)))
     lowered, notes = lower_prepared(prepared, keep_maps)
     if lowered is prepared:
         same = ModelProto()

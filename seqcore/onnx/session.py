@@ -10,7 +10,7 @@ from onnx import ModelProto, TypeProto
 
 from seqcore.onnx._engines.engines import Engines
 from seqcore.onnx._engines.feeds import check_feed
-from seqcore.onnx._model.load import Weights, folder_of, operators_of, parse, path_of
+from seqcore.onnx._model.load import Weights, folder_of, operators_of, parse, path_of, without_weights
 from seqcore.onnx._model.prepared import message_has_lists
 from seqcore.onnx._model.versions import restamp_proto
 from seqcore.onnx._runtimes.sessions import Sessions
@@ -92,7 +92,9 @@ class InferenceSession:
         message = parse(model)
         self._metadata = ModelMetadata(message)
         if message_has_lists(message):
-            self._engines = Engines(model, message, sessions, max_workers)
+            hollow, weights = without_weights(message, folder_of(model))
+            del message  # that takes as much memory as the weights
+            self._engines = Engines(model, hollow, weights, sessions, max_workers)
         else:
             self._whole = sessions.as_given(_loadable(model, message))
             self._kinds = {one.name: one.type for one in message.graph.input}

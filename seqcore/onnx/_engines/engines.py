@@ -30,7 +30,7 @@ from seqcore.onnx._lowering.build import Builder
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.passes import lower_prepared
 from seqcore.onnx._model.declared import declare_types
-from seqcore.onnx._model.load import HEAVY, folder_of, parse, path_of
+from seqcore.onnx._model.load import HEAVY, Weights, folder_of, parse, path_of, without_weights
 from seqcore.onnx._model.prepared import Prepared, message_has_lists, prepare
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, Sessions
@@ -43,8 +43,8 @@ class Engines:
     ----------
     given : str, os.PathLike, bytes or ModelProto
         What the user gave.
-    message : ModelProto
-        What it was parsed to. It is not held.
+    hollow, weights : ModelProto and Weights
+        What it consists of: see `without_weights`.
     sessions : Sessions
     max_workers : int or None
         For SequenceMap nodes.
@@ -60,10 +60,11 @@ class Engines:
         What became of the model's sequences.
     """
 
-    def __init__(self, given: Any, message: ModelProto, sessions: Sessions, max_workers: Any) -> None:
+    def __init__(
+        self, given: Any, hollow: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
+    ) -> None:
         # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
-        prepared = prepare(message, folder_of(given), believes_elements=True)
-        del message
+        prepared = prepare(hollow, weights, believes_elements=True)
         self._sessions, self._max_workers = sessions, max_workers
         self.interface = Interface(prepared)
         # With several workers, maps are better left to them. What onnx finds a fault in, onnxruntime refuses.
@@ -146,7 +147,7 @@ class Engines:
         source = _Source(given)
 
         def again() -> StepsEngine:
-            return self._steps_of(prepare(source.read(), folder_of(given)))
+            return self._steps_of(prepare(*without_weights(source.read(), folder_of(given))))
 
         self._given_steps = Once(again)
         if self.whole is None or not self.whole.has_lists:
@@ -216,7 +217,7 @@ def explain(given: Any) -> list[str]:
     message = parse(given)
     if not message_has_lists(message):
         return ["the model has no sequences: onnxruntime runs it whole"]
-    engines = Engines(given, message, Sessions(), 1)
+    engines = Engines(given, *without_weights(message, folder_of(given)), Sessions(), 1)
     notes = [f"    {note}" for note in engines.notes] or ["    none in the end"]
     return ["sequences", *notes, "what runs where", *engines.explain()]
 

@@ -3,8 +3,6 @@
 import functools
 import math
 from collections import defaultdict
-from typing import Any
-
 import numpy as np
 from onnx import ModelProto, TensorProto
 
@@ -12,7 +10,7 @@ from seqcore.onnx._model.checks import check_inputs, check_kinds, check_message,
 from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node
 from seqcore.onnx._model.inference import infer
-from seqcore.onnx._model.load import MOST_NUMBERS, Weights, operators_of, without_weights
+from seqcore.onnx._model.load import MOST_NUMBERS, Weights, operators_of
 from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalise
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, UNKNOWN, Shape, Type, from_type_proto
@@ -134,15 +132,15 @@ class Prepared:
         return array
 
 
-def prepare(message: Any, folder: str | None, believes_elements: bool = False) -> Prepared:
+def prepare(hollow: ModelProto, weights: Weights, believes_elements: bool = False) -> Prepared:
     """Check a message and bring it into normal form; return what is known of it.
 
     Parameters
     ----------
-    message : ModelProto
-        It is not changed, and not held.
-    folder : str or None
-        What its external data are relative to.
+    hollow : ModelProto
+        A message without its weights, which is changed.
+    weights : Weights
+        These: see `without_weights`.
     believes_elements : bool, optional
         As `Prepared` has it.
 
@@ -151,7 +149,6 @@ def prepare(message: Any, folder: str | None, believes_elements: bool = False) -
     ValueError
         If it is no valid model, as onnx's checker or its type inference has it, or as we have it.
     """
-    hollow, weights = without_weights(message, folder)
     weights.check()
     check_message(hollow)
     check_inputs(hollow, weights.stubs)
