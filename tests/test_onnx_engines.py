@@ -10,10 +10,10 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from onnx import TensorProto, helper
+from seqcore.onnx._plans.parts import Runtime
 from sessions import assert_fails, assert_value, check, constant, f32, i64, model, run, session
 
 from seqcore.onnx import InferenceSession
-from seqcore.onnx._plans.parts import Runtime
 
 # A loop that appends `t`, of whatever shape, to a sequence of `x`, and a join of all.
 JOIN = """

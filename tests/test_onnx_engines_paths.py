@@ -8,14 +8,14 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from sessions import assert_values, f32, floats, i64, model
-
-from seqcore.onnx import InferenceSession
 from seqcore.onnx._models.graphs import all_graphs
 from seqcore.onnx._plans.attempts import Attempts
 from seqcore.onnx._plans.explain import explain
 from seqcore.onnx._plans.guards import LONG
 from seqcore.onnx._plans.rounds import Rounds
+from sessions import assert_values, f32, floats, i64, model
+
+from seqcore.onnx import InferenceSession
 
 # The first element goes to the end, turned round: as often as a loop is told to.
 TURN = """
