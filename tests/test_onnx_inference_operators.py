@@ -1,0 +1,144 @@
+"""Inference of tensor operators: what their rules say of types, shapes and numbers is so, whatever is fed."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from onnx import helper  # noqa: E402
+from operator_cases import CASES  # noqa: E402
+from soundness import inference_of, named_lengths, unsound, unsound_numbers  # noqa: E402
+
+from seqcore.onnx._model.prepared import prepare  # noqa: E402
+from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto  # noqa: E402
+from seqcore.onnx._operators import record  # noqa: E402
+from seqcore.onnx._operators.tensor_operators import TensorOperator  # noqa: E402
+
+OPSETS = [11, 13, 17, 21]
+NCASES = 40  # for each operator and version
+# Operators that are younger than all of these versions → theirs.
+YOUNG = {"Swish": 24}
+
+
+class Graph:
+    """A model that grows around a node, and its feed."""
+
+    def __init__(self, rng):
+        self.rng = rng
+        self.nodes, self.inputs, self.constants, self.feed, self.names = [], [], [], {}, []
+
+    def input(self, array):
+        """Feed a tensor, of whose shape the model declares something, or nothing."""
+        name = f"x{len(self.feed)}"
+        shape = None if self.rng.integers(8) == 0 else [self.length(n) for n in array.shape]
+        self.inputs.append(helper.make_tensor_value_info(name, tensor_type(array.dtype), shape))
+        self.feed[name] = array
+        return name
+
+    def length(self, n):
+        """What is declared of a length: it, a name, one that another has too, or nothing."""
+        which = self.rng.integers(5)
+        if which < 2:
+            return n
+        if which == 4:
+            return None
+        if which == 3 and self.names:
+            return self.names[self.rng.integers(len(self.names))]
+        self.names.append(f"N{len(self.names)}")
+        return self.names[-1]
+
+    def constant(self, array):
+        name = f"c{len(self.constants)}"
+        self.constants.append(to_tensor_proto(np.asarray(array), name))
+        return name
+
+    def given(self, one):
+        """An input of a node, in one of the ways that it may come."""
+        if one is None:
+            return ""
+        way = one.ways[self.rng.integers(len(one.ways))]
+        if way == "constant":
+            return self.constant(one.array)
+        if way == "fed":
+            return self.input(one.array)
+        of = self.input(np.zeros(tuple(one.array), np.float32))
+        return self.add("Shape", [of])
+
+    def add(self, op_type, inputs, noutputs=1, **attributes):
+        outputs = [f"v{len(self.nodes)}", *(f"v{len(self.nodes)}.{k}" for k in range(1, noutputs))]
+        self.nodes.append(helper.make_node(op_type, inputs, outputs, **attributes))
+        return outputs[0]
+
+    def model(self, opset, shaped=True):
+        """The model, all of whose values are outputs."""
+        inputs = self.inputs
+        if not shaped:
+            kinds = [(one.name, one.type.tensor_type.elem_type) for one in inputs]
+            inputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in kinds]
+        outputs = [onnx.ValueInfoProto(name=name) for node in self.nodes for name in node.output if name]
+        graph = helper.make_graph(self.nodes, "g", inputs, outputs, self.constants)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+        made.ir_version = 6 if opset == 11 else 7 if opset < 15 else 8 if opset < 19 else 10
+        return made
+
+    def results(self, opset):
+        """What onnxruntime gives for all values; None where it can't, or won't, run the model."""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        data = self.model(opset, shaped=False).SerializeToString()
+        try:
+            session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            names = [one.name for one in session.get_outputs()]
+            return dict(zip(names, session.run(None, self.feed), strict=True))
+        except Exception:
+            return None
+
+
+def faults(graph, opset, results):
+    """What is inferred, but not so."""
+    model = graph.model(opset)
+    prepared = prepare(model, None)
+    lengths = named_lengths(model, graph.feed)
+    numbers = inference_of(prepared).numbers
+    for name, value in results.items():
+        if why := unsound(prepared.type(name), value, lengths):
+            yield f"'{name}' is {why}"
+        if name in numbers and (why := unsound_numbers(numbers[name], value, lengths)):
+            yield f"'{name}' has {why}"
+
+
+def described(graph, opset):
+    """A model and its feed, for who looks into a failure."""
+    feed = {name: (array.dtype.name, array.shape, array.tolist()) for name, array in graph.feed.items()}
+    return f"{onnx.printer.to_text(graph.model(opset))}\n{feed}"
+
+
+def table():
+    return [name for name, one in record._RECORDS.items() if isinstance(one, TensorOperator)]
+
+
+def test_every_operator_has_cases():
+    assert set(table()) <= set(CASES)
+
+
+@pytest.mark.parametrize("op_type", sorted(CASES))
+def test_of_one_node(op_type):
+    ran = 0
+    opsets = [YOUNG[op_type]] if op_type in YOUNG else OPSETS
+    opsets = [opset for opset in opsets if onnx.defs.has(op_type, opset)]
+    for opset in opsets:
+        for seed in range(NCASES):
+            rng = np.random.default_rng([seed, opset])
+            case = CASES[op_type](rng, opset)
+            graph = Graph(rng)
+            graph.add(op_type, [graph.given(one) for one in case.inputs], case.outputs, **case.attributes)
+            results = graph.results(opset)
+            if results is None:
+                continue
+            ran += 1
+            wrong = list(faults(graph, opset, results))
+            assert not wrong, f"{wrong}\n{described(graph, opset)}"
+    assert ran >= NCASES * len(opsets) // 2
