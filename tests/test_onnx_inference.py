@@ -18,10 +18,11 @@ from exported import MODELS  # noqa: E402
 from sessions import MODELS as FOLDER  # noqa: E402
 from soundness import named_lengths, unsound  # noqa: E402
 
+from seqcore.onnx._engines.interface import Interface  # noqa: E402
 from seqcore.onnx._lowering.passes import lower_prepared  # noqa: E402
 from seqcore.onnx._model.graph import Node  # noqa: E402
 from seqcore.onnx._model.load import folder_of, parse  # noqa: E402
-from seqcore.onnx._model.prepared import prepare  # noqa: E402
+from seqcore.onnx._model.prepared import Prepared, prepare  # noqa: E402
 from seqcore.onnx._model.types import sequence, to_type_proto  # noqa: E402
 from seqcore.onnx._model.writing import to_message  # noqa: E402
 
@@ -193,27 +194,31 @@ def check_values(prepared, session, feed, names=None):
     return len(names)
 
 
+def feeds_for(name, prepared):
+    """Feeds that are as the model declares them, where that is believed."""
+    interface = Interface(prepared)
+    return (feed for feed in feeds_of(name) if not prepared.believes_elements or interface.fits(feed))
+
+
+@pytest.fixture(params=["given", "believed", "lowered"])
+def prepared(request, name):
+    """A model as it is given, as it is where what it declares of fed elements is so, and that lowered."""
+    given = prepared_of(name)
+    if request.param == "given":
+        return given
+    believed = Prepared(given.model, given.weights, believes_elements=True)
+    return believed if request.param == "believed" else lower_prepared(believed).prepared
+
+
 @pytest.mark.parametrize("name", PATHS)
-def test_values_of_the_main_graph(name):
-    prepared = prepared_of(name)
+def test_values_of_the_main_graph(name, prepared):
     session = session_of(exposed(prepared), prepared)
-    assert sum(check_values(prepared, session, feed) for feed in feeds_of(name))
+    assert sum(check_values(prepared, session, feed) for feed in feeds_for(name, prepared))
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_values_of_the_lowered_main_graph(name):
-    prepared, _ = lower_prepared(prepared_of(name))
-    session = session_of(exposed(prepared), prepared)
-    assert sum(check_values(prepared, session, feed) for feed in feeds_of(name))
-
-
-@pytest.mark.parametrize("is_lowered", [False, True])
-@pytest.mark.parametrize("name", PATHS)
-def test_values_inside(name, is_lowered):
-    prepared = prepared_of(name)
-    if is_lowered:
-        prepared, _ = lower_prepared(prepared)
+def test_values_inside(name, prepared):
     keeper = Keeper(prepared)
     if keeper.names:
         session = session_of(keeper.message(), prepared)
-        assert sum(check_kept(keeper, session, feed) for feed in feeds_of(name))
+        assert sum(check_kept(keeper, session, feed) for feed in feeds_for(name, prepared))

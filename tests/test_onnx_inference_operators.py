@@ -8,7 +8,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 from onnx import helper  # noqa: E402
-from operator_cases import CASES  # noqa: E402
+from operator_cases import CASES, ENDS, any_of, lengths, maybe  # noqa: E402
 from soundness import inference_of, named_lengths, unsound, unsound_numbers  # noqa: E402
 
 from seqcore.onnx._model.prepared import prepare  # noqa: E402
@@ -142,3 +142,139 @@ def test_of_one_node(op_type):
             wrong = list(faults(graph, opset, results))
             assert not wrong, f"{wrong}\n{described(graph, opset)}"
     assert ran >= NCASES * len(opsets) // 2
+
+
+class Chain(Graph):
+    """A graph of integers that are computed from shapes, and from what is known of those."""
+
+    def __init__(self, rng):
+        super().__init__(rng)
+        self.values = {}  # a value's name → the value
+        for _ in range(2):
+            shape = lengths(rng, 1)
+            name = self.input(np.zeros(shape, np.float32))
+            self.values[self.add("Shape", [name])] = np.array(shape)
+
+    def pick(self, rank=None):
+        names = [name for name, value in self.values.items() if rank is None or value.ndim == rank]
+        return names[self.rng.integers(len(names))] if names else None
+
+    def known(self, values, dtype=np.int64):
+        """A constant, and now and then what is fed."""
+        make = self.constant if self.rng.integers(6) else self.input
+        return make(np.array(values, dtype))
+
+    def step(self):
+        """Add a node that works on integers; nothing where the one that was picked can't."""
+        rng, name = self.rng, self.pick()
+        value = self.values[name]
+        kind = STEPS[rng.integers(len(STEPS))]
+        inputs, attributes, result = [name], {}, None
+        if kind in ("Add", "Sub", "Mul"):
+            other = self.pick() if rng.integers(2) else None
+            if other is None:
+                number = int(rng.integers(-1, 4))
+                inputs.append(self.known(maybe(rng, number, [number])))
+                result = NUMPY[kind](value, number)
+                result = result.reshape(1) if value.ndim == 0 and self._rank_of(inputs[1]) else result
+            else:
+                shapes = value.shape, self.values[other].shape
+                if not all(1 in pair or pair[0] == pair[1] for pair in zip(*(one[::-1] for one in shapes))):
+                    return
+                inputs.append(other)
+                result = NUMPY[kind](value, self.values[other])
+        elif kind == "Concat":
+            if value.ndim != 1:
+                return
+            inputs = [name, self.pick(1)]
+            attributes = {"axis": int(rng.integers(-1, 1))}
+            result = np.concatenate([self.values[one] for one in inputs])
+        elif kind == "Gather":
+            if value.ndim != 1 or not len(value):
+                return
+            at = rng.integers(-len(value), len(value), any_of(rng, [(), (1,), (2,), (1, 1)]))
+            inputs.append(self.known(at))
+            result = value[at]
+        elif kind == "Slice":
+            if value.ndim != 1:
+                return
+            start, end = any_of(rng, ENDS), any_of(rng, ENDS)
+            step = any_of(rng, [1, 1, 2])
+            inputs += [self.known([start]), self.known([end])]
+            if rng.integers(2):
+                inputs += [self.known([0]), self.known([step])]
+            else:
+                step = 1
+            result = value[start:end:step]
+        elif kind == "Unsqueeze":
+            if value.ndim > 1:
+                return
+            axis = int(rng.integers(-value.ndim - 1, value.ndim + 1))
+            inputs.append(self.known([axis]))
+            result = np.expand_dims(value, axis)
+        elif kind == "Squeeze":
+            if 1 not in value.shape:
+                return
+            axis = value.shape.index(1)
+            inputs.append(self.known([axis]))
+            result = np.squeeze(value, axis)
+        elif kind == "Reshape":
+            wanted = any_of(rng, [[-1], [1, -1], [value.size]])
+            if not value.size:
+                return
+            inputs.append(self.known(wanted))
+            result = value.reshape(wanted)
+        elif kind == "Transpose":
+            result = value.T
+        elif kind == "Cast":
+            attributes = {"to": onnx.TensorProto.INT64}
+            result = value
+        else:
+            result = value
+        self.values[self.add(kind, inputs, **attributes)] = np.asarray(result)
+
+    def _rank_of(self, name):
+        if name in self.feed:
+            return self.feed[name].ndim
+        return next(len(one.dims) for one in self.constants if one.name == name)
+
+    def use(self):
+        """Add nodes whose shapes are what the integers say."""
+        for name, value in list(self.values.items()):
+            if value.ndim == 1 and value.size < 5 and ((value >= 0) & (value < 9)).all():
+                self.add("ConstantOfShape", [name])
+                ones = self.constant(np.ones([1] * int(self.rng.integers(0, 3)), np.float32))
+                self.add("Expand", [ones, name])
+                data = self.input(np.zeros(tuple(value), np.float32))
+                flat = self.input(np.zeros(value.prod(), np.float32))
+                if self.rng.integers(2):
+                    self.add("Reshape", [data, name])
+                if value.all():
+                    self.add("Reshape", [flat, name])
+                    self.add("Tile", [data, name])
+            elif value.ndim == 0 and 0 <= value < 9:
+                zero, one = self.constant(np.int64(0)), self.constant(np.int64(1))
+                self.add("Range", [zero, name, one])
+
+
+STEPS = ["Add", "Sub", "Mul", "Concat", "Gather", "Slice", "Unsqueeze", "Squeeze", "Reshape", "Cast", "Identity"]
+STEPS += ["Transpose", "Concat", "Gather"]
+NUMPY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}
+
+
+@pytest.mark.parametrize("first", range(0, 1000, 100))
+def test_of_integers(first):
+    """What is known of numbers is so, and so are the shapes that are made of them."""
+    ran = 0
+    for seed in range(first, first + 100):
+        graph = Chain(np.random.default_rng(seed))
+        for _ in range(graph.rng.integers(1, 8)):
+            graph.step()
+        graph.use()
+        results = graph.results(17)
+        if results is None:
+            continue
+        ran += 1
+        wrong = list(faults(graph, 17, results))
+        assert not wrong, f"{wrong}\n{described(graph, 17)}"
+    assert ran >= 60
