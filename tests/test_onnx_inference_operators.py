@@ -7,12 +7,14 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
+from lowering import session, unchecked  # noqa: E402
 from onnx import helper  # noqa: E402
 from operator_cases import CASES, ENDS, any_of, lengths, maybe  # noqa: E402
 from soundness import inference_of, named_lengths, unsound, unsound_numbers  # noqa: E402
 
 from seqcore.onnx._model.prepared import prepare  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto  # noqa: E402
+from seqcore.onnx._model.writing import to_message  # noqa: E402
 from seqcore.onnx._operators import record  # noqa: E402
 from seqcore.onnx._operators.tensor_operators import TensorOperator  # noqa: E402
 
@@ -179,7 +181,9 @@ class Chain(Graph):
                 result = result.reshape(1) if value.ndim == 0 and self._rank_of(inputs[1]) else result
             else:
                 shapes = value.shape, self.values[other].shape
-                if not all(1 in pair or pair[0] == pair[1] for pair in zip(*(one[::-1] for one in shapes))):
+                try:
+                    np.broadcast_shapes(*shapes)
+                except ValueError:
                     return
                 inputs.append(other)
                 result = NUMPY[kind](value, self.values[other])
@@ -257,7 +261,19 @@ class Chain(Graph):
                 self.add("Range", [zero, name, one])
 
 
-STEPS = ["Add", "Sub", "Mul", "Concat", "Gather", "Slice", "Unsqueeze", "Squeeze", "Reshape", "Cast", "Identity"]
+STEPS = [
+    "Add",
+    "Sub",
+    "Mul",
+    "Concat",
+    "Gather",
+    "Slice",
+    "Unsqueeze",
+    "Squeeze",
+    "Reshape",
+    "Cast",
+    "Identity",
+]
 STEPS += ["Transpose", "Concat", "Gather"]
 NUMPY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}
 
@@ -278,3 +294,142 @@ def test_of_integers(first):
         wrong = list(faults(graph, 17, results))
         assert not wrong, f"{wrong}\n{described(graph, 17)}"
     assert ran >= 60
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
+# Graphs whose values are at the edge of what the rules may say → what to feed.
+CORNERS = {
+    "sum of a column and a row of numbers": (
+        """g (float[A, B] x) => (float[] y) {
+            one = Constant <value_ints = [1]> () back = Constant <value_ints = [-1]> ()
+            s = Shape (x) u = Unsqueeze (s, one) c = Add (u, s)
+            w = Reshape (c, back) y = ConstantOfShape (w)
+        }""",
+        {"x": zeros(1, 2)},
+    ),
+    "sum that overflows": (
+        """g (float[A] x) => (float[] y) {
+            a = Constant <value = uint8[1] {200}> () b = Constant <value = uint8[1] {100}> ()
+            c = Add (a, b) d = Cast <to = 7> (c) y = ConstantOfShape (d)
+        }""",
+        {"x": zeros(1)},
+    ),
+    "product that overflows": (
+        """g (float[A] x) => (float[] y) {
+            a = Constant <value = int32[1] {65536}> ()
+            c = Mul (a, a) d = Cast <to = 7> (c) y = ConstantOfShape (d)
+        }""",
+        {"x": zeros(1)},
+    ),
+    "number too large for its type": (
+        """g (float[N] x) => (float[] y) {
+            a = Constant <value = uint64[1] {18446744073709551615}> ()
+            b = Cast <to = 7> (a) y = Reshape (x, b)
+        }""",
+        {"x": zeros(3)},
+    ),
+    "reshape to a length that is 0": (
+        "g (float[N] x, float[7] z) => (float[] y) { s = Shape (x) y = Reshape (z, s) }",
+        {"x": zeros(0), "z": zeros(7)},
+    ),
+    "reshape to lengths of which one is 0": (
+        "g (float[N, 4] x, float[M, 4] z) => (float[] y) { s = Shape (x) y = Reshape (z, s) }",
+        {"x": zeros(0, 4), "z": zeros(3, 4)},
+    ),
+    "slice of as many axes as only a run tells": (
+        """g (float[N, 4] x, int64[K] s, int64[K] e) => (float[] y) {
+            t = Constant <value_ints = [1]> () y = Slice (x, s, e, , t)
+        }""",
+        {"x": zeros(2, 4), "s": np.array([0]), "e": np.array([1])},
+    ),
+    "slice backwards from before the start": (
+        """g (float[4] x) => (float[] y) {
+            s = Constant <value_ints = [-10]> () e = Constant <value_ints = [-100]> ()
+            a = Constant <value_ints = [0]> () t = Constant <value_ints = [-1]> () y = Slice (x, s, e, a, t)
+        }""",
+        {"x": zeros(4)},
+    ),
+    "squeeze of no axis": (
+        "g (float[1, 4] x) => (float[] y) { a = Constant <value = int64[0] {}> () y = Squeeze (x, a) }",
+        {"x": zeros(1, 4)},
+    ),
+    "sum over the last axis of nothing": (
+        """g (float[N, 4] x) => (float[] y) {
+            a = Constant <value_ints = [-1]> () y = ReduceSum <keepdims = 0> (x, a)
+        }""",
+        {"x": zeros(0, 4)},
+    ),
+    "mean over the last axis of nothing": (
+        "g (float[N, 4] x) => (float[] y) { y = ReduceMean <axes = [-1], keepdims = 0> (x) }",
+        {"x": zeros(0, 4)},
+    ),
+    "scan output without a trip": (
+        """g (float[N, 4] x, int64 n) => (float[] y) {
+            y = Loop (n, "") <body = b (int64 i, bool c) => (bool d, float[] r) {
+                r = Neg (x) d = Identity (c)
+            }>
+        }""",
+        {"x": zeros(3, 4), "n": np.array(0)},
+    ),
+    "scan output of no trips": (
+        """g (float[N] x) => (float[] y) {
+            n = Constant <value = int64 {0}> ()
+            y = Loop (n, "") <body = b (int64 i, bool c) => (bool d, float[] r) {
+                r = Neg (x) d = Identity (c)
+            }>
+        }""",
+        {"x": zeros(3)},
+    ),
+    "scan output that a condition ends": (
+        """g (float[4] x, bool k) => (float[] y) {
+            n = Constant <value = int64 {3}> ()
+            y = Loop (n, k) <body = b (int64 i, bool c) => (bool d, float[] r) {
+                r = Neg (x) d = Identity (c)
+            }>
+        }""",
+        {"x": zeros(4), "k": np.array(False)},
+    ),
+    "numbers of two axes": (
+        """g (float[A, B] x) => (float[] y) {
+            zero = Constant <value_ints = [0]> () back = Constant <value_ints = [-1]> () s = Shape (x)
+            u = Unsqueeze (s, zero) v = Concat <axis = 0> (u, u) w = Reshape (v, back) y = ConstantOfShape (w)
+        }""",
+        {"x": zeros(1, 2)},
+    ),
+    "numbers cut from the back": (
+        """g (float[A, B, C] x) => (float[] y) {
+            s = Constant <value_ints = [-2]> () e = Constant <value_ints = [9]> ()
+            q = Shape (x) w = Slice (q, s, e) y = ConstantOfShape (w)
+        }""",
+        {"x": zeros(1, 2, 3)},
+    ),
+    "two names for several lengths": (
+        """g (float[A, B] x, float[A, B] z) => (float[] y) {
+            s = Shape (x) q = Shape (z) c = Concat <axis = 0> (s, q) y = ConstantOfShape (c)
+        }""",
+        {"x": zeros(3, 4), "z": zeros(1, 2)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_corners(name):
+    """In the normal form, as engines run it."""
+    text, feed = CORNERS[name]
+    given = unchecked(text)
+    prepared = prepare(given, None)
+    message = to_message(prepared.model)
+    del message.graph.output[:], message.graph.value_info[:]
+    for node in message.graph.node:
+        message.graph.output.extend(onnx.ValueInfoProto(name=one) for one in node.output)
+    used = session(message)
+    lengths, numbers = named_lengths(given, feed), inference_of(prepared).numbers
+    names = [one.name for one in used.get_outputs()]
+    for one, value in zip(names, used.run(None, feed), strict=True):
+        why = unsound(prepared.type(one), value, lengths)
+        assert not why, f"'{one}' is {why}"
+        why = unsound_numbers(numbers[one], value, lengths) if one in numbers else ""
+        assert not why, f"'{one}' has {why}"
