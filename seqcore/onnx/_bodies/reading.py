@@ -61,7 +61,6 @@ def read_model(
     return model
 
 
-
 def _as_model(graph, opset_imports):
     if isinstance(graph, GraphProto):
         model = ModelProto()

@@ -1,8 +1,8 @@
 """A model for onnxruntime with checks: it fails where onnxruntime would depart from the text, or get slow.
 
 onnxruntime is quick with short sequences, and quadratic with long ones, but how long they get only a run
-tells. So a checked model fails, on purpose, where a loop that carries sequences has more than `LONG`
-iterations or a split more pieces: by a Gather whose index is then out of range. Who runs it runs another
+tells. So a checked model fails, on purpose, where a loop that carries sequences has more iterations than a
+limit or a split more pieces: by a Gather whose index is then out of range. Who runs it runs another
 engine instead.
 """
 
@@ -10,25 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto
 
+from seqcore.onnx._engines.filled_elements import FilledElements
+from seqcore.onnx._engines.kept_checks import keep_checks
 from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
 from seqcore.onnx._model.tensors import to_tensor_proto
+from seqcore.onnx._model.types import from_type_proto
 from seqcore.onnx._operators.loop_parts import parts_of
 from seqcore.onnx._operators.record import record_of
 
 if TYPE_CHECKING:
     from seqcore.onnx._model.prepared import Prepared
 
-# Up to here a copy of a list costs no more than some steps of ours.
-LONG = 64
+# Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of the
+# list with its data.
+LONG, LONG_TO_COPY = 512, 64
 
 
 class AlwaysLong(Exception):
-    """A list is longer than `LONG` in every run."""
+    """A list is longer than the limit in every run."""
 
 
 def add_checks(model: Model, prepared: Prepared, unlimited: Node | None = None) -> None:
@@ -40,14 +44,26 @@ def add_checks(model: Model, prepared: Prepared, unlimited: Node | None = None) 
         Changed in place. Its values are those of the model that was prepared.
     prepared : Prepared
     unlimited : Node, optional
-        A loop of the model that may have more than `LONG` iterations.
+        A loop of the model that may have any number of iterations.
 
     Raises
     ------
     AlwaysLong
         If a check would fail in every run.
     """
-    Checks(model, unlimited).secure(model.graph, prepared)
+    checks = Checks(model, limit_of(model.graph, prepared), unlimited)
+    checks.secure(model.graph, prepared)
+    checks.finish()
+
+
+def limit_of(graph: Graph, prepared: Prepared) -> int:
+    """Return how many iterations a loop of a model may have, or a sequence elements, for onnxruntime."""
+    for node in graph.all_nodes():
+        if node.is_op("Loop"):
+            for inner in node.body.all_nodes():
+                if record_of(inner).cost(inner)[2] and not prepared.is_tensor(inner.outputs[0]):
+                    return LONG_TO_COPY
+    return LONG
 
 
 def why_not_whole(graph: Graph, prepared: Prepared) -> str:
@@ -65,12 +81,16 @@ def why_not_whole(graph: Graph, prepared: Prepared) -> str:
 class Checks:
     """Puts checks before, behind and into nodes; records say which, in `secure`."""
 
-    def __init__(self, model: Model, unlimited: Node | None) -> None:
+    def __init__(self, model: Model, limit: int, unlimited: Node | None) -> None:
         self._model = model
+        self._limit = limit
         self._unlimited = unlimited
         self._taken = model.names()
         self._node_names = {node.name for node in model.graph.all_nodes()}
         self._before: list[Node] = []
+        self._filled: FilledElements | None = None
+        self._kept: list[tuple[Graph, str]] = []  # the checks that nobody reads
+        self._after: list[tuple[Node, str]] = []  # loops of the graph at hand → whether they would go on
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
     def secure(self, graph: Graph, prepared: Prepared) -> None:
@@ -83,6 +103,17 @@ class Checks:
             record_of(node).secure(node, prepared, self)
             nodes += [*self._before, node]
         graph.nodes = nodes
+        ended, self._after = self._after, []
+        for _, name in ended:
+            index = self._op_at_the_end_of(graph, "Cast", name, to=TensorProto.INT64)
+            zero = np.zeros(1, np.int64)
+            self._kept.append((graph, self._op_at_the_end_of(graph, "Gather", zero, index, axis=0)))
+
+    def finish(self) -> None:
+        """Put in what had to wait until all nodes were looked at."""
+        if self._filled is not None:
+            self._kept += self._filled.checks()
+        keep_checks(self._model, self._kept, self._taken, self._op_at_the_end_of)
 
     def want_one_item(self, node: Node, k: int, prepared: Prepared) -> None:
         """Let a node fail whose input k has another number of items than one."""
@@ -98,33 +129,65 @@ class Checks:
                 checked = self._op("Reshape", name, self._constant(np.zeros(0, np.int64)))
             _put_output(graph, k, checked)
 
+    def want_filled(self, name: str, prepared: Prepared) -> None:
+        """Let the model fail where an element of a sequence is empty: wherever one is put into it."""
+        if self._filled is None:
+            self._filled = FilledElements(self._model, self._op_at_the_end_of)
+        self._filled.want(name, prepared)
+
+    def _op_at_the_end_of(self, graph: Graph, op_type: str, *inputs: Any, **attributes: int) -> str:
+        """Add a node to a graph and return its output; inputs that are no names are constants."""
+        with self._at_the_end_of(graph):
+            names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
+            return self._op(op_type, *names, **attributes)
+
     def limit_trips(self, node: Node, prepared: Prepared) -> None:
-        """Let a loop fail that has more than `LONG` iterations."""
+        """Let a loop fail that has too many iterations."""
         if node is self._unlimited:
             return
         parts = parts_of(node)
         known = prepared.constant(parts.trips) if parts.trips else None
-        if known is not None and known.max(initial=0) <= LONG:
+        if known is not None and known.max(initial=0) <= self._limit:
             return
         if parts.trips and known is None:
-            # None is less than no trip: a negative index would count from the back.
-            trips = parts.trips
-            if not _is_a_number_of_things(prepared, trips):
-                trips = self._op("Max", node.inputs[0], self._constant(np.int64(0)))
-            else:
-                trips = node.inputs[0]
-            node.inputs[0] = self._op("Gather", self._constant(np.arange(LONG + 1)), trips, axis=0)
-            return
-        if parts.going_in == parts.going_out:
-            raise AlwaysLong(f"{node.label()} has more than {LONG} iterations in every run")
-        # A `while`, whose trips are 2⁶³ or not given: the iteration's number looks up whether it may go on.
-        with self._at_the_end_of(node.body):
-            may_go_on = self._op("Gather", self._constant(np.ones(LONG, bool)), parts.iteration, axis=0)
-            going = self._op("And", node.body.outputs[0], may_go_on)
-        _put_output(node.body, 0, going)
+            trips = node.inputs[0]
+            if not _is_a_number_of_things(prepared, parts.trips):
+                # None is less than no trip: a negative index would count from the back.
+                trips = self._op("Max", trips, self._constant(np.int64(0)))
+            table = self._constant(np.arange(self._limit + 1))
+            node.inputs[0] = self._op("Gather", table, trips, axis=0)
+        elif parts.going_in == parts.going_out:
+            raise AlwaysLong(f"{node.label()} has more than {self._limit} iterations in every run")
+        else:
+            self._limit_while(node)
+
+    def _limit_while(self, node: Node) -> None:
+        """End a `while`, whose trips are 2⁶³ or not given, after so many, and fail if it would go on.
+
+        What the body says of going on becomes a state as well: after the loop it tells.
+        """
+        body, k = node.body, len(node.inputs) - 2
+        going = body.outputs[0]
+        with self._at_the_end_of(body):
+            goes_on = self._op("Identity", going)
+        went_on, at_last = fresh_name("check/went_on", self._taken), fresh_name("check/at_last", self._taken)
+        body.inputs.append(went_on)
+        body.outputs.insert(1 + k, goes_on)
+        shape = body.declared.get(going)
+        for name in (went_on, goes_on):
+            if shape is not None:
+                body.declared[name] = shape
+        node.inputs[0] = self._constant(np.int64(self._limit))
+        node.inputs.append(self._constant(np.zeros(self._shape_of_condition(node), bool)))
+        node.outputs.insert(k, at_last)
+        self._after.append((node, at_last))
+
+    def _shape_of_condition(self, node: Node) -> tuple[int, ...]:
+        kind = node.body.declared.get(node.body.inputs[1])
+        return (1,) if kind is not None and from_type_proto(kind).rank == 1 else ()
 
     def limit_pieces(self, node: Node, prepared: Prepared) -> None:
-        """Let a split fail that makes more than `LONG` pieces."""
+        """Let a split fail that makes too many pieces."""
         tensor, split = node.inputs[0], node.input(1)
         shape, axis = prepared.shape(tensor), node.attribute("axis", 0)
         total = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
@@ -142,12 +205,12 @@ class Checks:
             if step > 1:
                 n = self._op("Div", n, self._constant(np.int64(step)))
             dtype = lengths.dtype if split else np.int64
-            table = self._constant(np.full(LONG + 1, int(lengths), dtype))
+            table = self._constant(np.full(self._limit + 1, int(lengths), dtype))
             node.inputs = [tensor, self._op("Gather", table, n, axis=0)]
 
     def _want_short(self, node, n):
-        if n > LONG:
-            raise AlwaysLong(f"{node.label()} makes more than {LONG} pieces in every run")
+        if n > self._limit:
+            raise AlwaysLong(f"{node.label()} makes more than {self._limit} pieces in every run")
 
     def _limit_lengths(self, node, prepared):
         """Of lengths that only a run tells: a list may neither be long nor empty, a number not too small."""
@@ -157,14 +220,14 @@ class Checks:
             n = self._op("Size", split)
             bad = self._op(
                 "Or",
-                self._op("Greater", n, self._constant(np.int64(LONG))),
+                self._op("Greater", n, self._constant(np.int64(self._limit))),
                 self._op("Less", n, self._constant(np.int64(1))),
             )
         else:
             axis = self._constant(np.int64(node.attribute("axis", 0)))
             n = self._op("Gather", self._op("Shape", tensor), axis, axis=0)
             step = self._op("Cast", split, to=TensorProto.INT64)
-            bad = self._op("Greater", n, self._op("Mul", step, self._constant(np.int64(LONG))))
+            bad = self._op("Greater", n, self._op("Mul", step, self._constant(np.int64(self._limit))))
         index = self._op("Cast", bad, to=TensorProto.INT64)
         zero = self._op("Gather", self._constant(np.zeros(1, np.int64)), index, axis=0)
         node.inputs[1] = self._op("Add", split, self._op("Cast", zero, **cast))
@@ -201,6 +264,8 @@ def _put_output(graph: Graph, k: int, name: str) -> None:
 def _is_a_number_of_things(prepared: Prepared, name: str) -> bool:
     """Return whether an integer is a length or a size for sure, and so not negative."""
     node = prepared.producer(name)
-    while node is not None and node.is_op("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice"):
+    while node is not None and node.is_op(
+        "Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice"
+    ):
         node = prepared.producer(node.inputs[0])
     return node is not None and node.is_op("Shape", "Size", "SequenceLength")

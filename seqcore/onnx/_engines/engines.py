@@ -1,12 +1,17 @@
 """A model and the engines that run it, in their order, with why one isn't taken.
 
-    run ──▶ onnxruntime whole, if it can, is due and the feed is short ──▶ results
+    run ──▶ whole: onnxruntime runs the model in one go, if it can, is due and the feed is short ──▶ results
                   │ refuses: too long, or an error
+                  ▼
+            lowered: where no sequence is left in the lowered model, onnxruntime runs that ──▶ results
+                  │ refuses: an error
                   ▼
             steps of the lowered model, if sequences are left in it ──▶ results
                   │ fails
                   ▼
             steps of the model as it was ──▶ results, or the error with the node's name
+
+The lowered model is `whole` itself where it is no larger than the model as it was.
 """
 
 from __future__ import annotations
@@ -20,7 +25,9 @@ from onnx import ModelProto
 from seqcore.onnx._engines.explain import lines_of
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine
-from seqcore.onnx._engines.whole import Declined, WholeModel, has_lists
+from seqcore.onnx._engines.whole import Declined, WholeModel, has_lists, size_of
+from seqcore.onnx._lowering.build import Builder
+from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.passes import lower_prepared
 from seqcore.onnx._model.load import HEAVY, folder_of, parse, path_of
 from seqcore.onnx._model.prepared import Prepared, message_has_lists, prepare
@@ -52,9 +59,7 @@ class Engines:
         What became of the model's sequences.
     """
 
-    def __init__(
-        self, given: Any, message: ModelProto, sessions: Sessions, max_workers: Any
-    ) -> None:
+    def __init__(self, given: Any, message: ModelProto, sessions: Sessions, max_workers: Any) -> None:
         prepared = prepare(message, folder_of(given))
         del message
         self._sessions, self._max_workers = sessions, max_workers
@@ -65,59 +70,110 @@ class Engines:
             # Feeds are looked at, and what doesn't fit goes another way.
             believing = Prepared(prepared.model, prepared.weights, believes_elements=True)
         lowered, self.notes = lower_prepared(believing, keep_maps=max_workers != 1)
-        self._is_lowered = lowered is not prepared
+        self._is_lowered = lowered is not believing
+        self._has_lists = has_lists(lowered)
         self.whole: WholeModel | None = None
         self.declined = ""
-        try:
-            self.whole = WholeModel(lowered, self.interface, sessions)
-        except Declined as why:
-            self.declined = str(why)
+        self._lowered_whole: Once[WholeModel | str] | None = None
+        self._choose_whole(believing, lowered)
         self._lowered_steps = Once(lambda: self._steps_of(lowered))
         self._given_steps = Once(lambda: self._steps_of(prepared))
         if self.whole is None:
             # Whatever can't be run says so now.
-            (self._lowered_steps if has_lists(lowered) else self._given_steps).get()
-        if prepared.weights.nbytes >= HEAVY and not (self.whole and self.whole.has_lists):
+            (self._lowered_steps if self._has_lists else self._given_steps).get()
+        if prepared.weights.nbytes >= HEAVY:
             self._let_go(given, prepared)
-        self._has_lists = has_lists(lowered)
+
+    def _choose_whole(self, given: Prepared, lowered: Prepared) -> None:
+        """Make the first engine of the smaller of two models, and the second of the lowered one."""
+        first, *others = [lowered, given] if self._is_lowered else [given]
+        if others and size_of(given) < size_of(lowered):
+            first, others = given, [lowered]
+        for prepared in (first, *others):
+            try:
+                self.whole = self._made_whole(prepared)
+            except Declined as why:
+                self.declined = self.declined or str(why)
+                continue
+            if prepared is given and self._is_lowered and not self._has_lists:
+                self._lowered_whole = Once(lambda: self._whole_or_why_not(lowered))
+            return
+
+    def _whole_or_why_not(self, lowered: Prepared) -> WholeModel | str:
+        try:
+            return self._made_whole(lowered)
+        except Declined as why:
+            return str(why)
+
+    def _made_whole(self, prepared: Prepared) -> WholeModel:
+        has_maps = any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes())
+        if has_maps and self._max_workers != 1:
+            raise Declined("its maps are for several workers")
+        try:
+            return WholeModel(prepared, self.interface, self._sessions)
+        except Declined:
+            if not has_maps:
+                raise
+            # Checks can be put into a loop, which a map is.
+            model = prepared.model.copy()
+            write_out_maps(model, prepared, Builder(model), kept=set())
+            return WholeModel(prepared.again(model), self.interface, self._sessions)
 
     def _steps_of(self, prepared: Prepared) -> StepsEngine:
         return StepsEngine(prepared, self.interface, self._sessions, self._max_workers)
 
     def _let_go(self, given: Any, prepared: Prepared) -> None:
         """Let the weights go: sessions have them. For what else needs them, the file is read again."""
-        prepared.weights.buffers = {}
+        if self.whole is None and not (self._is_lowered and self._has_lists):
+            prepared.weights.buffers = {}  # the steps are there
+            return
         source = _Source(given)
 
         def again() -> StepsEngine:
             return self._steps_of(prepare(source.read(), folder_of(given)))
 
         self._given_steps = Once(again)
+        if self.whole is None or not self.whole.has_lists:
+            prepared.weights.buffers = {}
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
-        whole = self.whole
-        self.interface.check_names(output_names, feed)
-        if not self.interface.fits(feed):
-            return self._given_steps.get().run(output_names, feed, options)
-        if whole is not None and whole.attempts.is_due():
-            values = whole.feed_of(feed)
-            if values is not None:
+        failed: Exception | None = None
+        for whole in self._wholes():
+            if whole.attempts.is_due() and (values := whole.feed_of(feed)) is not None:
                 try:
                     results = whole.run(output_names, values, options)
                 except REFUSALS as refusal:
                     whole.attempts.failed(refusal)
+                    failed = refusal
                 else:
                     whole.attempts.succeeded()
                     return results
-        if self._is_lowered and self._has_lists:
+        self.interface.check_names(output_names, feed)
+        if self._is_lowered and self._has_lists and self.interface.fits(feed):
             try:
                 return self._lowered_steps.get().run(output_names, feed, options)
-            except Exception:
+            except Exception as error:
                 # What is left of a sequence that was compiled away can't name its node: the model as it was
                 # can. It fails as well, or its results are the better ones.
-                return self._given_steps.get().run(output_names, feed, options)
-        return self._given_steps.get().run(output_names, feed, options)
+                failed = error
+        try:
+            steps = self._given_steps.get()
+        except _IsGone as why:
+            if failed is None:
+                raise
+            failed.add_note(str(why))
+            raise failed from None
+        return steps.run(output_names, feed, options)
+
+    def _wholes(self) -> Iterator[WholeModel]:
+        """Yield the engines that run the model in one go, in their order."""
+        if self.whole is not None:
+            yield self.whole
+        if self._lowered_whole is not None:
+            lowered = self._lowered_whole.get()
+            if isinstance(lowered, WholeModel):
+                yield lowered
 
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where, in order, and why not elsewhere."""
@@ -128,6 +184,9 @@ class Engines:
             yield "    onnxruntime  all of it in one go, as long as the sequences are short"
         else:
             yield f"    not in one go in onnxruntime: {self.declined}"
+        if self._lowered_whole is not None:
+            yield "    onnxruntime  the lowered model, whole"
+            return
         steps = (self._lowered_steps if self._is_lowered and self._has_lists else self._given_steps).get()
         yield from lines_of(steps.planner.schedule, steps.planner, "    ")
 
@@ -142,6 +201,10 @@ def explain(given: Any) -> list[str]:
     return ["sequences", *notes, "what runs where", *engines.explain()]
 
 
+class _IsGone(RuntimeError):
+    """A model that was let go can't be had again: the message says why."""
+
+
 class _Source:
     """Where a model came from, if it can be had again."""
 
@@ -152,7 +215,10 @@ class _Source:
     def _stamp_now(self) -> tuple[int, int] | None:
         if self._path is None:
             return None
-        found = os.stat(self._path)
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return 0, 0
         return found.st_size, found.st_mtime_ns
 
     def read(self) -> ModelProto:
@@ -160,17 +226,13 @@ class _Source:
 
         Raises
         ------
-        RuntimeError
-            If it has changed, or was given as bytes, which nobody keeps.
+        _IsGone
+            If its file has changed, or it was given as bytes, which nobody keeps.
         """
         if self._path is None:
-            raise RuntimeError(
-                "the node that failed can't be named: that needs the model's weights again, "
-                "which only a path can give"
+            raise _IsGone(
+                "the node can't be named: that needs the model's weights again, which only a path can give"
             )
         if self._stamp_now() != self._stamp:
-            raise RuntimeError(
-                f"the node that failed can't be named: the file {self._path} was changed since it was loaded"
-            )
+            raise _IsGone(f"the node can't be named: the file {self._path} has changed since it was loaded")
         return parse(self._path)
-

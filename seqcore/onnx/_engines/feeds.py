@@ -83,6 +83,7 @@ class Feed:
         which = kind.WhichOneof("value")
         self._dtype = dtype_of(kind.tensor_type.elem_type) if which == "tensor_type" else None
         self._element_dtype = self._element_lengths = None
+        self._fixed_lengths = False
         if which == "sequence_type" and kind.sequence_type.elem_type.HasField("tensor_type"):
             self._element_dtype = dtype_of(kind.sequence_type.elem_type.tensor_type.elem_type)
             if self._element_dtype == STRING:
@@ -92,6 +93,7 @@ class Feed:
                 self._element_lengths = [
                     dim.dim_value if dim.HasField("dim_value") else None for dim in element.shape.dim
                 ]
+                self._fixed_lengths = any(length is not None for length in self._element_lengths)
         self._rank, self._lengths = None, []
         if self._dtype is not None and kind.tensor_type.HasField("shape"):
             dims = kind.tensor_type.shape.dim
@@ -146,9 +148,10 @@ class Feed:
         )
 
     def for_onnxruntime(self, value, longest):
-        """Return a value as onnxruntime takes it, None for a sequence of more than `longest` elements.
+        """Return a value as onnxruntime takes it.
 
-        It checks the shape itself.
+        None for a sequence of more than `longest` elements, or of whose elements one has another shape than
+        declared. onnxruntime checks the shapes of tensors itself.
 
         Raises
         ------
@@ -159,15 +162,24 @@ class Feed:
             if type(value) is np.ndarray and value.dtype == self._dtype and self._dtype != STRING:
                 return value
             return self.check(value)
-        if self._element_dtype is None:
+        dtype = self._element_dtype
+        if dtype is None:
             return self.check(value)
-        if type(value) is list and all(
-            type(one) is np.ndarray and one.dtype == self._element_dtype for one in value
-        ):
-            return value if len(value) <= longest else None
-        if type(value) is not TensorSequence or value.dtype != self._element_dtype:
-            value = self.check(value)
-        return list(value) if len(value) <= longest else None
+        if type(value) is not list:
+            value = self.check(value) if type(value) is not TensorSequence or value.dtype != dtype else value
+            value = list(value) if len(value) <= longest else None
+        if value is None or len(value) > longest:
+            return None
+        rank = -1 if self._element_lengths is None else len(self._element_lengths)
+        for one in value:
+            if type(one) is not np.ndarray or one.dtype != dtype:
+                value = list(self.check(value))
+                break
+            if rank >= 0 and one.ndim != rank:
+                return None
+        if self._fixed_lengths and not self.has_fitting_elements(value):
+            return None
+        return value
 
     def _other(self, value):
         which = self.kind.WhichOneof("value")

@@ -109,9 +109,7 @@ class LoopBatches:
     attempts : Attempts
     """
 
-    def __init__(
-        self, node: Node, captures: list[str], planner: Planner, costs: Costs, why_not: str
-    ) -> None:
+    def __init__(self, node: Node, captures: list[str], planner: Planner, costs: Costs, why_not: str) -> None:
         self._node, self._planner = node, planner
         self.costs, self.why_not = costs, why_not
         prepared, parts = planner.prepared, parts_of(node)
@@ -210,7 +208,7 @@ class _Built:
         outer = {name: f"{name} (initial)" for name in parts.states}
         names = [*captures, *parts.states]
         inputs = {_TRIPS: to_type_proto(tensor(TensorProto.INT64, ()), with_shape=True)}
-        inputs |= {outer.get(name, name): to_type_proto(prepared.type(name)) for name in names}
+        inputs |= {outer.get(name, name): to_type_proto(prepared.type(name), with_shape=True) for name in names}
         if counts:
             inputs[_START] = inputs[_TRIPS]
             self._count_on(body, parts)

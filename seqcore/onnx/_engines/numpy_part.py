@@ -29,7 +29,9 @@ def numpy_part(nodes: list[Node], planner: Planner) -> Step | None:
         function = _function(node, planner)
         if function is None:
             return None
-        calls.append((function, [planner.place(name) for name in node.inputs], planner.place(node.outputs[0])))
+        calls.append(
+            (function, [planner.place(name) for name in node.inputs], planner.place(node.outputs[0]))
+        )
 
     def step(frame):
         for function, sources, to in calls:

@@ -154,4 +154,3 @@ class ForeignNode:
 def _sequence_dtype(name, prepared):
     type_ = prepared.type(name)
     return dtype_of(type_.number) if type_.kind == SEQUENCE else None
-

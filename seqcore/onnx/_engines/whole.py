@@ -8,14 +8,17 @@ with the one and name the other. A session whose sequences turn out to be long s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from onnx import TensorProto
 
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.attempts import Attempts
-from seqcore.onnx._engines.checked_model import LONG, AlwaysLong, add_checks, why_not_whole
+from seqcore.onnx._engines.checked_model import LONG_TO_COPY, AlwaysLong, add_checks, limit_of, why_not_whole
 from seqcore.onnx._engines.interface import Interface
+from seqcore.onnx._model.declared import declare_types
+from seqcore.onnx._model.graph import Graph
 from seqcore.onnx._model.load import HEAVY
 from seqcore.onnx._model.tensors import dtype_of, one_line
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
@@ -56,6 +59,7 @@ class WholeModel:
         if why := _why_not_across(prepared, self.has_lists) or (self.has_lists and _why_not_inside(prepared)):
             raise Declined(why)
         model = prepared.model.copy()
+        declare_types(model, prepared)
         for name in (*graph.inputs, *graph.outputs):
             type_ = prepared.type(name)
             if type_.number and type_.kind in (TENSOR, SEQUENCE):
@@ -73,19 +77,22 @@ class WholeModel:
             self.session = sessions.make(message, prepared.weights)
         except REFUSALS as refusal:
             raise Declined(f"onnxruntime refuses it: {one_line(refusal)}") from refusal
+        self._limit = limit_of(graph, prepared)
         self._run = bare_run(self.session)
         self._names = interface.names
         self._makers = {name: _maker(prepared, name) for name in interface.names}
         self._makes = [self._makers[name] for name in interface.names]
 
     def feed_of(self, values: dict[str, Any]) -> dict[str, Any] | None:
-        """Return what onnxruntime is fed, None where that is too long, or no feed."""
+        """Return what onnxruntime is fed, None where that is too long, or not what was prepared for."""
+        if not isinstance(values, Mapping):
+            return None
         feed = {}
         for name, value in values.items():
             one = self._interface.feeds.get(name)
             if one is None:
                 return None
-            value = one.for_onnxruntime(value, LONG)
+            value = one.for_onnxruntime(value, self._limit)
             if value is None:
                 return None
             feed[name] = value
@@ -104,6 +111,24 @@ class WholeModel:
             return [make(value) for make, value in zip(self._makes, results, strict=True)]
         results = self._run(output_names, feed, options or SILENT)
         return [self._makers[name](value) for name, value in zip(output_names, results, strict=True)]
+
+
+# The iterations of a loop that are counted on.
+_TRIPS = 4
+
+
+def size_of(prepared: Prepared) -> int:
+    """Return about how many nodes a run of a model with short lists takes."""
+    return _size_of(prepared.model.graph)
+
+
+def _size_of(graph: Graph) -> int:
+    size = 0
+    for node in graph.nodes:
+        inner = [_size_of(one) for one in node.graphs.values()]
+        times = _TRIPS if record_of(node).takes_twice(node) else 1
+        size += 1 + times * max(inner, default=0)
+    return size
 
 
 def has_lists(prepared: Prepared) -> bool:
@@ -129,8 +154,8 @@ def _why_not_across(prepared: Prepared, has_lists: bool) -> str:
 def _why_not_inside(prepared: Prepared) -> str:
     """Return why a model with sequences had better not run whole, "" if it may."""
     graph = prepared.model.graph
-    if sum(record_of(node).cost(node)[3] > 0 for node in graph.all_nodes()) > LONG:
-        return f"more than {LONG} of its nodes insert into sequences"
+    if sum(record_of(node).cost(node)[3] > 0 for node in graph.all_nodes()) > LONG_TO_COPY:
+        return f"more than {LONG_TO_COPY} of its nodes insert into sequences"
     if prepared.weights.nbytes >= HEAVY:
         return "its weights would be held twice"
     return why_not_whole(graph, prepared)
@@ -147,5 +172,3 @@ def _maker(prepared: Prepared, name: str):
 
 def _as_it_is(value):
     return value
-
-

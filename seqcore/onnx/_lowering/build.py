@@ -178,5 +178,3 @@ class Nodes:
         if position.rank == rank:
             return position.name
         return self.op("Reshape", position.name, self.constant([1] * rank))
-
-

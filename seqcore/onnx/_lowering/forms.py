@@ -1,10 +1,10 @@
 """What a sequence becomes: tensors from which all that is asked of it can be computed.
 
-    form      the sequence                        goes on as
-    Listed    of named tensors                    these
-    Pieces    cut from a tensor                   that tensor
-    LoopList  that a loop appends to              a scan output of the loop
-    Stack     (the latter two, where it helps)    a tensor whose axis 0 runs over the elements
+form      the sequence                        goes on as
+Listed    of named tensors                    these
+Pieces    cut from a tensor                   that tensor
+LoopList  that a loop appends to              a scan output of the loop
+Stack     (the latter two, where it helps)    a tensor whose axis 0 runs over the elements
 """
 
 from __future__ import annotations
@@ -155,6 +155,9 @@ class Stack(Form):
         self.shape = shape
         self.is_uniform = is_uniform
         self.is_filled = is_filled
+        # A scalar of 0, or an error where the elements differ in shape. Each reader is bound to it, and to
+        # no copy of the tensor.
+        self.zero = ""
 
     @property
     def rank(self) -> int | None:
@@ -183,13 +186,19 @@ class Stack(Form):
 
     def at(self, nodes, position, out):
         nodes.declare(out, self.element_type, self.shape)
-        if self.element_type == TensorProto.STRING:
-            # onnxruntime's Gather takes one string only for each index (1.31).
-            return nodes.op("GatherND", self.tensor, nodes.position(position, 1), out=out)
-        return nodes.op("Gather", self.tensor, nodes.position(position, 0), axis=0, out=out)
+        # onnxruntime's Gather takes one string only for each index (1.31).
+        is_string = self.element_type == TensorProto.STRING
+        at = nodes.position(position, 1 if is_string else 0)
+        if self.zero:
+            at = nodes.op("Add", nodes.op("Cast", at, to=TensorProto.INT64), self.zero)
+        if is_string:
+            return nodes.op("GatherND", self.tensor, at, out=out)
+        return nodes.op("Gather", self.tensor, at, axis=0, out=out)
 
     def length(self, nodes, out):
-        return nodes.length(self.tensor, out=out)
+        if not self.zero:
+            return nodes.length(self.tensor, out=out)
+        return nodes.op("Add", nodes.length(self.tensor), self.zero, out=out)
 
     def join(self, nodes, axis, stacks, out):
         if stacks:
@@ -200,10 +209,11 @@ class Stack(Form):
     def _stack(self, nodes, axis, out):
         if self.shape is not None:
             nodes.declare(out, self.element_type, [*self.shape[:axis], self.count, *self.shape[axis:]])
-        moved = "" if axis == 0 else self._moved(nodes, axis, out if self.is_filled else "")
-        if not self.is_filled:
+        is_checked = not self.is_filled or self.zero
+        moved = "" if axis == 0 else self._moved(nodes, axis, "" if is_checked else out)
+        if is_checked:
             shape = nodes.op("Shape", moved or self.tensor)
-            zero = self._fail_if_empty(nodes, shape, axis)
+            zero = self.zero if self.is_filled else self._fail_if_empty(nodes, shape, axis)
             nodes.op("Reshape", moved or self.tensor, nodes.op("Add", shape, zero), out=out)
         elif not moved:
             nodes.op("Identity", self.tensor, out=out)
@@ -232,6 +242,8 @@ class Stack(Form):
         if not self.is_filled:
             own = nodes.op("Shape", self.tensor)
             shape = nodes.op("Add", shape, self._fail_if_empty(nodes, own, 0))
+        elif self.zero:
+            shape = nodes.op("Add", shape, self.zero)
         nodes.op("Reshape", moved, shape, out=out, **zeros)
 
     def _moved(self, nodes, axis, out=""):
@@ -241,4 +253,5 @@ class Stack(Form):
 
     def _fail_if_empty(self, nodes, shape, axis):
         n = nodes.op("Gather", shape, nodes.constant(axis), axis=0)
-        return nodes.fail_if(nodes.op("Equal", n, nodes.constant(0)))
+        zero = nodes.fail_if(nodes.op("Equal", n, nodes.constant(0)))
+        return nodes.op("Add", zero, self.zero) if self.zero else zero

@@ -64,7 +64,9 @@ class Listed(Form):
 
     def plan(self, name, prepared, read):
         self._needs_stack = any(
-            node is not None and node.is_op("SequenceAt") and position_of(prepared, node.inputs[1]).value is None
+            node is not None
+            and node.is_op("SequenceAt")
+            and position_of(prepared, node.inputs[1]).value is None
             for node, _ in prepared.readers[name]
         )
 

@@ -148,9 +148,9 @@ class LoopList(Stack):
         start, end = nodes.constant([0]), nodes.constant([1])
         same = nodes.op("Equal", shapes, nodes.slice(shapes, start, end, 0))
         differing = nodes.op("Cast", nodes.op("Not", same), to=TensorProto.INT64)
+        # There is nothing to be had at any position but the first.
         count = nodes.op("ReduceSum", differing, keepdims=0)
-        zero = nodes.fail_if(nodes.op("Greater", count, nodes.constant(0)))
-        self.tensor = nodes.bound(self.tensor, zero)
+        self.zero = nodes.op("Gather", nodes.constant([0]), count, axis=0)
 
 
 def _runs_at_least_once(prepared: Prepared, loop: Node) -> bool:

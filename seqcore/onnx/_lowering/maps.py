@@ -1,6 +1,6 @@
 """SequenceMap, written out as a loop: what the other rules then make of the loop's lists is the lowering.
 
-    t = SequenceMap (s, x) <body>    ──▶    t = Loop (length of s, true, []) <pick from s; body; append>
+t = SequenceMap (s, x) <body>    ──▶    t = Loop (length of s, true, []) <pick from s; body; append>
 """
 
 from __future__ import annotations
@@ -42,6 +42,14 @@ def write_out_maps(model: Model, prepared: Prepared, builder: Builder, kept: set
     return written
 
 
+def _read_instead(graph: Graph, old: str, new: str) -> None:
+    """Have a graph, in all depths, read another value in the place of one."""
+    for inner in graph.all_graphs():
+        for node in inner.nodes:
+            node.inputs = [new if name == old else name for name in node.inputs]
+        inner.outputs = [new if name == old else name for name in inner.outputs]
+
+
 def _is_plain(node: Node, prepared: Prepared) -> bool:
     """Return whether all that a map takes and gives is of a known type, without defaults."""
     names = (*node.inputs, *node.outputs)
@@ -69,18 +77,16 @@ def _write_out(node: Node, prepared: Prepared, builder: Builder) -> set[str]:
     ]
     own = Nodes(builder, node)
     fresh = builder.fresh
-    number, going, still = (fresh(f"{node.name}/{word}") for word in ("number", "going", "still_going"))
-    loop = Graph(body.name or "body", [number, going], [still])
+    number, going = fresh(f"{node.name}/number"), fresh(f"{node.name}/going")
+    loop = Graph(body.name or "body", [number, going], [going])
     loop.declared = dict(body.declared)
     loop.declared[number] = to_type_proto(tensor(TensorProto.INT64, ()), with_shape=True)
     loop.declared[going] = to_type_proto(tensor(TensorProto.BOOL, ()), with_shape=True)
-    loop.declared[still] = to_type_proto(tensor(TensorProto.BOOL, ()), with_shape=True)
-    own.op("Identity", going, out=still)
     for name, inner in zip(node.inputs, body.inputs, strict=True):
         if name in sequences:
             sequence_op(own, "SequenceAt", name, number, out=inner)
         else:
-            own.op("Identity", name, out=inner)
+            _read_instead(body, inner, name)
     ends = Nodes(builder, node)
     for name, inner in zip(node.outputs, body.outputs, strict=True):
         state = fresh(f"{name}/state")
@@ -93,5 +99,3 @@ def _write_out(node: Node, prepared: Prepared, builder: Builder) -> set[str]:
     always = nodes.constant(True, np.bool_)
     nodes.ops("Loop", [trips, always, *starts], list(node.outputs), body=loop)
     return operators
-
-

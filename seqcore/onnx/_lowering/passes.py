@@ -51,7 +51,8 @@ def lower_prepared(given: Prepared, keep_maps: bool = False) -> Lowered:
     given : Prepared
         It stays as it is.
     keep_maps : bool, optional
-        Whether SequenceMap nodes stay, for a runtime that has threads for them.
+        Whether SequenceMap nodes stay, for a runtime that has threads for them. Else those are written out as
+        loops of which no operator on sequences is left then.
     """
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [])

@@ -124,7 +124,8 @@ class UnitPieces(Pieces):
         super().plan(name, prepared, read)
         # In a loop each node counts: there the positions are taken as they are.
         self._in_loops = self.keepdims and any(
-            node is not None and node.is_op("SequenceAt") and place is not self.graph for node, place in prepared.readers[name]
+            node is not None and node.is_op("SequenceAt") and place is not self.graph
+            for node, place in prepared.readers[name]
         )
 
     def _prepare(self, nodes):

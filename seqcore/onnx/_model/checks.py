@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import ModelProto, TensorProto
 
-from seqcore.onnx._model.graph import STANDARD, Model, Node
+from seqcore.onnx._model.graph import STANDARD, Node
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.versions import known_opset
 from seqcore.onnx._operators.record import record_of
@@ -85,8 +85,8 @@ def check_signatures(nodes: Iterable[Node]) -> None:
             raise ValueError(f"the model is not valid: {node.op_type} '{name}' {fault}")
 
 
-def check_types(model: ModelProto) -> None:
-    """Raise ValueError where an operator of a message doesn't take the types that it gets.
+def type_fault(model: ModelProto) -> str:
+    """Return which operator of a message doesn't take the types that it gets, "" if all do.
 
     What onnx says of shapes may be what a file declares and the model never does, and a type may be missing
     because an operator's domain isn't onnx's: neither counts.
@@ -96,9 +96,10 @@ def check_types(model: ModelProto) -> None:
     except onnx.shape_inference.InferenceError as error:
         first = re.search(r"\): \[(\w+)\] ([^(]*)", str(error))
         if first and first[1] == "TypeInferenceError" and "is null" not in first[2]:
-            raise ValueError(f"the model is not valid: {one_line(error)}") from error
+            return one_line(error)
     except ValueError as error:
-        raise ValueError(f"the model is not valid: {one_line(error)}") from error
+        return one_line(error)
+    return ""
 
 
 def check_kinds(prepared: "Prepared") -> None:

@@ -55,7 +55,9 @@ class Node:
         node.graphs, node._attributes = {}, {}
         for attribute in proto.attribute:
             if attribute.type == AttributeProto.GRAPHS:
-                raise ValueError(f"{node.op_type} '{node.name}' has a list of graphs, which nothing here reads")
+                raise ValueError(
+                    f"{node.op_type} '{node.name}' has a list of graphs, which nothing here reads"
+                )
             if attribute.type == AttributeProto.GRAPH:
                 node.graphs[attribute.name] = Graph.from_proto(attribute.g)
             else:

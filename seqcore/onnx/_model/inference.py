@@ -10,7 +10,7 @@ with what they are given, and climb (see `types`) to what the body makes of them
 Of what a file declares only the shapes of fed tensors are believed, since only those are checked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import onnx
@@ -127,8 +127,9 @@ class Inference:
             made = onnx.shape_inference.infer_node_outputs(schema, proto, types, data)
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
             return unknown  # whether that is an error, who runs the node says
+        told = {length for name in names for length in self.shape(name) or () if isinstance(length, str)}
         return [
-            _plain(from_type_proto(made[name])) if name in made else UNKNOWN for name in node.outputs
+            _plain(from_type_proto(made[name]), told) if name in made else UNKNOWN for name in node.outputs
         ]
 
 
@@ -138,12 +139,12 @@ def _message_of(node: Node) -> NodeProto:
     return holder.node[0]
 
 
-def _plain(type_: Type) -> Type:
-    """Return a type without the names that onnx has made up for lengths."""
+def _plain(type_: Type, told: Collection[str] = ()) -> Type:
+    """Return a type without names of lengths but those that were told: onnx makes up others."""
     if type_.shape is None:
         return type_
     return type_._replace(
-        shape=tuple(length if isinstance(length, int) else None for length in type_.shape)
+        shape=tuple(length if isinstance(length, int) or length in told else None for length in type_.shape)
     )
 
 
@@ -192,5 +193,3 @@ def _believed(type_: Type, names: set[str]) -> Type:
         if isinstance(length, str):
             names.add(length)
     return type_._replace(shape=tuple(lengths))
-
-

@@ -74,8 +74,7 @@ def inline_functions(model: ModelProto) -> ModelProto:
                 name = node.name or next(filter(None, node.output), "")
                 number = f"{len(outer)} {kind}{'' if len(outer) == 1 else 's'}"
                 raise ValueError(
-                    f"the model is not valid: {node.op_type} '{name}' has {number}, "
-                    f"its function {len(inner)}"
+                    f"the model is not valid: {node.op_type} '{name}' has {number}, its function {len(inner)}"
                 )
     try:
         return onnx.inliner.inline_local_functions(model)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from seqcore.onnx._model.checks import check_inputs, check_kinds, check_message, check_signatures, check_types
+from seqcore.onnx._model.checks import check_inputs, check_kinds, check_message, check_signatures, type_fault
 from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node
 from seqcore.onnx._model.inference import infer
@@ -15,6 +15,7 @@ from seqcore.onnx._model.load import MOST_NUMBERS, Weights, operators_of, withou
 from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalise
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, UNKNOWN, Shape, Type, from_type_proto
+from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._operators.record import record_named
 
 
@@ -136,11 +137,14 @@ def prepare(message: Any, folder: str | None) -> Prepared:
         check_message(hollow)
     model = from_proto(hollow, weights)
     check_signatures(model.graph.all_nodes())
-    check_types(hollow)
+    fault = type_fault(hollow)
     normalise(model, weights)
+    # onnx minds outputs that a loop leaves out; a normal model has none.
+    if fault and type_fault(to_message(model, weights_are_inputs=True)):
+        raise ValueError(f"the model is not valid: {fault}")
     prepared = Prepared(model, weights)
     check_kinds(prepared)
-    declare_types(prepared)
+    declare_types(model, prepared)
     return prepared
 
 

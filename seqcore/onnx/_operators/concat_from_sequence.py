@@ -1,5 +1,6 @@
 """ConcatFromSequence: the elements joined along an axis of theirs, or stacked along a new one."""
 
+from seqcore.onnx._engines.filled_elements import why_not_filled
 from seqcore.onnx._model.types import NEVER, tensor
 from seqcore.onnx._operators.record import Operator, axis_from_front, register
 from seqcore.operators import concat_from_sequence
@@ -26,17 +27,25 @@ class ConcatFromSequence(Operator):
         return iter(())
 
     def departs(self, node, prepared):
-        """Empty elements may have any shape there, and one of another rank ends the process."""
+        """Elements of another rank end the process there; see `secure` for empty ones."""
         shape = prepared.shape(node.inputs[0])
-        axis, stacks = _join_of(node)
-        if shape == NEVER:
-            return ""  # an error here and there
         if shape is None:
             return "joins elements whose ranks may differ"
+        return "" if self._fit(node, prepared) else why_not_filled(node.inputs[0], prepared)
+
+    def secure(self, node, prepared, checks):
+        """It passes by empty elements, of whatever lengths."""
+        if not self._fit(node, prepared):
+            checks.want_filled(node.inputs[0], prepared)
+
+    def _fit(self, node, prepared):
+        """Return whether all elements are known to fit each other, but for errors that it makes too."""
+        shape = prepared.shape(node.inputs[0])
+        if shape is None or shape == NEVER:
+            return shape == NEVER
+        axis, stacks = _join_of(node)
         own = None if stacks else axis_from_front(axis, len(shape))
-        if any(length is None and k != own for k, length in enumerate(shape)):
-            return "joins elements whose shapes may not fit"
-        return ""
+        return all(length is not None or k == own for k, length in enumerate(shape))
 
     def step(self, entry, planner, in_loop):
         (node,) = entry.nodes

@@ -3,8 +3,6 @@
 What stands where among its inputs and outputs, `loop_parts` tells.
 """
 
-from typing import NamedTuple
-
 from onnx import TensorProto
 
 from seqcore.onnx._engines.loop import LoopStep
@@ -13,6 +11,7 @@ from seqcore.onnx._model.types import from_type_proto, is_told_by_size, tensor, 
 from seqcore.onnx._operators.if_ import count_of
 from seqcore.onnx._operators.loop_parts import parts_of
 from seqcore.onnx._operators.record import Operator, register
+
 
 @register("Loop")
 class Loop(Operator):

@@ -1,7 +1,7 @@
 """What stands where among the inputs and outputs of a Loop and its body.
 
-    (trips, condition, *initial)  ──▶  body (iteration, going_in, *states)
-                                       ──▶ (going_out, *next_states, *scans)  ──▶  (*final, *stacked)
+(trips, condition, *initial)  ──▶  body (iteration, going_in, *states)
+                                   ──▶ (going_out, *next_states, *scans)  ──▶  (*final, *stacked)
 """
 
 from typing import NamedTuple

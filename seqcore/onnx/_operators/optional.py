@@ -65,7 +65,9 @@ class OptionalGetElement(_OfOptionals):
         type_ = known.type(node.inputs[0])
         if type_.kind != OPTIONAL:
             return [type_]
-        return [Type(type_.inner, type_.number, type_.shape) if type_.inner in (TENSOR, SEQUENCE) else UNKNOWN]
+        return [
+            Type(type_.inner, type_.number, type_.shape) if type_.inner in (TENSOR, SEQUENCE) else UNKNOWN
+        ]
 
     def shares(self, node):
         return iter([(node.inputs[0], node.outputs[0])])

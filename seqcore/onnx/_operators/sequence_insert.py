@@ -2,8 +2,8 @@
 
 from seqcore.onnx._lowering.listed import Listed, edited_list
 from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes
-from seqcore.onnx._operators.record import Operator, register
 from seqcore.onnx._operators.positions import secure_position
+from seqcore.onnx._operators.record import Operator, register
 
 
 @register("SequenceInsert")

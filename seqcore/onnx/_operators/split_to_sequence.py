@@ -1,6 +1,5 @@
 """SplitToSequence: a tensor cut along an axis."""
 
-
 from seqcore.onnx._lowering.pieces import EqualPieces, ListedPieces, UnitPieces
 from seqcore.onnx._model.types import sequence
 from seqcore.onnx._operators.record import Operator, axis_from_front, register

@@ -302,8 +302,9 @@ def slice_(node: Node, known: Inference) -> Type:
         starts, ends = node.attribute("starts"), node.attribute("ends")
         axes, steps = node.attribute("axes"), None
     else:
-        starts, ends, axes, steps = (known.numbers_of(node.input(k)) if node.input(k) else None
-                                     for k in (1, 2, 3, 4))
+        starts, ends, axes, steps = (
+            known.numbers_of(node.input(k)) if node.input(k) else None for k in (1, 2, 3, 4)
+        )
         if (node.input(3) and axes is None) or (node.input(4) and steps is None):
             return tensor(type_.number, (None,) * rank)
     if axes is None:
@@ -371,7 +372,9 @@ def _arithmetic(function: Callable[[int, int], int]) -> Rule:
         one, other = (known.numbers_of(name) for name in node.inputs[:2])
         if one is not None and other is not None and (len(one) == len(other) or 1 in (len(one), len(other))):
             n = max(len(one), len(other)) if one and other else 0
-            pairs = zip(one * n if len(one) == 1 else one, other * n if len(other) == 1 else other, strict=False)
+            pairs = zip(
+                one * n if len(one) == 1 else one, other * n if len(other) == 1 else other, strict=False
+            )
             known.numbers[node.outputs[0]] = tuple(
                 function(a, b) if isinstance(a, int) and isinstance(b, int) else None for a, b in pairs
             )
@@ -428,7 +431,10 @@ _rows("IsInf IsNaN", condition_like, by_number=True)
 _rows("Cast", cast, by_number=True, never_fails=True, is_exact=True)
 _rows("CastLike", cast_like, by_number=True)
 _rows("Clip Softmax", same, never_fails=True)
-_rows("LogSoftmax Hardmax CumSum ScatterElements ScatterND Dropout LayerNormalization InstanceNormalization", same)
+_rows(
+    "LogSoftmax Hardmax CumSum ScatterElements ScatterND Dropout LayerNormalization InstanceNormalization",
+    same,
+)
 _rows("Shape", shape_of, never_fails=True)
 _rows("Size", size_of, never_fails=True)
 _rows("MatMul", matmul, never_fails=True)

@@ -52,7 +52,9 @@ class Sessions:
         text = '<ir_version: 8, opset_import: ["": 13]> probe (float x) => (float y) { y = Identity(x) }'
         return self.as_given(parser.parse_model(text).SerializeToString())
 
-    def make(self, model: ModelProto, weights: Weights | None = None, *, spins: bool = True, arena: bool = True) -> Any:
+    def make(
+        self, model: ModelProto, weights: Weights | None = None, *, spins: bool = True, arena: bool = True
+    ) -> Any:
         """Return a session on a model.
 
         Parameters

@@ -1,0 +1,113 @@
+"""A check that no element of a sequence is empty: onnxruntime's joins pass such elements by.
+
+It stands where elements are put in: a Range whose step is the number of items fails where that is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from seqcore.onnx._engines.kept_checks import owners_of
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._operators.loop_parts import parts_of
+
+if TYPE_CHECKING:
+    from seqcore.onnx._model.prepared import Prepared
+
+
+def why_not_filled(name: str, prepared: Prepared) -> str:
+    """Return why no check can tell whether elements of a sequence are empty, "" where one can."""
+    graph = prepared.model.graph
+    owners = owners_of(graph)
+    for node in _makers(name, prepared.producers, _states_of(graph)):
+        if isinstance(node, str):
+            return f"joins elements of '{node}', whose shapes may not fit"
+        if not node.is_op("SequenceConstruct", "SequenceInsert", "SequenceEmpty"):
+            return f"joins elements that {node.label()} makes, whose shapes may not fit"
+        inner = prepared.producers[node.outputs[0]][1]
+        while inner is not graph:
+            owner = owners[id(inner)]
+            if not owner.is_op("Loop", "If"):
+                return f"joins elements that are made within {owner.label()}, whose shapes may not fit"
+            inner = prepared.producers[owner.outputs[0]][1]
+    return ""
+
+
+def _states_of(graph: Graph) -> dict[str, tuple[Node, int]]:
+    return {
+        name: (node, k)
+        for node in graph.all_nodes()
+        if node.is_op("Loop")
+        for k, name in enumerate(parts_of(node).states)
+    }
+
+
+def _makers(name, producers, states):
+    """Yield the nodes where elements come from, and the names of sequences that nobody makes."""
+    seen, todo = set(), [name]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        node, _ = producers.get(name, (None, None))
+        if name in states:
+            loop, k = states[name]
+            todo += [parts_of(loop).initial[k], parts_of(loop).next_states[k]]
+        elif node is None:
+            yield name
+        elif node.is_op("Loop"):
+            # The last state is the first one, or what an iteration gives.
+            todo.append(parts_of(node).states[node.outputs.index(name)])
+        elif node.is_op("If"):
+            todo += [graph.outputs[node.outputs.index(name)] for graph in node.graphs.values()]
+        elif node.is_op("Identity", "SequenceErase"):
+            todo.append(node.inputs[0])
+        else:
+            yield node
+            if node.is_op("SequenceInsert"):
+                todo.append(node.inputs[0])
+
+
+class FilledElements:
+    """The checks of one model.
+
+    Parameters
+    ----------
+    model : Model
+        Changed in place.
+    put : callable
+        Takes a graph, an operator and its inputs, adds the node at the graph's end, returns its output.
+    """
+
+    def __init__(self, model: Model, put: Callable[..., str]) -> None:
+        self._model, self._put = model, put
+        self._wanted: dict[Node, None] = {}
+        self._producers = {
+            name: (node, graph)
+            for graph in model.graph.all_graphs()
+            for node in graph.nodes
+            for name in node.outputs
+        }
+        self._states = _states_of(model.graph)
+
+    def want(self, name: str, prepared: Prepared) -> None:
+        """Have the elements of a sequence checked."""
+        for node in _makers(name, self._producers, self._states):
+            if isinstance(node, Node) and not node.is_op("SequenceEmpty"):
+                self._wanted[node] = None
+
+    def checks(self) -> Iterator[tuple[Graph, str]]:
+        """Put the checks in, and yield each of them with the graph that it stands in. Nobody reads them."""
+        graphs = {id(node): graph for graph in self._model.graph.all_graphs() for node in graph.nodes}
+        done = set()
+        for node in self._wanted:
+            for name in node.inputs if node.is_op("SequenceConstruct") else node.inputs[1:2]:
+                if name not in done:
+                    done.add(name)
+                    graph = graphs[id(node)]
+                    size = self._put(graph, "Size", name)
+                    yield graph, self._put(graph, "Range", np.int64(0), np.int64(1), size)
