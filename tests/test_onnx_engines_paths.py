@@ -14,7 +14,7 @@ from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.attempts import Attempts
-from seqcore.onnx._engines.checked_model import LONG
+from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
 from seqcore.onnx._engines.engines import explain
 from seqcore.onnx._engines.loop_batches import LoopBatches
 from seqcore.onnx._engines.steps_engine import StepsEngine
@@ -105,13 +105,21 @@ class Used:
         self.outcomes = []
 
     def run(self, **feed):
-        attempts = self.whole.attempts
-        taken, failures = attempts.taken, attempts.failures
+        taken, failures = self.counts()
         try:
             return self.session.run(None, feed)
         finally:
-            tried = attempts.taken > taken or attempts.failures > failures
-            self.outcomes.append(attempts.taken > taken if tried else None)
+            after = self.counts()
+            tried = after != (taken, failures)
+            self.outcomes.append(after[0] > taken if tried else None)
+
+    def counts(self):
+        """How often a run of the whole model, lowered or not, went well, and how often not."""
+        wholes = [self.whole]
+        if self.engines._lowered_whole is not None:
+            wholes += self.engines._lowered_whole._made
+        attempts = [one.attempts for one in wholes if one is not None]
+        return sum(one.taken for one in attempts), sum(one.failures for one in attempts)
 
     @property
     def reason(self):
@@ -287,16 +295,35 @@ class TestWhole:
             assert_values(used.session.run(names, feed), expected)
         assert used.whole.attempts.taken == 5
 
-    def test_without_sequences_any_length_goes(self):
+    def test_lowered_any_length_goes(self):
+        """Where the model as it was is the smaller one, it goes first, as long as lists are short."""
         used = Used("""g (float[N, 2] x) => (float[N, 2] y) {
             s = SplitToSequence <keepdims = 0> (x)
             y = ConcatFromSequence <axis = 0, new_axis = 1> (s)
         }""")
-        assert not used.whole.has_lists
         for n in (1, LONG, LONG + 1, 10_000):
             x = np.ones((n, 2), np.float32)
             assert_values(used.run(x=x), [x])
         assert used.outcomes == [True] * 4
+        assert (used.whole.attempts.taken, used.whole.attempts.failures) == (2, 1)
+        assert not used.engines._lowered_whole.get().has_lists
+        assert not used.engines._given_steps._made
+
+    def test_elements_that_do_not_fit_are_no_join(self):
+        text = """g (float[N] x, float[M] w, bool c, seq(float[]) s) => (float[] y, seq(float[]) s2) {
+            t = If (c) <then_branch = a () => (seq(float[]) u) { u = SequenceConstruct (x, w) },
+                        else_branch = b () => (seq(float[]) v) { v = SequenceConstruct (w, w) }>
+            y = ConcatFromSequence <axis = 0, new_axis = 1> (t)
+            s2 = Identity (s)
+        }"""
+        used = Used(text)
+        feed = {"w": f32(2), "c": np.array(True), "s": []}
+        assert_values(used.run(x=f32(1), **feed), [np.float32([[1], [2]]), []])
+        for x in (f32(), f32(1, 2)):
+            used = Used(text)
+            with pytest.raises(ValueError, match="ConcatFromSequence 'y'"):
+                used.run(x=x, **feed)
+            assert used.outcomes == [False]
 
 
 class TestDeclaredElements:
@@ -327,11 +354,11 @@ class TestDeclaredElements:
         assert_values(used.run(s=[], x=f32(1, 2)), [np.stack([f32(1, 2)]), [f32(1, 2)]])
         assert used.outcomes[-1]
 
-    def test_what_takes_conversion_runs_in_steps(self):
+    def test_what_takes_conversion_goes_in_one(self):
         used = Used(self.TEXT)
         y = np.float32([[1, 2], [3, 4]])
         assert_values(used.run(s=[[1, 2]], x=f32(3, 4)), [y, [*y]])
-        assert used.outcomes == [None]
+        assert used.outcomes == [True]
 
     def test_lengths_by_name_are_any(self):
         used = Used("""g (seq(float[N]) s, float[N] x) => (seq(float[]) t) { t = SequenceInsert (s, x) }""")
@@ -367,17 +394,6 @@ class TestDeclined:
         found = self.declined(text, "'y' joins elements whose ranks may differ", s=[f32(1)], x=f32(2))
         assert_values(found, [f32(1, 2), [f32(1)]])
 
-    def test_elements_whose_lengths_may_differ(self):
-        text = """g (float[N] x, float[M] w, bool c, seq(float[]) s) => (float[] y, seq(float[]) s2) {
-            t = If (c) <then_branch = a () => (seq(float[]) u) { u = SequenceConstruct (x, w) },
-                        else_branch = b () => (seq(float[]) v) { v = SequenceConstruct (w, w) }>
-            y = ConcatFromSequence <axis = 0, new_axis = 1> (t)
-            s2 = Identity (s)
-        }"""
-        feed = {"x": f32(1), "w": f32(2), "c": np.array(True), "s": []}
-        found = self.declined(text, "'y' joins elements whose shapes may not fit", **feed)
-        assert_values(found, [np.float32([[1], [2]]), []])
-
     def test_sequences_of_strings(self):
         text = """g (seq(string[]) s, string[N] x) => (seq(string[]) t) { t = SequenceInsert (s, x) }"""
         word = np.array(["é"], object)
@@ -405,12 +421,12 @@ class TestDeclined:
         found = self.declined(text, "'o' does not go into onnxruntime", o=[f32(1)])
         assert_values(found, [np.array(True)])
 
-    @pytest.mark.parametrize("inserts", [LONG, LONG + 1])
+    @pytest.mark.parametrize("inserts", [LONG_TO_COPY, LONG_TO_COPY + 1])
     def test_many_inserts(self, inserts):
         lines = [f"s{k + 1} = SequenceInsert (s{k}, x)" for k in range(inserts)]
         text = f"g (seq(float[]) s0, float[N] x) => (seq(float[]) s{inserts}) {{ {' '.join(lines)} }}"
         used = InferenceSession(model(text))
-        assert (used._engines.whole is None) is (inserts > LONG)
+        assert (used._engines.whole is None) is (inserts > LONG_TO_COPY)
         assert_values(used.run(None, {"s0": [], "x": f32(1)}), [[f32(1)] * inserts])
 
     def test_loops_that_are_always_long(self):
@@ -460,14 +476,18 @@ class TestDeclined:
         found = self.declined(text, "scan output 'x', whose values may be of several shapes", s=s, n=i64(2))
         assert_values(found, [s[2:], np.stack(s[:2])])
 
-    def test_maps_over_several_sequences(self):
-        text = """g (seq(float[]) s, seq(float[]) t, int64 n) => (seq(float[]) u) {
+    def test_maps_for_several_workers(self):
+        text = """g (seq(float[]) s, seq(float[]) t) => (seq(float[]) u) {
             u = SequenceMap (s, t) <body = b (float[] x, float[] y) => (float[] z) { z = Add (x, y) }>
         }"""
-        feed = {"s": floats(1, 2), "t": floats(1, 2), "n": i64(0)}
-        used = InferenceSession(model(text), max_workers=2)
-        assert "maps over several sequences" in used._engines.declined
-        assert_values(used.run(None, feed), [[2 * x for x in floats(1, 2)]])
+        for workers, declined in ((1, ""), (2, "its maps are for several workers")):
+            used = InferenceSession(model(text), max_workers=workers)
+            assert used._engines.declined == declined
+            feed = {"s": floats(1, 2), "t": floats(1, 2)}
+            assert_values(used.run(None, feed), [[2 * x for x in floats(1, 2)]])
+            for counts in ((1, 2), (1,)):
+                with pytest.raises(ValueError, match="SequenceMap 'u'"):
+                    used.run(None, {"s": floats(1, 2, 3), "t": floats(*counts)})
 
     def test_weights_that_would_be_held_twice(self, monkeypatch):
         text = """g (seq(float[]) s, float[N] x) => (seq(float[]) t) { t = SequenceInsert (s, x) }"""
@@ -511,7 +531,7 @@ class TestSteps:
             used = Used(text, max_workers=workers)
             x = np.arange(LONG + 1, dtype=np.float32)
             assert_values(used.run(x=x), [-x])
-            assert used.outcomes == [workers == 1]
+            assert used.outcomes == [True if workers == 1 else None]
         assert ["SequenceMap"] in operators(steps_of(used.session).planner.schedule)
 
 
