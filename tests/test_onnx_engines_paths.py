@@ -651,17 +651,16 @@ class TestBatches:
             }>
         }"""
         x = f32(1, 2)
-        for m, quick in ((LONG, True), (LONG + 1, False)):
+        n = LONG + 1  # or else onnxruntime runs all
+        for m, quick in ((3, True), (LONG + 1, False)):
             batches.clear()
             used = InferenceSession(model(text))
-            for _ in range(2):
-                found = used.run(None, {"x": x, "n": i64(200), "m": i64(m)})
-                assert_values(found, [turned([x, x], m)[:1] * 200])
+            found = used.run(None, {"x": x, "n": i64(n), "m": i64(m)})
+            assert_values(found, [turned([x, x], m)[:1] * n])
             assert bool(batches) is quick
             (attempts,) = [
                 one.attempts for node, one in steps_of(used).planner.loops.items() if node.name == "t"
             ]
-            # What failed once is left for the next two runs.
             assert (attempts.taken > 0, attempts.failures) == (quick, 0 if quick else 1)
             assert quick or "out of range" in attempts.reason or "indices" in attempts.reason
 
