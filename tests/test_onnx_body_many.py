@@ -27,7 +27,8 @@ from onnx import helper, numpy_helper  # noqa: E402
 
 from seqcore.dtypes import ELEMENT_TYPES  # noqa: E402
 from seqcore.onnx import GraphBody  # noqa: E402
-from seqcore.onnx._bodies.many import _STACK_PAYS, ManyRunner  # noqa: E402
+from seqcore.onnx._bodies.copies import COPIES, Copies  # noqa: E402
+from seqcore.onnx._runtimes.sessions import REFUSALS  # noqa: E402
 
 
 def constant(array):
@@ -80,6 +81,29 @@ BODIES = {
 }
 
 
+def many_of(body, ninputs):
+    """What runs many rows of a body whose inputs are all float32."""
+    return body._checked((np.dtype("float32"),) * ninputs)._many
+
+
+@pytest.fixture
+def attempts(monkeypatch):
+    """What became of each run of copies: the refusal's text, "" where it went well."""
+    said, run = [], Copies.run
+
+    def spy(self, rows):
+        try:
+            results = run(self, rows)
+        except Exception as refusal:
+            said.append(str(refusal))
+            raise
+        said.append("")
+        return results
+
+    monkeypatch.setattr(Copies, "run", spy)
+    return said
+
+
 class TestManyElements:
     @pytest.mark.parametrize("name", BODIES)
     def test_equals_singly(self, name):
@@ -117,7 +141,7 @@ class TestManyElements:
     def test_arithmetic_of_every_type(self, name):
         nodes = [node("Add", "x y", "s"), node("Mul", "s y", "z")]
         body = GraphBody(graph(nodes, [value("x", name), value("y", name)], [value("z", name)]))
-        rows = [(sample(name, (5,), i), sample(name, (5,), i + 1)) for i in range(_STACK_PAYS + 50)]
+        rows = [(sample(name, (5,), i), sample(name, (5,), i + 1)) for i in range(ENOUGH + 50)]
         assert_same(body.run_many(rows), singly(body, rows))
 
     def test_casts_and_signed_zeros_and_nans(self):
@@ -156,43 +180,95 @@ class TestManyElements:
             assert caught.value.seqcore_element == k
         assert len(body.run_many(good)) == ENOUGH
 
-    def test_ways_are_taken(self):
-        """What is quick is in use, and not before it pays."""
-        stack, copies = {"stack"}, {"copies"}
-        expected = {"add": stack, "untyped": stack, "soft": copies, "compare": stack, "max": copies}
-        for name, ways in expected.items():
-            body = GraphBody(BODIES[name])
-            rows = [(x, x) for x in floats(3 * ENOUGH)]
-            body.run_many(rows[:10])
-            many = body._checked((np.dtype("float32"),) * 2)._many
-            assert not many._built
-            body.run_many(rows)
-            assert {kind for (kind, _), way in many._built.items() if way is not None} == ways
+    @pytest.mark.parametrize("name", ["add", "untyped", "soft", "compare", "max"])
+    def test_small_elements_go_in_copies(self, name):
+        """Once that pays, and not before."""
+        body = GraphBody(BODIES[name])
+        rows = [(x, x) for x in floats(3 * ENOUGH)]
+        body.run_many(rows[:10])
+        many = many_of(body, 2)
+        assert not many._built
+        body.run_many(rows)
+        assert many._built
+        assert many.ncopies == len(rows) - len(rows) % COPIES  # the last are too few
+        assert many.why_no_copies == ""
 
-    def test_copies_take_rows_of_several_shapes(self, monkeypatch):
+    def test_large_elements_go_singly(self):
+        body = GraphBody(MAX)
+        rows = [(x, x) for x in floats(ENOUGH, (8,))]
+        large = (np.ones(20_000, np.float32),) * 2
+        body.run_many(rows)
+        many = many_of(body, 2)
+        before = many.ncopies
+        body.run_many([large] * 100)
+        assert many.ncopies == before
+        body.run_many([*[rows[0]] * COPIES, *[large] * COPIES, *rows[: COPIES + 3]])
+        # The last three are too few for a run of their own.
+        assert many.ncopies == before + 2 * COPIES
+
+    def test_whole_arguments_have_copies_of_their_own(self):
+        """What is one object in all rows is given once, until there are too many such combinations."""
+        body = GraphBody(MAX)
+        xs = floats(2 * ENOUGH)
+        for rows in ([(x, x) for x in xs], [(x, xs[0]) for x in xs], [(xs[0], x) for x in xs]):
+            body.run_many(rows)
+        assert set(many_of(body, 2)._built) == {frozenset(), frozenset("x"), frozenset("y")}
+
+    def test_copies_take_rows_of_several_shapes(self, attempts):
         """Also where the graph has names for the lengths."""
         body = GraphBody(parsed("soft (float[H, W] x) => (float[H, W] y) { t = Exp(x) y = Add(t, t) }"))
         rows = [(x,) for k in range(2 * ENOUGH) for x in floats(1, (k % 3, 1 + k % 4))]
-        expected = singly(body, rows)
-        many = body._checked((np.dtype("float32"),))._many
-        failed = []
+        assert_same(body.run_many(rows), singly(body, rows))
+        assert attempts
+        assert set(attempts) == {""}
+        assert many_of(body, 1).ncopies == len(rows)
 
-        def attempt(way, some):
-            done = ManyRunner._attempt(many, way, some)
-            failed.extend([way] * (done is None))
-            return done
+    def test_a_refusal_is_tried_again_singly(self, attempts):
+        body = GraphBody(graph([node("Max", "x y", "z")], ["x", "y"], ["z"]))
+        rows = [(x, x) for x in floats(ENOUGH)]
+        body.run_many(rows)
+        before = many_of(body, 2).ncopies
+        rows[COPIES + 1] = rows[0][0], np.ones(3, np.float32)
+        with pytest.raises(Exception, match="by a dimension other than 1") as caught:
+            body.run_many(rows)
+        assert caught.value.seqcore_element == COPIES + 1
+        assert many_of(body, 2).ncopies == before + COPIES
+        assert "by a dimension other than 1" in attempts[-1]
 
-        monkeypatch.setattr(many, "_attempt", attempt)
-        assert_same(body.run_many(rows), expected)
-        assert many._built
-        assert failed == []
+    @pytest.mark.parametrize("kind", REFUSALS, ids=lambda kind: kind.__name__)
+    def test_a_model_of_copies_that_is_refused(self, monkeypatch, kind):
+        """It was only for speed: elements go singly, and why is kept."""
+
+        def refuse(*_):
+            raise kind("no copies here")
+
+        monkeypatch.setattr(Copies, "__init__", refuse)
+        body = GraphBody(MAX)
+        rows = [(x, x) for x in floats(ENOUGH)]
+        for _ in range(2):
+            assert_same(body.run_many(rows), singly(body, rows))
+        assert many_of(body, 2).why_no_copies == "no copies here"
+        assert many_of(body, 2).ncopies == 0
+
+    @pytest.mark.parametrize("error", [AttributeError, KeyError, TypeError, IndexError, ZeroDivisionError])
+    @pytest.mark.parametrize("name", ["__init__", "run"])
+    def test_errors_of_ours_come_out(self, monkeypatch, name, error):
+        def fail(*_):
+            raise error("ours")
+
+        monkeypatch.setattr(Copies, name, fail)
+        body = GraphBody(MAX)
+        with pytest.raises(error, match="ours"):
+            body.run_many([(x, x) for x in floats(ENOUGH)])
+
+    @pytest.mark.parametrize("name", ["RandomNormalLike", "RandomUniformLike", "Bernoulli"])
+    def test_bodies_that_draw_numbers_are_not_copied(self, name):
+        body = GraphBody(graph([node(name, "x", "z", seed=1.0)], ["x"], ["z"]), {"": 17})
+        rows = [(x,) for x in np.clip(floats(2 * ENOUGH), 0, 1)]
+        body.run_many(rows)
+        assert many_of(body, 1).ncopies == 0
 
     def test_results_much_larger_than_arguments(self):
         body = GraphBody(graph([node("Add", "x k", "z")], ["x"], ["z"], constant(np.ones(30_000))))
-        rows = [(x,) for x in floats(_STACK_PAYS + 50, (1,))]
+        rows = [(x,) for x in floats(ENOUGH + 50, (1,))]
         assert_same(body.run_many(rows), singly(body, rows))
-
-    def test_inexact_operators_are_not_stacked(self):
-        for op in ("Exp", "Relu", "Sqrt", "Tanh", "Floor"):
-            body = GraphBody(graph([node(op, "x", "z")], ["x"], ["z"]))
-            assert body._checked(body.input_dtypes)._many._plan is None, op

@@ -57,8 +57,8 @@ def check(model, feed_by):
 
 def by_steps(session, feed):
     """The same without what compiles sequences away; None where there are none."""
-    cut = session._cut and session._cut()
-    return cut and damage.run(cut._original() if cut._original else cut, feed)
+    engines = session._engines
+    return engines and damage.run(engines._given_steps.get(), feed)
 
 
 def outcome_of(work, *arguments):

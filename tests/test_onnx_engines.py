@@ -1,4 +1,4 @@
-"""Plans: what they rely on, what of them onnxruntime may do, and what large models cost."""
+"""Engines: what they rely on, what errors of ours come to, and what large models cost."""
 
 import sys
 from itertools import pairwise
@@ -9,11 +9,19 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+import onnxruntime
 from onnx import TensorProto, helper
-from seqcore.onnx._plans.parts import Runtime
-from sessions import assert_fails, assert_value, check, constant, f32, i64, model, run, session
+from sessions import assert_fails, assert_value, check, constant, f32, i64, model, run, said, session
 
 from seqcore.onnx import InferenceSession
+from seqcore.onnx._engines import engines as engines_module
+from seqcore.onnx._engines import loop_batches as loop_batches_module
+from seqcore.onnx._engines import whole as whole_module
+from seqcore.onnx._engines.checked_model import LONG
+from seqcore.onnx._engines.loop import LoopStep
+from seqcore.onnx._engines.loop_batches import LoopBatches
+from seqcore.onnx._engines.steps_engine import StepsEngine
+from seqcore.onnx._engines.whole import WholeModel
 
 # A loop that appends `t`, of whatever shape, to a sequence of `x`, and a join of all.
 JOIN = """
@@ -159,12 +167,12 @@ class TestNumbersOfLoops:
         assert run(text, **feed)[0].shapes == [(1,), (1,)]
 
 
-class TestHeads:
+class TestNames:
     def test_loops_of_one_name(self):
-        text = """g (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t) {
+        text = """g (seq(float[]) s, float[N] x, int64 n, int64 m) => (seq(float[]) t) {
             [again] u = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p)
                                              => (bool on, seq(float[]) q) {
-                [again] q = Loop (n, , p) <body = c (int64 j, bool g, seq(float[]) v)
+                [again] q = Loop (m, , p) <body = c (int64 j, bool g, seq(float[]) v)
                                                  => (bool h, seq(float[]) w) {
                     w = SequenceInsert (v, x)
                     h = Identity (g)
@@ -174,10 +182,11 @@ class TestHeads:
             t = SequenceInsert (u, x)
         }"""
         used = InferenceSession(model(text))
-        for n in (2, 2, 2, 2, 70, 2, 70):
-            (found,) = used.run(None, {"s": [f32(1)], "x": f32(2), "n": i64(n)})
-            assert_value(found, [f32(1), *[f32(2)] * (n * n + 1)])
-        assert not used._cut().head.is_hopeless
+        for m in (2, 2, 2, 2, LONG + 1, 2, LONG + 1):
+            (found,) = used.run(None, {"s": [f32(1)], "x": f32(2), "n": i64(2), "m": i64(m)})
+            assert_value(found, [f32(1), *[f32(2)] * (2 * m + 1)])
+        attempts = used._engines.whole.attempts
+        assert (attempts.taken, attempts.failures) == (4, 1)
 
 
 def chain(nodes, outputs):
@@ -252,12 +261,148 @@ class TestLargeModels:
     def test_sequences_that_get_long_without_a_loop(self, make):
         """onnxruntime copies them at each edit: it isn't tried."""
         short, long = InferenceSession(make(5)), InferenceSession(make(300))
-        assert not short._cut().head.is_hopeless
-        assert long._cut().head.is_hopeless
+        assert short._engines.whole is not None
+        assert long._engines.whole is None
+        assert "of its nodes insert into sequences" in long._engines.declined
         for _ in range(4):
             assert_value(long.run(None, CHAIN_FEED)[0], [f32(1)] * 300)
 
-    def test_threads_of_many_parts_do_not_wait_busily(self):
-        given = model("g (float x) => (float y) { y = Neg (x) }").SerializeToString()
-        options = Runtime().part_session(given).get_session_options()
-        assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    def test_threads_of_many_parts_do_not_wait_busily(self, monkeypatch):
+        """Those of a model that runs whole may."""
+        made, make = [], onnxruntime.InferenceSession
+
+        def spy(model, options=None, **more):
+            try:
+                made.append(options.get_session_config_entry("session.intra_op.allow_spinning"))
+            except RuntimeError:  # it isn't set
+                made.append(None)
+            return make(model, options, **more)
+
+        def spinning(text):
+            made.clear()
+            InferenceSession(model(text))
+            return set(made)
+
+        monkeypatch.setattr(onnxruntime, "InferenceSession", spy)
+        parts = """g (seq(string[]) s, float[N] x, int64 n) => (seq(string[]) t, float[N] y, float[N] z) {
+            t = Loop (n, "", s) <body = b (int64 i, bool go, seq(string[]) p)
+                                        => (bool go, seq(string[]) q) {
+                j = Mul (i, i)
+                r = Sin (x)
+                k = ReduceMax <keepdims = 0> (r)
+                l = Cast <to = 7> (k)
+                m = Mul (j, l)
+                q = SequenceErase (p, m)
+            }>
+            y = Neg (x)
+            z = Exp (y)
+        }"""
+        assert spinning(parts) == {"0"}
+        assert spinning("g (seq(float[]) s) => (seq(float[]) t) { t = SequenceErase (s) }") == {None}
+
+
+def have_fail(monkeypatch, kind, name, error, condition=lambda self: True):
+    """Have a method raise an error, of the objects that a condition picks."""
+    method = getattr(kind, name)
+
+    def failing(self, *arguments, **options):
+        if condition(self):
+            raise error("ours")
+        return method(self, *arguments, **options)
+
+    monkeypatch.setattr(kind, name, failing)
+
+
+def assert_comes_out(used, error):
+    for _ in range(3):
+        with pytest.raises(error) as caught:
+            used.run(None, ROUND_FEED)
+        assert "ours" in str(caught.value)
+
+
+OURS = [AttributeError, KeyError, TypeError, IndexError, AssertionError, ZeroDivisionError]
+
+# A list whose first element goes round, and a tensor whose rows are a list that goes.
+ROUND = """g (seq(float[]) s, int64 n, float[N, 2] x, int64 i) => (seq(float[]) t, float[2] y) {
+    rows = SplitToSequence <keepdims = 0> (x)
+    y = SequenceAt (rows, i)
+    zero = Constant <value = int64 {0}> ()
+    t = Loop (n, "", s) <body = b (int64 k, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
+        a = SequenceAt (p, zero)
+        e = SequenceErase (p, zero)
+        r = SequenceInsert (e, a)
+    }>
+}"""
+ROUND_FEED = {"s": [f32(1), f32(2)], "n": i64(5000), "x": np.ones((3, 2), np.float32), "i": i64(0)}
+
+
+# Those of them that no node raises.
+NEVER_OF_A_NODE = [AttributeError, KeyError, NameError, AssertionError]
+
+
+@pytest.mark.parametrize("error", OURS)
+class TestErrorsOfOurs:
+    """An error in the code of an engine comes out of a run: no other engine takes over and hides it."""
+
+    @pytest.mark.parametrize("name", ["run", "feed_of"])
+    def test_of_a_whole_model(self, monkeypatch, error, name):
+        used = InferenceSession(model(ROUND))
+        have_fail(monkeypatch, WholeModel, name, error)
+        assert_comes_out(used, error)
+        attempts = used._engines.whole.attempts
+        assert (attempts.taken, attempts.failures) == (0, 0)
+
+    def test_of_what_makes_a_whole_model(self, monkeypatch, error):
+        have_fail(monkeypatch, WholeModel, "__init__", error)
+        with pytest.raises(error, match="ours"):
+            InferenceSession(model(ROUND))
+
+    @pytest.mark.parametrize("name", ["add_checks", "why_not_whole", "to_message", "restamp"])
+    def test_of_what_a_whole_model_is_made_with(self, monkeypatch, error, name):
+        def fail(*_):
+            raise error("ours")
+
+        monkeypatch.setattr(whole_module, name, fail)
+        with pytest.raises(error, match="ours"):
+            InferenceSession(model(ROUND))
+
+    @pytest.mark.parametrize("kind", [LoopBatches, loop_batches_module._Course, loop_batches_module._Built])
+    def test_of_batches(self, monkeypatch, error, kind):
+        """The steps of the model as it was would do without them too."""
+        name = "__init__" if kind is loop_batches_module._Built else "run"
+        have_fail(monkeypatch, kind, name, error)
+        text = ROUND.replace("SplitToSequence <keepdims = 0> (x)", "SplitToSequence (x, i)")
+        text = text.replace("y = SequenceAt (rows, i)", "y = ReduceSum <keepdims = 0> (x)")
+        used = InferenceSession(model(text))
+        assert not used._engines._is_lowered
+        assert_comes_out(used, error)
+
+    def test_of_steps(self, monkeypatch, error):
+        used = InferenceSession(model(ROUND))
+        have_fail(monkeypatch, StepsEngine, "run", error)
+        assert_comes_out(used, error)
+
+    def test_of_a_lowering(self, monkeypatch, error):
+        def fail(*_, **__):
+            raise error("ours")
+
+        monkeypatch.setattr(engines_module, "lower_prepared", fail)
+        with pytest.raises(error, match="ours"):
+            InferenceSession(model(ROUND))
+
+    def test_of_a_step(self, monkeypatch, error):
+        """It has the node's name."""
+        have_fail(monkeypatch, LoopStep, "__call__", error)
+        used = InferenceSession(model(ROUND))
+        with pytest.raises(error) as caught:
+            used.run(None, ROUND_FEED)
+        assert "Loop 't'" in said(caught)
+
+
+@pytest.mark.parametrize("error", NEVER_OF_A_NODE)
+def test_errors_of_ours_in_lowered_steps(monkeypatch, error):
+    """Only what a node raises is left to the model as it was, which names the node."""
+    used = InferenceSession(model(ROUND))
+    lowered = used._engines._lowered_steps.get()
+    have_fail(monkeypatch, StepsEngine, "run", error, lambda self: self is lowered)
+    assert_comes_out(used, error)
