@@ -21,7 +21,7 @@ from soundness import named_lengths, unsound  # noqa: E402
 from seqcore.onnx._engines.interface import Interface  # noqa: E402
 from seqcore.onnx._lowering.passes import lower_prepared  # noqa: E402
 from seqcore.onnx._model.graph import Node  # noqa: E402
-from seqcore.onnx._model.load import folder_of, parse  # noqa: E402
+from seqcore.onnx._model.load import folder_of, parse, without_weights  # noqa: E402
 from seqcore.onnx._model.prepared import Prepared, prepare  # noqa: E402
 from seqcore.onnx._model.types import sequence, to_type_proto  # noqa: E402
 from seqcore.onnx._model.writing import to_message  # noqa: E402
@@ -33,7 +33,7 @@ PATHS |= {name: one.path for name, one in MODELS.items()}
 @cache
 def prepared_of(name):
     path = PATHS[name]
-    return prepare(parse(path), folder_of(path))
+    return prepare(*without_weights(parse(path), folder_of(path)))
 
 
 def feeds_of(name):

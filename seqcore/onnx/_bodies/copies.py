@@ -6,6 +6,7 @@ from onnx import ModelProto
 
 from seqcore.onnx._model.load import operators_of
 from seqcore.onnx._runtimes.runners import SessionRunner
+from seqcore.onnx._runtimes.sessions import REFUSALS, Refused
 
 # onnxruntime looks each fed name up by walking the inputs: more copies cost more for that than they save.
 COPIES = 16
@@ -59,7 +60,10 @@ class Copies:
         feed = dict(zip(self._names, values, strict=True))
         for name, i in self._whole:
             feed[name] = rows[0][i]
-        results = self._runner.run(feed)
+        try:
+            results = self._runner.run(feed)
+        except REFUSALS as refusal:
+            raise Refused(str(refusal)) from refusal
         return [results[k :: self._outputs][:n] for k in range(self._outputs)]
 
 

@@ -9,7 +9,7 @@ more evenly. Bodies that work number by number go another way before: see `flat`
 from seqcore.onnx._bodies.copies import COPIES, Copies, can_copy
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._once import Once
-from seqcore.onnx._runtimes.sessions import REFUSALS
+from seqcore.onnx._runtimes.sessions import REFUSALS, Refused
 
 # Arguments of more bytes gain nothing: copying them costs what a run costs.
 _LARGE = 16384
@@ -94,7 +94,7 @@ class ManyRunner:
     def _attempt(self, copies, rows):
         try:
             results = copies.run(rows)
-        except REFUSALS:
+        except Refused:
             return None  # singly they fail again: at the right row, with the message for it
         self.ncopies += len(rows)
         return self._program.assemble(rows, results)

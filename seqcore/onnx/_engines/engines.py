@@ -33,7 +33,10 @@ from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.load import HEAVY, Weights, folder_of, parse, path_of, without_weights
 from seqcore.onnx._model.prepared import Prepared, message_has_lists, prepare
 from seqcore.onnx._once import Once
-from seqcore.onnx._runtimes.sessions import REFUSALS, Sessions
+from seqcore.onnx._runtimes.sessions import REFUSALS, Refused, Sessions
+
+# What is raised where values don't fit. Whatever else steps raise is a fault of ours.
+_OF_DATA = (IndexError, TypeError, ValueError, OverflowError, MemoryError, *REFUSALS)
 
 
 class Engines:
@@ -158,16 +161,16 @@ class Engines:
         if output_names is not None and type(output_names) is not list:
             self.interface.check_names(output_names, feed)
         whole: WholeModel | None = self.whole
-        failed: Exception | None = None
+        failed: BaseException | None = None
         while whole is not None:
             # Where no sequence is left, only true errors are refusals.
             is_due = not whole.has_lists or whole.attempts.is_due()
             if is_due and (values := whole.feed_of(feed)) is not None:
                 try:
                     results = whole.run(output_names, values, options)
-                except REFUSALS as refusal:
-                    whole.attempts.failed(refusal)
-                    failed = refusal
+                except Refused as refusal:
+                    failed = refusal.__cause__
+                    whole.attempts.failed(failed)
                 else:
                     whole.attempts.succeeded()
                     return results
@@ -176,7 +179,7 @@ class Engines:
         if self._is_lowered and self._has_lists and self.interface.fits(feed):
             try:
                 return self._lowered_steps.get().run(output_names, feed, options)
-            except Exception as error:
+            except _OF_DATA as error:
                 # What is left of a sequence that was compiled away can't name its node: the model as it was
                 # can. It fails as well, or its results are the better ones.
                 failed = error

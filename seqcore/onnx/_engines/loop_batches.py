@@ -28,7 +28,7 @@ from seqcore.onnx._model.types import SEQUENCE, TENSOR, tensor, to_type_proto
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._once import Once
 from seqcore.onnx._operators.loop_parts import LoopParts, parts_of
-from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, bare_run, native
+from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, Refused, native, refusing_run
 
 if TYPE_CHECKING:
     from seqcore.onnx._engines.planner import Frame, Planner
@@ -163,8 +163,8 @@ class LoopBatches:
 
         Raises
         ------
-        Exception
-            One of `REFUSALS`; the frame is as it was.
+        Refused
+            The frame is as it was.
         """
         built = self._built.get()
         feed: dict[str, Any] = {_TRIPS: np.array(length)}
@@ -224,7 +224,7 @@ class _Built:
         add_checks(model, prepared, unlimited=loop)
         session = planner.sessions.make(to_message(model), prepared.weights, spins=False, arena=False)
         self.feeds = [(outer.get(name, name), planner.place(name)) for name in names]
-        self.run = bare_run(session)
+        self.run = refusing_run(session)
 
     def _count_on(self, body: Graph, parts: LoopParts) -> None:
         """Have a body count from where the batch starts."""
@@ -288,8 +288,8 @@ class _Course:
         before = sum(len(frame[place]) for place in batches.carried)
         try:
             ran, going, scans = batches.run(frame, i, length)
-        except REFUSALS as refusal:
-            self._refusal = refusal
+        except Refused as refusal:
+            self._refusal = refusal.__cause__
             self._next = self._replayed = i + length
             return 0, True
         batches.attempts.succeeded()

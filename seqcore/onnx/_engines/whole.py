@@ -25,7 +25,7 @@ from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
 from seqcore.onnx._model.versions import restamp
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._operators.record import record_of
-from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, TWO_C_TYPES, Sessions, bare_run, native
+from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, TWO_C_TYPES, Sessions, native, refusing_run
 
 if TYPE_CHECKING:
     from seqcore.onnx._model.prepared import Prepared
@@ -78,7 +78,7 @@ class WholeModel:
         except REFUSALS as refusal:
             raise Declined(f"onnxruntime refuses it: {one_line(refusal)}") from refusal
         self._limit = limit_of(graph, prepared)
-        self._run = bare_run(self.session)
+        self._run = refusing_run(self.session)
         self._names = interface.names
         self._makers = {name: _maker(prepared, name) for name in interface.names}
         self._makes = [self._makers[name] for name in interface.names]
@@ -104,8 +104,8 @@ class WholeModel:
 
         Raises
         ------
-        Exception
-            One of `REFUSALS`, silently: what runs in steps then says why.
+        Refused
+            Silently: what runs in steps then says why.
         """
         if not output_names:
             results = self._run(self._names, feed, options or SILENT)

@@ -81,6 +81,9 @@ class Node:
         """Return an attribute that is a tensor, as the message that it is."""
         return self._attributes[name].t
 
+    def set_attribute(self, name: str, value: Any) -> None:
+        self._attributes[name] = helper.make_attribute(name, value)
+
     def attribute_messages(self) -> Iterator[AttributeProto]:
         """Yield the attributes that are no graphs."""
         yield from self._attributes.values()

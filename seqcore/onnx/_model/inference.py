@@ -100,7 +100,7 @@ class Inference:
         if name in self.numbers:
             return self.numbers[name]
         constant = self.constant(name)
-        if constant is None or constant.dtype.kind not in "iu" or constant.ndim > 1:
+        if constant is None or constant.dtype not in (np.int32, np.int64) or constant.ndim > 1:
             return None
         return tuple(map(int, constant.reshape(-1))) if constant.size <= _MOST_FOLLOWED else None
 

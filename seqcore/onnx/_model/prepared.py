@@ -6,6 +6,7 @@ from collections import defaultdict
 import numpy as np
 from onnx import ModelProto, TensorProto
 
+from seqcore.onnx._model.axes import count_axes_from_front
 from seqcore.onnx._model.checks import check_inputs, check_kinds, check_message, check_signatures, type_fault
 from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node
@@ -166,6 +167,7 @@ def prepare(hollow: ModelProto, weights: Weights, believes_elements: bool = Fals
         raise ValueError(f"the model is not valid: {fault}")
     prepared = Prepared(model, weights, believes_elements)
     check_kinds(prepared)
+    count_axes_from_front(model, prepared)
     declare_types(model, prepared)
     return prepared
 

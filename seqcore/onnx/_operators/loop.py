@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from seqcore.onnx._engines.loop import LoopStep
 from seqcore.onnx._lowering.loop_lists import find_loop_list
-from seqcore.onnx._model.types import from_type_proto, is_told_by_size, tensor, without_shape
+from seqcore.onnx._model.types import NEVER, from_type_proto, is_told_by_size, tensor, without_shape
 from seqcore.onnx._operators.if_ import count_of
 from seqcore.onnx._operators.loop_parts import parts_of
 from seqcore.onnx._operators.record import Operator, register
@@ -51,7 +51,11 @@ class Loop(Operator):
         scans = []
         for name in parts.scans:
             type_ = known.type(name)
-            scans.append(tensor(type_.number, None if type_.shape is None else (n, *type_.shape)))
+            shape = type_.shape
+            if shape is not None and shape != NEVER:
+                # Without a trip, lengths that have but a name are 0.
+                shape = (n, *(length if isinstance(length, int) else None for length in shape))
+            scans.append(tensor(type_.number, shape))
         return [*states, *scans][: len(node.outputs)]
 
     def hands_on(self, node):

@@ -173,7 +173,7 @@ def unsqueeze(node: Node, known: Inference) -> Type:
     places = {axis_from_front(axis, rank) for axis in axes}
     if None in places or len(places) < len(axes):
         return tensor(type_.number)
-    _pass_numbers(node, known)
+    _pass_numbers(node, known, rank)
     rest = iter(type_.shape)
     return tensor(type_.number, tuple(1 if k in places else next(rest) for k in range(rank)))
 
@@ -187,8 +187,10 @@ def squeeze(node: Node, known: Inference) -> Type:
         if not is_told or any(isinstance(length, str) for length in type_.shape):
             return tensor(type_.number)
         axes = [k for k, length in enumerate(type_.shape) if length == 1]
+    elif not axes:
+        return tensor(type_.number)  # to onnxruntime that is none given
     places = {axis_from_front(axis, len(type_.shape)) for axis in axes}
-    _pass_numbers(node, known)
+    _pass_numbers(node, known, len(type_.shape) - len(places))
     return tensor(type_.number, tuple(n for k, n in enumerate(type_.shape) if k not in places))
 
 
@@ -200,8 +202,9 @@ def _axes_of(node: Node, known: Inference) -> list[int] | None:
     return None if given is None else list(map(int, given))
 
 
-def _pass_numbers(node: Node, known: Inference) -> None:
-    if (numbers := known.numbers_of(node.inputs[0])) is not None:
+def _pass_numbers(node: Node, known: Inference, rank: int = 1) -> None:
+    """Hand integers on from the first input to an output of a rank."""
+    if rank < 2 and (numbers := known.numbers_of(node.inputs[0])) is not None:
         known.numbers[node.outputs[0]] = numbers
 
 
@@ -246,12 +249,16 @@ def reshape(node: Node, known: Inference) -> Type:
     old = type_.shape
     lengths: list[Length] = []
     for k, length in enumerate(wanted):
-        if length == 0 and not node.attribute("allowzero", 0):
-            length = old[k] if old is not None and k < len(old) else None
+        if not node.attribute("allowzero", 0):
+            own = old[k] if old is not None and k < len(old) else None
+            if length == 0:
+                length = own
+            elif isinstance(length, str) and length != own:
+                length = None  # it may be 0 in a run
         lengths.append(length)
     if -1 in lengths:
         lengths[lengths.index(-1)] = _what_is_left(old, lengths)
-    _pass_numbers(node, known)
+    _pass_numbers(node, known, len(lengths))
     return tensor(type_.number, tuple(lengths))
 
 
@@ -316,14 +323,14 @@ def slice_(node: Node, known: Inference) -> Type:
         k = axis_from_front(axis, rank) if isinstance(axis, int) else None
         if k is None:
             return tensor(type_.number, (None,) * rank)
-        start, end = (None if one is None else one[i] for one in (starts, ends))
-        step = 1 if steps is None else steps[i]
-        length = lengths[k]
-        lengths[k] = None
+        start, end = (one[i] if one is not None and i < len(one) else None for one in (starts, ends))
+        step = 1 if steps is None else steps[i] if i < len(steps) else None
+        length, lengths[k] = lengths[k], None
         if all(isinstance(one, int) for one in (start, end, step, length)) and step:
-            lengths[k] = len(range(*slice(start, end, step).indices(length)))
-            if step < 0 and end < -length:
-                lengths[k] = len(range(*slice(start, None, step).indices(length)))
+            # Going backwards, onnxruntime begins with the first item where a start lies before it.
+            if step > 0 or -length <= start:
+                stop = None if step < 0 and end < -length else end
+                lengths[k] = len(range(*slice(start, stop, step).indices(length)))
     numbers = known.numbers_of(node.inputs[0])
     told = [one[0] if one else None for one in (starts, ends, steps or [1])]
     if rank == 1 and numbers is not None and all(isinstance(one, int) for one in told) and told[2] == 1:
@@ -369,18 +376,23 @@ def range_(node: Node, known: Inference) -> Type:
 
 def _arithmetic(function: Callable[[int, int], int]) -> Rule:
     def rule(node: Node, known: Inference) -> Type:
+        type_ = broadcast(node, known)
         one, other = (known.numbers_of(name) for name in node.inputs[:2])
-        if one is not None and other is not None and (len(one) == len(other) or 1 in (len(one), len(other))):
-            n = max(len(one), len(other)) if one and other else 0
-            pairs = zip(
-                one * n if len(one) == 1 else one, other * n if len(other) == 1 else other, strict=False
-            )
-            known.numbers[node.outputs[0]] = tuple(
-                function(a, b) if isinstance(a, int) and isinstance(b, int) else None for a, b in pairs
-            )
-        return broadcast(node, known)
+        if type_.number == TensorProto.INT64 and type_.rank in (0, 1) and one and other:
+            n = max(len(one), len(other))
+            pairs = zip(one * n if len(one) == 1 else one, other * n if len(other) == 1 else other, strict=False)
+            numbers = [function(a, b) if _are_integers(a, b) else None for a, b in pairs]
+            if len(numbers) == n:
+                known.numbers[node.outputs[0]] = tuple(
+                    number if number is not None and abs(number) < 1 << 62 else None for number in numbers
+                )
+        return type_
 
     return rule
+
+
+def _are_integers(*lengths: Length) -> bool:
+    return all(isinstance(length, int) for length in lengths)
 
 
 # The table

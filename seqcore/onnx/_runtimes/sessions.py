@@ -19,6 +19,12 @@ REFUSALS: tuple[type[Exception], ...] = tuple(
     ValueError,  # of what is fed, by the wrapper in Python and where arrays are converted
 )
 
+
+
+class Refused(Exception):
+    """onnxruntime refused a run that another engine can do: its own exception is the cause."""
+
+
 # onnxruntime's arrays of these have the type long long, which equals NumPy's own but has another repr.
 TWO_C_TYPES = (np.dtype("int64"), np.dtype("uint64"))
 
@@ -131,6 +137,19 @@ def bare_run(session: Any) -> Any:
     The wrapper checks the feed again, in time quadratic in its length.
     """
     return getattr(session, "_sess", session).run
+
+
+def refusing_run(session: Any) -> Any:
+    """Return the same, which raises `Refused` for what onnxruntime raises, and lets all else through."""
+    bare = bare_run(session)
+
+    def run(names, feed, options):
+        try:
+            return bare(names, feed, options)
+        except REFUSALS as refusal:
+            raise Refused(str(refusal)) from refusal
+
+    return run
 
 
 def native(array: np.ndarray) -> np.ndarray:
