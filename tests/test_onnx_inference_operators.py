@@ -15,7 +15,7 @@ from soundness import inference_of, named_lengths, unsound, unsound_numbers  # n
 from seqcore.onnx._model.load import without_weights  # noqa: E402
 from seqcore.onnx._model.prepared import prepare  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto  # noqa: E402
-from seqcore.onnx._model.writing import to_message  # noqa: E402
+from seqcore.onnx._model.writing import forget_shape, to_message  # noqa: E402
 from seqcore.onnx._operators import record  # noqa: E402
 from seqcore.onnx._operators.tensor_operators import TensorOperator  # noqa: E402
 

@@ -147,8 +147,8 @@ class TestPicking:
         assert not {"Gather", "Slice"} & set(ops(result))
 
     def test_keepdims_where_texts_and_onnxruntime_differ(self):
-        # So PyTorch exports unbind: onnx infers rows of rank 2, onnxruntime makes them of rank 1, as does what
-        # it is lowered to. Of a length that a run brings neither is known.
+        # So PyTorch exports unbind: onnx infers rows of rank 2, onnxruntime makes them of rank 1, as does
+        # what it is lowered to. Of a length that a run brings neither is known.
         text = """g (float[N, 4] x%s) => (float[A] f, float[B, C] y)
         <int64 k = {1}, int64 o = {0}, bool yes = {1}> {
             s = SplitToSequence<keepdims = 0>(x, %s)

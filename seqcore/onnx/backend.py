@@ -1,7 +1,12 @@
 """onnx's backend interface: how what knows `onnx.backend.base`, its test suite first, runs models here."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import onnx
-from onnx import TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
 from seqcore._tensors import as_tensor
@@ -12,6 +17,9 @@ from seqcore.onnx._model.tensors import tensor_type
 from seqcore.onnx._model.versions import newest_opset
 from seqcore.onnx.session import InferenceSession
 from seqcore.operators import as_sequence
+
+if TYPE_CHECKING:
+    from seqcore._typing import DTypeName, Source
 
 __all__ = [
     "SeqcoreBackend",
@@ -45,13 +53,14 @@ class SeqcoreBackendRep(BackendRep):
     [array([1., 1.], dtype=float32), array([1., 1.], dtype=float32)]
     """
 
-    def __init__(self, session):
+    def __init__(self, session: InferenceSession) -> None:
         self._session = session
         self._inputs = [one.name for one in session.get_inputs()]
         names = [one.name for one in session.get_outputs()]
         self._outputs = namedtupledict("Outputs", names)
 
-    def run(self, inputs, run_options=None, **kwargs):
+    # The options are onnxruntime's, which has no types. The result has the outputs as attributes.
+    def run(self, inputs: Any, run_options: Any = None, **kwargs: Any) -> Any:
         """Run the model.
 
         Parameters
@@ -100,7 +109,7 @@ class SeqcoreBackend(Backend):
     """
 
     @classmethod
-    def supports_device(cls, device):
+    def supports_device(cls, device: str) -> bool:
         """Return whether models run on a device, `"CPU"` being the one.
 
         Examples
@@ -114,7 +123,7 @@ class SeqcoreBackend(Backend):
             return False
 
     @classmethod
-    def is_compatible(cls, model, device="CPU", **kwargs):
+    def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
         """Return whether a model may be prepared for a device. Whether it can run only `prepare` finds out.
 
         Examples
@@ -125,7 +134,7 @@ class SeqcoreBackend(Backend):
         return cls.supports_device(device)
 
     @classmethod
-    def prepare(cls, model, device="CPU", **kwargs):
+    def prepare(cls, model: ModelProto | Source, device: str = "CPU", **kwargs: Any) -> SeqcoreBackendRep:
         """Check a model and make it ready to run.
 
         Parameters
@@ -158,12 +167,13 @@ class SeqcoreBackend(Backend):
         1
         """
         cls._check_device(device)
-        super().prepare(model, device, **kwargs)
+        checked: Any = model
+        super().prepare(checked, device, **kwargs)
         options = {name: kwargs[name] for name in _SESSION_OPTIONS if name in kwargs}
         return SeqcoreBackendRep(InferenceSession(model, **options))
 
     @classmethod
-    def run_model(cls, model, inputs, device="CPU", **kwargs):
+    def run_model(cls, model: ModelProto | Source, inputs: Any, device: str = "CPU", **kwargs: Any) -> Any:
         """Run a model once: `prepare` and then `run`.
 
         Examples
@@ -179,7 +189,14 @@ class SeqcoreBackend(Backend):
         return cls.prepare(model, device, **kwargs).run(inputs, kwargs.get("run_options"))
 
     @classmethod
-    def run_node(cls, node, inputs, device="CPU", outputs_info=None, **kwargs):
+    def run_node(
+        cls,
+        node: NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[DTypeName, Sequence[int | str | None] | None]] | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Run a single operator.
 
         Parameters
@@ -215,7 +232,8 @@ class SeqcoreBackend(Backend):
         cls._check_device(device)
         kwargs.setdefault("opset_version", newest_opset())
         if not _domains(node):  # the checker of a node knows one domain, the checker of a model all
-            super().run_node(node, inputs, device, outputs_info, **kwargs)
+            checked: Any = outputs_info
+            super().run_node(node, inputs, device, checked, **kwargs)
         names = [name for name in node.input if name]
         if len(inputs) != len(names):
             raise ValueError(

@@ -1,10 +1,14 @@
 """GraphBody: the body of a SequenceMap, compiled."""
 
+from __future__ import annotations
+
 import functools
 import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto, OperatorSetIdProto
 
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
@@ -12,6 +16,12 @@ from seqcore.onnx._bodies.program import Program
 from seqcore.onnx._bodies.reading import read_model
 from seqcore.onnx._model.tensors import declared_dtype
 from seqcore.onnx._runtimes.runners import described
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from seqcore._typing import DTypeName, Path
+    from seqcore.onnx._bodies.flat import FlatForm
 
 __all__ = ["GraphBody"]
 
@@ -27,7 +37,7 @@ class GraphBody:
     graph : GraphProto, ModelProto, str or os.PathLike
         The graph, a model, or the path to a model file, whose external data are loaded with it. Inputs and
         outputs are tensors. An input that has an initializer counts as a constant.
-    opset_imports : dict of str to int or sequence of OperatorSetIdProto, optional
+    opset_imports : mapping of str to int or sequence of OperatorSetIdProto, optional
         Versions of the operator sets, for a bare GraphProto. By default the newest that onnxruntime loads.
     captures : dict of str to array_like, optional
         Values for the names that the graph takes from a scope around it. They are copied; names that the
@@ -64,14 +74,27 @@ class GraphBody:
     array([2., 2., 2.], dtype=float32)
     """
 
-    def __init__(self, graph, opset_imports=None, captures=None):
+    name: str
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    # None where the graph leaves a type open.
+    input_dtypes: tuple[np.dtype[Any] | None, ...]
+    output_dtypes: tuple[np.dtype[Any] | None, ...]
+
+    def __init__(
+        self,
+        graph: GraphProto | ModelProto | Path,
+        opset_imports: Mapping[str, int] | Iterable[OperatorSetIdProto] | None = None,
+        captures: Mapping[str, ArrayLike] | None = None,
+    ) -> None:
         self._begin(read_model(graph, opset_imports, captures))
         if self._is_typed:
             self.output_dtypes = self._program(self.input_dtypes).output_dtypes
 
-    def _begin(self, model):
+    def _begin(self, model: ModelProto) -> None:
         self._model = model
-        self._programs = {}  # the types of a call → what runs it; only ever grows
+        # The types of a call → what runs it. It only ever grows.
+        self._programs: dict[tuple[np.dtype[Any], ...], Program] = {}
         self._compiling = threading.Lock()
         self.name = model.graph.name
         self.input_names = tuple(value.name for value in model.graph.input)
@@ -81,7 +104,7 @@ class GraphBody:
         # Not `None in`: to NumPy, None equals float64.
         self._is_typed = all(dtype is not None for dtype in self.input_dtypes)
 
-    def check(self, dtypes):
+    def check(self, dtypes: Iterable[DTypeName]) -> tuple[np.dtype[Any] | None, ...]:
         """Check that the body takes arguments of these element types, and compile it for them.
 
         Parameters
@@ -110,7 +133,8 @@ class GraphBody:
         """
         return self._checked(tuple(element_type(dtype) for dtype in dtypes)).output_dtypes
 
-    def __call__(self, *tensors):
+    # Any stands for a tuple of arrays: the graph tells which it is, so that nobody should have to ask.
+    def __call__(self, *tensors: ArrayLike) -> NDArray[Any] | Any:
         """Run the body once.
 
         Parameters
@@ -131,15 +155,16 @@ class GraphBody:
             What the runtime raises, as it is: for shapes that don't fit, for instance.
         """
         program = None
-        if all(type(value) is np.ndarray for value in tensors):
-            program = self._programs.get(tuple([value.dtype for value in tensors]))
+        arrays: tuple[Any, ...] = tensors
+        if all(type(value) is np.ndarray for value in arrays):
+            program = self._programs.get(tuple([value.dtype for value in arrays]))
         if program is None or program.takes_strings:
-            tensors = self._arrays(tensors)
-            program = self._checked(tuple(array.dtype for array in tensors))
-        results = program.run(tensors)
+            arrays = self._arrays(tensors)
+            program = self._checked(tuple(array.dtype for array in arrays))
+        results = program.run(arrays)
         return results if len(results) > 1 else results[0]
 
-    def run_many(self, rows):
+    def run_many(self, rows: Sequence[tuple[NDArray[Any], ...]]) -> list[tuple[NDArray[Any], ...]]:
         """Run the body for each row of arguments.
 
         Parameters
@@ -176,7 +201,9 @@ class GraphBody:
             return []
         return self._checked(tuple(array.dtype for array in rows[0])).run_many(rows)
 
-    def flat_form(self, dtypes, whole, elements):
+    def flat_form(
+        self, dtypes: tuple[np.dtype[Any], ...], whole: frozenset[int], elements: int
+    ) -> FlatForm | None:
         """Return how the body runs on the items of many elements at once, or None where it can't.
 
         Parameters
@@ -248,7 +275,7 @@ class GraphBody:
         inputs = "1 input" if len(names) == 1 else f"{len(names)} inputs"
         return f"the body '{self.name}' takes {inputs} ({', '.join(names)}), not {given}"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         inputs = described(self.input_names, self.input_dtypes)
         outputs = described(self.output_names, self.output_dtypes)
         if len(self.output_names) > 1:
@@ -258,10 +285,10 @@ class GraphBody:
     def __reduce__(self):
         return _unpickled, (type(self), self._model.SerializeToString(), self.output_dtypes)
 
-    def __copy__(self):
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
 

@@ -1,6 +1,9 @@
 """Sequences as ONNX's SequenceProto, the form of its test data, and back."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any, overload
 
 from google.protobuf.message import DecodeError
 from onnx import SequenceProto
@@ -12,13 +15,16 @@ from seqcore.onnx._protos.tensors import check_size
 from seqcore.onnx._protos.writing import write_numbers, write_strings
 from seqcore.operators import as_sequence
 
+if TYPE_CHECKING:
+    from seqcore._typing import DTypeName, DTypeOf, Source, T, Tensors
+
 __all__ = ["from_proto", "to_proto"]
 
 # What a SequenceProto has instead of tensors, if it is a sequence of something else.
 _OTHER_VALUES = ("sparse_tensor_values", "sequence_values", "map_values", "optional_values")
 
 
-def to_proto(seq, name=""):
+def to_proto(seq: Tensors, name: str = "") -> SequenceProto:
     """Return a sequence as a `SequenceProto`. O(n), and one copy of the data.
 
     Parameters
@@ -62,7 +68,11 @@ def to_proto(seq, name=""):
     return proto
 
 
-def from_proto(proto, dtype=None):
+@overload
+def from_proto(proto: SequenceProto | Source, dtype: DTypeOf[T]) -> TensorSequence[T]: ...
+@overload
+def from_proto(proto: SequenceProto | Source, dtype: DTypeName | None = None) -> TensorSequence[Any]: ...
+def from_proto(proto: Any, dtype: Any = None) -> Any:
     """Return the sequence that a `SequenceProto` holds. O(n).
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 from onnx import ModelProto, TypeProto
 
 from seqcore.onnx._engines.engines import Engines
-from seqcore.onnx._engines.feeds import check_feed
+from seqcore.onnx._engines.feeds import NodeArg, check_feed
 from seqcore.onnx._model.load import Weights, folder_of, operators_of, parse, path_of, without_weights
 from seqcore.onnx._model.prepared import message_has_lists
 from seqcore.onnx._model.versions import restamp_proto
@@ -143,21 +143,21 @@ class InferenceSession:
             check_feed(input_feed, self._kinds)  # where a feed is to blame, onnxruntime often doesn't say so
             raise
 
-    def get_inputs(self) -> list[Any]:
+    def get_inputs(self) -> list[NodeArg]:
         """Return what the model needs to be fed: names, types and shapes."""
         return self._whole.get_inputs() if self._engines is None else list(self._engines.interface.inputs)
 
-    def get_outputs(self) -> list[Any]:
+    def get_outputs(self) -> list[NodeArg]:
         """Return what the model gives: names, types and shapes."""
         return self._whole.get_outputs() if self._engines is None else list(self._engines.interface.outputs)
 
-    def get_overridable_initializers(self) -> list[Any]:
+    def get_overridable_initializers(self) -> list[NodeArg]:
         """Return the inputs that have a default."""
         if self._engines is None:
             return self._whole.get_overridable_initializers()
         return list(self._engines.interface.overridable)
 
-    def get_modelmeta(self) -> Any:
+    def get_modelmeta(self) -> ModelMetadata:
         """Return the model's metadata."""
         return self._whole.get_modelmeta() if self._engines is None else self._metadata
 
@@ -181,14 +181,14 @@ class ModelMetadata:
     """What a model says of itself, as onnxruntime gives it."""
 
     def __init__(self, message: ModelProto) -> None:
-        self.producer_name = message.producer_name
-        self.graph_name = message.graph.name
-        self.domain = message.domain
-        self.description = message.doc_string
-        self.graph_description = message.graph.doc_string
+        self.producer_name: str = message.producer_name
+        self.graph_name: str = message.graph.name
+        self.domain: str = message.domain
+        self.description: str = message.doc_string
+        self.graph_description: str = message.graph.doc_string
         # Where a model has none, onnxruntime says this.
-        self.version = message.model_version if message.HasField("model_version") else (1 << 63) - 1
-        self.custom_metadata_map = {one.key: one.value for one in message.metadata_props}
+        self.version: int = message.model_version if message.HasField("model_version") else (1 << 63) - 1
+        self.custom_metadata_map: dict[str, str] = {one.key: one.value for one in message.metadata_props}
 
 
 def _is_ort_format(model: Any) -> bool:

@@ -27,8 +27,8 @@ from seqcore.onnx._operators.record import record_of
 if TYPE_CHECKING:
     from seqcore.onnx._model.prepared import Prepared
 
-# Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of the
-# list with its data.
+# Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
+# the list with its data.
 LONG, LONG_TO_COPY = 512, 64
 
 
@@ -142,7 +142,7 @@ class Checks:
             self._filled = FilledElements(self._model, self._op_at_the_end_of)
         self._filled.want(name, prepared)
 
-    def _op_at_the_end_of(self, graph: Graph, op_type: str, *inputs: Any, **attributes: int) -> str:
+    def _op_at_the_end_of(self, graph: Graph, op_type: str, *inputs: Any, **attributes: Any) -> str:
         """Add a node to a graph and return its output; inputs that are no names are constants."""
         with self._at_the_end_of(graph):
             names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
@@ -247,7 +247,7 @@ class Checks:
         graph.nodes += self._before
         self._before = before
 
-    def _op(self, op_type: str, *inputs: str, **attributes: int) -> str:
+    def _op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
         out = fresh_name(f"check/{op_type}", self._taken)
         name = fresh_name(out, self._node_names)
         self._before.append(Node(op_type, list(inputs), [out], name, **attributes))

@@ -36,7 +36,10 @@ from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused, Sessions
 
 # What is raised where values don't fit. Whatever else steps raise is a fault of ours.
-_OF_DATA = (IndexError, TypeError, ValueError, OverflowError, MemoryError, *REFUSALS)
+_OF_DATA: tuple[type[Exception], ...] = (
+    *(IndexError, TypeError, ValueError, OverflowError, MemoryError),
+    *REFUSALS,
+)
 
 
 class Engines:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnxruntime
-from onnx import TensorProto
+from onnx import TensorProto, TypeProto
 
 from seqcore._tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
@@ -24,10 +24,10 @@ class NodeArg:
         A tensor's lengths, a str for one with a name and None for one that isn't known; `[]` for others.
     """
 
-    def __init__(self, name, kind):
+    def __init__(self, name: str, kind: TypeProto) -> None:
         self.name = name
-        self.type = type_text(kind)
-        self.shape = _shape(kind)
+        self.type: str = type_text(kind)
+        self.shape: list[int | str | None] = _shape(kind)
 
     def __repr__(self):
         return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
@@ -134,7 +134,7 @@ class Feed:
         return self._element_rank is not None
 
     def has_fitting_elements(self, value):
-        """Return whether the elements of a fed sequence have the declared shapes, as far as is easy to see."""
+        """Return whether the elements of a fed sequence have the declared shapes, as far as one sees."""
         if isinstance(value, TensorSequence):
             shapes = set(value.shapes)
         elif isinstance(value, list | tuple) and all(type(one) is np.ndarray for one in value):

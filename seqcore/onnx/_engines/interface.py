@@ -57,10 +57,7 @@ class Interface:
 
     def fits(self, feed: Mapping[str, Any]) -> bool:
         """Return whether the elements of fed sequences have shapes as the model declares them."""
-        for name, one in self._sequences:
-            if not one.has_fitting_elements(feed.get(name)):
-                return False
-        return True
+        return all(one.has_fitting_elements(feed.get(name)) for name, one in self._sequences)
 
     def check_names(self, output_names: Any, feed: Any) -> None:
         """Raise TypeError or ValueError where these aren't names of outputs and values by names of inputs."""

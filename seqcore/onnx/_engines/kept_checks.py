@@ -1,8 +1,8 @@
 """Checks that nobody reads, kept: each goes out of all graphs around it, so that no optimizer drops it.
 
-    body of a Loop    another scan output
-    branch of an If   another output; the other branch gives a constant
-    the model         another output, which no run asks for
+body of a Loop    another scan output
+branch of an If   another output; the other branch gives a constant
+the model         another output, which no run asks for
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class LoopStep:
         self._going_in = planner.place(parts.going_in)
         # A body may declare its iteration's number and the condition with one axis, as onnxruntime has it.
         self._counts_in_vectors = prepared.shape(parts.iteration) == (1,)
-        self._going = np.full(prepared.shape(parts.going_in) or (), True)
+        self._going = np.full((1,) if prepared.shape(parts.going_in) == (1,) else (), True)
         self._going.flags.writeable = False
         # A loop over a range passes its condition on.
         self.runs_out = parts.going_out == parts.going_in

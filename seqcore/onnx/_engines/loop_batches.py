@@ -3,10 +3,10 @@
 A step of ours with a session's run in it costs 5 µs or more, an iteration of onnxruntime's own Loop 2 to 4
 µs, plus a copy of the sequences at every edit. So a loop is given to onnxruntime in batches of iterations: a
 model that holds the Loop alone, fed with the states and the number of iterations, gives the states back. How
-long a batch may be follows from what copies cost; once a sequence has grown beyond what pays, the plan goes on
-step by step. A sequence that the body only appends to starts each batch empty, and what the batch gives is
-added to it: such a loop stays in onnxruntime to the end. A batch that fails is thrown away, and its iterations
-run as steps, which name the node.
+long a batch may be follows from what copies cost; once a sequence has grown beyond what pays, the plan goes
+on step by step. A sequence that the body only appends to starts each batch empty, and what the batch gives
+is added to it: such a loop stays in onnxruntime to the end. A batch that fails is thrown away, and its
+iterations run as steps, which name the node.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _BATCH = 15.0
 # A batch is worth building, which takes some ms, after so many iterations without.
 _PAYS = 64
 _SHORTEST, _LONGEST = 16, 1024
+# Why there may be no session for batches.
+_REASONS: tuple[type[Exception], ...] = (AlwaysLong, *REFUSALS)
 _TRIPS, _START, _COUNT, _WENT_ON = "seqcore/trips", "seqcore/start", "seqcore/count", "seqcore/went_on"
 
 
@@ -145,7 +147,7 @@ class LoopBatches:
     def _build(self) -> _Built | None:
         try:
             return _Built(self._node, self._captures, self._counts, self.runs_out, self._planner)
-        except (AlwaysLong, *REFUSALS) as refusal:
+        except _REASONS as refusal:
             self.why_not = one_line(refusal)
             return None
 
@@ -167,6 +169,7 @@ class LoopBatches:
             The frame is as it was.
         """
         built = self._built.get()
+        assert built is not None  # `is_built` was asked
         feed: dict[str, Any] = {_TRIPS: np.array(length)}
         if self._counts:
             feed[_START] = np.array(first)
@@ -208,7 +211,9 @@ class _Built:
         outer = {name: f"{name} (initial)" for name in parts.states}
         names = [*captures, *parts.states]
         inputs = {_TRIPS: to_type_proto(tensor(TensorProto.INT64, ()), with_shape=True)}
-        inputs |= {outer.get(name, name): to_type_proto(prepared.type(name), with_shape=True) for name in names}
+        inputs |= {
+            outer.get(name, name): to_type_proto(prepared.type(name), with_shape=True) for name in names
+        }
         if counts:
             inputs[_START] = inputs[_TRIPS]
             self._count_on(body, parts)
@@ -245,8 +250,8 @@ class _Course:
         self._trips = trips
         self._next: float = 0  # no earlier iteration is looked at
         # By how much an iteration makes the sequences longer: at most, or as in the last batch.
-        self._grown = max(batches.costs.grows, 0)
-        self._replayed: float | None = None  # where the iterations of a failed batch end
+        self._grown: float = max(batches.costs.grows, 0)
+        self._replayed: int | None = None  # where the iterations of a failed batch end
         self._refusal: BaseException | None = None
         self._captured = 0.0
         for place in batches.captured:

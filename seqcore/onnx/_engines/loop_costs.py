@@ -5,7 +5,7 @@ All in µs, measured with onnxruntime 1.31 on small tensors; only their proporti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seqcore.onnx._operators.record import record_of
 
@@ -55,7 +55,8 @@ def costs_of(schedule: Schedule, planner: Planner) -> Costs | str:
         more = _of_entry(entry, planner)
         if isinstance(more, str):
             return more
-        total = Costs(*(a + b for a, b in zip(total, more, strict=True)))
+        sums: list[Any] = [a + b for a, b in zip(total, more, strict=True)]
+        total = Costs(*sums)
     return total
 
 
@@ -74,5 +75,5 @@ def _of_entry(entry: Entry, planner: Planner) -> Costs | str:
     if not graphs:
         return Costs(saved, edits, copies, grows)
     times = _TRIPS_INSIDE if record.takes_twice(node) else 1
-    dearest = [max(values) for values in zip(*graphs, strict=True)]
+    dearest: list[Any] = [max(values) for values in zip(*graphs, strict=True)]
     return Costs(saved + times * dearest[0], *(times * value for value in dearest[1:]))

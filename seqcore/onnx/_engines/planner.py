@@ -44,7 +44,7 @@ class Plan:
         Exception
             What a step raises; ours name the node.
         """
-        step = None
+        step: Any = None
         try:
             for step in self._steps:
                 step(frame)
@@ -189,5 +189,5 @@ def _located(error: Exception, label: str) -> Exception:
             error.add_note(note)
     else:
         error.add_note(f"in {label}")
-    error.seqcore_node = label
+    error.seqcore_node = label  # type: ignore[attr-defined]
     return error

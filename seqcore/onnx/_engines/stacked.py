@@ -1,4 +1,4 @@
-"""What loops are made of: conditions, and scan outputs, one tensor of the values that a loop gives, iteration after iteration."""
+"""What loops are made of: conditions, and scan outputs, one tensor of the values of all iterations."""
 
 import numpy as np
 

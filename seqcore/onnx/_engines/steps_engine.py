@@ -67,8 +67,7 @@ class StepsEngine:
         results = {name: self._result(name, frame) for name in dict.fromkeys(names)}
         if len(results) == len(names):
             return list(results.values())
-        given: set[str] = set()
-        return [_again(results[name], name in given or given.add(name)) for name in names]
+        return [_again(results[name], name in names[:k]) for k, name in enumerate(names)]
 
     def _result(self, name, frame):
         value = self._outputs[name](frame)

@@ -1,9 +1,9 @@
-"""The first engine: a lowered model in onnxruntime, in one go.
+"""The first engine: a model in onnxruntime, in one go.
 
-For some ten elements onnxruntime's copies cost nothing, while each part that a plan cuts costs 5 µs. So a
-model in which sequences are left runs whole as well, with checks (see `checked_model`) that let it fail before
-they get long. What fails, because something was long or because of a true error, runs in steps: they cope
-with the one and name the other. A session whose sequences turn out to be long soon stops trying.
+For some hundred elements onnxruntime's copies cost little, while each part that a plan cuts costs 5 µs. So a
+model with sequences runs whole as well, with checks (see `checked_model`) that let it fail before they get
+long. What fails, because something was long or because of a true error, runs in steps: they cope with the one
+and name the other. A session whose sequences turn out to be long soon stops trying.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Declined(Exception):
 
 
 class WholeModel:
-    """A lowered model as one session of onnxruntime's.
+    """A model as one session of onnxruntime's.
 
     Attributes
     ----------

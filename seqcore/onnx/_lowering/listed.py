@@ -94,7 +94,7 @@ class Listed(Form):
     def _why_not_the_others(self, read: int | None) -> str:
         """An element that nobody reads is not made, and its error would be lost."""
         for k in self._doubtful:
-            if read is None or k != read % self.count:
+            if read is None or k != read % (self.count or 1):
                 return f"'{self.elements[k]}' isn't read by it, which may be an error"
         return ""
 
@@ -140,11 +140,12 @@ def edited_list(forms: Forms, node: Node, inserts: bool) -> Listed | str | None:
     if not isinstance(source, Listed):
         return None
     n = source.count or 0
-    position: int | None = n - (not inserts)
+    position = n - (not inserts)
     if given := node.input(1 + inserts):
-        position = position_of(forms.prepared, given).value
-        if position is None:
+        told = position_of(forms.prepared, given).value
+        if told is None:
             return f"where '{node.name}' edits is known only at run time"
+        position = told
     if not -n <= position < n + inserts:
         return f"position {position} at '{node.name}' is out of range for {n} elements"
     elements = source.hand_on(node)

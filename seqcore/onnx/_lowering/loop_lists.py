@@ -30,7 +30,7 @@ def find_loop_list(forms: Forms, loop: Node, k: int) -> LoopList | str:
         return f"{where} doesn't start with an empty list"
     insert, graph = prepared.producers.get(result, (None, None))
     is_append = insert is not None and insert.is_op("SequenceInsert") and insert.inputs[0] == state
-    if not is_append or graph is not body:
+    if insert is None or not is_append or graph is not body:
         return f"{where} {_other_than_append(prepared, loop, state)}"
     counts, returned = [], []
     for value, more in ((state, 0), (result, 1)):

@@ -54,8 +54,8 @@ class _Live:
 
     def _visit(self, name: str) -> None:
         if name in self._states:
-            node, k = self._states[name]
-            self._todo += [parts_of(node).initial[k], parts_of(node).next_states[k]]
+            loop, k = self._states[name]
+            self._todo += [parts_of(loop).initial[k], parts_of(loop).next_states[k]]
             return
         node = self._producers.get(name)
         if node is None:

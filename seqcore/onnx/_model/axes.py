@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def count_axes_from_front(model: Model, prepared: Prepared) -> None:
                 node.inputs[1] = name
 
 
-def _set(node: Node, name: str, value: int | list[int] | None) -> None:
+def _set(node: Node, name: str, value: Any) -> None:
     if value is not None:
         node.set_attribute(name, value)
 

@@ -78,9 +78,9 @@ class Weights:
         full.CopyFrom(tensor)
         raw = self.buffers.get(location_of(tensor))
         if raw is None:
-            self._check_folder()
+            folder = self._checked_folder()
             try:
-                onnx.external_data_helper.load_external_data_for_tensor(full, self.folder)
+                onnx.external_data_helper.load_external_data_for_tensor(full, folder)
             except (OSError, ValueError, onnx.checker.ValidationError) as error:
                 raise ValueError(f"the model's external data can't be read: {one_line(error)}") from error
         else:
@@ -92,21 +92,21 @@ class Weights:
     def filled_model(self, model: ModelProto, *, with_files: bool = True) -> ModelProto:
         """Return a message with the data of its weights, in it; those in files may stay there."""
         for tensor in model.graph.initializer:
-            if tensor.data_location == TensorProto.EXTERNAL:
-                if with_files or location_of(tensor) in self.buffers:
-                    tensor.CopyFrom(self.filled(tensor))
+            is_outside = tensor.data_location == TensorProto.EXTERNAL
+            if is_outside and (with_files or location_of(tensor) in self.buffers):
+                tensor.CopyFrom(self.filled(tensor))
         return model
 
-    def _check_folder(self) -> None:
+    def _checked_folder(self) -> str:
         if self.folder is None:
             raise ValueError("the model keeps data in files beside it: give its path")
+        return self.folder
 
     def check(self) -> None:
         """Raise ValueError where the data of weights are in a file that isn't there."""
         for tensor in self.stubs.values():
             if location_of(tensor) not in self.buffers:
-                self._check_folder()
-                path = os.path.join(self.folder or "", location_of(tensor))
+                path = os.path.join(self._checked_folder(), location_of(tensor))
                 if not os.path.isfile(path):
                     raise ValueError(f"the model's external data can't be read: there is no file {path}")
 

@@ -98,7 +98,7 @@ def _all_nodes(model):
 def from_proto(proto: ModelProto, weights: Weights) -> Model:
     """Return a checked message without functions as a `Model`, which is not normal yet."""
     graph = proto.graph
-    opsets = {}
+    opsets: dict[str, int] = {}
     for one in proto.opset_import:
         domain = "" if one.domain == "ai.onnx" else one.domain
         opsets[domain] = max(opsets.get(domain, 0), one.version)

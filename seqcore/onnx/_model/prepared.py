@@ -3,6 +3,7 @@
 import functools
 import math
 from collections import defaultdict
+
 import numpy as np
 from onnx import ModelProto, TensorProto
 

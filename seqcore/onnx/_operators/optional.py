@@ -17,10 +17,8 @@ class _OfOptionals(Operator):
 @register("Optional")
 class Optional(_OfOptionals):
     def infer(self, node, known):
-        if node.input(0):
-            inner = known.type(node.inputs[0])
-        else:
-            inner = from_type_proto(node.attribute("type"))
+        given = node.input(0)
+        inner = known.type(given) if given else from_type_proto(node.attribute("type"))
         return [Type(OPTIONAL, inner.number, inner.shape, inner.kind)]
 
     def shares(self, node):

@@ -13,16 +13,16 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seqcore.onnx._model.graph import STANDARD, Node
-from seqcore.onnx._model.types import UNKNOWN, Type
 
 if TYPE_CHECKING:
     from seqcore.onnx._engines.checked_model import Checks
     from seqcore.onnx._engines.planner import Planner, Step
     from seqcore.onnx._engines.schedule import Entry
     from seqcore.onnx._lowering.build import Nodes
-    from seqcore.onnx._lowering.forms import Form
+    from seqcore.onnx._lowering.forms import Form, Forms
     from seqcore.onnx._model.inference import Inference
     from seqcore.onnx._model.prepared import Prepared
+    from seqcore.onnx._model.types import Type
 
 
 class Operator:
@@ -112,13 +112,13 @@ class Operator:
 
     # How it lowers
 
-    def form(self, node: Node, k: int, prepared: Prepared) -> Form | str | None:
+    def form(self, node: Node, k: int, forms: Forms) -> Form | str | None:
         """Return as which tensors its output k can go on, or why not; None where nothing can be said."""
         return None
 
     def why_not_lowered(self, node: Node, form: Form, prepared: Prepared, read: set[str]) -> str:
         """Return why it needs its sequence as such, "" where it can do with the form."""
-        return f"{_spoken(node)} {self.verb or f'({node.op_type}) reads it'}"
+        return f"'{node.name}' {self.verb or f'({node.op_type}) reads it'}"
 
     def lower(self, node: Node, form: Form, nodes: Nodes, prepared: Prepared, is_read: bool) -> None:
         """Make from a form what the node makes of the sequence."""
@@ -155,14 +155,6 @@ def record_of(node: Node) -> Operator:
 def record_named(op_type: str) -> Operator:
     """Return the record of one of ONNX's operators by its name."""
     return _RECORDS.get(op_type, _WORST)
-
-
-def unknown_types(node: Node) -> list[Type]:
-    return [UNKNOWN] * len(node.outputs)
-
-
-def _spoken(node: Node) -> str:
-    return f"'{node.name}'"
 
 
 def axis_from_front(axis: Any, rank: int | None) -> int | None:

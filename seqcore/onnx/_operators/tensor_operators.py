@@ -76,7 +76,7 @@ def _broadcast(names: list[str], known: Inference) -> Shape:
     shapes = [known.shape(name) for name in names]
     if known.model.opset < 7:  # before, binary operators broadcast by attributes
         return shapes[0]
-    lengths: list[Length] = []
+    lengths: list[Any] = []
     for shape in shapes:
         if shape is None:
             return None
@@ -131,7 +131,7 @@ def matmul(node: Node, known: Inference) -> Type:
         return tensor(number)
     rows = one[-2:-1]
     columns = other[-1:] if len(other) > 1 else ()
-    batches: list[Length] = []
+    batches: list[Any] = []
     for shape in (one[:-2], other[:-2]):
         batches = [1] * (len(shape) - len(batches)) + batches
         for k, length in enumerate(reversed(shape), 1):
@@ -221,7 +221,7 @@ def concat(node: Node, known: Inference) -> Type:
     parts = [known.numbers_of(name) for name in node.inputs]
     if rank == 1 and all(part is not None for part in parts):
         known.numbers[node.outputs[0]] = tuple(n for part in parts if part for n in part)
-    lengths: list[Length] = []
+    lengths: list[Any] = []
     for k in range(rank):
         own = [shape[k] for shape in shapes if shape is not None]
         if k == axis:
@@ -247,7 +247,7 @@ def reshape(node: Node, known: Inference) -> Type:
     if wanted is None:
         return tensor(type_.number)
     old = type_.shape
-    lengths: list[Length] = []
+    lengths: list[Any] = []
     for k, length in enumerate(wanted):
         if not node.attribute("allowzero", 0):
             own = old[k] if old is not None and k < len(old) else None
@@ -262,11 +262,11 @@ def reshape(node: Node, known: Inference) -> Type:
     return tensor(type_.number, tuple(lengths))
 
 
-def _what_is_left(old: Shape, lengths: list[Length]) -> Length:
+def _what_is_left(old: Shape, lengths: list[Any]) -> Length:
     """The length for -1 in a Reshape."""
     if old is None:
         return None
-    before, after = list(old), [length for length in lengths if length != -1]
+    before, after = list[Any](old), [length for length in lengths if length != -1]
     for name in [length for length in after if isinstance(length, str) and length in before]:
         before.remove(name)
         after.remove(name)
@@ -318,24 +318,28 @@ def slice_(node: Node, known: Inference) -> Type:
         # So many axes as there are starts, which may not be known.
         given = starts if starts is not None else ends
         axes = range(rank if given is None else len(given))
-    lengths = list(type_.shape)
+    lengths: list[Any] = list(type_.shape)
     for i, axis in enumerate(axes):
         k = axis_from_front(axis, rank) if isinstance(axis, int) else None
         if k is None:
             return tensor(type_.number, (None,) * rank)
-        start, end = (one[i] if one is not None and i < len(one) else None for one in (starts, ends))
-        step = 1 if steps is None else steps[i] if i < len(steps) else None
+        start, end = (_item(one, i) for one in (starts, ends))
+        step = 1 if steps is None else _item(steps, i)
         length, lengths[k] = lengths[k], None
         if all(isinstance(one, int) for one in (start, end, step, length)) and step:
+            stop = None if step < 0 and end < -length else end
             # Going backwards, onnxruntime begins with the first item where a start lies before it.
-            if step > 0 or -length <= start:
-                stop = None if step < 0 and end < -length else end
-                lengths[k] = len(range(*slice(start, stop, step).indices(length)))
+            is_told = step > 0 or -length <= start
+            lengths[k] = len(range(*slice(start, stop, step).indices(length))) if is_told else None
     numbers = known.numbers_of(node.inputs[0])
-    told = [one[0] if one else None for one in (starts, ends, steps or [1])]
+    told: list[Any] = [one[0] if one else None for one in (starts, ends, steps or [1])]
     if rank == 1 and numbers is not None and all(isinstance(one, int) for one in told) and told[2] == 1:
         known.numbers[node.outputs[0]] = numbers[told[0] : told[1]]
     return tensor(type_.number, tuple(lengths))
+
+
+def _item(numbers: Any, i: int) -> Any:
+    return numbers[i] if numbers is not None and i < len(numbers) else None
 
 
 def reduce(node: Node, known: Inference) -> Type:
@@ -366,7 +370,7 @@ def arg_reduce(node: Node, known: Inference) -> Type:
 
 
 def range_(node: Node, known: Inference) -> Type:
-    numbers = [known.numbers_of(name) for name in node.inputs]
+    numbers: list[Any] = [known.numbers_of(name) for name in node.inputs]
     number = known.type(node.inputs[0]).number
     if all(one is not None and len(one) == 1 and isinstance(one[0], int) for one in numbers):
         start, end, step = (one[0] for one in numbers if one)
@@ -374,13 +378,14 @@ def range_(node: Node, known: Inference) -> Type:
     return tensor(number, (None,))
 
 
-def _arithmetic(function: Callable[[int, int], int]) -> Rule:
+def _arithmetic(function: Callable[[Any, Any], int]) -> Rule:
     def rule(node: Node, known: Inference) -> Type:
         type_ = broadcast(node, known)
         one, other = (known.numbers_of(name) for name in node.inputs[:2])
         if type_.number == TensorProto.INT64 and type_.rank in (0, 1) and one and other:
             n = max(len(one), len(other))
-            pairs = zip(one * n if len(one) == 1 else one, other * n if len(other) == 1 else other, strict=False)
+            one, other = (numbers * n if len(numbers) == 1 else numbers for numbers in (one, other))
+            pairs = zip(one, other, strict=False)
             numbers = [function(a, b) if _are_integers(a, b) else None for a, b in pairs]
             if len(numbers) == n:
                 known.numbers[node.outputs[0]] = tuple(

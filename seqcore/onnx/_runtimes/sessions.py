@@ -10,15 +10,14 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 from seqcore.onnx._model.load import Weights, location_of
 
 # onnxruntime's exceptions have no base of their own. Whatever else comes out of a call is a fault of ours.
-REFUSALS: tuple[type[Exception], ...] = tuple(
-    one
-    for one in vars(_state).values()
-    if isinstance(one, type) and issubclass(one, Exception) and one.__module__ == _state.__name__
-) + (
-    RuntimeError,
-    ValueError,  # of what is fed, by the wrapper in Python and where arrays are converted
+REFUSALS: tuple[type[Exception], ...] = (
+    *(
+        one
+        for one in vars(_state).values()
+        if isinstance(one, type) and issubclass(one, Exception) and one.__module__ == _state.__name__
+    ),
+    *(RuntimeError, ValueError),  # of what is fed, by the wrapper in Python and where arrays are converted
 )
-
 
 
 class Refused(Exception):
