@@ -104,7 +104,8 @@ class Sessions:
             options.add_session_config_entry(_FOLDER, weights.folder or "")
         if not inside:
             return model
-        if self.sess_options is not None:  # options can't be copied, and those of the user stay as they are
+        # Options can't be copied, and those of the user stay as they are. Old ones take no buffers.
+        if self.sess_options is not None or not hasattr(options, _IN_MEMORY):
             return weights.filled_model(model, with_files=False)
         names = sorted(inside)
         buffers = [weights.buffers[name] for name in names]
@@ -112,6 +113,7 @@ class Sessions:
         return model
 
 
+_IN_MEMORY = "add_external_initializers_from_files_in_memory"
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
