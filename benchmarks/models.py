@@ -74,3 +74,36 @@ def window():
 @case("a PyTorch loop: split and index, 2,000 iterations", Limit("onnxruntime", 0.8, aim=1, at_least=True))
 def split_and_index():
     return models_run("split_index", 2_000, x=floats(2_000, 4))
+
+
+@case("20,000 small tensors into a SequenceProto", Limit("onnx", 1 / 3))
+def to_a_proto():
+    helper = optional("onnx.numpy_helper")
+    if not helper:
+        return {}
+    from seqcore import split_to_sequence
+    from seqcore.onnx import to_proto
+
+    seq = split_to_sequence(floats(20_000, 8), keepdims=0)
+    arrays = list(seq)
+    return {
+        OURS: Side(lambda: to_proto(seq), noperations=20_000),
+        "onnx": Side(lambda: helper.from_list(arrays, "s"), noperations=20_000),
+    }
+
+
+@case("20,000 small tensors out of a SequenceProto", Limit("onnx", 1 / 3))
+def from_a_proto():
+    helper = optional("onnx.numpy_helper")
+    if not helper:
+        return {}
+    from seqcore import split_to_sequence
+    from seqcore.onnx import from_proto, to_proto
+
+    # Lengths that differ: onnx's ragged data.
+    lengths = np.random.default_rng(1).integers(1, 16, 20_000)
+    proto = to_proto(split_to_sequence(floats(int(lengths.sum())), lengths))
+    return {
+        OURS: Side(lambda: from_proto(proto), noperations=20_000),
+        "onnx": Side(lambda: helper.to_list(proto), noperations=20_000),
+    }
