@@ -32,6 +32,7 @@ class Builder:
         self._node_names = {node.name for node in model.graph.all_nodes()}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._instead: dict[Node, list[Node]] = {}
+        self._before: dict[Node, list[Node]] = {}
         self._after: dict[Node, list[list[Node]]] = defaultdict(list)
         self._types: dict[str, Any] = {}
 
@@ -39,6 +40,12 @@ class Builder:
         """Return `Nodes` that replace a node: they have to make what it makes."""
         made = Nodes(self, node)
         self._instead[node] = made.nodes
+        return made
+
+    def before(self, node: Node) -> Nodes:
+        """Return `Nodes` that come right before a node."""
+        made = Nodes(self, node)
+        made.nodes = self._before.setdefault(node, [])
         return made
 
     def after(self, node: Node) -> Nodes:
@@ -71,11 +78,12 @@ class Builder:
 
     def apply(self) -> None:
         """Put the nodes into the model."""
-        if not (self._instead or self._after):
+        if not (self._before or self._instead or self._after):
             return
         for graph in list(self._model.graph.all_graphs()):
             nodes: list[Node] = []
             for node in graph.nodes:
+                nodes += self._before.get(node, ())
                 nodes += self._instead.get(node, [node])
                 for made in self._after.get(node, ()):
                     nodes += made
@@ -83,6 +91,7 @@ class Builder:
             for name in (name for node in nodes for name in node.outputs):
                 if name in self._types and name not in graph.outputs:
                     graph.declared.setdefault(name, self._types[name])
+        self._before.clear()
         self._instead.clear()
         self._after.clear()
         self._types.clear()

@@ -91,6 +91,7 @@ class LoopList(Stack):
     ) -> None:
         name = loop.outputs[k]
         self._node, self._insert, self._at_front, self._counts = loop, insert, at_front, counts
+        self._name = name
         shape = prepared.shape(insert.inputs[1])
         self._is_proven = shape is not None and None not in shape
         # Where elements of several shapes would be an error anyway, the loop may as well fail. But
@@ -117,6 +118,8 @@ class LoopList(Stack):
         """Give the loop the scan output, and its body the counts of what the state would hold."""
         loop, body = self._node, self._node.body
         scan = self._insert.inputs[1]
+        if not self.is_filled and self._fails_without_trip(prepared):
+            self._fail_without_trip(builder)
         # A runtime wants its outputs to come from nodes, and each once.
         made = {name for node in body.nodes for name in node.outputs}
         if scan not in made or scan in body.outputs:
@@ -135,6 +138,25 @@ class LoopList(Stack):
             nodes = builder.after(loop)
             back, axis = nodes.constant([-1]), nodes.constant([0])
             self.tensor = nodes.op("Slice", self.tensor, back, nodes.constant([_BEFORE_ALL]), axis, back)
+
+    def _fails_without_trip(self, prepared: Prepared) -> bool:
+        """Return whether a loop over a range without a trip is an error of who reads the list in any case."""
+        parts = parts_of(self._node)
+        if not parts.trips or parts.going_out != parts.going_in or not _is_true(prepared, parts.condition):
+            return False
+        graph = prepared.producers[self._name][1]
+        return any(
+            node is not None and node.is_op("ConcatFromSequence") and place is graph
+            for node, place in prepared.readers[self._name]
+        )
+
+    def _fail_without_trip(self, builder):
+        """Let the loop fail: so no join has to look, and to copy the tensor for that."""
+        nodes = builder.before(self._node)
+        trips = self._node.inputs[0]
+        zero = nodes.fail_if(nodes.op("Less", trips, nodes.constant(1)))
+        self._node.inputs[0] = nodes.op("Add", trips, zero)
+        self.is_filled = True
 
     def _check_shapes(self, builder, scan):
         """Let rounds that differ in shape fail: onnxruntime looks only at how many bytes they make (1.31)."""
@@ -159,7 +181,12 @@ def _runs_at_least_once(prepared: Prepared, loop: Node) -> bool:
         trips = prepared.constant(parts.trips)
         if trips is None or trips.size != 1 or trips.reshape(-1)[0] < 1:
             return False
-    if not parts.condition:
+    return _is_true(prepared, parts.condition)
+
+
+def _is_true(prepared: Prepared, name: str) -> bool:
+    """Return whether a condition is left out, or the constant true."""
+    if not name:
         return True
-    condition = prepared.constant(parts.condition)
+    condition = prepared.constant(name)
     return condition is not None and condition.size == 1 and bool(condition.reshape(-1)[0])
