@@ -271,8 +271,13 @@ def _put_output(graph: Graph, k: int, name: str) -> None:
 def _is_a_number_of_things(prepared: Prepared, name: str) -> bool:
     """Return whether an integer is a length or a size for sure, and so not negative."""
     node = prepared.producer(name)
-    while node is not None and node.is_op(
-        "Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice"
-    ):
+    while node is not None and _takes_items(node):
         node = prepared.producer(node.inputs[0])
     return node is not None and node.is_op("Shape", "Size", "SequenceLength")
+
+
+def _takes_items(node: Node) -> bool:
+    """Return whether all that a node gives are numbers that it gets."""
+    if node.is_op("Cast"):
+        return node.attribute("to") == TensorProto.INT64
+    return node.is_op("Identity", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice")

@@ -82,7 +82,8 @@ class Engines:
         self._lowered_whole: Once[WholeModel | str] | None = None
         self._choose_whole(prepared, lowered)
         self._lowered_steps = Once(lambda: self._steps_of(lowered))
-        self._given_steps = Once(lambda: self._steps_of(self._without_beliefs(prepared)))
+        self._given_steps = Once(lambda: self._steps_of(prepared))
+        self._unsure_steps = Once(lambda: self._steps_of(_without_beliefs(prepared)))
         if self.whole is None:
             # Whatever can't be run says so now; a lowered model in which something never fits is no reason.
             try:
@@ -137,14 +138,6 @@ class Engines:
     def _steps_of(self, prepared: Prepared) -> StepsEngine:
         return StepsEngine(prepared, self.interface, self._sessions, self._max_workers)
 
-    def _without_beliefs(self, prepared: Prepared) -> Prepared:
-        if not self.interface.declares_elements:
-            return prepared
-        model = prepared.model.copy()
-        unsure = Prepared(model, prepared.weights)
-        declare_types(model, unsure)
-        return unsure
-
     def _let_go(self, given: Any, prepared: Prepared) -> None:
         """Let the weights go: sessions have them. For what else needs them, the file is read again."""
         if self.whole is None and self._first_steps() is self._given_steps:
@@ -161,7 +154,7 @@ class Engines:
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
-        if output_names is not None and type(output_names) is not list:
+        if output_names and not (type(output_names) is list and all(map(_is_str, output_names))):
             self.interface.check_names(output_names, feed)
         whole: WholeModel | None = self.whole
         failed: BaseException | None = None
@@ -216,6 +209,18 @@ class Engines:
             return
         steps = self._first_steps().get()
         yield from lines_of(steps.planner.schedule, steps.planner, "    ")
+
+
+def _is_str(name: Any) -> bool:
+    return isinstance(name, str)
+
+
+def _without_beliefs(prepared: Prepared) -> Prepared:
+    """Return what is known of a model where elements of fed sequences are not as it declares them."""
+    model = prepared.model.copy()
+    unsure = Prepared(model, prepared.weights)
+    declare_types(model, unsure)
+    return unsure
 
 
 def explain(given: Any) -> list[str]:

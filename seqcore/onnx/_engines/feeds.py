@@ -150,7 +150,7 @@ class Feed:
         """Return a value as onnxruntime takes it.
 
         None for a sequence of more than `longest` elements, or of whose elements one has another shape than
-        declared. onnxruntime checks the shapes of tensors itself.
+        declared.
 
         Raises
         ------
@@ -158,9 +158,9 @@ class Feed:
             As `check`.
         """
         if self._dtype is not None:
-            if type(value) is np.ndarray and value.dtype == self._dtype and self._dtype != STRING:
-                return value
-            return self.check(value)
+            quick = type(value) is np.ndarray and value.dtype == self._dtype and self._dtype != STRING
+            # onnxruntime looks at no shape where a scalar is declared.
+            return value if quick and self._fits(value.shape) else self.check(value)
         dtype = self._element_dtype
         if dtype is None:
             return self.check(value)

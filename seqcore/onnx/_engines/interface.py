@@ -63,6 +63,11 @@ class Interface:
         """Raise TypeError or ValueError where these aren't names of outputs and values by names of inputs."""
         if isinstance(output_names, str):
             raise TypeError(f"output_names is a list of names, not the str {output_names!r}")
+        if output_names is not None and not isinstance(output_names, list | tuple):
+            raise TypeError(f"output_names is a list of names, not a {type(output_names).__name__}")
+        for name in output_names or ():
+            if not isinstance(name, str):
+                raise TypeError(f"output_names is a list of names, not of a {type(name).__name__}")
         if not isinstance(feed, Mapping):
             raise TypeError(f"a feed is a dict of the inputs by name, not {type(feed).__name__}")
         missing = [name for name in self._required if name not in feed]

@@ -22,12 +22,12 @@ from seqcore.onnx._engines.attempts import Attempts
 from seqcore.onnx._engines.checked_model import AlwaysLong, add_checks, why_not_whole
 from seqcore.onnx._engines.loop_costs import BYTE, CROSS, Costs, costs_of
 from seqcore.onnx._engines.tensor_part import cut_out, is_heavy
-from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.graph import Graph, Node, fresh_name
 from seqcore.onnx._model.tensors import dtype_of, one_line
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, tensor, to_type_proto
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._once import Once
-from seqcore.onnx._operators.loop_parts import LoopParts, parts_of
+from seqcore.onnx._operators.loop_parts import parts_of
 from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, Refused, native, refusing_run
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ _PAYS = 64
 _SHORTEST, _LONGEST = 16, 1024
 # Why there may be no session for batches.
 _REASONS: tuple[type[Exception], ...] = (AlwaysLong, *REFUSALS)
-_TRIPS, _START, _COUNT, _WENT_ON = "seqcore/trips", "seqcore/start", "seqcore/count", "seqcore/went_on"
 
 
 def plan_batches(entry: Entry, planner: Planner) -> LoopBatches:
@@ -170,9 +169,9 @@ class LoopBatches:
         """
         built = self._built.get()
         assert built is not None  # `is_built` was asked
-        feed: dict[str, Any] = {_TRIPS: np.array(length)}
+        feed: dict[str, Any] = {built.trips: np.array(length)}
         if self._counts:
-            feed[_START] = np.array(first)
+            feed[built.start] = np.array(first)
         for name, place in built.feeds:
             value = frame[place]
             if type(value) is TensorSequence:
@@ -208,34 +207,35 @@ class _Built:
         prepared = planner.prepared
         loop = node.copy()
         parts, body = parts_of(loop), loop.body
-        outer = {name: f"{name} (initial)" for name in parts.states}
+        taken = prepared.model.names()
+        self.trips, self.start, count, went_on = (
+            fresh_name(f"seqcore/{word}", taken) for word in ("trips", "start", "count", "went_on")
+        )
+        outer = {name: fresh_name(f"{name} (initial)", taken) for name in parts.states}
         names = [*captures, *parts.states]
-        inputs = {_TRIPS: to_type_proto(tensor(TensorProto.INT64, ()), with_shape=True)}
+        inputs = {self.trips: _scalar(TensorProto.INT64)}
         inputs |= {
             outer.get(name, name): to_type_proto(prepared.type(name), with_shape=True) for name in names
         }
         if counts:
-            inputs[_START] = inputs[_TRIPS]
-            self._count_on(body, parts)
+            # The body counts from where the batch starts.
+            inputs[self.start] = _scalar(TensorProto.INT64)
+            body.inputs[0] = count
+            body.nodes.insert(0, Node("Add", [count, self.start], [parts.iteration], count))
+            body.declared[count] = body.declared.pop(parts.iteration, _scalar(TensorProto.INT64))
         if not runs_out:
-            body.nodes.append(Node("Identity", [parts.going_out], [_WENT_ON], _WENT_ON))
-            body.outputs.append(_WENT_ON)
-            body.declared[_WENT_ON] = _scalar(TensorProto.BOOL)
-        loop.inputs = [_TRIPS, "", *outer.values()]
+            body.nodes.append(Node("Identity", [parts.going_out], [went_on], went_on))
+            body.outputs.append(went_on)
+            body.declared[went_on] = _scalar(TensorProto.BOOL)
+        loop.inputs = [self.trips, "", *outer.values()]
         # Numbered, since the body may give a value twice.
-        self.names = [f"{name} (final) {k}" for k, name in enumerate(body.outputs[1:])]
+        self.names = [fresh_name(f"{name} (final) {k}", taken) for k, name in enumerate(body.outputs[1:])]
         loop.outputs = list(self.names)  # checks may add to it
         model = cut_out([loop], inputs, self.names, prepared, "batch")
         add_checks(model, prepared, unlimited=loop)
         session = planner.sessions.make(to_message(model), prepared.weights, spins=False, arena=False)
         self.feeds = [(outer.get(name, name), planner.place(name)) for name in names]
         self.run = refusing_run(session)
-
-    def _count_on(self, body: Graph, parts: LoopParts) -> None:
-        """Have a body count from where the batch starts."""
-        body.inputs[0] = _COUNT
-        body.nodes.insert(0, Node("Add", [_COUNT, _START], [parts.iteration], _COUNT))
-        body.declared[_COUNT] = body.declared.pop(parts.iteration, _scalar(TensorProto.INT64))
 
 
 def _scalar(number: int) -> TypeProto:

@@ -107,11 +107,18 @@ class WholeModel:
         Refused
             Silently: what runs in steps then says why.
         """
-        if not output_names:
-            results = self._run(self._names, feed, options or SILENT)
-            return [make(value) for make, value in zip(self._makes, results, strict=True)]
-        results = self._run(output_names, feed, options or SILENT)
-        return [self._makers[name](value) for name, value in zip(output_names, results, strict=True)]
+        names = output_names or self._names
+        results = self._run(names, feed, options or SILENT)
+        makes = [self._makers[name] for name in output_names] if output_names else self._makes
+        made = [make(value) for make, value in zip(makes, results, strict=True)]
+        if len(set(names)) < len(names):
+            # onnxruntime gives one array for both.
+            made = [value.copy() if name in names[:k] else value for k, (name, value) in _numbered(names, made)]
+        return made
+
+
+def _numbered(names, values):
+    return enumerate(zip(names, values, strict=True))
 
 
 # The iterations of a loop that are counted on.

@@ -50,7 +50,22 @@ def find_loop_list(forms: Forms, loop: Node, k: int) -> LoopList | str:
         at_front = not at_back and position_of(prepared, position).value == 0
         if not at_back and not at_front:
             return f"{where} inserts into it elsewhere than at an end"
+    if why := _why_checks_are_lost(prepared, loop):
+        return f"{where} {why}"
     return LoopList(prepared, loop, k, insert, at_front, counts)
+
+
+def _why_checks_are_lost(prepared: Prepared, loop: Node) -> str:
+    """Return what onnxruntime does not look at in a loop of tensors alone, "" if nothing."""
+    parts = parts_of(loop)
+    going = () if parts.going_out == parts.going_in else (parts.going_out,)
+    for name in filter(None, (parts.trips, parts.condition, *going)):
+        if prepared.shape(name) not in ((), (1,)):
+            return f"goes by '{name}', which may be no single number"
+    for name in parts.scans:
+        if not is_told_by_size(prepared.shape(name)):
+            return f"gives '{name}' as well, which may change its shape"
+    return ""
 
 
 def _other_than_append(prepared: Prepared, loop: Node, state: str) -> str:

@@ -66,10 +66,11 @@ def sequence(number: int, shape: Shape = None) -> Type:
 
 def join(one: Type, other: Type) -> Type:
     """Return what is known of a value that is of one type or of the other."""
-    if one == other or other == UNKNOWN:
+    if one == other:
         return one
-    if one == UNKNOWN:
-        return other
+    if UNKNOWN in (one, other):
+        # It may be of any shape.
+        return without_shape(other if one == UNKNOWN else one)
     number = one.number if one.number == other.number or not other.number else other.number
     if one.kind != other.kind:
         optional = one if one.kind == OPTIONAL else other

@@ -4,7 +4,7 @@ import math
 
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, TypeProto, helper
 
-from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
 
 # Larger constants are left where they are, for all to share.
 _MOST_COPIED = 64
@@ -20,15 +20,17 @@ class Writer:
     ----------
     constants : dict of str to TensorProto, optional
         Those of the model.
+    taken : set of str, optional
+        The names in the model.
     """
 
-    def __init__(self, constants: dict[str, TensorProto] | None = None) -> None:
+    def __init__(self, constants: dict[str, TensorProto] | None = None, taken: set[str] = frozenset()) -> None:
         self._small = {
             name: tensor
             for name, tensor in (constants or {}).items()
             if math.prod(tensor.dims) <= _MOST_COPIED and tensor.data_location != TensorProto.EXTERNAL
         }
-        self._copies = 0
+        self._taken = taken
         self.shared: set[str] = set()  # the constants that are read where they are
 
     def write_graph(self, graph: Graph, proto: GraphProto, is_own: bool = False) -> None:
@@ -74,8 +76,7 @@ class Writer:
             self.shared.add(name)
             return name
         if name not in own:
-            own[name] = f"{name}/own/{self._copies}"
-            self._copies += 1
+            own[name] = fresh_name(f"{name}/own", self._taken)
         return own[name]
 
 
@@ -93,7 +94,7 @@ def to_message(model: Model, *, weights_are_inputs: bool = False) -> ModelProto:
     proto = ModelProto(ir_version=model.ir_version)
     for domain, version in model.opsets.items():
         proto.opset_import.add(domain=domain, version=version)
-    writer = Writer(model.constants)
+    writer = Writer(model.constants, model.names())
     writer.write_graph(model.graph, proto.graph)
     for name, tensor in model.defaults.items():
         if not (weights_are_inputs and tensor.data_location == TensorProto.EXTERNAL):

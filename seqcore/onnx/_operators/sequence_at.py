@@ -36,6 +36,9 @@ class SequenceAt(Operator):
         if n is not None and i is not None and not -n <= i < n:
             return f"position {i} at '{node.name}' is out of range for its {n} elements"
         reason = form.why_not_at(node, position, prepared)
+        if not reason and node.outputs[0] not in read and prepared.shape(node.outputs[0]) in ((), None):
+            # A runtime knows the shape of a scalar, and leaves all out that it came from.
+            reason = "no more than their shape is read"
         return reason and f"'{node.name}' picks elements, but {reason}"
 
     def lower(self, node, form, nodes, prepared, is_read):

@@ -60,6 +60,8 @@ class SplitToSequence(Operator):
         lengths, rank = prepared.constant(node.inputs[1]), prepared.type(node.inputs[1]).rank
         if lengths is not None and not lengths.size:
             return "has an empty list of lengths"
+        if lengths is not None and lengths.min() < (lengths.ndim == 0):
+            return f"can't split into lengths of {lengths.tolist()}, which may end the process"
         if rank not in (0, 1):
             return "may get one length or a list of them"
         if rank == 0 and not keeps and (lengths is None or int(lengths) != 1):
