@@ -92,7 +92,8 @@ class InferenceSession:
         message = parse(model)
         self._metadata = ModelMetadata(message)
         if message_has_lists(message):
-            hollow, weights = without_weights(message, folder_of(model))
+            is_path = isinstance(model, str | os.PathLike)
+            hollow, weights = without_weights(message, folder_of(model), path_of(model) if is_path else None)
             del message  # that takes as much memory as the weights
             self._engines = Engines(model, hollow, weights, sessions, max_workers)
         else:

@@ -32,6 +32,7 @@ from seqcore.onnx._lowering.passes import lower_prepared
 from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.load import HEAVY, Weights, folder_of, parse, path_of, without_weights
 from seqcore.onnx._model.prepared import Prepared, message_has_lists, prepare
+from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused, Sessions
 
@@ -93,8 +94,8 @@ class Engines:
                     raise
                 self._is_lowered, self.declined = False, str(fault)
                 self._given_steps.get()
-        if prepared.weights.nbytes >= HEAVY:
-            self._let_go(given, prepared)
+        if prepared.weights.nbytes >= HEAVY and not isinstance(given, str | os.PathLike):
+            self._let_go(prepared)
 
     def _choose_whole(self, given: Prepared, lowered: Prepared) -> None:
         """Make the first engine of the smaller of two models, and the second of the lowered one."""
@@ -138,19 +139,14 @@ class Engines:
     def _steps_of(self, prepared: Prepared) -> StepsEngine:
         return StepsEngine(prepared, self.interface, self._sessions, self._max_workers)
 
-    def _let_go(self, given: Any, prepared: Prepared) -> None:
-        """Let the weights go: sessions have them. For what else needs them, the file is read again."""
-        if self.whole is None and self._first_steps() is self._given_steps:
-            prepared.weights.buffers = {}
-            return
-        source = _Source(given)
-
-        def again() -> StepsEngine:
-            return self._steps_of(prepare(*without_weights(source.read(), folder_of(given))))
-
-        self._given_steps = Once(again)
-        if self.whole is None or not self.whole.has_lists:
-            prepared.weights.buffers = {}
+    def _let_go(self, prepared: Prepared) -> None:
+        """Let the weights go that sessions have: those of a path lie in its file."""
+        if self.interface.declares_elements or (self.whole and self.whole.has_lists):
+            return  # steps may be made that need them
+        kept: set[str] = set()
+        if self.whole is None:
+            kept = self._first_steps().get().planner.still_needed()
+        prepared.weights.keep_only(kept)
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
@@ -172,7 +168,8 @@ class Engines:
                     return results
             whole = self._lowered_whole_after(whole)
         self.interface.check_names(output_names, feed)
-        if self._is_lowered and self._has_lists and self.interface.fits(feed):
+        fits = self.interface.fits(feed)
+        if self._is_lowered and self._has_lists and fits:
             try:
                 return self._lowered_steps.get().run(output_names, feed, options)
             except _OF_DATA as error:
@@ -180,11 +177,12 @@ class Engines:
                 # can. It fails as well, or its results are the better ones.
                 failed = error
         try:
-            steps = self._given_steps.get()
-        except _IsGone as why:
+            steps = (self._given_steps if fits else self._unsure_steps).get()
+        except ValueError as why:
+            # The weights may be gone, with what the user gave.
             if failed is None:
                 raise
-            failed.add_note(str(why))
+            failed.add_note(f"the node can't be named: {one_line(why)}")
             raise failed from None
         return steps.run(output_names, feed, options)
 
@@ -223,48 +221,15 @@ def _without_beliefs(prepared: Prepared) -> Prepared:
     return unsure
 
 
+def _path_of(given: Any) -> str | None:
+    return path_of(given) if isinstance(given, str | os.PathLike) else None
+
+
 def explain(given: Any) -> list[str]:
     """Return lines that say what becomes of a model's sequences, and what of it runs where, in order."""
     message = parse(given)
     if not message_has_lists(message):
         return ["the model has no sequences: onnxruntime runs it whole"]
-    engines = Engines(given, *without_weights(message, folder_of(given)), Sessions(), 1)
+    engines = Engines(given, *without_weights(message, folder_of(given), _path_of(given)), Sessions(), 1)
     notes = [f"    {note}" for note in engines.notes] or ["    none in the end"]
     return ["sequences", *notes, "what runs where", *engines.explain()]
-
-
-class _IsGone(RuntimeError):
-    """A model that was let go can't be had again: the message says why."""
-
-
-class _Source:
-    """Where a model came from, if it can be had again."""
-
-    def __init__(self, given: Any) -> None:
-        self._path = path_of(given) if isinstance(given, str | os.PathLike) else None
-        self._stamp = self._stamp_now()
-
-    def _stamp_now(self) -> tuple[int, int] | None:
-        if self._path is None:
-            return None
-        try:
-            found = os.stat(self._path)
-        except FileNotFoundError:
-            return 0, 0
-        return found.st_size, found.st_mtime_ns
-
-    def read(self) -> ModelProto:
-        """Return the model.
-
-        Raises
-        ------
-        _IsGone
-            If its file has changed, or it was given as bytes, which nobody keeps.
-        """
-        if self._path is None:
-            raise _IsGone(
-                "the node can't be named: that needs the model's weights again, which only a path can give"
-            )
-        if self._stamp_now() != self._stamp:
-            raise _IsGone(f"the node can't be named: the file {self._path} has changed since it was loaded")
-        return parse(self._path)

@@ -8,7 +8,7 @@ from onnx import TypeProto
 
 from seqcore.mapping import sequence_map
 from seqcore.onnx._engines.schedule import is_own
-from seqcore.onnx._engines.tensor_part import cut_out
+from seqcore.onnx._engines.tensor_part import cut_out, is_heavy
 from seqcore.onnx._model.graph import Graph
 from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.writing import to_message
@@ -32,6 +32,8 @@ def map_step(entry: Entry, planner: Planner) -> Step:
     plain = not any(is_own(child, prepared) for child in body.nodes)
     plain = plain and all(prepared.is_tensor(name) for name in names)
     plain = plain and all(prepared.element_number(name) for name in captures)
+    # A body is a model of its own, that holds its weights more than once.
+    plain = plain and not is_heavy(cut_out(body.nodes, {}, [], prepared, "body"))
     inputs = [planner.place(name) for name in (*node.inputs, *(captures if plain else ()))]
     targets = [planner.place(name) for name in node.outputs]
     body_on, dtypes = _graph_body(body, captures, planner) if plain else _planned(schedule, planner)

@@ -17,7 +17,7 @@ from seqcore.onnx._engines.numpy_part import numpy_part
 from seqcore.onnx._engines.schedule import Entry, Schedule
 from seqcore.onnx._engines.tensor_part import ForeignNode, TensorPart
 from seqcore.onnx._model.declared import told_shape
-from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.graph import Graph, Node, reads_of
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._operators.record import record_of
 from seqcore.onnx._runtimes.sessions import Sessions
@@ -71,6 +71,8 @@ class Planner:
         Which nodes don't run in onnxruntime, and the first ones of parts that NumPy runs.
     loops : dict of Node to LoopBatches
         How loops run in batches of iterations.
+    late : list of TensorPart
+        The parts that are compiled when they first run.
     """
 
     def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: int | None) -> None:
@@ -84,6 +86,7 @@ class Planner:
         self.own: set[Node] = set()
         self.by_numpy: set[Node] = set()
         self.loops: dict[Node, Any] = {}
+        self.late: list[TensorPart] = []
         self.plan = self.plan_of(self.schedule)
 
     def place(self, name: str) -> int:
@@ -119,6 +122,14 @@ class Planner:
         self.by_numpy.add(entry.nodes[0])
         self.own.update(entry.nodes)
         return step
+
+    def still_needed(self) -> set[str]:
+        """Return the names of the constants of which something may be made yet."""
+        names = {name for part in self.late for name in part.reads}
+        for node, batches in self.loops.items():
+            if not batches.why_not:
+                names.update(reads_of(node))
+        return names
 
     def reader(self, reader: Node | Graph | None, name: str) -> Callable[[Frame], Any]:
         """Return a function of a frame that gives a value of its own for a reader (a node or a graph)."""

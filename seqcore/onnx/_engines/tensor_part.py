@@ -93,8 +93,11 @@ class TensorPart:
         self._to = [planner.place(name) for name in self.outputs]
         self._run: Any = None
         self._compiling = threading.Lock()
+        self.reads = reads
         if all(planner.prepared.element_number(name) for name in inputs):
             self._run = self._compile([])
+        else:
+            planner.late.append(self)
 
     def __call__(self, frame: Frame) -> None:
         if self._run is None:

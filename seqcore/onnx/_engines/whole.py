@@ -113,12 +113,8 @@ class WholeModel:
         made = [make(value) for make, value in zip(makes, results, strict=True)]
         if len(set(names)) < len(names):
             # onnxruntime gives one array for both.
-            made = [value.copy() if name in names[:k] else value for k, (name, value) in _numbered(names, made)]
+            made = [made[k].copy() if name in names[:k] else made[k] for k, name in enumerate(names)]
         return made
-
-
-def _numbered(names, values):
-    return enumerate(zip(names, values, strict=True))
 
 
 # The iterations of a loop that are counted on.

@@ -24,13 +24,15 @@ class Writer:
         The names in the model.
     """
 
-    def __init__(self, constants: dict[str, TensorProto] | None = None, taken: set[str] = frozenset()) -> None:
+    def __init__(
+        self, constants: dict[str, TensorProto] | None = None, taken: set[str] | None = None
+    ) -> None:
         self._small = {
             name: tensor
             for name, tensor in (constants or {}).items()
             if math.prod(tensor.dims) <= _MOST_COPIED and tensor.data_location != TensorProto.EXTERNAL
         }
-        self._taken = taken
+        self._taken = set() if taken is None else taken
         self.shared: set[str] = set()  # the constants that are read where they are
 
     def write_graph(self, graph: Graph, proto: GraphProto, is_own: bool = False) -> None:

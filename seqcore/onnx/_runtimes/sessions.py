@@ -97,22 +97,27 @@ class Sessions:
         return session
 
     def _with_weights(self, model: ModelProto, weights: Weights, options: Any) -> ModelProto:
-        """Let a session find the weights of a model; return the model, with them where it can't be told."""
-        stubs = {one.name: location_of(one) for one in model.graph.initializer if one.external_data}
-        inside = {location for location in stubs.values() if location in weights.buffers}
-        if len(inside) < len(set(stubs.values())):
-            options.add_session_config_entry(_FOLDER, weights.folder or "")
-        if not inside:
+        """Let a session find the weights of a model; return the model, with them where it can't be told.
+
+        The user's options can't be copied, and stay as they are. Old ones take no buffers.
+        """
+        if not any(one.external_data for one in model.graph.initializer):
             return model
-        # Options can't be copied, and those of the user stay as they are. Old ones take no buffers.
-        if self.sess_options is not None or not hasattr(options, _IN_MEMORY):
-            return weights.filled_model(model, with_files=False)
-        names = sorted(inside)
-        buffers = [weights.buffers[name] for name in names]
-        options.add_external_initializers_from_files_in_memory(names, buffers, list(map(len, buffers)))
+        can_be_told = self.sess_options is None and hasattr(options, _IN_MEMORY)
+        if not can_be_told and weights.nbytes < _MOST_NBYTES:
+            return weights.filled_model(model)
+        locations = {location_of(one) for one in model.graph.initializer if one.external_data}
+        names = sorted(locations & weights.buffers.keys())
+        if folder := weights.for_onnxruntime(model):
+            options.add_session_config_entry(_FOLDER, folder)
+        if names:
+            buffers = [weights.buffers[name] for name in names]
+            options.add_external_initializers_from_files_in_memory(names, buffers, list(map(len, buffers)))
         return model
 
 
+# What protobuf can write, with some room for what is around the tensors.
+_MOST_NBYTES = (1 << 31) - (1 << 24)
 _IN_MEMORY = "add_external_initializers_from_files_in_memory"
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
