@@ -39,6 +39,8 @@ python_maximum_signature_line_length = 72  # longer ones have a line for each pa
 nitpick_ignore_regex = [
     ("py:class", r"(?!seqcore|TensorSequence|GraphBody|InferenceSession).*"),
     ("py:exc", r"onnx\..*"),
+    # Types of what a session says of itself, as onnxruntime's: they have names, and no page.
+    ("py:class", r"seqcore\.onnx\._.*|seqcore\.onnx\.session\.ModelMetadata"),
 ]
 
 

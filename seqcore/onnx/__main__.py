@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto
 
 from seqcore.onnx._engines.engines import explain
+from seqcore.onnx._model.load import Weights
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx.lowering import lower_with_report
 
@@ -93,7 +94,10 @@ def _write(model, path, source):
         raise IsADirectoryError(f"{path} is a folder")
     moves = _has_data_outside(model) and not os.path.samefile(folder, source)
     if moves:
-        onnx.load_external_data_for_model(model, source)
+        weights = Weights(source)
+        weights.stubs = {one.name: one for one in model.graph.initializer if one.external_data}
+        weights.check()
+        weights.filled_model(model)
     # First elsewhere: what is at the path may be the model that was read, and should outlive a full disk.
     with tempfile.TemporaryDirectory(prefix=".lower-", dir=folder) as scratch:
         name = os.path.basename(path)

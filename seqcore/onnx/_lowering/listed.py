@@ -99,19 +99,22 @@ class Listed(Form):
         return ""
 
     def why_not_join(self, axis, stacks, prepared):
-        shapes = [shape for shape in self._shapes if shape is not None]
-        ranks = {len(shape) for shape in shapes}
-        if len(ranks) > 1:
-            return "their ranks differ"
-        if ranks:
-            rank = ranks.pop() + stacks
-            if not -rank <= axis < rank:
-                return f"axis {axis} is out of range"
-            own = None if stacks else axis % rank
-            for k, lengths in enumerate(zip(*shapes, strict=True)):
-                if k != own and len({length for length in lengths if isinstance(length, int)}) > 1:
-                    return f"their lengths on axis {k} differ"
+        ranks = {None if shape is None else len(shape) for shape in self._shapes}
+        if len(ranks) > 1 or None in ranks:
+            # Where one is empty and of another rank, onnxruntime's Concat may end the process.
+            return "their ranks aren't known" if None in ranks else "their ranks differ"
+        rank = ranks.pop() + stacks
+        if not -rank <= axis < rank:
+            return f"axis {axis} is out of range"
+        for k in self._kept_axes(axis, stacks):
+            if len({shape[k] for shape in self._shapes if isinstance(shape[k], int)}) > 1:
+                return f"their lengths on axis {k} differ"
         return ""
+
+    def _kept_axes(self, axis: int, stacks: bool) -> list[int]:
+        """The axes on which elements that are joined have to have one length."""
+        rank = len(self._shapes[0] or ())
+        return [k for k in range(rank) if stacks or k != axis % rank]
 
     def why_not_shape_of_join(self):
         # A runtime that infers the shape leaves out the Concat, and the error where the elements don't fit.
@@ -128,7 +131,20 @@ class Listed(Form):
         return nodes.op("Identity", nodes.constant(self.count), out=out)
 
     def join(self, nodes, axis, stacks, out):
-        parts = self.elements
+        parts = list(self.elements)
+        kept = self._kept_axes(axis, stacks)
+        doubtful = [
+            k for k in kept if len({shape[k] for shape in self._shapes}) > 1 or self._shapes[0][k] is None
+        ]
+        if doubtful and len(parts) > 1:
+            # onnxruntime's Concat passes by empty tensors, of whatever lengths.
+            places = nodes.constant(doubtful)
+            lengths = [nodes.op("Gather", nodes.op("Shape", name), places, axis=0) for name in parts]
+            same = [nodes.op("Equal", lengths[0], other) for other in lengths[1:]]
+            differing = nodes.op("Not", nodes.op("Concat", *same, axis=0))
+            count = nodes.op("ReduceSum", nodes.op("Cast", differing, to=TensorProto.INT64), keepdims=0)
+            zero = nodes.op("Gather", nodes.constant([0]), count, axis=0)
+            parts[0] = nodes.checked(parts[0], zero)
         if stacks:
             parts = [nodes.unsqueeze(name, axis) for name in parts]
         nodes.op("Concat", *parts, axis=axis, out=out)
