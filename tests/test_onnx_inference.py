@@ -21,9 +21,10 @@ from soundness import named_lengths, unsound  # noqa: E402
 from seqcore.onnx._engines.interface import Interface  # noqa: E402
 from seqcore.onnx._lowering.passes import lower_prepared  # noqa: E402
 from seqcore.onnx._model.graph import Node  # noqa: E402
-from seqcore.onnx._model.load import folder_of, parse, without_weights  # noqa: E402
+from seqcore.onnx._model.load import folder_of, parse  # noqa: E402
 from seqcore.onnx._model.prepared import Prepared, prepare  # noqa: E402
 from seqcore.onnx._model.types import sequence, to_type_proto  # noqa: E402
+from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import to_message  # noqa: E402
 
 PATHS = {path.stem: path for path in sorted(Path(FOLDER).glob("*.onnx"))}

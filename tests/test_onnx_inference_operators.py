@@ -12,9 +12,9 @@ from onnx import helper  # noqa: E402
 from operator_cases import CASES, ENDS, any_of, lengths, maybe  # noqa: E402
 from soundness import inference_of, named_lengths, unsound, unsound_numbers  # noqa: E402
 
-from seqcore.onnx._model.load import without_weights  # noqa: E402
 from seqcore.onnx._model.prepared import prepare  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto  # noqa: E402
+from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import forget_shape, to_message  # noqa: E402
 from seqcore.onnx._operators import record  # noqa: E402
 from seqcore.onnx._operators.tensor_operators import TensorOperator  # noqa: E402

@@ -10,8 +10,8 @@ import onnx
 from onnx import TensorProto
 
 from seqcore.onnx._engines.engines import explain
-from seqcore.onnx._model.load import Weights
 from seqcore.onnx._model.tensors import one_line
+from seqcore.onnx._model.weights import Weights
 from seqcore.onnx.lowering import lower_with_report
 
 # Protobuf's limit for a message, with some room for what is around the tensors.

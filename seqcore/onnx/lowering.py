@@ -8,8 +8,9 @@ from typing import Any
 from onnx import ModelProto
 
 from seqcore.onnx._lowering.passes import Note, lower_prepared
-from seqcore.onnx._model.load import folder_of, parse, without_weights
+from seqcore.onnx._model.load import folder_of, parse
 from seqcore.onnx._model.prepared import prepare
+from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._model.writing import to_message
 
 __all__ = ["Note", "lower", "lower_with_report"]

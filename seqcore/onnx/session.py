@@ -10,9 +10,10 @@ from onnx import ModelProto, TypeProto
 
 from seqcore.onnx._engines.engines import Engines
 from seqcore.onnx._engines.feeds import NodeArg, check_feed
-from seqcore.onnx._model.load import Weights, folder_of, operators_of, parse, path_of, without_weights
+from seqcore.onnx._model.load import folder_of, operators_of, parse, path_of
 from seqcore.onnx._model.prepared import message_has_lists
 from seqcore.onnx._model.versions import restamp_proto
+from seqcore.onnx._model.weights import Weights, without_weights
 from seqcore.onnx._runtimes.sessions import Sessions
 
 __all__ = ["InferenceSession"]

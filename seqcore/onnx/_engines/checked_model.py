@@ -40,7 +40,7 @@ class AlwaysLong(Exception):
     """A list is longer than the limit in every run."""
 
 
-def add_checks(model: Model, prepared: Prepared, unlimited: Node | None = None) -> None:
+def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | None = None) -> None:
     """Put checks into a model.
 
     Parameters
@@ -48,6 +48,8 @@ def add_checks(model: Model, prepared: Prepared, unlimited: Node | None = None) 
     model : Model
         Changed in place. Its values are those of the model that was prepared.
     prepared : Prepared
+    limit : int
+        How many iterations a loop may have that carries sequences, and a split pieces.
     unlimited : Node, optional
         A loop of the model that may have any number of iterations.
 
@@ -56,7 +58,7 @@ def add_checks(model: Model, prepared: Prepared, unlimited: Node | None = None) 
     AlwaysLong
         If a check would fail in every run.
     """
-    checks = Checks(model, limit_of(model.graph, prepared), unlimited)
+    checks = Checks(model, limit, unlimited)
     checks.secure(model.graph, prepared)
     checks.finish()
 

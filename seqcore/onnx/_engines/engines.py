@@ -22,6 +22,7 @@ from typing import Any
 
 from onnx import ModelProto
 
+from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
 from seqcore.onnx._engines.explain import lines_of
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine
@@ -30,9 +31,10 @@ from seqcore.onnx._lowering.build import Builder
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.passes import lower_prepared
 from seqcore.onnx._model.declared import declare_types
-from seqcore.onnx._model.load import HEAVY, Weights, folder_of, parse, path_of, without_weights
+from seqcore.onnx._model.load import folder_of, parse, path_of
 from seqcore.onnx._model.prepared import Prepared, message_has_lists, prepare
 from seqcore.onnx._model.tensors import one_line
+from seqcore.onnx._model.weights import HEAVY, Weights, without_weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused, Sessions
 
@@ -102,9 +104,11 @@ class Engines:
         first, *others = [lowered, given] if self._is_lowered else [given]
         if others and size_of(given) < size_of(lowered):
             first, others = given, [lowered]
+        # What has no sequence left is the quicker one where they are long.
+        has_second = first is given and bool(others) and not self._has_lists
         for prepared in (first, *others):
             try:
-                self.whole = self._made_whole(prepared)
+                self.whole = self._made_whole(prepared, LONG_TO_COPY if has_second else LONG)
             except Declined as why:
                 self.declined = self.declined or str(why)
                 continue
@@ -118,19 +122,19 @@ class Engines:
         except Declined as why:
             return str(why)
 
-    def _made_whole(self, prepared: Prepared) -> WholeModel:
+    def _made_whole(self, prepared: Prepared, longest: int = LONG) -> WholeModel:
         has_maps = any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes())
         if has_maps and self._max_workers != 1:
             raise Declined("its maps are for several workers")
         try:
-            return WholeModel(prepared, self.interface, self._sessions)
+            return WholeModel(prepared, self.interface, self._sessions, longest)
         except Declined:
             if not has_maps:
                 raise
             # Checks can be put into a loop, which a map is.
             model = prepared.model.copy()
             write_out_maps(model, prepared, Builder(model), kept=set())
-            return WholeModel(prepared.again(model), self.interface, self._sessions)
+            return WholeModel(prepared.again(model), self.interface, self._sessions, longest)
 
     def _first_steps(self) -> Once[StepsEngine]:
         """Return the steps that come first: of the lowered model, if there are sequences left in it."""

@@ -19,7 +19,7 @@ from onnx import TensorProto, TypeProto
 
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.attempts import Attempts
-from seqcore.onnx._engines.checked_model import AlwaysLong, add_checks, why_not_whole
+from seqcore.onnx._engines.checked_model import AlwaysLong, add_checks, limit_of, why_not_whole
 from seqcore.onnx._engines.loop_costs import BYTE, CROSS, Costs, costs_of
 from seqcore.onnx._engines.tensor_part import cut_out, is_heavy
 from seqcore.onnx._model.graph import Graph, Node, fresh_name
@@ -232,7 +232,7 @@ class _Built:
         self.names = [fresh_name(f"{name} (final) {k}", taken) for k, name in enumerate(body.outputs[1:])]
         loop.outputs = list(self.names)  # checks may add to it
         model = cut_out([loop], inputs, self.names, prepared, "batch")
-        add_checks(model, prepared, unlimited=loop)
+        add_checks(model, prepared, limit_of(model.graph, prepared), unlimited=loop)
         session = planner.sessions.make(to_message(model), prepared.weights, spins=False, arena=False)
         self.feeds = [(outer.get(name, name), planner.place(name)) for name in names]
         self.run = refusing_run(session)

@@ -15,14 +15,21 @@ from onnx import TensorProto
 
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.attempts import Attempts
-from seqcore.onnx._engines.checked_model import LONG_TO_COPY, AlwaysLong, add_checks, limit_of, why_not_whole
+from seqcore.onnx._engines.checked_model import (
+    LONG,
+    LONG_TO_COPY,
+    AlwaysLong,
+    add_checks,
+    limit_of,
+    why_not_whole,
+)
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.graph import Graph
-from seqcore.onnx._model.load import HEAVY
 from seqcore.onnx._model.tensors import dtype_of, one_line
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
 from seqcore.onnx._model.versions import restamp
+from seqcore.onnx._model.weights import HEAVY
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._operators.record import record_of
 from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, TWO_C_TYPES, Sessions, native, refusing_run
@@ -38,6 +45,14 @@ class Declined(Exception):
 class WholeModel:
     """A model as one session of onnxruntime's.
 
+    Parameters
+    ----------
+    prepared : Prepared
+    interface : Interface
+    sessions : Sessions
+    longest : int, optional
+        The most elements and iterations, where another engine is quicker with more.
+
     Attributes
     ----------
     has_lists : bool
@@ -51,7 +66,9 @@ class WholeModel:
         If onnxruntime can't run it, would depart from the text, or always be slow.
     """
 
-    def __init__(self, prepared: Prepared, interface: Interface, sessions: Sessions) -> None:
+    def __init__(
+        self, prepared: Prepared, interface: Interface, sessions: Sessions, longest: int = LONG
+    ) -> None:
         graph = prepared.model.graph
         self._interface = interface
         self.has_lists = has_lists(prepared)
@@ -68,7 +85,7 @@ class WholeModel:
                 model.graph.declared.pop(name, None)
         if self.has_lists:
             try:
-                add_checks(model, prepared)
+                add_checks(model, prepared, min(longest, limit_of(graph, prepared)))
             except AlwaysLong as why:
                 raise Declined(str(why)) from None
         restamp(model)
@@ -77,7 +94,7 @@ class WholeModel:
             self.session = sessions.make(message, prepared.weights)
         except REFUSALS as refusal:
             raise Declined(f"onnxruntime refuses it: {one_line(refusal)}") from refusal
-        self._limit = limit_of(graph, prepared)
+        self._limit = min(longest, limit_of(graph, prepared))
         self._run = refusing_run(self.session)
         self._names = interface.names
         self._makers = {name: _maker(prepared, name) for name in interface.names}

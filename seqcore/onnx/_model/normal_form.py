@@ -12,13 +12,13 @@ import onnx.inliner
 from onnx import FunctionProto, ModelProto, TensorProto, helper
 
 from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name, reads_of
-from seqcore.onnx._model.load import Weights, is_weight
 from seqcore.onnx._model.tensors import (
     from_sparse_tensor_proto,
     from_tensor_proto,
     one_line,
     to_tensor_proto,
 )
+from seqcore.onnx._model.weights import Weights, is_weight
 
 # A Constant's attribute → the element type and rank of what it holds.
 _CONSTANTS = {

@@ -12,10 +12,11 @@ from seqcore.onnx._model.checks import check_inputs, check_kinds, check_message,
 from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node
 from seqcore.onnx._model.inference import infer
-from seqcore.onnx._model.load import MOST_NUMBERS, Weights, operators_of
+from seqcore.onnx._model.load import operators_of
 from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalise
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, UNKNOWN, Shape, Type, from_type_proto
+from seqcore.onnx._model.weights import MOST_NUMBERS, Weights
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._operators.record import record_named
 

@@ -7,7 +7,7 @@ import onnxruntime
 from onnx import ModelProto, parser
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from seqcore.onnx._model.load import Weights, location_of
+from seqcore.onnx._model.weights import Weights, location_of
 
 # onnxruntime's exceptions have no base of their own. Whatever else comes out of a call is a fault of ours.
 REFUSALS: tuple[type[Exception], ...] = (
