@@ -8,9 +8,10 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from exported import MODELS
+from sessions import assert_values
 
 from seqcore.onnx import InferenceSession
-from seqcore.onnx._engines.checked_model import LONG
+from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
 
 # Models that onnxruntime does not run whole → why.
 DECLINED = {}
@@ -97,3 +98,17 @@ def test_steps_are_built_once(name):
     engines, _ = after_long_runs(name)
     made = [once for once in (engines._lowered_steps, engines._given_steps) if once._made]
     assert len(made) <= 1
+
+
+@pytest.mark.parametrize(("name", "limit"), [("finished_beams", LONG), ("kept_and_rest", LONG_TO_COPY)])
+def test_what_steps_copy_settles_the_limit(name, limit):
+    """Lists of 512: of the one, branches hand on short ones, of the other long ones."""
+    one = MODELS[name]
+    used = InferenceSession(str(one.path))
+    assert used._engines.whole.limit == LONG_TO_COPY
+    expected = used.run(None, one.example(512))
+    for _ in range(4):
+        assert_values(used.run(None, one.example(512)), expected)
+    assert used._engines.whole.limit == limit
+    used.run(None, one.example(512))
+    assert (used._engines.whole.attempts.taken > 0) is (limit == LONG)

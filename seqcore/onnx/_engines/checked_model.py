@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
 # the list with its data.
 LONG, LONG_TO_COPY = 512, 64
+# An element's copy there and an iteration's steps of ours at least, in µs, and iterations enough to go by.
+COPY, STEPS, _ENOUGH = 0.25, 5.0, 1000
 
 
 # Before, results may lie in the memory of a feed that is gone, and loops of no trips end the process.
@@ -61,6 +63,11 @@ def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | N
     checks = Checks(model, limit, unlimited)
     checks.secure(model.graph, prepared)
     checks.finish()
+
+
+def copies_little(iterations: int, copied: int) -> bool:
+    """Return whether copies of so many elements cost less than the steps of so many iterations."""
+    return iterations >= _ENOUGH and copied * COPY < iterations * STEPS / 2
 
 
 def limit_of(graph: Graph, prepared: Prepared) -> int:

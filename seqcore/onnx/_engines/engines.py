@@ -22,7 +22,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
+from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY, copies_little
 from seqcore.onnx._engines.explain import lines_of
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine
@@ -84,6 +84,7 @@ class Engines:
         self.declined = ""
         self._lowered_whole: Once[WholeModel | str] | None = None
         self._choose_whole(prepared, lowered)
+        self._may_learn = self.whole is not None and self.whole.limit < LONG and not self._lowered_whole
         self._lowered_steps = Once(lambda: self._steps_of(lowered))
         self._given_steps = Once(lambda: self._steps_of(prepared))
         self._unsure_steps = Once(lambda: self._steps_of(_without_beliefs(prepared)))
@@ -175,7 +176,7 @@ class Engines:
         fits = self.interface.fits(feed)
         if self._is_lowered and self._has_lists and fits:
             try:
-                return self._lowered_steps.get().run(output_names, feed, options)
+                return self._run_in(self._lowered_steps.get(), output_names, feed, options)
             except _OF_DATA as error:
                 # What is left of a sequence that was compiled away can't name its node: the model as it was
                 # can. It fails as well, or its results are the better ones.
@@ -188,7 +189,19 @@ class Engines:
                 raise
             failed.add_note(f"the node can't be named: {one_line(why)}")
             raise failed from None
-        return steps.run(output_names, feed, options)
+        return self._run_in(steps, output_names, feed, options)
+
+    def _run_in(self, steps: StepsEngine, output_names: Any, feed: Any, options: Any) -> list[Any]:
+        """Run steps, and learn from what they did whether loops copy little: then runs may go whole."""
+        results = steps.run(output_names, feed, options)
+        counts, whole = steps.planner.counts, self.whole
+        if whole is not None and self._may_learn and copies_little(counts.iterations, counts.copied):
+            self._may_learn = False
+            try:
+                self.whole = WholeModel(whole.prepared, self.interface, self._sessions, copies_little=True)
+            except Declined as why:
+                self.declined = str(why)  # the one that there is goes on
+        return results
 
     def _lowered_whole_after(self, whole: WholeModel) -> WholeModel | None:
         """Return the second engine, made at the first need; None where there is none, or it was that."""

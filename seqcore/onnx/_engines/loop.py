@@ -47,6 +47,7 @@ class LoopStep:
         self._expected = [planner.expected(name, body) for name in parts.scans]
         self._to = [planner.place(name) for name in node.outputs]
         self._plan = planner.plan_of(entry.inner["body"], in_loop=True)
+        self._counts = planner.counts
         self._batches = planner.loops[node] = plan_batches(entry, planner)
 
     def __call__(self, frame):
@@ -80,6 +81,7 @@ class LoopStep:
                 frame[place] = value
 
     def _iterate(self, frame, i, stacks):
+        self._counts.iterations += 1
         if self._iteration:
             frame[self._iteration] = np.array([i] if self._counts_in_vectors else i)
         if self._going_in:

@@ -55,6 +55,21 @@ class Plan:
             raise located from error
 
 
+class Counts:
+    """What a model in steps did that onnxruntime would have copied. Threads may lose some.
+
+    Attributes
+    ----------
+    iterations : int
+        Of loops that carry sequences, without those in batches.
+    copied : int
+        Elements of the sequences that these handed on as they were, which onnxruntime copies.
+    """
+
+    def __init__(self) -> None:
+        self.iterations = self.copied = 0
+
+
 class Planner:
     """Makes the plans for a model.
 
@@ -73,6 +88,7 @@ class Planner:
         How loops run in batches of iterations.
     late : list of TensorPart
         The parts that are compiled when they first run.
+    counts : Counts
     """
 
     def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: int | None) -> None:
@@ -87,6 +103,7 @@ class Planner:
         self.by_numpy: set[Node] = set()
         self.loops: dict[Node, Any] = {}
         self.late: list[TensorPart] = []
+        self.counts = Counts()
         self.plan = self.plan_of(self.schedule)
 
     def place(self, name: str) -> int:

@@ -52,6 +52,8 @@ class WholeModel:
     sessions : Sessions
     longest : int, optional
         The most elements and iterations, where another engine is quicker with more.
+    copies_little : bool, optional
+        Whether it is known that what loops copy is short, however long other sequences get.
 
     Attributes
     ----------
@@ -59,6 +61,8 @@ class WholeModel:
         Whether there are sequences in it, so that a run may fail for being long.
     attempts : Attempts
         Whether to try, and how that went.
+    limit : int
+        How many elements and iterations it takes.
 
     Raises
     ------
@@ -67,7 +71,12 @@ class WholeModel:
     """
 
     def __init__(
-        self, prepared: Prepared, interface: Interface, sessions: Sessions, longest: int = LONG
+        self,
+        prepared: Prepared,
+        interface: Interface,
+        sessions: Sessions,
+        longest: int = LONG,
+        copies_little: bool = False,
     ) -> None:
         graph = prepared.model.graph
         self._interface = interface
@@ -75,6 +84,8 @@ class WholeModel:
         self.attempts = Attempts()
         if why := _why_not_across(prepared, self.has_lists) or (self.has_lists and _why_not_inside(prepared)):
             raise Declined(why)
+        self.prepared = prepared
+        self.limit = longest if copies_little else min(longest, limit_of(graph, prepared))
         model = prepared.model.copy()
         declare_types(model, prepared)
         for name in (*graph.inputs, *graph.outputs):
@@ -85,7 +96,7 @@ class WholeModel:
                 model.graph.declared.pop(name, None)
         if self.has_lists:
             try:
-                add_checks(model, prepared, min(longest, limit_of(graph, prepared)))
+                add_checks(model, prepared, self.limit)
             except AlwaysLong as why:
                 raise Declined(str(why)) from None
         restamp(model)
@@ -94,7 +105,6 @@ class WholeModel:
             self.session = sessions.make(message, prepared.weights)
         except REFUSALS as refusal:
             raise Declined(f"onnxruntime refuses it: {one_line(refusal)}") from refusal
-        self._limit = min(longest, limit_of(graph, prepared))
         self._run = refusing_run(self.session)
         self._names = interface.names
         self._makers = {name: _maker(prepared, name) for name in interface.names}
@@ -105,7 +115,7 @@ class WholeModel:
         if type(values) is not dict and not isinstance(values, Mapping):
             return None
         feed = {}
-        feeds, limit = self._interface.feeds, self._limit
+        feeds, limit = self._interface.feeds, self.limit
         for name, value in values.items():
             one = feeds.get(name)
             if one is None:
