@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from exported import MODELS
+from exported import MODELS, some
 from sessions import assert_values
 
 from seqcore.onnx import InferenceSession
@@ -64,7 +64,7 @@ def test_short_runs_go_in_one(name):
     assert not list(loops_of(engines))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some(NAMES, 5))
 def test_long_runs_fail_in_no_batch(name):
     engines, _ = after_long_runs(name)
     for node, batches in loops_of(engines):
@@ -73,7 +73,7 @@ def test_long_runs_fail_in_no_batch(name):
         assert where in FAILING or batches.attempts.failures == 0, batches.attempts.reason
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", some(WHOLE, 5))
 def test_long_runs_fail_for_being_long(name):
     """And for nothing else: an index of the checks is out of range."""
     engines, runs = after_long_runs(name)
@@ -83,7 +83,7 @@ def test_long_runs_fail_for_being_long(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", some(WHOLE, 6))
 def test_at_the_limit(name):
     """About which a run is short or long: what onnxruntime takes, it does, and else steps do."""
     engines, runs = engines_of(name, (LONG - 1, LONG, LONG + 1, 2), 1)
@@ -92,7 +92,7 @@ def test_at_the_limit(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some(NAMES, 4))
 def test_steps_are_built_once(name):
     """Of the two that there may be, lowered or not, only those that run."""
     engines, _ = after_long_runs(name)

@@ -301,7 +301,7 @@ class TestWhole:
             s = SplitToSequence <keepdims = 0> (x)
             y = ConcatFromSequence <axis = 0, new_axis = 1> (s)
         }""")
-        for n in (1, LONG, LONG + 1, 10_000):
+        for n in (1, LONG_TO_COPY, LONG_TO_COPY + 1, 10_000):
             x = np.ones((n, 2), np.float32)
             assert_values(used.run(x=x), [x])
         assert used.outcomes == [True] * 4
