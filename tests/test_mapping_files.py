@@ -217,7 +217,15 @@ def test_a_worker_that_dies_half_way(client, loaded, tmp_path):
     marker = tmp_path / "died"
     before = {*client.run(os.getpid).values()}
     body = Fatal(str(marker), COUNT // 2)
-    result = sq.sequence_map(body, loaded, executor=client, chunksize=20)
+    for _ in range(3):
+        try:
+            result = sq.sequence_map(body, loaded, executor=client, chunksize=20)
+            break
+        except RuntimeError as error:
+            # A race in distributed (2026.8): it has the result, and then takes it for an exception, since the
+            # worker is gone.
+            assert "non-iterable Reply" in str(error)
+            client.wait_for_workers(2, timeout=60)
     assert marker.exists()
     assert_holds(result, doubles(range(COUNT)))
     client.wait_for_workers(2, timeout=60)
