@@ -224,7 +224,8 @@ def test_a_worker_that_dies_half_way(client, loaded, tmp_path):
         except RuntimeError as error:
             # A race in distributed (2026.8): it has the result, and then takes it for an exception, since the
             # worker is gone.
-            assert "non-iterable Reply" in str(error)
+            if "non-iterable Reply" not in str(error):
+                raise
             client.wait_for_workers(2, timeout=60)
     assert marker.exists()
     assert_holds(result, doubles(range(COUNT)))
