@@ -18,6 +18,7 @@ from onnx import TensorProto
 
 from seqcore.onnx._engines.filled_elements import FilledElements
 from seqcore.onnx._engines.kept_checks import keep_checks
+from seqcore.onnx._engines.loop_costs import COPY, PART
 from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
 from seqcore.onnx._model.tensors import to_tensor_proto
 from seqcore.onnx._model.types import from_type_proto
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
 # Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
 # the list with its data.
 LONG, LONG_TO_COPY = 512, 64
-# An element's copy there and an iteration's steps of ours at least, in µs, and iterations enough to go by.
-COPY, STEPS, _ENOUGH = 0.25, 5.0, 1000
-
-
+# Iterations enough to go by.
+_ENOUGH = 1000
 # Before, results may lie in the memory of a feed that is gone, and loops of no trips end the process.
 _IS_UNSAFE = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 28)
 
@@ -67,7 +66,7 @@ def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | N
 
 def copies_little(iterations: int, copied: int) -> bool:
     """Return whether copies of so many elements cost less than the steps of so many iterations."""
-    return iterations >= _ENOUGH and copied * COPY < iterations * STEPS / 2
+    return iterations >= _ENOUGH and copied * COPY < iterations * PART / 2
 
 
 def limit_of(graph: Graph, prepared: Prepared) -> int:

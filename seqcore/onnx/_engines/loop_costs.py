@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # as well; and what an element costs that goes into a session or out of it, and a byte of it.
 EDIT, COPY, CROSS, BYTE = 0.01, 0.25, 0.5, 5e-5
 # What a part costs beyond the work itself, with its session's run, and one that NumPy runs.
-_PART, _SMALL = 5.0, 1.0
+PART, _SMALL = 5.0, 1.0
 # The trips of a loop inside the loop that are counted on.
 _TRIPS_INSIDE = 4
 
@@ -62,7 +62,7 @@ def costs_of(schedule: Schedule, planner: Planner) -> Costs | str:
 
 def _of_entry(entry: Entry, planner: Planner) -> Costs | str:
     if not entry.own:
-        return Costs(_SMALL if entry.nodes[0] in planner.by_numpy else _PART)
+        return Costs(_SMALL if entry.nodes[0] in planner.by_numpy else PART)
     (node,) = entry.nodes
     record = record_of(node)
     if not record.is_cheap_in_runs:

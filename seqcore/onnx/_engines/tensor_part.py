@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from seqcore.onnx._model.graph import Graph, Model, Node, reads_of
 from seqcore.onnx._model.tensors import dtype_of, one_line, tensor_type
 from seqcore.onnx._model.types import SEQUENCE, to_type_proto
 from seqcore.onnx._model.versions import restamp
+from seqcore.onnx._model.weights import HEAVY, nbytes_of
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._runtimes.runners import make_runner
 from seqcore.onnx._runtimes.sessions import REFUSALS
@@ -20,9 +20,6 @@ from seqcore.onnx._runtimes.sessions import REFUSALS
 if TYPE_CHECKING:
     from seqcore.onnx._engines.planner import Frame, Planner
     from seqcore.onnx._model.prepared import Prepared
-
-# Numbers in the weights of a part, from which on what it computes takes longer than any overhead.
-_HEAVY = 1 << 18
 
 
 def cut_out(
@@ -53,7 +50,7 @@ def cut_out(
 
 def is_heavy(model: Model) -> bool:
     """Return whether a model holds so many weights that what it computes takes longer than any overhead."""
-    return sum(math.prod(one.dims) for one in model.constants.values()) >= _HEAVY
+    return nbytes_of(model.constants.values()) >= HEAVY
 
 
 def wanted_outside(nodes: list[Node], prepared: Prepared) -> list[str]:

@@ -18,14 +18,10 @@ from seqcore.onnx._model.tensors import one_line
 MOST_NUMBERS = 4096
 # Weights of more bytes than this are not held in two sessions, nor longer than one needs them.
 HEAVY = 1 << 20
-# So many bytes of a tensor are looked for in a file, before all of them are compared.
-_NEEDLE, _CHUNK = 256, 1 << 20
+# So many bytes of a tensor are looked for in a file, before all of them are compared, and so often.
+_NEEDLE, _CHUNK, _MOST_COMPARED = 256, 1 << 20, 16
 # Types whose numbers have bytes of their own.
 _WHOLE_BYTES = frozenset(range(1, 17)) - {TensorProto.STRING}
-
-
-class WeightsChanged(ValueError):
-    """A file of weights is another than when the model was loaded, or gone."""
 
 
 class Weights:
@@ -54,7 +50,7 @@ class Weights:
     @property
     def nbytes(self) -> int:
         """How many bytes all of them have."""
-        return sum(math.prod(one.dims) * _itemsize(one) for one in self.stubs.values())
+        return nbytes_of(self.stubs.values())
 
     def take(self, tensor: TensorProto) -> TensorProto:
         """Return a tensor that says where its data are, and keep these."""
@@ -96,7 +92,7 @@ class Weights:
         Raises
         ------
         ValueError
-            If they are in a file that can't be read; `WeightsChanged` if it was changed.
+            If they are in a file that can't be read, or was changed.
         """
         if tensor.data_location != TensorProto.EXTERNAL:
             return tensor
@@ -119,7 +115,7 @@ class Weights:
                 raw = file.read(int(said["length"])) if "length" in said else file.read()
         except (OSError, ValueError) as error:
             raise ValueError(f"the model's external data can't be read: {one_line(error)}") from error
-        expected = math.prod(tensor.dims) * _itemsize(tensor)
+        expected = nbytes_of([tensor])
         if len(raw) != expected and tensor.data_type in _WHOLE_BYTES:
             raise ValueError(
                 f"the model's external data can't be read: '{tensor.name}' has {len(raw)} bytes, "
@@ -136,9 +132,16 @@ class Weights:
         return model
 
     def _path_of(self, tensor: TensorProto) -> str:
+        """Return the path of a tensor's file, which a model may not have elsewhere than in its folder."""
         if self.folder is None:
             raise ValueError("the model keeps data in files beside it: give its path")
-        return os.path.join(self.folder, location_of(tensor))
+        location = location_of(tensor)
+        within = os.path.normpath(location)
+        if not location or os.path.isabs(location) or within.split(os.sep)[0] == os.pardir:
+            raise ValueError(
+                f"the model is not valid: '{tensor.name}' has its data at '{location}', outside of its folder"
+            )
+        return os.path.join(self.folder, within)
 
     def check(self) -> None:
         """Raise ValueError where a tensor's data are in a file that isn't there; remember the files."""
@@ -150,10 +153,10 @@ class Weights:
                 self._stamps[path] = _stamp_of(path)
 
     def check_files(self, tensors: Iterable[TensorProto]) -> None:
-        """Raise `WeightsChanged` where the file of one of some tensors isn't what it was."""
+        """Raise ValueError where a file of some tensors isn't what it was when the model was loaded."""
         for path in {self._path_of(one) for one in tensors if location_of(one) not in self.buffers}:
             if not os.path.isfile(path) or self._stamps.get(path) != _stamp_of(path):
-                raise WeightsChanged(f"the file {path} was changed since the model was loaded, or is gone")
+                raise ValueError(f"the file {path} was changed since the model was loaded, or is gone")
 
     def for_onnxruntime(self, model: ModelProto) -> str:
         """Have a message name files as onnxruntime takes them; return the folder that they are relative to.
@@ -175,22 +178,25 @@ class Weights:
 
 
 def _place_of(raw: bytes, file: BinaryIO, start: int) -> int | None:
-    """Return where bytes stand in a file, from a place on; None where they don't."""
+    """Return where bytes stand in a file, from a place on; None where they don't, or much is like them."""
     needle = raw[:_NEEDLE]
+    ncompared = 0
     file.seek(start)
     window = b""
     while chunk := file.read(_CHUNK):
         window += chunk
         found = window.find(needle)
         if found < 0:
-            kept = len(needle) - 1
-            start += len(window) - kept
-            window = window[len(window) - kept :]
+            gone = max(len(window) - len(needle) + 1, 0)
+            start, window = start + gone, window[gone:]
             continue
         start += found
         file.seek(start)
         if all(file.read(_CHUNK)[: len(raw) - i] == raw[i : i + _CHUNK] for i in range(0, len(raw), _CHUNK)):
             return start
+        ncompared += 1
+        if ncompared == _MOST_COMPARED:
+            break  # zeros among zeros, say
         start += 1
         file.seek(start)
         window = b""
@@ -205,6 +211,11 @@ def _say_where(tensor: TensorProto, location: str, offset: int, length: int) -> 
 def _stamp_of(path: str) -> tuple[int, int]:
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
+
+
+def nbytes_of(tensors: Iterable[TensorProto]) -> int:
+    """Return about how many bytes some tensors have, wherever these are."""
+    return sum(math.prod(one.dims) * _itemsize(one) for one in tensors)
 
 
 def _itemsize(tensor: TensorProto) -> int:

@@ -2,7 +2,7 @@
 
 from seqcore.onnx._lowering.listed import Listed, edited_list
 from seqcore.onnx._operators.positions import secure_position
-from seqcore.onnx._operators.record import Operator, register
+from seqcore.onnx._operators.record import STEP, Operator, register
 
 
 @register("SequenceErase")
@@ -20,7 +20,7 @@ class SequenceErase(Operator):
         secure_position(node, 1, prepared, checks)
 
     def cost(self, node):
-        return 0.7, 1, 0, -1
+        return STEP, 1, 0, -1
 
     def step(self, entry, planner, in_loop):
         (node,) = entry.nodes

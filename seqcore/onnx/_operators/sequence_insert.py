@@ -3,7 +3,7 @@
 from seqcore.onnx._lowering.listed import Listed, edited_list
 from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes
 from seqcore.onnx._operators.positions import secure_position
-from seqcore.onnx._operators.record import Operator, register
+from seqcore.onnx._operators.record import STEP, Operator, register
 
 
 @register("SequenceInsert")
@@ -22,7 +22,7 @@ class SequenceInsert(Operator):
         secure_position(node, 2, prepared, checks)
 
     def cost(self, node):
-        return 0.7, 1, 0, 1
+        return STEP, 1, 0, 1
 
     def step(self, entry, planner, in_loop):
         (node,) = entry.nodes

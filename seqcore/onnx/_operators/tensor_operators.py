@@ -33,11 +33,10 @@ class TensorOperator(Operator):
         never_fails: bool = False,
         broadcasts: bool = False,
         by_number: bool = False,
-        is_exact: bool = False,
         numpy: Callable[..., Any] | None = None,
     ) -> None:
         self._rule = rule
-        self.never_fails, self.is_exact, self.numpy = never_fails, is_exact, numpy
+        self.never_fails, self.numpy = never_fails, numpy
         self.broadcasts, self.by_number = broadcasts, by_number
 
     def infer(self, node: Node, known: Inference) -> list[Type]:
@@ -410,28 +409,27 @@ def _rows(op_types: str, rule: Rule | None, **known: Any) -> None:
 
 _BROADCAST = {"broadcasts": True}
 _SAFE = {"broadcasts": True, "never_fails": True}
-_EXACT = {"broadcasts": True, "never_fails": True, "is_exact": True}
 
-_rows("Add", _arithmetic(lambda a, b: a + b), numpy=np.add, **_EXACT)
-_rows("Sub", _arithmetic(lambda a, b: a - b), numpy=np.subtract, **_EXACT)
-_rows("Mul", _arithmetic(lambda a, b: a * b), numpy=np.multiply, **_EXACT)
-_rows("Div", broadcast, **_EXACT)
+_rows("Add", _arithmetic(lambda a, b: a + b), numpy=np.add, **_SAFE)
+_rows("Sub", _arithmetic(lambda a, b: a - b), numpy=np.subtract, **_SAFE)
+_rows("Mul", _arithmetic(lambda a, b: a * b), numpy=np.multiply, **_SAFE)
+_rows("Div", broadcast, **_SAFE)
 _rows("Pow Max Min", broadcast, **_SAFE)
 _rows("Mod Sum Mean", broadcast, **_BROADCAST)
 _rows("PRelu", same, **_BROADCAST)
-_rows("Where", where, **_EXACT)
-_rows("Equal", compare, numpy=np.equal, **_EXACT)
-_rows("Greater", compare, numpy=np.greater, **_EXACT)
-_rows("GreaterOrEqual", compare, numpy=np.greater_equal, **_EXACT)
-_rows("Less", compare, numpy=np.less, **_EXACT)
-_rows("LessOrEqual", compare, numpy=np.less_equal, **_EXACT)
-_rows("And", compare, numpy=np.logical_and, **_EXACT)
-_rows("Or", compare, numpy=np.logical_or, **_EXACT)
-_rows("Xor", compare, numpy=np.logical_xor, **_EXACT)
-_rows("BitwiseAnd BitwiseOr BitwiseXor", broadcast, broadcasts=True, is_exact=True)
+_rows("Where", where, **_SAFE)
+_rows("Equal", compare, numpy=np.equal, **_SAFE)
+_rows("Greater", compare, numpy=np.greater, **_SAFE)
+_rows("GreaterOrEqual", compare, numpy=np.greater_equal, **_SAFE)
+_rows("Less", compare, numpy=np.less, **_SAFE)
+_rows("LessOrEqual", compare, numpy=np.less_equal, **_SAFE)
+_rows("And", compare, numpy=np.logical_and, **_SAFE)
+_rows("Or", compare, numpy=np.logical_or, **_SAFE)
+_rows("Xor", compare, numpy=np.logical_xor, **_SAFE)
+_rows("BitwiseAnd BitwiseOr BitwiseXor", broadcast, broadcasts=True)
 _rows("BitShift", broadcast, **_BROADCAST)
-_rows("Not", same, by_number=True, never_fails=True, is_exact=True, numpy=np.logical_not)
-_rows("Neg Abs BitwiseNot", same, by_number=True, never_fails=True, is_exact=True)
+_rows("Not", same, by_number=True, never_fails=True, numpy=np.logical_not)
+_rows("Neg Abs BitwiseNot", same, by_number=True, never_fails=True)
 _rows(
     "Ceil Cos Erf Exp Floor LeakyRelu Log Relu Sigmoid Sin Sqrt Tanh",
     same,
@@ -445,7 +443,7 @@ _rows(
     by_number=True,
 )
 _rows("IsInf IsNaN", condition_like, by_number=True)
-_rows("Cast", cast, by_number=True, never_fails=True, is_exact=True)
+_rows("Cast", cast, by_number=True, never_fails=True)
 _rows("CastLike", cast_like, by_number=True)
 _rows("Clip Softmax", same, never_fails=True)
 _rows(
