@@ -77,7 +77,9 @@ class Engines:
         self._sessions, self._max_workers = sessions, max_workers
         self.interface = Interface(prepared)
         # With several workers, maps are better left to them. What onnx finds a fault in, onnxruntime refuses.
-        lowered, self.notes = lower_prepared(prepared, keep_maps=max_workers != 1, is_checked=False)
+        lowered, self.notes, self.loops = lower_prepared(
+            prepared, keep_maps=max_workers != 1, is_checked=False
+        )
         self._is_lowered = lowered is not prepared
         self._has_lists = has_lists(lowered)
         self.whole: WholeModel | None = None

@@ -126,16 +126,55 @@ class Nodes:
         self.nodes.append(Node(op_type, list(inputs), made, name, **attributes))
         return made
 
-    def squeeze(self, tensor: str, axis: int, out: str = "") -> str:
-        return self._with_axis("Squeeze", tensor, axis, out)
+    def like(self, node: Node, inputs: Sequence[str], **changes: Any) -> list[str]:
+        """Add a node like another, with other inputs and attributes; return the names of its outputs."""
+        fresh = self.builder.fresh
+        made = node.copy()
+        made.inputs = list(inputs)
+        made.outputs = [name and fresh(f"{self.label}/{name}") for name in node.outputs]
+        made.name = self.builder.fresh_node_name(f"{self.label}/{node.op_type}")
+        for key, value in changes.items():
+            made.set_attribute(key, value)
+        self.nodes.append(made)
+        return made.outputs
 
-    def unsqueeze(self, tensor: str, axis: int, out: str = "") -> str:
-        return self._with_axis("Unsqueeze", tensor, axis, out)
+    def own(self, names: Sequence[str]) -> list[str]:
+        """Return names for the same values that nodes here make, each for it alone."""
+        made = {name for node in self.nodes for name in node.outputs}
+        found: list[str] = []
+        for name in names:
+            found.append(self.op("Identity", name) if name not in made or name in found else name)
+        return found
 
-    def _with_axis(self, op_type: str, tensor: str, axis: int, out: str) -> str:
+    def rename(self, names: Sequence[str], others: Sequence[str]) -> None:
+        """Call the values of these names others."""
+        called = dict(zip(self.own(names), others, strict=True))
+        for node in self.nodes:
+            node.inputs = [called.get(name, name) for name in node.inputs]
+            node.outputs = [called.get(name, name) for name in node.outputs]
+
+    def larger(self, one: str, other: str) -> str:
+        """Return the larger of two integers."""
+        if self.builder.opset < 12:
+            return self.op("Where", self.op("Less", one, other), other, one)
+        return self.op("Max", one, other)
+
+    def smaller(self, one: str, other: str) -> str:
+        """Return the smaller of two integers."""
+        if self.builder.opset < 12:
+            return self.op("Where", self.op("Less", one, other), one, other)
+        return self.op("Min", one, other)
+
+    def squeeze(self, tensor: str, *axes: int, out: str = "") -> str:
+        return self._with_axes("Squeeze", tensor, axes, out)
+
+    def unsqueeze(self, tensor: str, *axes: int, out: str = "") -> str:
+        return self._with_axes("Unsqueeze", tensor, axes, out)
+
+    def _with_axes(self, op_type: str, tensor: str, axes: Sequence[int], out: str) -> str:
         if self.builder.opset < 13:
-            return self.op(op_type, tensor, axes=[axis], out=out)
-        return self.op(op_type, tensor, self.constant([axis]), out=out)
+            return self.op(op_type, tensor, axes=list(axes), out=out)
+        return self.op(op_type, tensor, self.constant(axes), out=out)
 
     def split(self, tensor: str, lengths: list[int], axis: int) -> list[str]:
         """Add a Split with constant lengths, and return the names of its outputs."""

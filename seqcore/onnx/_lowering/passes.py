@@ -10,6 +10,7 @@ from seqcore.onnx._lowering.build import Builder
 from seqcore.onnx._lowering.forms import Form, Forms
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.prune import drop_aliases, prune, read_names
+from seqcore.onnx._lowering.vectorise import LoopNote, vectorise_loops
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.tensors import one_line
@@ -37,10 +38,12 @@ class Lowered(NamedTuple):
     prepared : Prepared
         The model and what is known of it; the one that was given, where nothing could be lowered.
     notes : list of Note
+    loops : list of LoopNote
     """
 
     prepared: Prepared
     notes: list[Note]
+    loops: list[LoopNote]
 
 
 def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = True) -> Lowered:
@@ -57,7 +60,7 @@ def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = 
         Whether a model that onnx finds a fault in is given up; not where who gets it does the same.
     """
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
-        return Lowered(given, [])
+        return Lowered(given, [], [])
     normal = given.model.copy()
     has_changed = drop_aliases(normal, given.is_sequence)
     has_changed |= prune(normal)
@@ -74,14 +77,14 @@ def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = 
         kept |= failed
     trial.stays |= {name: why for name, why in why_maps_stay.items() if name not in trial.stays}
     notes = _Notes(known, trial).all()
-    if not trial.became:
-        return Lowered(given, notes)
+    if not trial.became and not any(note.is_vectorised for note in trial.loops):
+        return Lowered(given, notes, trial.loops)
     fault = _fault_of(trial.prepared.model) if is_checked else ""
     if fault and not _fault_of(given.model):
         # More is known of tensors than of sequences: that they never fit, for instance.
         why = f"stays: a lowered model would not be valid: {fault}"
-        return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes])
-    return Lowered(trial.prepared, notes)
+        return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes], trial.loops)
+    return Lowered(trial.prepared, notes, trial.loops)
 
 
 def _fault_of(model: Model) -> str:
@@ -111,6 +114,7 @@ class _Trial:
         Sequences that are gone → what they became.
     stays : dict of str to str
         Sequences that stay → why, for those of which something is known.
+    loops : list of LoopNote
     """
 
     def __init__(self, known: Prepared, kept: set[str]) -> None:
@@ -123,6 +127,10 @@ class _Trial:
         self._written = write_out_maps(model, known, builder, kept)
         self.prepared = known.again(model, is_same=not self._written)
         while self._has_lists() and self._lower_once(model, builder):
+            self.prepared = known.again(model)
+        self.loops = vectorise_loops(model, self.prepared, builder)
+        if any(note.is_vectorised for note in self.loops):
+            prune(model)
             self.prepared = known.again(model)
 
     def _has_lists(self) -> bool:

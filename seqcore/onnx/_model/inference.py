@@ -147,10 +147,13 @@ def _plain(type_: Type, told: Collection[str] = ()) -> Type:
     )
 
 
+Numbers = dict[str, tuple[Length, ...]]
+
+
 def infer(
     model: Model, constant: Callable[[str], np.ndarray | None], believes_elements: bool = False
-) -> dict[str, Type]:
-    """Return what is known of the values of a model in normal form.
+) -> tuple[dict[str, Type], Numbers]:
+    """Return what is known of the values of a model in normal form: types, and integers in vectors.
 
     Parameters
     ----------
@@ -173,10 +176,11 @@ def infer(
             type_ = _plain(type_)  # a name for their lengths need not stand for one
         inference.types[name] = _believed(type_, names) if is_checked else without_shape(type_)
     inference.follow(model.graph)
-    return {
+    types = {
         name: without_shape(type_) if type_.is_tensor and type_.shape == NEVER else type_
         for name, type_ in inference.types.items()
     }
+    return types, inference.numbers
 
 
 def _believed(type_: Type, names: set[str]) -> Type:

@@ -221,8 +221,18 @@ def settle_conditions(model: Model) -> None:
     for node in model.graph.all_nodes():
         if node.is_op("Loop"):
             trips, condition = (*node.inputs, "", "")[:2]
-            if node.body.outputs[0] in true or (trips and not condition):
-                node.body.outputs[0] = node.body.inputs[1]
+            body = node.body
+            if body.outputs[0] in true or (trips and not condition) or _is_handed_on(body):
+                body.outputs[0] = body.inputs[1]
+
+
+def _is_handed_on(body):
+    """Return whether a loop's body gives its condition as it got it."""
+    copied = {one.outputs[0]: one.inputs[0] for one in body.nodes if one.is_op("Identity")}
+    name = body.outputs[0]
+    while name in copied:
+        name = copied[name]
+    return name == body.inputs[1]
 
 
 def _is_true(tensor):

@@ -11,7 +11,7 @@ from seqcore.onnx._model.axes import count_axes_from_front
 from seqcore.onnx._model.checks import check_inputs, check_kinds, check_message, check_signatures, type_fault
 from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node
-from seqcore.onnx._model.inference import infer
+from seqcore.onnx._model.inference import Numbers, infer
 from seqcore.onnx._model.load import operators_of
 from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalise
 from seqcore.onnx._model.tensors import from_tensor_proto
@@ -34,8 +34,10 @@ class Prepared:
         Whether fed sequences are taken to have elements as the model declares them, which who feeds has to
         check.
     types : dict of str to Type
-        What is known of each value, constants included. Like the next two, it is found out when it is first
+        What is known of each value, constants included. Like the next three, it is found out when it is first
         asked for, and then the model may not change.
+    numbers : dict of str to tuple of (int, str or None)
+        The integers in vectors and scalars, as far as they are known: what shapes are computed from.
     producers : dict of str to (Node, Graph)
         Who makes a value, and where. Inputs and constants have none.
     readers : dict of str to list of (Node or None, Graph)
@@ -47,8 +49,16 @@ class Prepared:
         self._arrays: dict[str, np.ndarray] = {}
 
     @functools.cached_property
-    def types(self) -> dict[str, Type]:
+    def _inferred(self) -> tuple[dict[str, Type], Numbers]:
         return infer(self.model, self.small_constant, self.believes_elements)
+
+    @property
+    def types(self) -> dict[str, Type]:
+        return self._inferred[0]
+
+    @property
+    def numbers(self) -> Numbers:
+        return self._inferred[1]
 
     @functools.cached_property
     def producers(self) -> dict[str, tuple[Node, Graph]]:
@@ -79,7 +89,7 @@ class Prepared:
         """
         other = Prepared(model, self.weights, self.believes_elements)
         if is_same:
-            other.types = self.types
+            other._inferred = self._inferred
         return other
 
     def producer(self, name: str) -> Node | None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from seqcore.onnx._operators import vector_rules
 from seqcore.onnx._operators.record import STEP, Operator, register
 
 
@@ -10,6 +11,7 @@ class Identity(Operator):
     never_fails = True
     by_number = True
     numpy = staticmethod(np.asarray)
+    vectorise = staticmethod(vector_rules.by_number)
     verb = "passes it on as a result"
 
     def infer(self, node, known):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from seqcore.onnx._model.inference import Inference
     from seqcore.onnx._model.prepared import Prepared
     from seqcore.onnx._model.types import Type
+    from seqcore.onnx._operators.vector_rules import VectorRule
 
 
 class Operator:
@@ -43,6 +44,9 @@ class Operator:
         each number of its one input for itself.
     numpy : callable or None
         What does the same to integers and conditions in NumPy.
+    vectorise : callable or None
+        How its node in a loop's body goes to all iterations at once: a rule of `vector_rules`. Who has one
+        gives the same for the same inputs, and nothing else.
     verb : str
         What it does to a sequence, in a sentence.
     """
@@ -53,6 +57,7 @@ class Operator:
     is_cheap_in_runs = True
     broadcasts = by_number = False
     numpy: Callable[..., Any] | None = None
+    vectorise: VectorRule | None = None
     verb = ""
 
     # What it is

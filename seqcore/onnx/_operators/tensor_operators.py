@@ -15,10 +15,12 @@ from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.types import UNKNOWN, Length, Shape, Type, tensor
+from seqcore.onnx._operators import vector_rules as vector
 from seqcore.onnx._operators.record import Operator, axis_from_front, register_record
 
 if TYPE_CHECKING:
     from seqcore.onnx._model.inference import Inference
+    from seqcore.onnx._operators.vector_rules import VectorRule
 
 Rule = Callable[[Node, "Inference"], Type]
 
@@ -34,8 +36,11 @@ class TensorOperator(Operator):
         broadcasts: bool = False,
         by_number: bool = False,
         numpy: Callable[..., Any] | None = None,
+        vectorise: VectorRule | None = None,
     ) -> None:
         self._rule = rule
+        default = vector.broadcast if broadcasts else vector.by_number if by_number else None
+        self.vectorise = vectorise or default
         self.never_fails, self.numpy = never_fails, numpy
         self.broadcasts, self.by_number = broadcasts, by_number
 
@@ -416,7 +421,7 @@ _rows("Mul", _arithmetic(lambda a, b: a * b), numpy=np.multiply, **_SAFE)
 _rows("Div", broadcast, **_SAFE)
 _rows("Pow Max Min", broadcast, **_SAFE)
 _rows("Mod Sum Mean", broadcast, **_BROADCAST)
-_rows("PRelu", same, **_BROADCAST)
+_rows("PRelu", same, vectorise=vector.broadcast_to_first, **_BROADCAST)
 _rows("Where", where, **_SAFE)
 _rows("Equal", compare, numpy=np.equal, **_SAFE)
 _rows("Greater", compare, numpy=np.greater, **_SAFE)
@@ -444,27 +449,46 @@ _rows(
 )
 _rows("IsInf IsNaN", condition_like, by_number=True)
 _rows("Cast", cast, by_number=True, never_fails=True)
-_rows("CastLike", cast_like, by_number=True)
-_rows("Clip Softmax", same, never_fails=True)
+_rows("CastLike", cast_like, by_number=True, vectorise=vector.cast_like)
+_rows("Clip", same, never_fails=True, vectorise=vector.by_number)
+_rows("Softmax", same, never_fails=True, vectorise=vector.softmax)
+_rows("LogSoftmax Hardmax", same, vectorise=vector.softmax)
+_rows("CumSum", same, vectorise=vector.cum_sum)
+_rows("ScatterElements", same, vectorise=vector.scatter_elements)
+_rows("ScatterND Dropout", same)
+_rows("LayerNormalization", same, vectorise=vector.along_axis(-1))
+_rows("InstanceNormalization", same, vectorise=vector.folded)
+_rows("Trilu", same, vectorise=vector.by_number)
+_rows("Shape", shape_of, never_fails=True, vectorise=vector.shape)
+_rows("Size", size_of, never_fails=True, vectorise=vector.size)
+_rows("MatMul", matmul, never_fails=True, vectorise=vector.matmul)
+_rows("Gemm", gemm, never_fails=True, vectorise=vector.gemm)
+_rows("Transpose", transpose, never_fails=True, vectorise=vector.transpose)
+_rows("Unsqueeze", unsqueeze, never_fails=True, vectorise=vector.unsqueeze)
+_rows("Squeeze", squeeze, vectorise=vector.squeeze)
+_rows("Flatten", None, never_fails=True, vectorise=vector.flatten)
+_rows("Gather", gather, vectorise=vector.gather)
+_rows("GatherND", None, vectorise=vector.gather_nd)
+_rows("GatherElements", None, vectorise=vector.gather_elements)
+_rows("Concat", concat, vectorise=vector.concat)
+_rows("Split", None, vectorise=vector.split)
+_rows("Reshape", reshape, vectorise=vector.reshape)
+_rows("Expand", expand, vectorise=vector.expand)
+_rows("Tile", None, vectorise=vector.tile)
+_rows("Pad", None, vectorise=vector.pad)
+_rows("ConstantOfShape", constant_of_shape, vectorise=vector.only_same)
+_rows("Slice", slice_, vectorise=vector.slice_)
+_rows("Range", range_, vectorise=vector.only_same)
+_rows("NonZero", None, vectorise=vector.only_same)
+_rows("ReduceMean ReduceSum", reduce, never_fails=True, vectorise=vector.reduce)
 _rows(
-    "LogSoftmax Hardmax CumSum ScatterElements ScatterND Dropout LayerNormalization InstanceNormalization",
-    same,
+    "ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
+    reduce,
+    vectorise=vector.reduce,
 )
-_rows("Shape", shape_of, never_fails=True)
-_rows("Size", size_of, never_fails=True)
-_rows("MatMul", matmul, never_fails=True)
-_rows("Gemm", gemm, never_fails=True)
-_rows("Transpose", transpose, never_fails=True)
-_rows("Unsqueeze", unsqueeze, never_fails=True)
-_rows("Squeeze", squeeze)
-_rows("Flatten", None, never_fails=True)
-_rows("Gather", gather)
-_rows("Concat", concat)
-_rows("Reshape", reshape)
-_rows("Expand", expand)
-_rows("ConstantOfShape", constant_of_shape)
-_rows("Slice", slice_)
-_rows("Range", range_)
-_rows("ReduceMean ReduceSum", reduce, never_fails=True)
-_rows("ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare", reduce)
-_rows("ArgMax ArgMin", arg_reduce)
+_rows("ArgMax ArgMin", arg_reduce, vectorise=vector.along_axis(0))
+_rows("TopK", None, vectorise=vector.along_axis(-1))
+_rows("OneHot", None, vectorise=vector.one_hot)
+_rows("Einsum", None, vectorise=vector.einsum)
+_rows("Conv ConvTranspose AveragePool GlobalAveragePool GlobalMaxPool LRN", None, vectorise=vector.folded)
+_rows("DepthToSpace SpaceToDepth", None, vectorise=vector.folded)

@@ -1,0 +1,134 @@
+"""The body of a loop, written out for all iterations at once: each value gets a leading axis of iterations.
+
+    row = Gather (x, i)              row: (n, 8) = Gather (x, [0 … n-1])
+    y = Add (row, bias)       ──▶    y: (n, 8) = Add (row, bias)
+    out = ReduceSum (y, 0)           out: (n) = ReduceSum (y, 1)
+
+What doesn't depend on the iteration stays as it is. How an operator goes from one iteration to many, its
+record's `vectorise` says; here is only what all of them need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.types import Type
+from seqcore.onnx._operators.record import record_of
+
+if TYPE_CHECKING:
+    from seqcore.onnx._lowering.build import Nodes
+    from seqcore.onnx._model.prepared import Prepared
+
+
+class NotVectorised(Exception):
+    """A loop has to go iteration by iteration: the message says why."""
+
+
+class Value(NamedTuple):
+    """What stands for a value of the body: a name, and whether it has the axis of iterations."""
+
+    name: str
+    varies: bool
+
+
+class VectorBody:
+    """The nodes of a body, for many iterations.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        What is known of the model with the loop.
+    types : dict of str to Type
+        The types that values have in an iteration.
+    nodes : Nodes
+        Where the nodes go.
+    count : str
+        How many iterations there are, as a tensor of shape [1].
+
+    Attributes
+    ----------
+    values : dict of str to Value
+        Names in the body → what stands for them. Others are from outside.
+    may_fail_empty : bool
+        Whether it may fail without an iteration, where the loop would not.
+    """
+
+    def __init__(self, prepared: Prepared, types: dict[str, Type], nodes: Nodes, count: str) -> None:
+        self.prepared, self.types, self.nodes, self.count = prepared, types, nodes, count
+        self.opset = prepared.model.opset
+        self.values: dict[str, Value] = {}
+        self.may_fail_empty = False
+
+    def follow(self, body_nodes: Sequence[Node]) -> None:
+        """Write out nodes of the body, in order."""
+        for node in body_nodes:
+            record = record_of(node)
+            if record.vectorise is None or node.graphs:
+                raise NotVectorised(f"has no rule for {node.label()}")
+            if any(self.varies(name) for name in node.inputs):
+                made = record.vectorise(node, self)
+            else:
+                # It may fail on what only an iteration would look at.
+                self.may_fail_empty |= not record.never_fails
+                made = [Value(name, False) for name in self.again(node, [self.name(n) for n in node.inputs])]
+            for name, value in zip(node.outputs, made, strict=False):
+                self.values[name] = value
+
+    def varies(self, name: str) -> bool:
+        value = self.values.get(name)
+        return value is not None and value.varies
+
+    def name(self, name: str) -> str:
+        """Return what stands for a value, whether it has the axis of iterations or not."""
+        value = self.values.get(name)
+        return name if value is None else value.name
+
+    def rank(self, name: str) -> int:
+        """Return the rank that a value has in an iteration."""
+        rank = self.types[name].rank if name in self.types else None
+        if rank is None:
+            raise NotVectorised(f"makes '{name}', whose rank is not known")
+        return rank
+
+    def rank_with_axes(self, name: str) -> int:
+        """Return the rank of a value of whose axes a node names some."""
+        rank = self.rank(name)
+        if not rank:
+            raise NotVectorised(f"has '{name}' without axes where one is wanted")
+        return rank
+
+    def same(self, node: Node, k: int) -> str:
+        """Return input k of a node, which has to be the same in all iterations; "" for none."""
+        name = node.input(k)
+        if self.varies(name):
+            raise NotVectorised(f"goes by another '{name}' in each iteration at {node.label()}")
+        return self.name(name)
+
+    def rows(self, name: str, rank: int | None = None) -> str:
+        """Return a value with the axis of iterations, and in each of them of a rank, by axes of length 1."""
+        own = self.rank(name)
+        here = self.name(name)
+        if self.varies(name):
+            return self._longer(here, own, rank)
+        here = self.nodes.unsqueeze(here, 0)
+        here = self._longer(here, own, rank)
+        ones = self.nodes.constant([1] * (own if rank is None else rank))
+        shape = self.nodes.op("Concat", self.count, ones, axis=0)
+        return self.nodes.op("Expand", here, shape)
+
+    def aligned(self, name: str, rank: int) -> str:
+        """Return a value that others of a rank are broadcast with."""
+        return self._longer(self.name(name), self.rank(name), rank) if self.varies(name) else self.name(name)
+
+    def _longer(self, name: str, own: int, rank: int | None) -> str:
+        more = 0 if rank is None else rank - own
+        return self.nodes.unsqueeze(name, *range(1, 1 + more)) if more > 0 else name
+
+    def again(self, node: Node, inputs: Sequence[str], **changes: Any) -> list[str]:
+        """Add a node like one of the body with other inputs and attributes; return its outputs' names."""
+        return self.nodes.like(node, inputs, **changes)
+
+    def vary(self, names: Sequence[str]) -> list[Value]:
+        return [Value(name, True) for name in names]

@@ -1,0 +1,355 @@
+"""Loops whose iterations don't depend on each other, as one operator each: all iterations at once.
+
+    out = Loop (n, true) <i: Gather, Add>    ──▶    out = Gather, Add    (see `vector_body`)
+
+What an iteration may read of those before it is a count, and what the one right before it has computed. Three
+ways of putting it, by what is known of sizes:
+
+    all at once                                    small iterations that make little on the way
+    If (n > 0) {all at once} else {nothing}        … where a node could fail without an iteration
+    If (n · size < limit) {all at once} else {loop}      iterations that may be large
+    If (n · size < limit) {all at once} else {blocks}    … or make much more than comes out: a loop over
+                                                         blocks of them
+
+So memory stays within a few times that of the loop, and large rows, which gain nothing, in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from seqcore.onnx._lowering.build import Builder, Nodes
+from seqcore.onnx._lowering.forms import ZEROS_ALLOWED
+from seqcore.onnx._lowering.loop_shapes import LoopShapes, Size
+from seqcore.onnx._lowering.vector_body import NotVectorised, Value, VectorBody
+from seqcore.onnx._lowering.vector_states import States
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._model.types import Shape, tensor, to_type_proto
+from seqcore.onnx._operators.loop_parts import parts_of
+
+if TYPE_CHECKING:
+    from seqcore.onnx._model.prepared import Prepared
+
+# Up to so many numbers an iteration costs more for being one than for its work.
+_SMALL = 2048
+# So many numbers at once are in a cache still.
+_MOST_AT_ONCE, _IN_A_BLOCK = 1 << 20, 1 << 18
+# How many times as much as comes in or out an iteration may make on the way.
+_TIMES = 4
+
+
+class LoopNote(NamedTuple):
+    """What became of a loop: its name, whether it is one operator, and why not."""
+
+    loop: str
+    is_vectorised: bool
+    why_not: str
+
+    def __str__(self) -> str:
+        if self.is_vectorised:
+            return f"'{self.loop}' is one operator: all iterations at once"
+        return f"'{self.loop}' goes iteration by iteration: it {self.why_not}"
+
+
+def vectorise_loops(model: Model, prepared: Prepared, builder: Builder) -> list[LoopNote]:
+    """Replace the loops that can be by nodes for all iterations at once.
+
+    Parameters
+    ----------
+    model : Model
+        Changed in place.
+    prepared : Prepared
+        What is known of this model.
+    builder : Builder
+        Of this model.
+    """
+    notes = []
+    for node in model.graph.all_nodes():
+        if node.is_op("Loop"):
+            try:
+                _Vectorised(node, prepared, builder).write()
+            except NotVectorised as why:
+                notes.append(LoopNote(node.name, False, str(why)))
+            else:
+                notes.append(LoopNote(node.name, True, ""))
+    builder.apply()
+    return notes
+
+
+class _Vectorised:
+    """A loop that is to be one operator.
+
+    Raises
+    ------
+    NotVectorised
+        If it can't. Nothing has changed then.
+    """
+
+    def __init__(self, loop: Node, prepared: Prepared, builder: Builder) -> None:
+        self._loop, self._prepared, self._builder = loop, prepared, builder
+        self._parts = parts_of(loop)
+        if why := _why_not_a_range(loop, prepared):
+            raise NotVectorised(why)
+        self._shapes = LoopShapes(prepared, loop)
+        for name in (name for node in loop.body.nodes for name in (*node.inputs, *node.outputs)):
+            if name and prepared.element_number(name) == TensorProto.STRING:
+                raise NotVectorised(f"works on strings, such as '{name}'")
+        self._numbers = [prepared.element_number(name) for name in self._parts.scans]
+        if not all(dtype_of(number) is not None for number in self._numbers):
+            raise NotVectorised("gives values of a type that is not known, or that NumPy has not")
+        self._trips = prepared.constant(self._parts.trips)
+
+    def write(self) -> None:
+        """Put the nodes into the builder."""
+        loop, parts, builder = self._loop, self._parts, self._builder
+        before = Nodes(builder, loop)
+        trips = parts.trips
+        if self._prepared.shape(trips) != ():
+            trips = before.op("Reshape", trips, before.constant([]))
+        at_once = Nodes(builder, loop)
+        body, results = self._all_at_once(at_once, trips)
+        sizes = self._sizes(body)
+        is_filled = self._trips is not None and int(self._trips.reshape(-1)[0]) > 0
+        if sizes.are_small and (is_filled or not body.may_fail_empty):
+            at_once.rename(results, loop.outputs)
+            builder.instead(loop).nodes += [*before.nodes, *at_once.nodes]
+            return
+        if sizes.are_small:
+            condition = before.op("Greater", trips, before.constant(0))
+            other = self._nothing()
+        else:
+            condition = sizes.fits(before, trips)
+            if body.may_fail_empty and not is_filled:
+                condition = before.op("And", condition, before.op("Greater", trips, before.constant(0)))
+            other = self._blocks(trips, sizes) if sizes.grow and self._can_cut() else self._as_it_was()
+        self._choose(before, condition, (at_once, results), other)
+        builder.instead(loop).nodes += before.nodes
+
+    def _choose(self, nodes: Nodes, condition: str, one, other) -> None:
+        """Make the loop's outputs by an If."""
+        graphs = []
+        for branch, results in (one, other):
+            names = branch.own(results)
+            graph = Graph("all_at_once" if not graphs else "else", [], names, branch.nodes)
+            for name, outer in zip(names, self._loop.outputs, strict=True):
+                graph.declared[name] = to_type_proto(self._type_of(outer), with_shape=True)
+            graphs.append(graph)
+        nodes.ops("If", [condition], self._loop.outputs, then_branch=graphs[0], else_branch=graphs[1])
+
+    def _type_of(self, output: str):
+        type_ = self._prepared.type(output)
+        if type_.shape is None:
+            return type_
+        return type_._replace(shape=tuple(n if isinstance(n, int) else None for n in type_.shape))
+
+    def _all_at_once(self, nodes: Nodes, trips: str) -> tuple[VectorBody, list[str]]:
+        known = None if self._trips is None else max(int(self._trips.reshape(-1)[0]), 0)
+        if known is not None and known <= 4096:
+            numbers, count = nodes.constant(range(known)), nodes.constant([known])
+        else:
+            numbers = nodes.op("Range", nodes.constant(0), trips, nodes.constant(1))
+            count = nodes.op("Shape", numbers)
+        body = VectorBody(self._prepared, self._shapes.types, nodes, count)
+        self._give_iterations(body, numbers)
+        states = States(self._loop, body, self._shapes)
+        states.follow(self._parts.initial, numbers)
+        final = states.final(self._parts.initial, trips, nodes.op("Sub", count, nodes.constant([1])))
+        return body, [*final, *(body.rows(name) for name in self._parts.scans)]
+
+    def _give_iterations(self, body: VectorBody, numbers: str) -> None:
+        if body.rank(self._parts.iteration):
+            numbers = body.nodes.unsqueeze(numbers, 1)
+        body.values[self._parts.iteration] = Value(numbers, True)
+        going = body.nodes.constant(np.ones(self._shapes.types[self._parts.going_in].shape or (), bool), bool)
+        body.values[self._parts.going_in] = Value(going, False)
+
+    def _nothing(self) -> tuple[Nodes, list[str]]:
+        """What a loop without an iteration gives."""
+        nodes = Nodes(self._builder, self._loop)
+        results = list(self._parts.initial)
+        for name, number in zip(self._parts.scans, self._numbers, strict=True):
+            shape = self._prepared.shape(name) or ()
+            lengths = [length if isinstance(length, int) else 0 for length in shape]
+            results.append(nodes.op("Identity", nodes.constant(np.zeros((0, *lengths)), dtype_of(number))))
+        return nodes, results
+
+    def _as_it_was(self) -> tuple[Nodes, list[str]]:
+        nodes = Nodes(self._builder, self._loop)
+        # The node itself moves: its name and those in it are there once.
+        again = self._loop.copy()
+        again.outputs = [self._builder.fresh(f"{name}/loop") for name in self._loop.outputs]
+        nodes.nodes.append(again)
+        return nodes, again.outputs
+
+    def _can_cut(self) -> bool:
+        """Return whether a Reshape can put the blocks together, which may hold no numbers."""
+        return self._builder.opset >= ZEROS_ALLOWED or all(
+            _is_positive(self._shapes.types[name].shape) for name in self._parts.scans
+        )
+
+    def _blocks(self, trips: str, sizes: _Sizes) -> tuple[Nodes, list[str]]:
+        """A loop over blocks of iterations. All are of one length: the last block ends with repetitions."""
+        builder, parts = self._builder, self._parts
+        nodes = Nodes(builder, self._loop)
+        one = nodes.constant(1)
+        last = nodes.op("Sub", trips, one)
+        most = sizes.in_a_block(nodes)
+        nblocks = nodes.op("Add", nodes.op("Div", last, most), one)
+        length = nodes.op("Add", nodes.op("Div", last, nblocks), one)
+        is_filled = nodes.op("Greater", trips, nodes.constant(0))
+
+        block, going = (builder.fresh(f"{self._loop.name}/{word}") for word in ("block", "going"))
+        carried = [builder.fresh(f"{name}/carried") for name in parts.states]
+        inner = Nodes(builder, self._loop)
+        start = inner.op("Mul", block, length)
+        numbers = inner.op("Range", start, inner.op("Add", start, length), one)
+        numbers = inner.smaller(numbers, last)
+        count = inner.op("Shape", numbers)
+        body = VectorBody(self._prepared, self._shapes.types, inner, count)
+        self._give_iterations(body, numbers)
+        states = States(self._loop, body, self._shapes)
+        states.follow(carried, numbers, parts.initial)
+        left = inner.op("Sub", trips, start)
+        at = inner.op("Sub", inner.smaller(length, left), one)
+        then = inner.smaller(trips, inner.op("Add", start, length))
+        final = states.final(carried, then, inner.unsqueeze(at, 0), parts.initial)
+        rows = [body.rows(name) for name in parts.scans]
+        outputs = inner.own([*final, *rows])
+        graph = Graph("block", [block, going, *carried], [going, *outputs], inner.nodes)
+        graph.declared[block] = to_type_proto(tensor(TensorProto.INT64, ()), with_shape=True)
+        graph.declared[going] = to_type_proto(tensor(TensorProto.BOOL, ()), with_shape=True)
+        for name, *others in zip(parts.states, carried, outputs, strict=False):
+            for other in others:
+                graph.declared[other] = to_type_proto(_open(self._shapes.types[name]), with_shape=True)
+        for name, row in zip(parts.scans, outputs[len(final) :], strict=True):
+            graph.declared[row] = to_type_proto(_open(self._shapes.types[name], (None,)), with_shape=True)
+        loop = Node("Loop", [nblocks, is_filled, *parts.initial], [], body=graph)
+        loop.name = builder.fresh_node_name(f"{self._loop.name}/blocks")
+        loop.outputs = [builder.fresh(f"{name}/blocks") for name in self._loop.outputs]
+        nodes.nodes.append(loop)
+        results = loop.outputs[: len(final)]
+        for name, stack in zip(parts.scans, loop.outputs[len(final) :], strict=True):
+            results.append(self._one_behind_the_other(nodes, stack, self._shapes.types[name].shape, trips))
+        return nodes, results
+
+    def _one_behind_the_other(self, nodes: Nodes, stack: str, shape: Shape, trips: str) -> str:
+        zeros = {}
+        if _is_positive(shape):
+            lengths = nodes.constant([-1, *shape])
+        else:
+            both = nodes.op("Shape", stack)
+            ends = [nodes.constant([k]) for k in (0, 1, 2, 1 << 30)]
+            n = nodes.op("Mul", nodes.slice(both, *ends[:2], 0), nodes.slice(both, *ends[1:3], 0))
+            lengths = nodes.join_axes(n, nodes.slice(both, *ends[2:], 0))
+            zeros = {"allowzero": 1}
+        whole = nodes.op("Reshape", stack, lengths, **zeros)
+        return nodes.slice(whole, nodes.constant([0]), nodes.unsqueeze(trips, 0), 0)
+
+    def _sizes(self, body: VectorBody) -> _Sizes:
+        shapes = self._shapes
+        within = [size for name in self._parts.scans if (size := shapes.size(name))]
+        made = []
+        for node in self._loop.body.nodes:
+            for name in node.outputs:
+                if body.varies(name) and (size := shapes.size(name)):
+                    made.append(size)
+            is_row = node.is_op("Gather") and node.inputs[1] == self._parts.iteration
+            if is_row and (size := shapes.size(node.outputs[0])):
+                within.append(size)  # of what is there already
+        return _Sizes(made, within, shapes)
+
+
+class _Sizes:
+    """How many numbers an iteration makes."""
+
+    def __init__(self, made: list[Size], within: list[Size], shapes: LoopShapes) -> None:
+        self._lengths = shapes.lengths
+        self._largest = list(_largest(made))
+        small = Size(_SMALL // 32)
+        self.grow = not all(
+            size.is_within(small, 1) or any(size.is_within(other, _TIMES) for other in within)
+            for size in self._largest
+        )
+        self.are_small = not self.grow and all(size.is_within(Size(_SMALL), 1) for size in self._largest)
+        self._names: dict[str, str] = {}
+
+    def _number(self, nodes: Nodes) -> str:
+        """Return the size of the largest, as a scalar."""
+        sizes = []
+        for size in self._largest:
+            name = nodes.constant(size.number) if size.number != 1 or not size.names else ""
+            for length in size.names:
+                value, axis = self._lengths[length]
+                if axis >= 0:
+                    one = nodes.length(value, axis)
+                else:
+                    place = nodes.constant(-1 - axis)
+                    one = nodes.op("Gather", nodes.op("Reshape", value, nodes.constant([-1])), place, axis=0)
+                name = nodes.op("Mul", name, one) if name else one
+            sizes.append(name)
+        while len(sizes) > 1:
+            sizes[-2:] = [nodes.larger(*sizes[-2:])]
+        return sizes[0] if sizes else nodes.constant(1)
+
+    def fits(self, nodes: Nodes, trips: str) -> str:
+        """Return a condition: whether all iterations at once are little."""
+        if all(not size.names for size in self._largest):
+            most = _MOST_AT_ONCE // max([1, *(size.number for size in self._largest)])
+            return nodes.op("Less", trips, nodes.constant(most + 1))
+        size = self._number(nodes)
+        all_of_them = nodes.op("Less", nodes.op("Mul", trips, size), nodes.constant(_MOST_AT_ONCE + 1))
+        if self.grow:
+            return all_of_them
+        return nodes.op("Or", all_of_them, nodes.op("Less", size, nodes.constant(_SMALL + 1)))
+
+    def in_a_block(self, nodes: Nodes) -> str:
+        """Return how many iterations make a block."""
+        one = nodes.constant(1)
+        if all(not size.names for size in self._largest):
+            return nodes.constant(
+                max(_IN_A_BLOCK // max([size.number for size in self._largest], default=1), 1)
+            )
+        size = nodes.larger(self._number(nodes), one)
+        return nodes.larger(nodes.op("Div", nodes.constant(_IN_A_BLOCK), size), one)
+
+
+def _largest(sizes: list[Size]) -> Iterator[Size]:
+    """Yield the sizes that aren't within another."""
+    kept: list[Size] = []
+    for size in sorted(set(sizes), key=lambda size: (-len(size.names), -size.number)):
+        if not any(size.is_within(other, 1) for other in kept):
+            kept.append(size)
+            yield size
+
+
+def _is_positive(shape: Shape) -> bool:
+    return shape is not None and all(isinstance(length, int) and length > 0 for length in shape)
+
+
+def _open(type_, before: tuple[None, ...] = ()):
+    """Return a type as a graph declares it: names of lengths mean nothing there."""
+    if type_.shape is None:
+        return type_
+    return type_._replace(shape=(*before, *(n if isinstance(n, int) else None for n in type_.shape)))
+
+
+def _why_not_a_range(loop: Node, prepared: Prepared) -> str:
+    """Return why a loop's iterations aren't known before the first, "" if they are."""
+    parts = parts_of(loop)
+    if parts.going_out != parts.going_in:
+        return "decides in each iteration whether to go on"
+    if not parts.trips or prepared.shape(parts.trips) not in ((), (1,)):
+        return "has no number of iterations"
+    if parts.condition:
+        condition = prepared.constant(parts.condition)
+        if condition is None or not condition.all() or condition.size != 1:
+            return "begins under a condition"
+    for name in parts.states:
+        if not prepared.is_tensor(name):
+            return f"carries the list '{name}'"
+    return ""
