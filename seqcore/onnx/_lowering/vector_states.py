@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onnx import TensorProto
+
 from seqcore.onnx._lowering.vector_body import NotVectorised, Value, VectorBody
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.tensors import dtype_of
@@ -16,6 +18,8 @@ from seqcore.onnx._operators.loop_parts import parts_of
 
 if TYPE_CHECKING:
     from seqcore.onnx._lowering.loop_shapes import LoopShapes
+
+_SUMMED = (TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
 class States:
@@ -29,6 +33,7 @@ class States:
             self._step_of(state, after)
             for state, after in zip(self._parts.states, self._parts.next_states, strict=True)
         ]
+        self._sums: dict[str, str] = {}  # states that are running sums → these, the one after the last too
 
     def _source(self, name: str) -> str:
         """Return what a value is a copy of."""
@@ -56,6 +61,16 @@ class States:
         number = int(step.reshape(-1)[0])
         return number if node.is_op("Add") else -number
 
+    def _addend_of(self, state: str, after: str) -> str:
+        """Return what is added to a state in each iteration, "" where it isn't that."""
+        node, types = self._makers.get(self._source(after)), self._shapes.types
+        if node is None or not node.is_op("Add") or types[state].number not in _SUMMED:
+            return ""
+        left, right = map(self._source, node.inputs)
+        addend = right if left == state else left if right == state else ""
+        is_fixed = addend and self._shapes.is_fixed(state) and addend in types
+        return addend if is_fixed and types[addend].shape == types[state].shape else ""
+
     def follow(self, given: list[str], numbers: str, first: list[str] | None = None) -> None:
         """Write out the body's nodes, each as soon as what it reads is there.
 
@@ -81,10 +96,15 @@ class States:
                 else:
                     later.append(node)
             for state, k in list(waiting.items()):
+                addend = self._addend_of(state, parts.next_states[k])
                 if parts.next_states[k] in body.values:
-                    del waiting[state]
                     body.values[state] = self._one_behind(state, parts.next_states[k], given[k])
-                    ready.append(self._loop)
+                elif addend in body.values:
+                    body.values[state] = self._summed(state, addend, given[k])
+                else:
+                    continue
+                del waiting[state]
+                ready.append(self._loop)
             if not ready:
                 names = [name for name in waiting if any(name in node.inputs for node in todo)] or [*waiting]
                 raise NotVectorised(f"carries '{names[0]}' from one iteration to the next")
@@ -102,6 +122,12 @@ class States:
         if rank:
             counted = nodes.unsqueeze(counted, *range(1, 1 + rank))
         return Value(nodes.op("Add", counted, initial), True)
+
+    def _summed(self, state: str, addend: str, given: str) -> Value:
+        body, nodes = self._body, self._body.nodes
+        terms = nodes.op("Concat", nodes.unsqueeze(given, 0), body.rows(addend), axis=0)
+        self._sums[state] = nodes.op("CumSum", terms, nodes.constant(0))
+        return Value(nodes.slice(self._sums[state], nodes.constant([0]), nodes.constant([-1]), 0), True)
 
     def _one_behind(self, state: str, after: str, given: str) -> Value:
         body, nodes, shapes = self._body, self._body.nodes, self._shapes
@@ -132,7 +158,9 @@ class States:
                     number = nodes.op("Cast", number, to=self._shapes.types[state].number)
                 results.append(nodes.op("Add", (first or given)[k], number))
             else:
-                end = nodes.op("Add", last, nodes.constant([1]))
-                row = nodes.slice(body.rows(after), last, end, 0)
+                # A sum is there before the first iteration too.
+                at = nodes.op("Add", last, nodes.constant([1])) if state in self._sums else last
+                end = nodes.op("Add", at, nodes.constant([1]))
+                row = nodes.slice(self._sums.get(state) or body.rows(after), at, end, 0)
                 results.append(nodes.squeeze(row, 0))
         return results

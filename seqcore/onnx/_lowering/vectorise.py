@@ -154,7 +154,7 @@ class _Vectorised:
         else:
             numbers = nodes.op("Range", nodes.constant(0), trips, nodes.constant(1))
             count = nodes.op("Shape", numbers)
-        body = VectorBody(self._prepared, self._shapes.types, nodes, count)
+        body = VectorBody(self._prepared, self._shapes.types, nodes, count, trips)
         self._give_iterations(body, numbers)
         states = States(self._loop, body, self._shapes)
         states.follow(self._parts.initial, numbers)
@@ -162,6 +162,7 @@ class _Vectorised:
         return body, [*final, *(body.rows(name) for name in self._parts.scans)]
 
     def _give_iterations(self, body: VectorBody, numbers: str) -> None:
+        body.numbers = numbers
         if body.rank(self._parts.iteration):
             numbers = body.nodes.unsqueeze(numbers, 1)
         body.values[self._parts.iteration] = Value(numbers, True)

@@ -236,7 +236,10 @@ def gather(node: Node, body: VectorBody) -> list[Value]:
         return body.vary(made)
     own = body.rank(indices)
     if not body.varies(data):
-        (made,) = body.again(node, [body.name(data), body.name(indices)])
+        rows = None
+        if body.name(indices) == body.numbers:
+            rows = body.first_rows(body.name(data), axis)
+        (made,) = [rows] if rows else body.again(node, [body.name(data), body.name(indices)])
         if axis:
             order = [axis, *range(axis), *range(axis + 1, rank + own)]
             made = nodes.op("Transpose", made, perm=order)
