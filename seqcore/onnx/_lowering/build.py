@@ -138,6 +138,19 @@ class Nodes:
         self.nodes.append(made)
         return made.outputs
 
+    def move_to(self, other: Nodes, names: Sequence[str]) -> None:
+        """Move the nodes to others that are needed for values of these names."""
+        makers = {name: node for node in self.nodes for name in node.outputs}
+        needed: set[Node] = set()
+        todo = list(names)
+        while todo:
+            node = makers.get(todo.pop())
+            if node is not None and node not in needed:
+                needed.add(node)
+                todo += node.inputs
+        other.nodes += [node for node in self.nodes if node in needed]
+        self.nodes[:] = [node for node in self.nodes if node not in needed]
+
     def own(self, names: Sequence[str]) -> list[str]:
         """Return names for the same values that nodes here make, each for it alone."""
         made = {name for node in self.nodes for name in node.outputs}
@@ -158,6 +171,18 @@ class Nodes:
         if self.builder.opset < 12:
             return self.op("Where", self.op("Less", one, other), other, one)
         return self.op("Max", one, other)
+
+    def greatest(self, integers: str) -> str:
+        """Return the largest of some integers, a vector that is not empty."""
+        if self.builder.opset < 18:
+            return self.op("ReduceMax", integers, axes=[0], keepdims=0)
+        return self.op("ReduceMax", integers, self.constant([0]), keepdims=0)
+
+    def sum(self, integers: str) -> str:
+        """Return the sum of some integers, a vector."""
+        if self.builder.opset < 13:
+            return self.op("ReduceSum", integers, axes=[0], keepdims=0)
+        return self.op("ReduceSum", integers, self.constant([0]), keepdims=0)
 
     def smaller(self, one: str, other: str) -> str:
         """Return the smaller of two integers."""

@@ -121,17 +121,29 @@ class _Trial:
         self._known = known
         self.became: dict[str, str] = {}
         self.stays: dict[str, str] = {}
+        self.loops: list[LoopNote] = []
+        self._settled: set[str] = set()
         model = known.model.copy()
         builder = Builder(model)
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, kept)
         self.prepared = known.again(model, is_same=not self._written)
-        while self._has_lists() and self._lower_once(model, builder):
-            self.prepared = known.again(model)
-        self.loops = vectorise_loops(model, self.prepared, builder)
-        if any(note.is_vectorised for note in self.loops):
+        # A loop that is one operator may leave pieces where there was a list, and so free others.
+        is_vectorised = True
+        while is_vectorised:
+            while self._has_lists() and self._lower_once(model, builder):
+                self.prepared = known.again(model)
+            is_vectorised = self._vectorise(model, builder)
+
+    def _vectorise(self, model: Model, builder: Builder) -> bool:
+        """Make one operator of each loop where that goes; return whether there was one."""
+        notes = vectorise_loops(model, self.prepared, builder, self._settled)
+        done = [note for note in notes if note.is_vectorised]
+        self.loops = [*(note for note in self.loops if note.is_vectorised), *notes]
+        if done:
             prune(model)
-            self.prepared = known.again(model)
+            self.prepared = self._known.again(model)
+        return bool(done)
 
     def _has_lists(self) -> bool:
         return any(record_of(node).is_of_lists for node in self.prepared.model.graph.all_nodes())

@@ -13,7 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onnx import TensorProto
+
 from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Type
 from seqcore.onnx._operators.record import record_of
 
@@ -27,10 +30,21 @@ class NotVectorised(Exception):
 
 
 class Value(NamedTuple):
-    """What stands for a value of the body: a name, and whether it has the axis of iterations."""
+    """What stands for a value of the body.
+
+    Attributes
+    ----------
+    name : str
+    varies : bool
+        Whether it has the axis of iterations.
+    lengths : str
+        Where iterations have several lengths on their first axis: these, a vector. The tensor is as long as
+        the longest.
+    """
 
     name: str
     varies: bool
+    lengths: str = ""
 
 
 class VectorBody:
@@ -55,6 +69,10 @@ class VectorBody:
         Names in the body → what stands for them. Others are from outside.
     may_fail_empty : bool
         Whether it may fail without an iteration, where the loop would not.
+    needs_filled : bool
+        Whether it goes wrong where an iteration's length is 0.
+    padded : list of (str, str, str)
+        Of what is padded the lengths, the longest of them, and how many numbers an item on that axis has.
     """
 
     def __init__(
@@ -66,14 +84,21 @@ class VectorBody:
         self.opset = prepared.model.opset
         self.values: dict[str, Value] = {}
         self.may_fail_empty = False
+        self.needs_filled = False
+        self.padded: list[tuple[str, str, str]] = []
+        self._longest: dict[str, str] = {}
 
     def follow(self, body_nodes: Sequence[Node]) -> None:
         """Write out nodes of the body, in order."""
+        from seqcore.onnx._operators.ragged_rules import rule_for
+
         for node in body_nodes:
             record = record_of(node)
             if record.vectorise is None or node.graphs:
                 raise NotVectorised(f"has no rule for {node.label()}")
-            if any(self.varies(name) for name in node.inputs):
+            if any(self.lengths(name) for name in node.inputs):
+                made = rule_for(node, record.vectorise)(node, self)
+            elif any(self.varies(name) for name in node.inputs):
                 made = record.vectorise(node, self)
             else:
                 # It may fail on what only an iteration would look at.
@@ -112,10 +137,21 @@ class VectorBody:
             raise NotVectorised(f"goes by another '{name}' in each iteration at {node.label()}")
         return self.name(name)
 
+    def integers(self, node: Node, k: int) -> list[int] | None:
+        """Return the integers of input k of a node, None where only a run tells."""
+        name = node.input(k)
+        constant = self.prepared.constant(name)
+        if constant is not None:
+            return [int(number) for number in constant.reshape(-1)]
+        told = [number for number in self.prepared.numbers.get(name, (None,)) if isinstance(number, int)]
+        return told if len(told) == len(self.prepared.numbers.get(name, (None,))) else None
+
     def rows(self, name: str, rank: int | None = None) -> str:
         """Return a value with the axis of iterations, and in each of them of a rank, by axes of length 1."""
         own = self.rank(name)
         here = self.name(name)
+        if lengths := self.lengths(name):
+            here = self._of_one_length(here, lengths)
         if self.varies(name):
             return self._longer(here, own, rank)
         here = self.nodes.unsqueeze(here, 0)
@@ -123,6 +159,41 @@ class VectorBody:
         ones = self.nodes.constant([1] * (own if rank is None else rank))
         shape = self.nodes.op("Concat", self.count, ones, axis=0)
         return self.nodes.op("Expand", here, shape)
+
+    def lengths(self, name: str) -> str:
+        """Return the lengths of a value that has several, else ""."""
+        value = self.values.get(name)
+        return "" if value is None else value.lengths
+
+    def longest(self, lengths: str) -> str:
+        """Return the largest of some lengths as a scalar, 0 if there are none."""
+        if lengths not in self._longest:
+            nodes = self.nodes
+            some = nodes.op("Concat", lengths, nodes.constant([0]), axis=0)
+            self._longest[lengths] = nodes.greatest(some)
+        return self._longest[lengths]
+
+    def mask(self, lengths: str) -> str:
+        """Return where items are, as a tensor of shape (n, longest)."""
+        nodes = self.nodes
+        places = nodes.op("Range", nodes.constant(0), self.longest(lengths), nodes.constant(1))
+        return nodes.op("Less", places, nodes.unsqueeze(lengths, 1))
+
+    def filled(self, name: str, number: Any) -> str:
+        """Return a value of several lengths with a number behind each end."""
+        nodes = self.nodes
+        dtype = dtype_of(self.types[name].number)
+        mask, rank = self.mask(self.lengths(name)), self.rank(name)
+        if rank > 1:
+            mask = nodes.unsqueeze(mask, *range(2, 1 + rank))
+        return nodes.op("Where", mask, self.name(name), nodes.constant(number, dtype))
+
+    def _of_one_length(self, tensor: str, lengths: str) -> str:
+        """Return a tensor that can be had only where all lengths are the longest."""
+        nodes = self.nodes
+        differs = nodes.op("Not", nodes.op("Equal", lengths, self.longest(lengths)))
+        number = nodes.op("Cast", differs, to=TensorProto.INT64)
+        return nodes.checked(tensor, nodes.op("Gather", nodes.constant([0]), nodes.sum(number), axis=0))
 
     def first_rows(self, tensor: str, axis: int) -> str | None:
         """Return what an axis of a tensor has at the iterations' numbers, None where these are not all.

@@ -26,10 +26,11 @@ from seqcore.onnx._lowering.build import Builder, Nodes
 from seqcore.onnx._lowering.forms import ZEROS_ALLOWED
 from seqcore.onnx._lowering.loop_shapes import LoopShapes, Size
 from seqcore.onnx._lowering.vector_body import NotVectorised, Value, VectorBody
+from seqcore.onnx._lowering.vector_lists import appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._lowering.vector_states import States
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._model.types import Shape, tensor, to_type_proto
+from seqcore.onnx._model.types import Shape, Type, tensor, to_type_proto
 from seqcore.onnx._operators.loop_parts import parts_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 _SMALL = 2048
 # So many numbers at once are in a cache still.
 _MOST_AT_ONCE, _IN_A_BLOCK = 1 << 20, 1 << 18
+# So many numbers may be padded at once, and so many items more than there are.
+_MOST_PADDED, _MOST_EXTRA = 1 << 22, 1 << 12
 # How many times as much as comes in or out an iteration may make on the way.
 _TIMES = 4
 
@@ -56,7 +59,7 @@ class LoopNote(NamedTuple):
         return f"'{self.loop}' goes iteration by iteration: it {self.why_not}"
 
 
-def vectorise_loops(model: Model, prepared: Prepared, builder: Builder) -> list[LoopNote]:
+def vectorise_loops(model: Model, prepared: Prepared, builder: Builder, settled: set[str]) -> list[LoopNote]:
     """Replace the loops that can be by nodes for all iterations at once.
 
     Parameters
@@ -67,18 +70,24 @@ def vectorise_loops(model: Model, prepared: Prepared, builder: Builder) -> list[
         What is known of this model.
     builder : Builder
         Of this model.
+    settled : set of str
+        The names of loops that stay: they are there for what is large. More of them are added.
     """
     notes = []
     for node in model.graph.all_nodes():
-        if node.is_op("Loop"):
+        if node.is_op("Loop") and node.name not in settled:
             try:
-                _Vectorised(node, prepared, builder).write()
+                settled |= _Vectorised(node, prepared, builder).write()
             except NotVectorised as why:
                 notes.append(LoopNote(node.name, False, str(why)))
             else:
                 notes.append(LoopNote(node.name, True, ""))
     builder.apply()
     return notes
+
+
+# Nodes, and the names of what they make for the outputs.
+_Branch = tuple[Nodes, list[str]]
 
 
 class _Vectorised:
@@ -91,21 +100,27 @@ class _Vectorised:
     """
 
     def __init__(self, loop: Node, prepared: Prepared, builder: Builder) -> None:
-        self._loop, self._prepared, self._builder = loop, prepared, builder
-        self._parts = parts_of(loop)
+        self._given, self._prepared, self._builder = loop, prepared, builder
         if why := _why_not_a_range(loop, prepared):
             raise NotVectorised(why)
-        self._shapes = LoopShapes(prepared, loop)
-        for name in (name for node in loop.body.nodes for name in (*node.inputs, *node.outputs)):
-            if name and prepared.element_number(name) == TensorProto.STRING:
-                raise NotVectorised(f"works on strings, such as '{name}'")
-        self._numbers = [prepared.element_number(name) for name in self._parts.scans]
-        if not all(dtype_of(number) is not None for number in self._numbers):
+        self._lists = appended_lists(loop, prepared)
+        # From here on, a list is a scan output behind the others.
+        self._loop = with_scans(loop, self._lists, builder) if self._lists else loop
+        self._parts = parts_of(self._loop)
+        self._shapes = LoopShapes(prepared, self._loop)
+        types = self._shapes.types
+        for node in self._loop.body.nodes:
+            for name in filter(None, (*node.inputs, *node.outputs)):
+                if name in types and types[name].number == TensorProto.STRING:
+                    raise NotVectorised(f"works on strings, such as '{name}'")
+        if not all(dtype_of(types[name].number) is not None for name in self._parts.scans):
             raise NotVectorised("gives values of a type that is not known, or that NumPy has not")
         self._trips = prepared.constant(self._parts.trips)
+        self._outputs = list(self._loop.outputs)
+        self._ragged: list[int] = []  # which of the lists
 
-    def write(self) -> None:
-        """Put the nodes into the builder."""
+    def write(self) -> set[str]:
+        """Put the nodes into the builder; return the names of the loops that are left for what is large."""
         loop, parts, builder = self._loop, self._parts, self._builder
         before = Nodes(builder, loop)
         trips = parts.trips
@@ -115,11 +130,14 @@ class _Vectorised:
         body, results = self._all_at_once(at_once, trips)
         sizes = self._sizes(body)
         is_filled = self._trips is not None and int(self._trips.reshape(-1)[0]) > 0
-        if sizes.are_small and (is_filled or not body.may_fail_empty):
-            at_once.rename(results, loop.outputs)
-            builder.instead(loop).nodes += [*before.nodes, *at_once.nodes]
-            return
-        if sizes.are_small:
+        other: _Branch | None = None
+        if body.padded:
+            condition = self._fits_padded(body, before, at_once, trips, is_filled)
+            other = self._as_it_was()
+        elif sizes.are_small and (is_filled or not body.may_fail_empty):
+            at_once.rename(results, self._outputs)
+            before.nodes += at_once.nodes
+        elif sizes.are_small:
             condition = before.op("Greater", trips, before.constant(0))
             other = self._nothing()
         else:
@@ -127,25 +145,70 @@ class _Vectorised:
             if body.may_fail_empty and not is_filled:
                 condition = before.op("And", condition, before.op("Greater", trips, before.constant(0)))
             other = self._blocks(trips, sizes) if sizes.grow and self._can_cut() else self._as_it_was()
-        self._choose(before, condition, (at_once, results), other)
-        builder.instead(loop).nodes += before.nodes
+        if other:
+            self._choose(before, condition, (at_once, results), other)
+        self._give_lists(before)
+        builder.instead(self._given).nodes += before.nodes
+        branch = other[0].nodes if other else []
+        return {node.name for node in branch if node.is_op("Loop")}
 
-    def _choose(self, nodes: Nodes, condition: str, one, other) -> None:
+    def _give_lists(self, nodes: Nodes) -> None:
+        """Make the lists, of what comes in their place."""
+        at = len(self._loop.outputs) - len(self._lists)
+        for j, one in enumerate(self._lists):
+            name = self._given.outputs[one.k]
+            if j in self._ragged:
+                nodes.op("SplitToSequence", *self._outputs[at : at + 2], out=name)
+                at += 2
+            else:
+                nodes.op("SplitToSequence", self._outputs[at], keepdims=0, out=name)
+                at += 1
+
+    def _choose(self, nodes: Nodes, condition: str, one: _Branch, other: _Branch) -> None:
         """Make the loop's outputs by an If."""
         graphs = []
         for branch, results in (one, other):
             names = branch.own(results)
             graph = Graph("all_at_once" if not graphs else "else", [], names, branch.nodes)
-            for name, outer in zip(names, self._loop.outputs, strict=True):
-                graph.declared[name] = to_type_proto(self._type_of(outer), with_shape=True)
+            for name, type_ in zip(names, self._types(), strict=True):
+                graph.declared[name] = to_type_proto(type_, with_shape=True)
             graphs.append(graph)
-        nodes.ops("If", [condition], self._loop.outputs, then_branch=graphs[0], else_branch=graphs[1])
+        nodes.ops("If", [condition], self._outputs, then_branch=graphs[0], else_branch=graphs[1])
 
-    def _type_of(self, output: str):
-        type_ = self._prepared.type(output)
-        if type_.shape is None:
-            return type_
-        return type_._replace(shape=tuple(n if isinstance(n, int) else None for n in type_.shape))
+    def _types(self) -> list[Type]:
+        """Return the types of the outputs."""
+        parts, types = self._parts, self._shapes.types
+        made = [_open(types[name]) for name in parts.states]
+        nplain = len(parts.scans) - len(self._lists)
+        made += [_open(types[name], (None,)) for name in parts.scans[:nplain]]
+        for j, name in enumerate(parts.scans[nplain:]):
+            if j in self._ragged:
+                made += [_open(types[name]), tensor(TensorProto.INT64, (None,))]
+            else:
+                made.append(_open(types[name], (None,)))
+        return made
+
+    def _fits_padded(
+        self, body: VectorBody, before: Nodes, at_once: Nodes, trips: str, is_filled: bool
+    ) -> str:
+        """Return a condition: whether little is padded, and all is little."""
+        at_once.move_to(before, [name for entry in body.padded for name in entry])
+        conditions = []
+        for lengths, longest, row in dict.fromkeys(body.padded):
+            items = before.op("Mul", trips, longest)
+            numbers = before.op("Mul", items, row)
+            conditions.append(before.op("Less", numbers, before.constant(_MOST_PADDED + 1)))
+            own = before.op("Mul", before.sum(lengths), before.constant(_TIMES))
+            conditions.append(before.op("Less", items, before.op("Add", own, before.constant(_MOST_EXTRA))))
+            if body.needs_filled:
+                empty = before.op("Less", lengths, before.constant(1))
+                nempty = before.sum(before.op("Cast", empty, to=TensorProto.INT64))
+                conditions.append(before.op("Equal", nempty, before.constant(0)))
+        if body.may_fail_empty and not is_filled:
+            conditions.append(before.op("Greater", trips, before.constant(0)))
+        while len(conditions) > 1:
+            conditions[-2:] = [before.op("And", *conditions[-2:])]
+        return conditions[0]
 
     def _all_at_once(self, nodes: Nodes, trips: str) -> tuple[VectorBody, list[str]]:
         known = None if self._trips is None else max(int(self._trips.reshape(-1)[0]), 0)
@@ -159,7 +222,21 @@ class _Vectorised:
         states = States(self._loop, body, self._shapes)
         states.follow(self._parts.initial, numbers)
         final = states.final(self._parts.initial, trips, nodes.op("Sub", count, nodes.constant([1])))
-        return body, [*final, *(body.rows(name) for name in self._parts.scans)]
+        nplain = len(self._parts.scans) - len(self._lists)
+        results = [*final, *(body.rows(name) for name in self._parts.scans[:nplain])]
+        self._outputs = self._loop.outputs[: len(results)]
+        for j, name in enumerate(self._parts.scans[nplain:]):
+            rows, lengths = body.values.get(name), body.lengths(name)
+            if rows is not None and lengths:
+                shape = self._shapes.types[name].shape
+                results += [flat_of(nodes, rows.name, body.mask(lengths), shape), lengths]
+                self._ragged.append(j)
+                own = self._given.outputs[self._lists[j].k]
+                self._outputs += [self._builder.fresh(f"{own}/{word}") for word in ("flat", "lengths")]
+            else:
+                results.append(body.rows(name))
+                self._outputs.append(self._loop.outputs[len(final) + nplain + j])
+        return body, results
 
     def _give_iterations(self, body: VectorBody, numbers: str) -> None:
         body.numbers = numbers
@@ -173,19 +250,36 @@ class _Vectorised:
         """What a loop without an iteration gives."""
         nodes = Nodes(self._builder, self._loop)
         results = list(self._parts.initial)
-        for name, number in zip(self._parts.scans, self._numbers, strict=True):
-            shape = self._prepared.shape(name) or ()
-            lengths = [length if isinstance(length, int) else 0 for length in shape]
-            results.append(nodes.op("Identity", nodes.constant(np.zeros((0, *lengths)), dtype_of(number))))
+        for name in self._parts.scans:
+            type_ = self._shapes.types[name]
+            lengths = [length if isinstance(length, int) else 0 for length in type_.shape or ()]
+            empty = nodes.constant(np.zeros((0, *lengths)), dtype_of(type_.number))
+            results.append(nodes.op("Identity", empty))
         return nodes, results
 
-    def _as_it_was(self) -> tuple[Nodes, list[str]]:
+    def _as_it_was(self) -> _Branch:
+        """The loop itself: its name and those in it are there once."""
         nodes = Nodes(self._builder, self._loop)
-        # The node itself moves: its name and those in it are there once.
+        kept = [self._lists[j] for j in self._ragged]
         again = self._loop.copy()
-        again.outputs = [self._builder.fresh(f"{name}/loop") for name in self._loop.outputs]
+        if kept:
+            again = with_scans(self._given, [one for one in self._lists if one not in kept], self._builder)
+        called = {name: self._builder.fresh(f"{name}/loop") for name in again.outputs}
+        again.outputs = list(called.values())
+        types = self._shapes.types
+        for name, inner in zip(self._parts.scans, _scans_of(again), strict=False):
+            again.body.declared[inner] = to_type_proto(_open(types[name]), with_shape=True)
         nodes.nodes.append(again)
-        return nodes, again.outputs
+        results = [called[name] for name in self._loop.outputs[: len(self._loop.outputs) - len(self._lists)]]
+        scans = iter(_stacked_of(again)[len(self._parts.scans) - len(self._lists) :])
+        for j, one in enumerate(self._lists):
+            if j not in self._ragged:
+                results.append(next(scans))
+                continue
+            state = again.outputs.index(called[self._given.outputs[one.k]])
+            type_ = types[self._parts.scans[len(self._parts.scans) - len(self._lists) + j]]
+            results += flat_in_loop(nodes, again, state, one, type_.number, type_.shape)
+        return nodes, results
 
     def _can_cut(self) -> bool:
         """Return whether a Reshape can put the blocks together, which may hold no numbers."""
@@ -328,11 +422,19 @@ def _largest(sizes: list[Size]) -> Iterator[Size]:
             yield size
 
 
+def _scans_of(loop: Node) -> list[str]:
+    return parts_of(loop).scans
+
+
+def _stacked_of(loop: Node) -> list[str]:
+    return parts_of(loop).stacked
+
+
 def _is_positive(shape: Shape) -> bool:
     return shape is not None and all(isinstance(length, int) and length > 0 for length in shape)
 
 
-def _open(type_, before: tuple[None, ...] = ()):
+def _open(type_: Type, before: tuple[None, ...] = ()) -> Type:
     """Return a type as a graph declares it: names of lengths mean nothing there."""
     if type_.shape is None:
         return type_
@@ -350,7 +452,4 @@ def _why_not_a_range(loop: Node, prepared: Prepared) -> str:
         condition = prepared.constant(parts.condition)
         if condition is None or not condition.all() or condition.size != 1:
             return "begins under a condition"
-    for name in parts.states:
-        if not prepared.is_tensor(name):
-            return f"carries the list '{name}'"
     return ""

@@ -80,21 +80,28 @@ def along_axis(default: int) -> VectorRule:
     return rule
 
 
+along_last = along_axis(-1)
+along_first = along_axis(0)
+
+
 def softmax(node: Node, body: VectorBody) -> list[Value]:
     """Before opset 13 all axes from one on count as one, and 1 was the default."""
     return along_axis(1 if body.opset < 13 else -1)(node, body)
 
 
 def reduce(node: Node, body: VectorBody) -> list[Value]:
-    data = node.inputs[0]
-    rank = body.rank_with_axes(data)
+    return body.vary(reduce_rows(node, body, body.name(node.inputs[0])))
+
+
+def reduce_rows(node: Node, body: VectorBody, tensor: str) -> list[str]:
+    """Reduce a tensor that stands for the first input."""
+    rank = body.rank_with_axes(node.inputs[0])
     axes = node.attribute("axes")
     is_input = axes is None and bool(node.input(1))
     if is_input:
-        given = body.prepared.constant(body.same(node, 1))
-        if given is None:
+        axes = body.integers(node, 1)
+        if axes is None:
             raise _no(node, "reduces axes that only a run tells")
-        axes = given.reshape(-1).tolist()
     if not axes:
         if node.attribute("noop_with_empty_axes", 0):
             raise _no(node, "may reduce no axes")
@@ -102,16 +109,16 @@ def reduce(node: Node, body: VectorBody) -> list[Value]:
         is_input = body.opset >= (13 if node.op_type == "ReduceSum" else 18)
     axes = [_behind(int(axis)) for axis in axes]
     if is_input:
-        return body.vary(body.again(node, [body.name(data), body.nodes.constant(axes)]))
-    return body.vary(body.again(node, [body.name(data)], axes=axes))
+        return body.again(node, [tensor, body.nodes.constant(axes)])
+    return body.again(node, [tensor], axes=axes)
 
 
 def cum_sum(node: Node, body: VectorBody) -> list[Value]:
     body.rank_with_axes(node.inputs[0])
-    axis = body.prepared.constant(body.same(node, 1))
-    if axis is None or axis.size != 1:
+    axis = body.integers(node, 1)
+    if axis is None or len(axis) != 1:
         raise _no(node, "adds up along an axis that only a run tells")
-    place = body.nodes.constant(_behind(int(axis.reshape(-1)[0])))
+    place = body.nodes.constant(_behind(axis[0]))
     return body.vary(body.again(node, [body.name(node.inputs[0]), place]))
 
 
@@ -127,7 +134,7 @@ def gather_elements(node: Node, body: VectorBody) -> list[Value]:
 
 
 def split(node: Node, body: VectorBody) -> list[Value]:
-    return along_axis(0)(node, body)
+    return along_first(node, body)
 
 
 def concat(node: Node, body: VectorBody) -> list[Value]:
@@ -144,7 +151,13 @@ def matmul(node: Node, body: VectorBody) -> list[Value]:
     if ranks == (1, 2) and not body.varies(b):
         # All rows at once.
         return body.vary(body.again(node, [body.name(a), body.name(b)]))
-    left, right = body.name(a), body.name(b)
+    return matmul_rows(node, body, body.name(a), body.name(b))
+
+
+def matmul_rows(node: Node, body: VectorBody, left: str, right: str) -> list[Value]:
+    """Multiply what stands for the two inputs."""
+    a, b = node.inputs
+    ranks = body.rank(a), body.rank(b)
     nodes = body.nodes
     # A vector becomes a matrix of one row, or of one column.
     if ranks[0] == 1:
@@ -280,18 +293,24 @@ def slice_(node: Node, body: VectorBody) -> list[Value]:
     rank = body.rank_with_axes(node.inputs[0])
     if len(node.inputs) < 3:
         raise _no(node, "has bounds in attributes")
-    starts, ends = body.same(node, 1), body.same(node, 2)
     if node.input(3):
-        axes = body.prepared.constant(body.same(node, 3))
+        axes = body.integers(node, 3)
         if axes is None:
             raise _no(node, "cuts axes that only a run tells")
-        places = [_behind(int(axis)) for axis in axes.reshape(-1)]
+        places = list(map(_behind, axes))
     else:
         shapes = [body.types[name].shape for name in node.inputs[1:3] if name in body.types]
         known = [shape[0] for shape in shapes if shape and isinstance(shape[0], int)]
         if not known or known[0] > rank:
             raise _no(node, "cuts so many axes as only a run tells")
         places = list(range(1, 1 + known[0]))
+    if any(body.varies(name) for name in node.inputs[1:3]):
+        if len(places) > 1:
+            raise _no(node, "cuts another length in each iteration")
+        from seqcore.onnx._operators.ragged_rules import cut
+
+        return cut(node, body, places[0] - 1 if places[0] > 0 else places[0] + rank)
+    starts, ends = body.same(node, 1), body.same(node, 2)
     steps = [body.same(node, 4)] if node.input(4) else []
     made = body.again(node, [data, starts, ends, body.nodes.constant(places), *steps])
     return body.vary(made)
@@ -325,8 +344,7 @@ def reshape(node: Node, body: VectorBody) -> list[Value]:
     tensor, wanted = body.name(node.inputs[0]), body.same(node, 1)
     if not body.varies(node.inputs[0]):
         raise _no(node, "goes by another shape in each iteration")
-    known = body.prepared.constant(wanted)
-    told = None if known is None else known.reshape(-1).tolist()
+    told = body.integers(node, 1)
     if told is None or -1 in told:
         body.may_fail_empty = True
     if node.attribute("allowzero", 0) and (told is None or 0 in told):
@@ -381,10 +399,9 @@ def squeeze(node: Node, body: VectorBody) -> list[Value]:
 def _axes_of(node: Node, body: VectorBody) -> list[int]:
     axes = node.attribute("axes")
     if axes is None:
-        given = body.prepared.constant(body.same(node, 1)) if node.input(1) else None
-        if given is None:
+        axes = body.integers(node, 1) if node.input(1) else None
+        if axes is None:
             raise _no(node, "goes by axes that only a run tells")
-        axes = given.reshape(-1).tolist()
     return [int(axis) for axis in axes]
 
 
