@@ -20,6 +20,7 @@ import onnx
 import onnxruntime
 from loop_lists import a_model
 from onnx import helper
+from ragged_io import HAS_RAGGED_IO, kinds_of, ragged_feed, ragged_results
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
@@ -129,6 +130,9 @@ class Case:
         count["no sequences left"] += not any("Sequence" in one for one in operators)
         count["no loop left"] += "Loop" not in operators
         ours, slow = made(lambda: InferenceSession(model)), None
+        ragged = self.ragged(model)
+        if isinstance(ragged, list):
+            return ragged
         if isinstance(after, str) and not isinstance(before, str):
             return [("lowered: doesn't load", after)]
         found = []
@@ -148,7 +152,43 @@ class Case:
                 wrong = self.compare(model, got, expected, n)
                 if wrong and (wrong[0] != "no error" or self.is_read(model, feed)):
                     found.append((f"{name}: {wrong[0]}", f"n = {n}: {wrong[1]}"))
+            if ragged:
+                found += self.ragged_findings(ragged, model, feed, expected, n)
         return found
+
+    def ragged(self, model):
+        """The lowered model whose sequences that go in or out are tensors too; findings; or None."""
+        kinds = kinds_of([*model.graph.input, *model.graph.output])
+        if not HAS_RAGGED_IO or not kinds:
+            return None
+        try:
+            changed = lower(model, ragged_io=True)
+            onnx.checker.check_model(changed, full_check=True)
+            running = reference(changed)
+        except Exception as error:
+            return [(f"ragged_io: {type(error).__name__}", str(error))]
+        return changed, running, kinds
+
+    def ragged_findings(self, ragged, model, feed, expected, n):
+        changed, running, kinds = ragged
+        names = [one.name for one in changed.graph.input]
+        got = outcome(running, ragged_feed(feed, names, kinds))
+        if isinstance(expected, str) or isinstance(got, str):
+            if not isinstance(expected, str):
+                return [("ragged_io: fails", f"n = {n}: {got}")]
+            if not isinstance(got, str) and self.is_read(model, feed):
+                return [("ragged_io: no error", f"n = {n}: expected {expected}")]
+            return []
+        outputs = [one.name for one in model.graph.output]
+        names = [one.name for one in changed.graph.output]
+        bound = max(self.maker.bounds.get(name, 1e3) for name in outputs)
+        pairs = zip(names, got, ragged_results(expected, outputs, names, kinds), strict=True)
+        for name, a, b in pairs:
+            empty = n if np.asarray(b).size else 0  # of no element only the type is known
+            if wrong := difference(a, b, bound, empty):
+                text = f"n = {n}: {name}: {wrong}\n{a!r}\nnot\n{b!r}"
+                return [(f"ragged_io: {re.sub(r'[(].*', '', wrong)}", text)]
+        return []
 
     def is_read(self, model, feed):
         """Whether a run still fails without what nobody reads: errors there need not stay."""

@@ -1,5 +1,6 @@
 """Loops over random bodies, the lists that they make, and what becomes of these."""
 
+import loop_shapes  # noqa: F401  (its operators are among those of loop_operators)
 import numpy as np
 from loop_models import TYPES, Maker, Scope, Value
 from loop_operators import OPERATORS, a_condition, like, operator
@@ -33,7 +34,7 @@ class List:
 
     def start(self, outer):
         m, e = self.m, self.element
-        self.is_full = self.kind in ("update", "window", "middle") or (m.chance(0.08) and not e.is_ragged)
+        self.is_full = self.kind in ("update", "window", "middle") or (m.chance(0.08) and not m.is_plain)
         if self.is_full and not e.is_ragged:
             count = m.pick([1, 2, 3])
             return node(m, outer, "SequenceConstruct", [m.whole(e.dtype, e.shape).name for _ in range(count)])
@@ -77,7 +78,7 @@ class List:
 def states_of(m, outer, body):
     """Count states, and states that are tensors: of each its start, its name, and what makes the next."""
     made = []
-    for _ in range(m.pick([0, 0, 0, 1, 1, 2])):
+    for _ in range(m.pick([0, 0, 0, 1, 1, 2]) if not m.is_plain else m.pick([0, 0, 0, 1])):
         name, start, step = m.fresh_name("s"), m.pick([0, 0, 1, 3]), m.pick([1, 2, 1, 0])
         body.counters.append((name, start, step))
         body.values.append(Value(name, "int64", (), 700))
@@ -86,7 +87,7 @@ def states_of(m, outer, body):
             return m.emit(body, "Add", [name, m.number(body, step)], "int64", (), 700, keep=False)
 
         made.append((m.number(outer, start).name, name, "int64", [], count))
-    for _ in range(m.pick([0, 0, 0, 0, 1, 1])):
+    for _ in range(m.pick([0, 0, 0, 0, 1, 1]) if not m.is_plain else 0):
         dtype, shape = m.pick(["float32", "int64"]), m.shape()
         first = m.whole(dtype, shape)
         state = Value(m.fresh_name("s"), dtype, shape, first.bound, first.grain if dtype == "int64" else None)
@@ -115,7 +116,12 @@ def a_loop(m, outer):
     i, on = m.fresh_name("i"), m.fresh_name("on")
     body.trip = Value(i, "int64", (), 300)
     body.values.append(body.trip)
-    if m.chance(0.6):  # as often as a tensor has rows
+    if m.chance(0.12):  # as often as a list that is fed has elements
+        name, pick = m.list_input(body)
+        body.trips = m.emit(outer, "SequenceLength", [name], "int64", (), 300, keep=False)
+        for _ in range(m.pick([1, 1, 2])):
+            pick()
+    elif m.chance(0.6):  # as often as a tensor has rows
         rows = m.whole(m.a_type(), m.shape(), "N")
         shape = m.emit(outer, "Shape", [rows], "int64", (1,), 300, keep=False)
         body.trips = m.emit(outer, "Gather", [shape, m.number(outer, 0)], "int64", (), 300, keep=False)
@@ -124,20 +130,20 @@ def a_loop(m, outer):
         body.trips = "n"
     body.group = "N"
     states = states_of(m, outer, body)
-    for _ in range(m.random.randint(1, 7)):
+    for _ in range(m.random.randint(3, 14)):
         m.pick(OPERATORS)(m, body)
 
     def an_element(kind):
         own = [one for one in body.values if one.name.startswith("v")]
         if kind == "any" and own and m.chance(0.85):
-            return m.pick(own[-4:])
+            return m.pick(own[-2:])
         fitting = [one for one in own if not one.is_ragged]
-        return m.pick(fitting[-4:]) if fitting and m.chance(0.85) else m.fresh(body, m.a_type(), m.shape())
+        return m.pick(fitting[-3:]) if fitting and m.chance(0.85) else m.fresh(body, m.a_type(), m.shape())
 
     lists = []
     for _ in range(m.pick([1, 1, 1, 2, 2, 3]) if m.opset > 12 else 0):
         kind = m.pick(["end"] * 8 + ["front", "some", "some", "window", "update", "middle", "twice"])
-        if kind == "some" and m.opset < 14:  # Identity has no sequences yet
+        if m.is_plain or (kind == "some" and m.opset < 14):  # before, Identity has no sequences
             kind = "end"
         element = an_element("any" if kind in ("end", "front", "some") else "one")
         lists.append(List(m, body, element, kind))
@@ -149,7 +155,7 @@ def a_loop(m, outer):
         lists[0].dtype = "int64"
     nexts = [follow() for *_, follow in states]
     edited = [one.edit(body) for one in lists]
-    is_over_early = m.chance(0.12)
+    is_over_early = m.chance(0.12) and not m.is_plain
     if is_over_early:
         later = m.emit(body, "Less", [body.trip, m.number(body, m.pick([0, 2, 200]))], "bool", (), keep=False)
         going = later.name
@@ -301,7 +307,7 @@ def a_model(seed):
     """A maker that has made a model, and the model."""
     m = Maker(seed)
     outer, results, scanned, given_out = m.outer, [], set(), []
-    for _ in range(m.pick([1, 1, 1, 1, 2])):
+    for _ in range(1 if m.is_plain else m.pick([1, 1, 1, 1, 2])):
         lists, values = a_loop(m, outer)
         results += [one for one in values if m.chance(0.8)]
         scanned |= {one.name for one in values}

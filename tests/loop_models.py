@@ -26,6 +26,9 @@ OPSETS = [11, 13, 13, 14, 16, 17, 17, 17, 18, 20, 21]  # before 13 a loop has no
 EIGHTHS = 3  # bits behind the point of numbers that are fed
 
 
+sequence_info = helper.make_tensor_sequence_value_info
+
+
 @dataclass(frozen=True)
 class Value:
     """A tensor: `shape` has None where a length differs between iterations, `grain` bits behind the point.
@@ -88,7 +91,9 @@ class Maker:
         if self.chance(0.05):
             self.types.append("float16")
         self.fails = self.chance(0.12)  # whether positions may be out of range
+        self.is_plain = self.chance(0.45)  # whether iterations don't depend on each other
         self.count = 0
+        self.lists = set()  # inputs that are sequences
         self.inputs = {}  # name → type, shape as declared, and what makes a feed
         self.needs = {"N": [lambda n: n], "M": [lambda n: 1]}  # how many rows a group has for n iterations
         self.initializers, self.outputs = [], []
@@ -201,6 +206,29 @@ class Maker:
         self.rows_known[key] = value
         return value
 
+    def list_input(self, scope):
+        """A sequence that is fed, of n elements; in the body the one of this iteration."""
+        dtype, name = self.a_type(), self.fresh_name("x")
+        shape = self.shape()
+        is_ragged = bool(shape) and self.chance(0.6)
+
+        def make(sizes, rng):
+            longest = shape[:1] if not is_ragged else None
+            return [
+                self.numbers(rng, dtype, (*(longest or [rng.integers(1, 5)] if shape else []), *shape[1:]))
+                for _ in range(sizes["n"])
+            ]
+
+        self.lists.add(name)
+        self.inputs[name] = (dtype, [None, *self.declared(shape[1:])] if shape else [], make)
+        bound, grain = self.traits(dtype)
+        shape = (None, *shape[1:]) if is_ragged else shape
+
+        def pick():
+            return self.emit(scope, "SequenceAt", [name, scope.trip], dtype, shape, bound, grain)
+
+        return name, pick
+
     def positions(self, group):
         """An input with positions in rows of a group, as many as the same group has rows."""
         key = ("positions", group)
@@ -312,8 +340,8 @@ class Maker:
             and (ragged or not one.is_ragged)
         ]
         if found and self.chance(own):
-            recent = max(found, key=lambda one: int(one.name.strip("cilopsvx"))) if self.chance(0.3) else None
-            return recent or self.pick(found)
+            made = [one for one in found if one in scope.values and one.name[0] == "v"]
+            return self.pick(made[-2:] if made and self.chance(0.85) else found)
         shape = self.shape(self.pick(list(rank)) if rank else None) if shape is None else shape
         return self.fresh(scope, self.a_type(of), shape)
 
@@ -322,7 +350,12 @@ class Maker:
         graph = helper.make_graph(
             self.outer.nodes,
             f"seed{self.seed}",
-            [helper.make_tensor_value_info(k, TYPES[t], s) for k, (t, s, _) in self.inputs.items()],
+            [
+                (sequence_info if name in self.lists else helper.make_tensor_value_info)(
+                    name, TYPES[dtype], shape
+                )
+                for name, (dtype, shape, _) in self.inputs.items()
+            ],
             self.outputs,
             self.initializers,
         )
@@ -334,4 +367,5 @@ class Maker:
         """A feed for about n iterations."""
         more = int(rng.integers(0, 3))
         sizes = {"N": n, "M": max(*(need(n) for need in self.needs["M"]), 0) + more * (not self.fails)}
-        return {name: np.asarray(make({**sizes, "n": n}, rng)) for name, (_, _, make) in self.inputs.items()}
+        made = {name: make({**sizes, "n": n}, rng) for name, (_, _, make) in self.inputs.items()}
+        return {name: one if name in self.lists else np.asarray(one) for name, one in made.items()}
