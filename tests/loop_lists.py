@@ -2,112 +2,14 @@
 
 import loop_shapes  # noqa: F401  (its operators are among those of loop_operators)
 import numpy as np
-from loop_models import TYPES, Maker, Scope, Value
-from loop_operators import OPERATORS, a_condition, like, operator
+from loop_models import TYPES, Maker, Scope, Value, sequence_info
+from loop_operators import OPERATORS, like, operator
+from loop_states import History, List, info, node, states_of
 from onnx import helper
 
 
-def sequence_info(name, dtype, shape=None):
-    return helper.make_tensor_sequence_value_info(name, TYPES[dtype], shape)
-
-
-def info(value, shape=None):
-    return helper.make_tensor_value_info(value.name, TYPES[value.dtype], shape)
-
-
-def node(m, scope, op, inputs, word="l", **attributes):
-    """A node that makes a sequence; its name."""
-    name = m.fresh_name(word)
-    scope.nodes.append(helper.make_node(op, inputs, [name], **attributes))
-    return name
-
-
-class List:
-    """A list that a loop has as its state: `edit` adds what an iteration does with it."""
-
-    def __init__(self, m, scope, element, kind):
-        self.m, self.element, self.kind = m, element, kind
-        self.dtype = element.dtype
-        self.state = m.fresh_name("s")
-        self.name = m.fresh_name("l")
-        self.is_full = False  # whether it starts with elements
-
-    def start(self, outer):
-        m, e = self.m, self.element
-        self.is_full = self.kind in ("update", "window", "middle") or (m.chance(0.08) and not m.is_plain)
-        if self.is_full and not e.is_ragged:
-            count = m.pick([1, 2, 3])
-            return node(m, outer, "SequenceConstruct", [m.whole(e.dtype, e.shape).name for _ in range(count)])
-        options = {"dtype": TYPES[e.dtype]} if e.dtype != "float32" or m.chance(0.3) else {}
-        return node(m, outer, "SequenceEmpty", [], **options)
-
-    def inserted(self, scope, state, *at):
-        return node(self.m, scope, "SequenceInsert", [state, self.element.name, *at])
-
-    def edit(self, scope):
-        m, kind = self.m, self.kind
-        if kind == "front":
-            return self.inserted(scope, self.state, m.number(scope, 0).name)
-        if kind == "some":
-            condition = a_condition(m, scope)
-            then, other = Scope(scope), Scope(scope)
-            one = self.inserted(then, self.state)
-            two = node(m, other, "Identity", [self.state])
-            graphs = [
-                helper.make_graph(inner.nodes, "b", [], [sequence_info(name, self.dtype)])
-                for inner, name in ((then, one), (other, two))
-            ]
-            if m.chance(0.3):
-                graphs.reverse()
-            return node(m, scope, "If", [condition.name], then_branch=graphs[0], else_branch=graphs[1])
-        if kind == "window":
-            longer = self.inserted(scope, self.state)
-            return node(m, scope, "SequenceErase", [longer, m.number(scope, 0).name])
-        if kind == "update":
-            n = m.emit(scope, "SequenceLength", [self.state], "int64", (), 300, keep=False)
-            at = m.emit(scope, "Mod", [scope.trip, n], "int64", (), 300, keep=False)
-            less = node(m, scope, "SequenceErase", [self.state, at.name])
-            return self.inserted(scope, less, at.name)
-        if kind == "middle":
-            return self.inserted(scope, self.state, m.number(scope, m.pick([-1, 1])).name)
-        if kind == "twice":
-            return self.inserted(scope, self.inserted(scope, self.state))
-        return self.inserted(scope, self.state)
-
-
-def states_of(m, outer, body):
-    """Count states, and states that are tensors: of each its start, its name, and what makes the next."""
-    made = []
-    for _ in range(m.pick([0, 0, 0, 1, 1, 2]) if not m.is_plain else m.pick([0, 0, 0, 1])):
-        name, start, step = m.fresh_name("s"), m.pick([0, 0, 1, 3]), m.pick([1, 2, 1, 0])
-        body.counters.append((name, start, step))
-        body.values.append(Value(name, "int64", (), 700))
-
-        def count(name=name, step=step):
-            return m.emit(body, "Add", [name, m.number(body, step)], "int64", (), 700, keep=False)
-
-        made.append((m.number(outer, start).name, name, "int64", [], count))
-    for _ in range(m.pick([0, 0, 0, 0, 1, 1]) if not m.is_plain else 0):
-        dtype, shape = m.pick(["float32", "int64"]), m.shape()
-        first = m.whole(dtype, shape)
-        state = Value(m.fresh_name("s"), dtype, shape, first.bound, first.grain if dtype == "int64" else None)
-        if m.chance(0.6):  # else nobody in the body reads it
-            body.values.append(state)
-
-        def follow(state=state, dtype=dtype, shape=shape):
-            new = m.fresh(body, dtype, shape)
-            way = m.pick(["max", "delay", "sum"])
-            if way == "max" and m.opset >= 12:
-                return m.emit(body, "Max", [state, new], dtype, shape, keep=False)
-            if way == "sum" and dtype == "float32":
-                half = m.emit(
-                    body, "Mul", [state, m.constant(body, np.float32(0.5))], dtype, shape, keep=False
-                )
-                return m.emit(body, "Add", [half, new], dtype, shape, keep=False)
-            return m.emit(body, "Identity", [new], dtype, shape, keep=False)
-
-        made.append((first.name, state.name, dtype, list(shape), follow))
-    return made
+def list_info(name, dtype, shape=None):
+    return sequence_info(name, TYPES[dtype], shape)
 
 
 def a_loop(m, outer):
@@ -130,6 +32,9 @@ def a_loop(m, outer):
         body.trips = "n"
     body.group = "N"
     states = states_of(m, outer, body)
+    history = History(m, body) if m.opset > 12 and not m.is_plain and m.chance(0.35) else None
+    if history:
+        history.look(body)
     for _ in range(m.random.randint(3, 14)):
         m.pick(OPERATORS)(m, body)
 
@@ -147,6 +52,9 @@ def a_loop(m, outer):
             kind = "end"
         element = an_element("any" if kind in ("end", "front", "some") else "one")
         lists.append(List(m, body, element, kind))
+    if history:
+        history.settle(body)
+        lists.append(history)
     scans = [an_element("one") for _ in range(m.pick([0, 0, 0, 1, 2] if lists else [1, 2]))]
     scans = [m.emit(body, "Identity", [one], one.dtype, one.shape, one.bound, one.grain) for one in scans]
     if m.chance(0.08) and lists and lists[0].kind == "end":  # what is in it counts
@@ -164,9 +72,9 @@ def a_loop(m, outer):
     flag = helper.make_tensor_value_info
     inputs = [flag(i, TYPES["int64"], []), flag(on, TYPES["bool"], [])]
     inputs += [flag(name, TYPES[dtype], m.pick([None, shape])) for _, name, dtype, shape, _ in states]
-    inputs += [sequence_info(one.state, one.dtype) for one in lists]
+    inputs += [list_info(one.state, one.dtype) for one in lists]
     outputs = [flag(going, TYPES["bool"], []), *map(info, nexts)]
-    outputs += [sequence_info(name, one.dtype) for name, one in zip(edited, lists, strict=True)]
+    outputs += [list_info(name, one.dtype) for name, one in zip(edited, lists, strict=True)]
     outputs += [info(one) for one in scans]
     starts = [one.start(outer) for one in lists]
     names = [m.fresh_name("v") for _ in states] + [one.name for one in lists]
@@ -268,9 +176,9 @@ def again(m, outer, made):
         [
             helper.make_tensor_value_info(i, TYPES["int64"], []),
             helper.make_tensor_value_info(on, TYPES["bool"], []),
-            sequence_info(other.state, y.dtype),
+            list_info(other.state, y.dtype),
         ],
-        [helper.make_tensor_value_info(still, TYPES["bool"], []), sequence_info(longer, y.dtype)],
+        [helper.make_tensor_value_info(still, TYPES["bool"], []), list_info(longer, y.dtype)],
     )
     yes = m.constant(outer, np.array(True)).name
     start = node(m, outer, "SequenceEmpty", [], dtype=TYPES[y.dtype])
@@ -315,13 +223,13 @@ def a_model(seed):
             for _ in range(m.pick([1, 1, 2, 3])):
                 results.append(read(m, outer, made))
             if m.chance(0.1):
-                given_out.append(sequence_info(made.name, made.dtype, [None] * made.element.rank))
+                given_out.append(list_info(made.name, made.dtype, [None] * made.element.rank))
         outer.values = [one for one in outer.values if not one.is_ragged]
     results = [one for one in results if one is not None] or [m.whole("float32", ())]
     for k, one in enumerate(results):
         if one.dtype in ("float32", "int64") and m.chance(0.3):
             results[k] = like(m, outer, m.pick(["Neg", "Abs"]), [one], one)
-        elif m.chance(0.1) and one.name not in scanned:  # which for no trip have the rank that engines like
+        elif m.chance(0.1) and one.name not in scanned and not m.fails:  # scanned: any rank for no trip
             results[k] = m.emit(outer, "Shape", [one], "int64", (one.rank,), 300)
     unique = {one.name: one for one in results}
     m.outputs = [info(one, [None] * one.rank) for one in unique.values()] + given_out

@@ -185,6 +185,8 @@ def pad(m, scope):
 @operator(2)
 def sizes(m, scope):
     x = m.some(scope, ragged=True)
+    if m.fails:  # where only a shape is read, onnxruntime may drop what fails
+        return None
     if m.chance(0.3):
         return m.emit(scope, "Size", [x], "int64", (), 5000)
     return m.emit(scope, "Shape", [x], "int64", (x.rank,), 300)
