@@ -1,6 +1,7 @@
 """Random loops before and after `lower`: what differs, from the command line as often as one likes.
 
     python tests/loop_judge.py --first 0 --count 5000      # each kind of failure, with its smallest model
+    python tests/loop_judge.py --count 300 --only reshape  # bodies of one operator or two, of that function
     python tests/loop_judge.py --seed 1234                 # one model, both texts, and what each gave
     SEQCORE_LOOPS=5000 pytest tests/test_onnx_lowering_bodies.py
 
@@ -19,7 +20,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from loop_lists import a_model
-from onnx import helper
+from loop_operators import OPERATORS
+from loop_reduction import nodes_of, prune, smaller_ones
 from ragged_io import HAS_RAGGED_IO, kinds_of, ragged_feed, ragged_results
 
 from seqcore import TensorSequence
@@ -92,9 +94,9 @@ def difference(found, expected, bound, n=1):
 class Case:
     """A model and its feeds, which can be looked at again after an edit of the model."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, only=None):
         self.seed = seed
-        self.maker, self.model = a_model(seed)
+        self.maker, self.model = a_model(seed, only)
         rng = np.random.default_rng(seed)
         chosen = [1, int(rng.integers(2, 7)), int(rng.choice(LENGTHS))]
         if seed % 10 == 3:
@@ -218,14 +220,10 @@ class Case:
                 tried += 1
                 if tried > tries:
                     return model
-                if any(same_kind(one, kind) for one, _ in quietly(self.findings, smaller)):
+                if any(one == kind for one, _ in quietly(self.findings, smaller)):
                     model, again = smaller, True
                     break
         return model
-
-
-def same_kind(one, other):
-    return one == other
 
 
 def quietly(call, *arguments):
@@ -235,113 +233,13 @@ def quietly(call, *arguments):
         return []
 
 
-def nodes_of(graph):
-    for node in graph.node:
-        yield node
-        for one in node.attribute:
-            if one.HasField("g"):
-                yield from nodes_of(one.g)
-
-
-def graphs_of(graph):
-    yield graph
-    for node in graph.node:
-        for one in node.attribute:
-            if one.HasField("g"):
-                yield from graphs_of(one.g)
-
-
-def prune(model):
-    """Take out what nothing reads, in all depths."""
-    while True:
-        graphs = list(graphs_of(model.graph))
-        read = {name for graph in graphs for node in graph.node for name in node.input}
-        read |= {one.name for graph in graphs for one in graph.output}
-        size = model.ByteSize()
-        for graph in graphs:
-            for kept in (graph.node, graph.initializer):
-                for one in [*kept]:
-                    names = one.output if hasattr(one, "output") else [one.name]
-                    if not read.intersection(names):
-                        kept.remove(one)
-        for node in nodes_of(model.graph):
-            if node.op_type == "Loop":
-                prune_loop(node, read)
-        for one in [*model.graph.input]:
-            if one.name not in read:
-                model.graph.input.remove(one)
-        if model.ByteSize() == size:
-            return
-
-
-def prune_loop(node, read):
-    """Take out states that nothing but themselves reads, and scan outputs that nothing reads."""
-    body = node.attribute[0].g
-    nstates = len(node.input) - 2
-    for k in reversed(range(len(node.output))):
-        if node.output[k] in read or len(node.output) == 1:
-            continue
-        if k >= nstates:
-            del node.output[k], body.output[k + 1]
-        elif body.input[k + 2].name not in needed(body, k + 1):
-            del node.output[k], body.output[k + 1], body.input[k + 2], node.input[k + 2]
-            nstates -= 1
-
-
-def needed(body, k):
-    """The names that a body's outputs are made of, but for the one at k."""
-    names = {one.name for j, one in enumerate(body.output) if j != k}
-    for node in reversed(body.node):
-        if names.intersection(node.output):
-            names.update(node.input)
-            for graph in (one.g for one in node.attribute if one.HasField("g")):
-                names |= {name for inner in nodes_of(graph) for name in inner.input}
-                names |= {one.name for one in graph.output}
-    return names
-
-
-def smaller_ones(model):
-    """Models with an output or a node less."""
-
-    def copy():
-        other = onnx.ModelProto()
-        other.CopyFrom(model)
-        return other
-
-    for k in range(len(model.graph.output)):
-        if len(model.graph.output) > 1:
-            other = copy()
-            del other.graph.output[k]
-            prune(other)
-            yield other
-    ngraphs = len(list(graphs_of(model.graph)))
-    for g in range(ngraphs):
-        for k in reversed(range(len(list(graphs_of(model.graph))[g].node))):
-            node = list(graphs_of(model.graph))[g].node[k]
-            for name in [one for one in dict.fromkeys(node.input) if one][:3]:
-                other = copy()
-                graph = list(graphs_of(other.graph))[g]
-                if {one.name for one in graph.output} & set(node.output):
-                    graph.node[k].CopyFrom(helper.make_node("Identity", [name], [node.output[0]]))
-                    if node.op_type == "Identity" or len(node.output) > 1:
-                        continue
-                else:
-                    del graph.node[k]
-                    for one in nodes_of(other.graph):
-                        for j, read in enumerate(one.input):
-                            if read in node.output:
-                                one.input[j] = name
-                prune(other)
-                yield other
-
-
-def work(first, count, is_reduced):
+def work(first, count, is_reduced, only):
     """Look at models of these seeds, and print a line of JSON for each; the parent reads them."""
     for seed in range(first, first + count):
         print(json.dumps({"at": seed}), flush=True)
         counted = Counter()
         try:
-            case = Case(seed)
+            case = Case(seed, only)
             found = case.findings(count=counted)
         except Exception as error:
             found = [(f"judge: {type(error).__name__}", str(error))]
@@ -366,12 +264,13 @@ def signature(found):
     return found["kind"], words, " ".join(operators)
 
 
-def search(first, count, is_reduced=True, most=20):
+def search(first, count, is_reduced=True, only=None, most=20):
     """Run models in a process of their own, again from the next where one ends it, and print what fails."""
     at, end, failures, total = first, first + count, [], Counter()
     while at < end:
         command = [sys.executable, __file__, "--work", "--first", str(at), "--count", str(end - at)]
         command += [] if is_reduced else ["--whole"]
+        command += ["--only", only] if only else []
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
             for line in child.stdout:
                 said = json.loads(line) if line.startswith("{") else {}
@@ -397,9 +296,9 @@ def search(first, count, is_reduced=True, most=20):
     return failures
 
 
-def show(seed):
+def show(seed, only=None):
     """All of one model."""
-    case = Case(seed)
+    case = Case(seed, only)
     changed = lower(case.model)
     print(onnx.printer.to_text(case.model), "\n", onnx.printer.to_text(changed))
     for n, feed in case.feeds:
@@ -420,15 +319,16 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--only", choices=sorted({one.__name__ for one in OPERATORS}), help="in bodies")
     parser.add_argument("--whole", action="store_true", help="don't make failing models smaller")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.seed is not None:
-        show(given.seed)
+        show(given.seed, given.only)
     elif given.work:
-        work(given.first, given.count, not given.whole)
+        work(given.first, given.count, not given.whole, given.only)
     else:
-        search(given.first, given.count, not given.whole)
+        search(given.first, given.count, not given.whole, given.only)
 
 
 if __name__ == "__main__":

@@ -35,13 +35,14 @@ def a_loop(m, outer):
     history = History(m, body) if m.opset > 12 and not m.is_plain and m.chance(0.35) else None
     if history:
         history.look(body)
-    for _ in range(m.random.randint(3, 14)):
-        m.pick(OPERATORS)(m, body)
+    used = [one for one in OPERATORS if m.only in (None, one.__name__)]
+    for _ in range(m.random.randint(1, 2) if m.is_short else m.random.randint(3, 14)):
+        m.pick(used)(m, body)
 
     def an_element(kind):
         own = [one for one in body.values if one.name.startswith("v")]
-        if kind == "any" and own and m.chance(0.85):
-            return m.pick(own[-2:])
+        if kind == "any" and own and (m.is_short or m.chance(0.85)):
+            return own[-1] if m.is_short else m.pick(own[-2:])
         fitting = [one for one in own if not one.is_ragged]
         return m.pick(fitting[-3:]) if fitting and m.chance(0.85) else m.fresh(body, m.a_type(), m.shape())
 
@@ -211,9 +212,9 @@ def inner_list(m, scope):
     return like(m, scope, "SequenceAt", [pieces, at], x, shape=x.shape[1:])
 
 
-def a_model(seed):
-    """A maker that has made a model, and the model."""
-    m = Maker(seed)
+def a_model(seed, only=None):
+    """A maker that has made a model, and the model; its bodies are of one operator of ours, or of all."""
+    m = Maker(seed, only)
     outer, results, scanned, given_out = m.outer, [], set(), []
     for _ in range(1 if m.is_plain else m.pick([1, 1, 1, 1, 2])):
         lists, values = a_loop(m, outer)

@@ -78,8 +78,8 @@ class Scope:
 class Maker:
     """Makes a model of a seed."""
 
-    def __init__(self, seed):
-        self.seed = seed
+    def __init__(self, seed, only=None):
+        self.seed, self.only = seed, only
         self.random = random.Random(seed)
         self.pick = self.random.choice
         self.opset = self.pick(OPSETS)
@@ -91,7 +91,8 @@ class Maker:
         if self.chance(0.05):
             self.types.append("float16")
         self.fails = self.chance(0.12)  # whether positions may be out of range
-        self.is_plain = self.chance(0.45)  # whether iterations don't depend on each other
+        self.is_plain = self.chance(0.45) or only is not None  # whether iterations don't depend on each other
+        self.is_short = self.is_plain and (self.chance(0.4) or only is not None)  # an operator or two
         self.count = 0
         self.lists = set()  # inputs that are sequences
         self.inputs = {}  # name → type, shape as declared, and what makes a feed
@@ -320,9 +321,9 @@ class Maker:
     def fresh(self, scope, dtype, shape):
         """A value of this type and shape: of an iteration, of the outer graph, or a constant."""
         way = self.random.random()
-        if scope.loop().trip and way < 0.6:
+        if scope.loop().trip and way < (0.85 if self.is_short else 0.6):
             return self.row(scope, dtype, shape)
-        if way < 0.9:
+        if way < 0.95:
             return self.whole(dtype, shape)
         rng = np.random.default_rng(self.random.randrange(1 << 30))
         made = self.constant(scope, self.numbers(rng, dtype, shape))
@@ -339,7 +340,7 @@ class Maker:
             and (one.grain is not None or not exact)
             and (ragged or not one.is_ragged)
         ]
-        if found and self.chance(own):
+        if found and self.chance(own * (0.3 if self.is_short else 1)):
             made = [one for one in found if one in scope.values and one.name[0] == "v"]
             return self.pick(made[-2:] if made and self.chance(0.85) else found)
         shape = self.shape(self.pick(list(rank)) if rank else None) if shape is None else shape
