@@ -1,0 +1,34 @@
+"""Random loops that make lists, before and after `lower`: the same results, and the same errors.
+
+`python tests/loop_judge.py --seed N` shows one that failed; `tests/loop_judge.py` says how to run thousands.
+"""
+
+import os
+
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+import loop_judge
+
+NMODELS = int(os.environ.get("SEQCORE_LOOPS", 0)) or (3000 if os.environ.get("SEQCORE_SLOW") == "1" else 200)
+AT_ONCE = 20
+
+
+@pytest.mark.parametrize("first", range(0, NMODELS, AT_ONCE))
+def test_random_loops(first):
+    for seed in range(first, first + AT_ONCE):
+        case = loop_judge.Case(seed)
+        found = case.findings()
+        assert not found, f"python tests/loop_judge.py --seed {seed}\n" + "\n".join(map(": ".join, found))
+
+
+def test_most_models_run():
+    """Random models that all fail would show nothing."""
+    counted = loop_judge.Counter()
+    for seed in range(40):
+        loop_judge.Case(seed).findings(count=counted)
+    assert counted["not valid"] <= 1
+    assert counted["failing runs"] < 0.35 * counted["runs"]
