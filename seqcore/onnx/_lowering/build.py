@@ -107,6 +107,13 @@ class Nodes:
         self.declares = True
         self.label = origin.name
 
+    def apart(self) -> Nodes:
+        """Return `Nodes` for a graph inside, named after the same node."""
+        other = Nodes.__new__(Nodes)
+        other.__dict__.update(self.__dict__)
+        other.nodes = []
+        return other
+
     def declare(self, name: str, element_type: int, shape: Sequence[int | str | None] | None) -> None:
         """Say of which type a value is that is made: onnx infers less than is known."""
         if self.declares:

@@ -10,7 +10,8 @@ record's `vectorise` says; here is only what all of them need.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import TensorProto
@@ -71,6 +72,10 @@ class VectorBody:
         Whether it may fail without an iteration, where the loop would not.
     needs_filled : bool
         Whether it goes wrong where an iteration's length is 0.
+    taken : str
+        Within a branch, which iterations take it; "" elsewhere.
+    guards : list of str
+        Conditions under which it does what the loop does.
     padded : list of (str, str, str)
         Of what is padded the lengths, the longest of them, and how many numbers an item on that axis has.
     """
@@ -85,6 +90,8 @@ class VectorBody:
         self.values: dict[str, Value] = {}
         self.may_fail_empty = False
         self.needs_filled = False
+        self.taken = ""
+        self.guards: list[str] = []
         self.padded: list[tuple[str, str, str]] = []
         self._longest: dict[str, str] = {}
 
@@ -94,9 +101,13 @@ class VectorBody:
 
         for node in body_nodes:
             record = record_of(node)
-            if record.vectorise is None or node.graphs:
+            if record.vectorise is None:
                 raise NotVectorised(f"has no rule for {node.label()}")
-            if any(self.lengths(name) for name in node.inputs):
+            if self.taken and not self._is_safe(node):
+                raise NotVectorised(f"may fail at {node.label()} in a branch that it doesn't take")
+            if node.graphs:
+                made = record.vectorise(node, self)
+            elif any(self.lengths(name) for name in node.inputs):
                 made = rule_for(node, record.vectorise)(node, self)
             elif any(self.varies(name) for name in node.inputs):
                 made = record.vectorise(node, self)
@@ -106,6 +117,36 @@ class VectorBody:
                 made = [Value(name, False) for name in self.again(node, [self.name(n) for n in node.inputs])]
             for name, value in zip(node.outputs, made, strict=False):
                 self.values[name] = value
+
+    @contextmanager
+    def where(self, taken: str) -> Iterator[None]:
+        """Write out a branch that iterations take where a vector of conditions holds."""
+        before, self.taken = self.taken, taken
+        if before:
+            self.taken = self.nodes.op("And", before, taken)
+        yield
+        self.taken = before
+
+    def _is_safe(self, node: Node) -> bool:
+        """Return whether a node fails in no iteration that would not have come to it."""
+        if node.is_op("Gather"):
+            return self.varies(node.inputs[1]) and not self.varies(node.inputs[0])  # which is seen to there
+        if node.is_op("ReduceMax", "ReduceMin"):
+            # They fail of no items alone.
+            shape = self.types[node.inputs[0]].shape if node.inputs[0] in self.types else None
+            is_full = shape is not None and all(isinstance(n, int) and n > 0 for n in shape)
+            return is_full or bool(self.lengths(node.inputs[0]))
+        return record_of(node).never_fails or node.is_op("If")
+
+    def guarded(self, indices: str, rank: int, tensor: str, axis: int) -> str:
+        """Return indices that are 0 where a branch isn't taken."""
+        if not self.taken:
+            return indices
+        nodes = self.nodes
+        taken = nodes.unsqueeze(self.taken, *range(1, 1 + rank)) if rank else self.taken
+        self.guards.append(nodes.op("Greater", nodes.length(tensor, axis), nodes.constant(0)))
+        at = nodes.op("Cast", indices, to=TensorProto.INT64)
+        return nodes.op("Where", taken, at, nodes.constant(0))
 
     def varies(self, name: str) -> bool:
         value = self.values.get(name)

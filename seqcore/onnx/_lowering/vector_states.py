@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto
 
 from seqcore.onnx._lowering.vector_body import NotVectorised, Value, VectorBody
-from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.graph import Node, reads_of
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._operators.loop_parts import parts_of
 
@@ -89,7 +89,7 @@ class States:
         while todo:
             ready, later = [], []
             for node in todo:
-                is_ready = all(name not in inside or name in body.values for name in node.inputs)
+                is_ready = all(name not in inside or name in body.values for name in reads_of(node))
                 if is_ready:
                     ready.append(node)
                     body.follow([node])
@@ -106,7 +106,9 @@ class States:
                 del waiting[state]
                 ready.append(self._loop)
             if not ready:
-                names = [name for name in waiting if any(name in node.inputs for node in todo)] or [*waiting]
+                names = [name for name in waiting if any(name in reads_of(node) for node in todo)] or [
+                    *waiting
+                ]
                 raise NotVectorised(f"carries '{names[0]}' from one iteration to the next")
             todo = later
 

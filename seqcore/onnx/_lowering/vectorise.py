@@ -131,8 +131,10 @@ class _Vectorised:
         sizes = self._sizes(body)
         is_filled = self._trips is not None and int(self._trips.reshape(-1)[0]) > 0
         other: _Branch | None = None
-        if body.padded:
-            condition = self._fits_padded(body, before, at_once, trips, is_filled)
+        if body.padded or body.guards:
+            condition = self._may_go(body, before, at_once, trips, is_filled)
+            if not sizes.are_small:
+                condition = before.op("And", condition, sizes.fits(before, trips))
             other = self._as_it_was()
         elif sizes.are_small and (is_filled or not body.may_fail_empty):
             at_once.rename(results, self._outputs)
@@ -188,12 +190,10 @@ class _Vectorised:
                 made.append(_open(types[name], (None,)))
         return made
 
-    def _fits_padded(
-        self, body: VectorBody, before: Nodes, at_once: Nodes, trips: str, is_filled: bool
-    ) -> str:
+    def _may_go(self, body: VectorBody, before: Nodes, at_once: Nodes, trips: str, is_filled: bool) -> str:
         """Return a condition: whether little is padded, and all is little."""
-        at_once.move_to(before, [name for entry in body.padded for name in entry])
-        conditions = []
+        at_once.move_to(before, [*body.guards, *(name for entry in body.padded for name in entry)])
+        conditions = list(dict.fromkeys(body.guards))
         for lengths, longest, row in dict.fromkeys(body.padded):
             items = before.op("Mul", trips, longest)
             numbers = before.op("Mul", items, row)
@@ -349,7 +349,7 @@ class _Vectorised:
         shapes = self._shapes
         within = [size for name in self._parts.scans if (size := shapes.size(name))]
         made = []
-        for node in self._loop.body.nodes:
+        for node in self._loop.body.all_nodes():
             for name in node.outputs:
                 if body.varies(name) and (size := shapes.size(name)):
                     made.append(size)

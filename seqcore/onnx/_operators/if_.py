@@ -3,12 +3,15 @@
 from seqcore.onnx._engines.control import if_step
 from seqcore.onnx._model.types import join
 from seqcore.onnx._operators.record import Operator, register
+from seqcore.onnx._operators.vector_if import choose
 
 _BRANCHES = ("then_branch", "else_branch")
 
 
 @register("If")
 class If(Operator):
+    vectorise = staticmethod(choose)
+
     def fault(self, node):
         for name in _BRANCHES:
             branch = node.graphs[name]

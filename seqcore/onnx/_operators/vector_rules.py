@@ -250,9 +250,12 @@ def gather(node: Node, body: VectorBody) -> list[Value]:
     own = body.rank(indices)
     if not body.varies(data):
         rows = None
-        if body.name(indices) == body.numbers:
+        if body.name(indices) == body.numbers and not body.taken:
             rows = body.first_rows(body.name(data), axis)
-        (made,) = [rows] if rows else body.again(node, [body.name(data), body.name(indices)])
+        if rows is None:
+            at = body.guarded(body.name(indices), own, body.name(data), axis)
+            (rows,) = body.again(node, [body.name(data), at])
+        made = rows
         if axis:
             order = [axis, *range(axis), *range(axis + 1, rank + own)]
             made = nodes.op("Transpose", made, perm=order)
@@ -332,7 +335,7 @@ def shape(node: Node, body: VectorBody) -> list[Value]:
 
 def size(node: Node, body: VectorBody) -> list[Value]:
     nodes = body.nodes
-    (lengths, _) = shape(Node("Shape", node.inputs, node.outputs, node.name), body)[0]
+    (lengths, *_) = shape(Node("Shape", node.inputs, node.outputs, node.name), body)[0]
     if body.opset < 18:
         return [Value(nodes.op("ReduceProd", lengths, keepdims=0, axes=[0]), False)]
     return [Value(nodes.op("ReduceProd", lengths, nodes.constant([0]), keepdims=0), False)]
