@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
 # the list with its data.
 LONG, LONG_TO_COPY = 512, 64
+# Up to here a loop costs no more than all its iterations in one go.
+FEW = 8
 # Iterations enough to go by.
 _ENOUGH = 1000
 # Before, results may lie in the memory of a feed that is gone, and loops of no trips end the process.

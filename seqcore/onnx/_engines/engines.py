@@ -22,7 +22,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY, copies_little
+from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_little
 from seqcore.onnx._engines.explain import lines_of
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine
@@ -111,13 +111,17 @@ class Engines:
         has_second = first is given and bool(others) and not self._has_lists
         for prepared in (first, *others):
             try:
-                self.whole = self._made_whole(prepared, LONG_TO_COPY if has_second else LONG)
+                self.whole = self._made_whole(prepared, self._limit_with_second() if has_second else LONG)
             except Declined as why:
                 self.declined = self.declined or str(why)
                 continue
             if prepared is given and self._is_lowered and not self._has_lists:
                 self._lowered_whole = Once(lambda: self._whole_or_why_not(lowered))
             return
+
+    def _limit_with_second(self) -> int:
+        """Return from how many iterations on the lowered model is the quicker one."""
+        return FEW if any(note.is_vectorised for note in self.loops) else LONG_TO_COPY
 
     def _whole_or_why_not(self, lowered: Prepared) -> WholeModel | str:
         try:

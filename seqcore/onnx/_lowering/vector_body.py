@@ -10,15 +10,15 @@ record's `vectorise` says; here is only what all of them need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import TensorProto
 
-from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._model.types import Type
+from seqcore.onnx._model.types import Type, tensor, to_type_proto
 from seqcore.onnx._operators.record import record_of
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class VectorBody:
         Within a branch, which iterations take it; "" elsewhere.
     guards : list of str
         Conditions under which it does what the loop does.
+    equal : dict of str to str
+        Lengths → the condition that they are all the same, where that is asked for.
     padded : list of (str, str, str)
         Of what is padded the lengths, the longest of them, and how many numbers an item on that axis has.
     """
@@ -93,6 +95,7 @@ class VectorBody:
         self.taken = ""
         self.guards: list[str] = []
         self.padded: list[tuple[str, str, str]] = []
+        self.equal: dict[str, str] = {}
         self._longest: dict[str, str] = {}
 
     def follow(self, body_nodes: Sequence[Node]) -> None:
@@ -220,6 +223,15 @@ class VectorBody:
         places = nodes.op("Range", nodes.constant(0), self.longest(lengths), nodes.constant(1))
         return nodes.op("Less", places, nodes.unsqueeze(lengths, 1))
 
+    def are_equal(self, lengths: str) -> str:
+        """Return a condition: whether some lengths are all the same."""
+        if lengths not in self.equal:
+            nodes = self.nodes
+            differs = nodes.op("Not", nodes.op("Equal", lengths, self.longest(lengths)))
+            ndiffering = nodes.sum(nodes.op("Cast", differs, to=TensorProto.INT64))
+            self.equal[lengths] = nodes.op("Equal", ndiffering, nodes.constant(0))
+        return self.equal[lengths]
+
     def filled(self, name: str, number: Any) -> str:
         """Return a value of several lengths with a number behind each end."""
         nodes = self.nodes
@@ -229,12 +241,27 @@ class VectorBody:
             mask = nodes.unsqueeze(mask, *range(2, 1 + rank))
         return nodes.op("Where", mask, self.name(name), nodes.constant(number, dtype))
 
+    def with_filled(self, name: str, number: Any, use: Callable[[str], str]) -> str:
+        """Return what is made of a value with a number behind each end, where there is something behind.
+
+        A Where takes longer than most of what follows it.
+        """
+        outer, condition = self.nodes, self.are_equal(self.lengths(name))
+        graphs = []
+        for is_filled in (False, True):
+            self.nodes = outer.apart()
+            longest, self._longest = self._longest, dict(self._longest)
+            made = use(self.filled(name, number) if is_filled else self.name(name))
+            graph = Graph("filled" if is_filled else "equal", [], self.nodes.own([made]), self.nodes.nodes)
+            graph.declared[graph.outputs[0]] = to_type_proto(tensor(self.types[name].number))
+            graphs.append(graph)
+            self.nodes, self._longest = outer, longest
+        return outer.op("If", condition, then_branch=graphs[0], else_branch=graphs[1])
+
     def _of_one_length(self, tensor: str, lengths: str) -> str:
         """Return a tensor that can be had only where all lengths are the longest."""
         nodes = self.nodes
-        differs = nodes.op("Not", nodes.op("Equal", lengths, self.longest(lengths)))
-        number = nodes.op("Cast", differs, to=TensorProto.INT64)
-        return nodes.checked(tensor, nodes.op("Gather", nodes.constant([0]), nodes.sum(number), axis=0))
+        return nodes.checked(tensor, nodes.fail_if(nodes.op("Not", self.are_equal(lengths))))
 
     def first_rows(self, tensor: str, axis: int) -> str | None:
         """Return what an axis of a tensor has at the iterations' numbers, None where these are not all.

@@ -32,14 +32,18 @@ from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Shape, Type, tensor, to_type_proto
 from seqcore.onnx._operators.loop_parts import parts_of
+from seqcore.onnx._operators.record import axis_from_front
 
 if TYPE_CHECKING:
     from seqcore.onnx._model.prepared import Prepared
 
 # Up to so many numbers an iteration costs more for being one than for its work.
 _SMALL = 2048
+_SMALL_TO_FILL = 512
+# From so many on it gains nothing: it reads and writes them elsewhere than in the nearest cache.
+_LARGE = 1 << 13
 # So many numbers at once are in a cache still.
-_MOST_AT_ONCE, _IN_A_BLOCK = 1 << 20, 1 << 18
+_MOST_AT_ONCE, _IN_A_BLOCK = 1 << 18, 1 << 18
 # So many numbers may be padded at once, and so many items more than there are.
 _MOST_PADDED, _MOST_EXTRA = 1 << 22, 1 << 12
 # How many times as much as comes in or out an iteration may make on the way.
@@ -126,10 +130,17 @@ class _Vectorised:
         trips = parts.trips
         if self._prepared.shape(trips) != ():
             trips = before.op("Reshape", trips, before.constant([]))
+        joins = self._joins()
+        if joins:
+            # Without an iteration they fail.
+            is_empty = before.op("Less", trips, before.constant(1))
+            trips = before.op("Add", trips, before.fail_if(is_empty))
         at_once = Nodes(builder, loop)
         body, results = self._all_at_once(at_once, trips)
         sizes = self._sizes(body)
-        is_filled = self._trips is not None and int(self._trips.reshape(-1)[0]) > 0
+        if sizes.are_large:
+            raise NotVectorised("works on large tensors, which would gain nothing")
+        is_filled = bool(joins) or (self._trips is not None and int(self._trips.reshape(-1)[0]) > 0)
         other: _Branch | None = None
         if body.padded or body.guards:
             condition = self._may_go(body, before, at_once, trips, is_filled)
@@ -160,11 +171,31 @@ class _Vectorised:
         for j, one in enumerate(self._lists):
             name = self._given.outputs[one.k]
             if j in self._ragged:
+                self._join_flat(self._outputs[at], name)
                 nodes.op("SplitToSequence", *self._outputs[at : at + 2], out=name)
                 at += 2
             else:
                 nodes.op("SplitToSequence", self._outputs[at], keepdims=0, out=name)
                 at += 1
+
+    def _joins(self) -> list[tuple[str, Node]]:
+        """Return the lists that are joined beside the loop, and who does."""
+        graph = self._prepared.producers[self._given.outputs[0]][1]
+        names = [self._given.outputs[one.k] for one in self._lists]
+        return [
+            (name, reader)
+            for name in names
+            for reader, place in self._prepared.readers[name]
+            if reader is not None and reader.is_op("ConcatFromSequence") and place is graph
+        ]
+
+    def _join_flat(self, flat: str, name: str) -> None:
+        """What stands one behind the other is joined."""
+        for one, reader in self._joins():
+            rank = self._prepared.type(name).rank
+            axis = axis_from_front(reader.attribute("axis", 0), rank)
+            if one == name and axis == 0 and not reader.attribute("new_axis", 0):
+                self._builder.instead(reader).op("Identity", flat, out=reader.outputs[0])
 
     def _choose(self, nodes: Nodes, condition: str, one: _Branch, other: _Branch) -> None:
         """Make the loop's outputs by an If."""
@@ -192,12 +223,19 @@ class _Vectorised:
 
     def _may_go(self, body: VectorBody, before: Nodes, at_once: Nodes, trips: str, is_filled: bool) -> str:
         """Return a condition: whether little is padded, and all is little."""
-        at_once.move_to(before, [*body.guards, *(name for entry in body.padded for name in entry)])
+        padded = [name for entry in body.padded for name in entry]
+        at_once.move_to(before, [*body.guards, *padded, *body.equal.values()])
         conditions = list(dict.fromkeys(body.guards))
         for lengths, longest, row in dict.fromkeys(body.padded):
             items = before.op("Mul", trips, longest)
             numbers = before.op("Mul", items, row)
             conditions.append(before.op("Less", numbers, before.constant(_MOST_PADDED + 1)))
+            own = before.op("Mul", longest, row)
+            is_small = before.op("Less", own, before.constant(_SMALL + 1))
+            if lengths in body.equal:
+                few = before.op("Less", own, before.constant(_SMALL_TO_FILL + 1))
+                is_small = before.op("Or", few, before.op("And", body.equal[lengths], is_small))
+            conditions.append(is_small)
             own = before.op("Mul", before.sum(lengths), before.constant(_TIMES))
             conditions.append(before.op("Less", items, before.op("Add", own, before.constant(_MOST_EXTRA))))
             if body.needs_filled:
@@ -371,7 +409,8 @@ class _Sizes:
             for size in self._largest
         )
         self.are_small = not self.grow and all(size.is_within(Size(_SMALL), 1) for size in self._largest)
-        self._names: dict[str, str] = {}
+        # Such a row is made in each iteration, whatever else is.
+        self.are_large = any(not size.names and size.number >= _LARGE for size in within)
 
     def _number(self, nodes: Nodes) -> str:
         """Return the size of the largest, as a scalar."""

@@ -112,10 +112,13 @@ def softmax(node: Node, body: VectorBody) -> list[Value]:
     axis = axis_from_front(node.attribute("axis", default), rank)
     if axis == 0 and body.opset < 13 and rank > 1:
         raise _no(node, "has elements of several lengths")
-    lengths = body.lengths(name)
-    filled = body.filled(name, -np.inf) if axis == 0 else body.name(name)
-    made = body.again(node, [filled], axis=(axis or 0) + 1)
-    return [Value(one, True, lengths) for one in made]
+    lengths, behind = body.lengths(name), (axis or 0) + 1
+
+    def along(tensor: str) -> str:
+        return body.again(node, [tensor], axis=behind)[0]
+
+    made = body.with_filled(name, -np.inf, along) if axis == 0 else along(body.name(name))
+    return [Value(made, True, lengths)]
 
 
 def _bounds_of(dtype: np.dtype[Any]) -> tuple[Any, Any]:
@@ -146,19 +149,22 @@ def reduce(node: Node, body: VectorBody) -> list[Value]:
     if node.op_type not in neutral or (node.op_type == "ReduceMean" and dtype.kind != "f"):
         raise _no(node, "has elements of several lengths")
     body.needs_filled = True  # what comes out for none, runtimes don't agree on
-    filled = body.filled(name, neutral[node.op_type])
-    (made,) = vector.reduce_rows(node, body, filled)
-    if node.op_type == "ReduceMean":
+
+    def reduced(tensor: str) -> str:
+        (made,) = vector.reduce_rows(node, body, tensor)
+        if node.op_type != "ReduceMean":
+            return made
         # The mean over the longest is too small.
-        nodes = body.nodes
-        longest = nodes.op("Cast", body.longest(body.lengths(name)), to=body.types[name].number)
-        own = nodes.op("Cast", body.lengths(name), to=body.types[name].number)
+        nodes, number = body.nodes, body.types[name].number
+        longest, own = (
+            nodes.op("Cast", one, to=number) for one in (body.longest(body.lengths(name)), body.lengths(name))
+        )
         factor = nodes.op("Div", longest, own)
-        left = rank if node.attribute("keepdims", 1) else rank - len(places)
-        if left:
+        if left := rank if node.attribute("keepdims", 1) else rank - len(places):
             factor = nodes.unsqueeze(factor, *range(1, 1 + left))
-        made = nodes.op("Mul", made, factor)
-    return [Value(made, True)]
+        return nodes.op("Mul", made, factor)
+
+    return [Value(body.with_filled(name, neutral[node.op_type], reduced), True)]
 
 
 def matmul(node: Node, body: VectorBody) -> list[Value]:
