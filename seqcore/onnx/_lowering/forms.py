@@ -9,7 +9,7 @@ Stack     (the latter two, where it helps)    a tensor whose axis 0 runs over th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnx import TensorProto
 
@@ -45,6 +45,13 @@ class Forms:
                 if form is not None:
                     self.found[name] = form
 
+    def decline(self, name: str, why: str) -> None:
+        """Have a sequence stay that has a form."""
+        form = self.found[name]
+        if isinstance(form, Form):
+            form.is_declined = True
+        self.found[name] = why
+
 
 class Form:
     """A sequence as tensors.
@@ -57,11 +64,37 @@ class Form:
         How many elements there are, where that is known.
     became : str
         What it becomes, in a sentence.
+    is_declined : bool
+        Whether the sequence stays after all.
+    takers : tuple of Form
+        The lists that loops start with it.
     """
 
     element_type = 0
     count: int | None = None
     became = ""
+    is_declined = False
+
+    takers: tuple[Any, ...] = ()
+
+    def is_taken_by(self, loop: Node) -> bool:
+        """Return whether each list that a loop starts with it goes too."""
+        takers = [one for one in self.takers if one.loop is loop]
+        if not takers or any(one.is_declined for one in takers):
+            return False
+        return len(takers) == loop.inputs.count(takers[0].start_name)
+
+    def as_stack(self) -> Stack | str:
+        """Return what it is as one tensor, which `stacked` makes, or why it can't be that."""
+        return "the elements may be of several shapes"
+
+    def stacked(self, nodes: Nodes) -> str:
+        """Make the tensor whose axis 0 runs over the elements."""
+        raise NotImplementedError
+
+    def why_not_started(self) -> str:
+        """Return why what it starts with can't be had, "" where it can."""
+        return ""
 
     def why_not(self, node: Node | None, graph: Graph, prepared: Prepared, read: set[str]) -> str:
         """Return why a reader in a graph can't be served, or "" where it can.
@@ -165,6 +198,12 @@ class Stack(Form):
 
     def _why_not_uniform(self):
         return "" if self.is_uniform else "their shapes may differ"
+
+    def as_stack(self):
+        return self._why_not_uniform() or self
+
+    def stacked(self, nodes):
+        return self.tensor
 
     def why_not_at(self, node, position, prepared):
         return self._why_not_uniform()

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from seqcore.onnx._lowering.forms import Form, Forms, Stack
 from seqcore.onnx._model.graph import Node
-from seqcore.onnx._model.types import Shape
+from seqcore.onnx._model.types import NEVER, Shape, join_shapes
 from seqcore.onnx._operators.positions import position_of
 from seqcore.onnx._operators.record import record_of
 
@@ -50,6 +50,10 @@ class Listed(Form):
     @functools.cached_property
     def _shapes(self) -> list[Shape]:
         return [self._forms.prepared.shape(name) for name in self.elements]
+
+    def common_shape(self) -> Shape:
+        """Return what is known of the shapes of all elements."""
+        return functools.reduce(join_shapes, self._shapes, NEVER)
 
     @functools.cached_property
     def _doubtful(self) -> list[int]:

@@ -133,11 +133,7 @@ class _Trial:
         prepared = self.prepared
         forms = Forms(prepared)
         read = read_names(model)
-        # A list goes only if each edit of it does: those come after it.
-        for name in reversed(list(forms.found)):
-            form = forms.found[name]
-            if isinstance(form, Form) and (why := _why_not(name, form, prepared, read)):
-                forms.found[name] = why
+        _decline_lists(forms, read)
         self.stays = {name: why for name, why in forms.found.items() if isinstance(why, str)}
         accepted = {name: form for name, form in forms.found.items() if isinstance(form, Form)}
         for name, form in accepted.items():
@@ -178,12 +174,28 @@ class _Trial:
         return dict.fromkeys(node.outputs, why)
 
 
+def _decline_lists(forms: Forms, read: set[str]) -> None:
+    """Have those lists stay that can't go.
+
+    A list goes only if each edit of it does, which come after it; and what a loop puts more into only if what
+    the loop starts with goes, which comes before.
+    """
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        for name in reversed(list(forms.found)):
+            form = forms.found[name]
+            if isinstance(form, Form) and (why := _why_not(name, form, forms.prepared, read)):
+                forms.decline(name, why)
+                has_changed = True
+
+
 def _why_not(name: str, form: Form, prepared: Prepared, read: set[str]) -> str:
     """Return why a sequence can't be lowered, "" if all its readers can do without it."""
     for node, graph in prepared.readers[name]:
         if why := form.why_not(node, graph, prepared, read):
             return why
-    return ""
+    return form.why_not_started()
 
 
 class _Notes:
