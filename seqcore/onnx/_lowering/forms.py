@@ -34,10 +34,13 @@ class Forms:
     prepared : Prepared
     found : dict of str to (Form or str)
         Outer graphs come first, and nodes in order: what a sequence is made from stands before it.
+    doubts : set of str or None
+        Where it is a set, elements that nobody reads may go, and those whose making may be an error are put
+        here: who gave it finds out whether they are still made.
     """
 
-    def __init__(self, prepared: Prepared) -> None:
-        self.prepared = prepared
+    def __init__(self, prepared: Prepared, doubts: set[str] | None = None) -> None:
+        self.prepared, self.doubts = prepared, doubts
         self.found: dict[str, Form | str] = {}
         for name, (node, _) in prepared.producers.items():
             if prepared.is_sequence(name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING
 
 from onnx import TensorProto
@@ -15,6 +16,12 @@ from seqcore.onnx._operators.record import record_of
 
 if TYPE_CHECKING:
     from seqcore.onnx._model.prepared import Prepared
+
+# Of so many elements it may be settled later whether they are made.
+_FEW = 64
+
+# So many numbers are copied as quickly as a list of tensors.
+_MOST_COPIED = 4096
 
 
 class Listed(Form):
@@ -90,13 +97,25 @@ class Listed(Form):
                 return "where is known only at run time, and their shapes aren't known"
             if any(other != shape for other in self._shapes):
                 return "where is known only at run time, and their shapes differ"
+            if self._is_stacked_often(prepared, shape):
+                return "where is known only at run time, and each round would copy them all"
         return self._why_not_the_others(position.value)
+
+    def _is_stacked_often(self, prepared: Prepared, shape: Shape) -> bool:
+        """Return whether each round of a loop makes a stack of them that costs more than it saves."""
+        is_inside = prepared.producers[self._node.outputs[0]][1] is not prepared.model.graph
+        is_small = all(isinstance(n, int) for n in shape) and math.prod((self.count, *shape)) <= _MOST_COPIED
+        return is_inside and not is_small
 
     def why_not_length(self, node, prepared):
         return self._why_not_the_others(None)
 
     def _why_not_the_others(self, read: int | None) -> str:
         """An element that nobody reads is not made, and its error would be lost."""
+        doubts = self._forms.doubts
+        if doubts is not None and len(self.elements) <= _FEW:
+            doubts.update(name for name in self.elements if may_fail(self._forms.prepared, name))
+            return ""
         for k in self._doubtful:
             if read is None or k != read % (self.count or 1):
                 return f"'{self.elements[k]}' isn't read by it, which may be an error"

@@ -11,13 +11,13 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._operators.if_ import BRANCHES
 from seqcore.onnx._operators.loop_parts import parts_of
 from seqcore.onnx._operators.positions import position_of
 
 if TYPE_CHECKING:
     from seqcore.onnx._model.prepared import Prepared
 
-BRANCHES = ("then_branch", "else_branch")
 # A round that puts more into a list is no typical one: each slot is an output of the loop.
 _MOST_SLOTS = 32
 

@@ -11,7 +11,6 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from seqcore.onnx._lowering.loop_edits import (
-    BRANCHES,
     Merged,
     RoundEdits,
     Slot,
@@ -21,6 +20,7 @@ from seqcore.onnx._lowering.loop_edits import (
 )
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.types import Shape
+from seqcore.onnx._operators.if_ import BRANCHES
 from seqcore.onnx._operators.loop_parts import add_state, parts_of
 
 if TYPE_CHECKING:

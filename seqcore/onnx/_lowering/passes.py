@@ -7,6 +7,7 @@ from typing import NamedTuple
 import onnx
 
 from seqcore.onnx._lowering.build import Builder
+from seqcore.onnx._lowering.fixed_lists import write_out_lists
 from seqcore.onnx._lowering.forms import Form, Forms
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.prune import drop_aliases, prune, read_names
@@ -62,11 +63,16 @@ def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = 
     has_changed = drop_aliases(normal, given.is_sequence)
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
+    # Lists that go through loops and branches by their elements, and maps that become loops, are so on trial:
+    # where an operator is left that was written for one, it stays as it was.
+    held: set[str] = set()
     kept = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
-        # Maps are written out on trial: where an operator of a map's loop is left, the map stays.
-        trial = _Trial(known, kept)
+        trial = _Trial(known, kept, held)
+        if lists := trial.lists_left():
+            held |= lists
+            continue
         if not (failed := trial.maps_left()):
             break
         for name in failed:
@@ -113,7 +119,7 @@ class _Trial:
         Sequences that stay → why, for those of which something is known.
     """
 
-    def __init__(self, known: Prepared, kept: set[str]) -> None:
+    def __init__(self, known: Prepared, kept: set[str], held: set[str]) -> None:
         self._known = known
         self.became: dict[str, str] = {}
         self.stays: dict[str, str] = {}
@@ -122,6 +128,10 @@ class _Trial:
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, kept)
         self.prepared = known.again(model, is_same=not self._written)
+        self._lists = write_out_lists(model, self.prepared, builder, held)
+        self._doubts: set[str] | None = set() if self._lists else None
+        if self._lists:
+            self.prepared = known.again(model)
         while self._has_lists() and self._lower_once(model, builder):
             self.prepared = known.again(model)
 
@@ -131,7 +141,7 @@ class _Trial:
     def _lower_once(self, model: Model, builder: Builder) -> bool:
         """Lower what can be in the model as it is; return whether there was something."""
         prepared = self.prepared
-        forms = Forms(prepared)
+        forms = Forms(prepared, self._doubts)
         read = read_names(model)
         _decline_lists(forms, read)
         self.stays = {name: why for name, why in forms.found.items() if isinstance(why, str)}
@@ -159,6 +169,20 @@ class _Trial:
             for name in node.outputs
         }
         return {name for name, outputs in self._written.items() if outputs & left}
+
+    def lists_left(self) -> set[str]:
+        """Return the lists of which an operator is left that was written for them.
+
+        All of them, where an element is made no more whose making may be an error.
+        """
+        model = self.prepared.model
+        passed_on = {name for written in self._lists.values() for name in written.elements}
+        if (self._doubts or set()) - passed_on - read_names(model):
+            return set(self._lists)
+        left = {
+            name for node in model.graph.all_nodes() if record_of(node).is_of_lists for name in node.outputs
+        }
+        return {name for name, written in self._lists.items() if written.operators & left}
 
     def why_map_stays(self, name: str) -> dict[str, str]:
         """Return for each output of a map why it stays."""

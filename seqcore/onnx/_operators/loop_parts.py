@@ -54,3 +54,13 @@ def add_state(node: Node, initial: str, before: str, after: str, final: str, typ
     body.outputs.insert(1 + n, after)
     node.outputs.insert(n, final)
     body.declared[before] = body.declared[after] = type_
+
+
+def keep_outputs(node: Node, kept: list[int]) -> None:
+    """Leave a Loop some of its outputs alone, with the states that they are the last of."""
+    parts, body = parts_of(node), node.body
+    states = [k for k in kept if k < len(parts.states)]
+    node.inputs = [*node.inputs[:2], *(parts.initial[k] for k in states)]
+    node.outputs = [node.outputs[k] for k in kept if k < len(node.outputs)]
+    body.inputs = [*body.inputs[:2], *(parts.states[k] for k in states)]
+    body.outputs = [body.outputs[0], *(body.outputs[1 + k] for k in kept)]
