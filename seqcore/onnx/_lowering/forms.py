@@ -1,10 +1,10 @@
 """What a sequence becomes: tensors from which all that is asked of it can be computed.
 
-form      the sequence                        goes on as
-Listed    of named tensors                    these
-Pieces    cut from a tensor                   that tensor
-LoopList  that a loop appends to              a scan output of the loop
-Stack     (the latter two, where it helps)    a tensor whose axis 0 runs over the elements
+form      the sequence                         goes on as
+Listed    of named tensors                     these
+Pieces    cut from a tensor                    that tensor
+LoopList  that a loop puts elements into       scan outputs of the loop
+Stack     (the latter two, where it helps)     a tensor whose axis 0 runs over the elements
 """
 
 from __future__ import annotations
