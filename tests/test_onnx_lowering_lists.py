@@ -227,6 +227,43 @@ class TestReads:
             feed = feeds(p, lengths=[n])[0]
             assert (outcome(running, feed) is None) == (n == 0 or p < 1 + (position == "before"))
 
+    @pytest.mark.parametrize(
+        "position",
+        [
+            "m = SequenceLength(s) p1 = Sub(m, one)",
+            "m = SequenceLength(s) p0 = Add(back, m) p1 = Sub(p0, one)",
+            "p1 = Add(i, one)",
+            "p0 = Mul(one, i) p1 = Identity(p0)",
+            "t9 = SequenceInsert(s, q) m = SequenceLength(t9) p1 = Sub(m, two)",
+        ],
+    )
+    @pytest.mark.parametrize("shape", ["", "f = Constant<value = int64[1] {0}>() p2 = Unsqueeze(p1, f)"])
+    def test_counted_in_the_run(self, position, shape):
+        read = f"{position} {shape} h = SequenceAt(s, {'p2' if shape else 'p1'}) e = Add(q, h)"
+        insert = "t = SequenceInsert(s, e)"
+        if "t9" in position:
+            read, insert = read.replace("t9", "t"), "v2 = Add(h, e)"
+        text = loop(f"q = Gather(x, i) {read} {insert}", start=TWO)
+        if "v2" in insert:
+            text = text.replace("seq(float[?]) s)", "seq(float[?]) s, float[4] v)")
+            text = text.replace("seq(float[?]) t)", "seq(float[?]) t, float[4] v2)")
+            text = text.replace("l = Loop(n, yes, first)", "l, w = Loop(n, yes, first, a)")
+            text = text.replace("float[A, B] y", "float[A, B] y, float[4] w")
+        check(text, feeds())
+
+    def test_counted_from_the_back_where_there_may_be_too_few(self):
+        step = """m = SequenceLength(s) p1 = Sub(m, two) q = Gather(x, i) h = SequenceAt(s, p1) e = Add(q, h)
+            t = SequenceInsert(s, e)"""
+        assert "reads it on the way" in why(loop(step, start=ONE))  # of one element, the last
+        check(loop(step, start=TWO), feeds())
+
+    @pytest.mark.parametrize(
+        "position", ["p1 = Mod(i, two)", "p1 = Mul(i, two)", "p1 = Add(i, two)", "p1 = Add(i, p)"]
+    )
+    def test_elsewhere_stays(self, position):
+        step = f"q = Gather(x, i) {position} h = SequenceAt(s, p1) e = Add(q, h) t = SequenceInsert(s, e)"
+        assert "reads it on the way" in why(loop(step, start=TWO))
+
     def test_no_optimizer_drops_the_error(self):
         import onnxruntime
 

@@ -64,7 +64,10 @@ class Body:
                 lists[k] = t
             elif kind == "read":
                 x = self.fresh("x")
-                lines.append(f"{x} = SequenceAt({s}, {self.pick(*POSITIONS)})")
+                at = self.pick(*POSITIONS, "i", f"{x}p")
+                if at not in (*POSITIONS, "i"):
+                    lines.append(f"{x}n = SequenceLength({s}) {x}p = Sub({x}n, {self.pick('one', 'two')})")
+                lines.append(f"{x} = SequenceAt({s}, {at})")
                 tensors.append(x)
             elif kind == "count":
                 x = self.fresh("x")

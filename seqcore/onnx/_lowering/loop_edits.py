@@ -53,11 +53,21 @@ Slot = str | Merged
 
 
 class Read(NamedTuple):
-    """A read at a constant position of a list that is on its way through a round."""
+    """A read of a list that is on its way through a round, at one place in all of them.
+
+    Attributes
+    ----------
+    position : int
+        From the front, or negative from the back.
+    is_counted : bool
+        Whether a run counts the position from the front: it is negative then, and no error, where there are
+        fewer elements than it goes back.
+    """
 
     node: Node
     value: str
     position: int
+    is_counted: bool = False
 
 
 class RoundEdits:
@@ -74,9 +84,9 @@ class RoundEdits:
     reads : list of Read
     """
 
-    def __init__(self, prepared: Prepared, loop: Node, k: int) -> None:
+    def __init__(self, prepared: Prepared, loop: Node, k: int, start_count: int | None) -> None:
         parts = parts_of(loop)
-        self._prepared, self._loop = prepared, loop
+        self._prepared, self._loop, self._start_count = prepared, loop, start_count
         self.state, self.result = parts.states[k], parts.next_states[k]
         self.counts: list[tuple[Node, str]] = []
         self.reads: list[Read] = []
@@ -177,7 +187,73 @@ class RoundEdits:
         if not node.is_op("SequenceAt"):
             return None
         position = position_of(self._prepared, node.inputs[1])
-        return None if position.value is None else Read(node, value, position.value)
+        if position.value is not None:
+            return Read(node, value, position.value)
+        counted = self._counted(node.inputs[1], value)
+        return None if counted is None or counted >= 0 else Read(node, value, counted, is_counted=True)
+
+    def _counted(self, position: str, value: str) -> int | None:
+        """Return where a position lies behind the end of a list, if that is the same in all rounds."""
+        terms = terms_of(self._prepared, position)
+        if terms is None:
+            return None
+        offset = terms.pop("", 0)
+        lists = {name: times for name, times in terms.items() if name in self._edits}
+        if lists == terms == {value: 1}:
+            return offset
+        own, more = self._length(value)
+        if own is None:
+            return None
+        times = terms.pop(parts_of(self._loop).iteration, 0)
+        for name, factor in terms.items():
+            if name not in self._edits:
+                return None
+            length, _ = self._length(name)
+            if length is None:
+                return None
+            offset += factor * length
+            times += factor * more
+        return offset - own if times == more else None
+
+    def _length(self, value: str) -> tuple[int | None, int]:
+        """Return how many elements a list has in the first round, and how many more in each of the next."""
+        before, each = (
+            [slot for at_front in (False, True) for slot in slots_of(self.edits_of(name) or (), at_front)]
+            for name in (value, self.result)
+        )
+        if self._start_count is None or not all(map(is_always_filled, (*before, *each))):
+            return None, 0
+        return self._start_count + len(before), len(each)
+
+
+def terms_of(prepared: Prepared, name: str) -> dict[str, int] | None:
+    """Return an integer as a sum of others: how often it has each, "" for 1; None where it is something else.
+
+    Lists stand for their lengths.
+    """
+    constant = prepared.constant(name)
+    if constant is not None:
+        is_one = constant.size == 1 and constant.dtype.kind == "i"
+        return {"": int(constant.reshape(-1)[0])} if is_one else None
+    node = prepared.producer(name)
+    if node is None:
+        return {name: 1}
+    if node.is_op("SequenceLength"):
+        return {node.inputs[0]: 1}
+    if node.is_op("Identity", "Squeeze", "Unsqueeze"):
+        return terms_of(prepared, node.inputs[0])
+    if not node.is_op("Add", "Sub", "Mul"):
+        return None
+    one, other = (terms_of(prepared, given) for given in node.inputs)
+    if one is None or other is None:
+        return None
+    if node.is_op("Mul"):
+        if one.keys() - {""}:
+            one, other = other, one
+        return None if one.keys() - {""} else {key: one.get("", 0) * n for key, n in other.items()}
+    sign = 1 if node.is_op("Add") else -1
+    total = {key: one.get(key, 0) + sign * other.get(key, 0) for key in one | other}
+    return {key: n for key, n in total.items() if n or not key}
 
 
 def slots_of(edits: tuple[Edit, ...], at_front: bool) -> list[Slot]:

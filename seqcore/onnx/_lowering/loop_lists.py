@@ -40,7 +40,7 @@ def find_loop_list(forms: Forms, loop: Node, k: int) -> LoopList | str:
     start = start_of(forms, loop, parts.initial[k])
     if isinstance(start, str):
         return start
-    edits = RoundEdits(prepared, loop, k)
+    edits = RoundEdits(prepared, loop, k, start.count)
     if edits.why:
         return f"{where} {edits.why}"
     if why := _why_checks_are_lost(prepared, loop):
@@ -130,7 +130,7 @@ class LoopList(Stack):
             j = read.position + 1 if at_front else -read.position
             # From the other end it is counted only where there are enough for sure.
             is_counted = not self._ends()[at_front] or self._start.least >= j
-            is_there = self._is_proven or self._start.least >= j
+            is_there = self._start.least >= j or (self._is_proven and (j == 1 or not read.is_counted))
             if j > _FARTHEST or not is_counted or not is_there:
                 return f"reads it on the way, at '{read.node.name}'"
         return ""
