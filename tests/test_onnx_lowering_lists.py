@@ -570,6 +570,62 @@ class TestFixedLists:
         check(text, texts)
 
 
+class TestGrown:
+    """Lists that get more elements behind a loop or a split."""
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize("start", [NONE, TWO])
+    @pytest.mark.parametrize(
+        "inserts",
+        [
+            "k = SequenceInsert(l, a)",
+            "k = SequenceInsert(l, a, zero)",
+            "k0 = SequenceInsert(l, a, zero) k1 = SequenceInsert(k0, b) k2 = SequenceInsert(k1, b, zero) "
+            "m0 = SequenceLength(k2) k = SequenceInsert(k2, a, m0)",
+        ],
+    )
+    def test_behind_a_loop(self, inserts, start, opset):
+        after = f"{inserts} {STACK} m = SequenceLength(k) z = SequenceAt(k, p)".replace(">(l)", ">(k)")
+        text = loop(APPEND, after, start, "float[A, B] y, int64 m, float[C] z")
+        check(text, feeds(-3, -1, 0, 2), opset)
+
+    def test_each_is_read(self):
+        after = f"""{STACK} k = SequenceInsert(l, a) y1 = SequenceLength(k) j = SequenceInsert(k, b, zero)
+            y2 = SequenceAt(j, p) y3 = ConcatFromSequence<axis = 0>(j)"""
+        text = loop(after=after, start=NONE, outs="float[A, B] y, int64 y1, float[C] y2, float[D] y3")
+        check(text, feeds(-3, 0, 2))
+
+    def test_behind_a_split_and_in_front_of_a_loop(self):
+        start = "r = SplitToSequence<keepdims = 0>(x) first = SequenceInsert(r, a)"
+        check(loop(start=start), feeds())
+        result, _ = check(loop("h = SequenceAt(s, back) t = SequenceInsert(s, h)", start=start), feeds())
+        assert ops(result).count("Concat") == 2
+
+    def test_in_the_rounds_of_another_loop_stays(self):
+        again = """z = Loop(n, yes, a)
+            <body = d (int64 j, bool d0, float[4] u) => (bool d2, float[4] v) {
+                d2 = Identity(d0)
+                k = SequenceInsert(l, u)
+                w = ConcatFromSequence<axis = 0, new_axis = 1>(k)
+                v = ReduceMax<axes = [0], keepdims = 0>(w)
+            }>"""
+        text = loop(after=f"{STACK} {again}", outs="float[A, B] y, float[4] z")
+        check(text, feeds(), gone=False)
+        assert why(text) == "stays: 'k' inserts into it"
+
+    def test_elements_of_another_shape_stay(self):
+        text = loop(after=f"h = Slice(a, p, p) k = SequenceInsert(l, h) {STACK}".replace(">(l)", ">(k)"))
+        assert "their shapes may differ" in why(text, "k")
+        assert lower(parse(text)) == parse(text)
+
+    def test_what_is_needed_as_a_list_stays(self):
+        text = loop(
+            after=f"k = SequenceInsert(l, a) o = SequenceInsert(k, b, p) {STACK}".replace(">(l)", ">(o)")
+        )
+        check(text, feeds(0, 1), gone=False)
+        assert why(text, "k") == "stays: 'o' inserts into it"
+
+
 def test_chains_of_loops():
     """A loop reads what another made, at its own position, and shapes are proved through both."""
     second = """m = SequenceLength(l) z = Loop(m, yes, none)

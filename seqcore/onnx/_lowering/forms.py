@@ -4,7 +4,8 @@ form      the sequence                         goes on as
 Listed    of named tensors                     these
 Pieces    cut from a tensor                    that tensor
 LoopList  that a loop puts elements into       scan outputs of the loop
-Stack     (the latter two, where it helps)     a tensor whose axis 0 runs over the elements
+Grown     one of these, and some more          that, and these
+Stack     (the latter three, where it helps)   a tensor whose axis 0 runs over the elements
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Form:
     is_declined : bool
         Whether the sequence stays after all.
     takers : tuple of Form
-        The lists that loops start with it.
+        The forms of lists that loops and inserts start with it: they have that `node`, and its `start_name`.
     """
 
     element_type = 0
@@ -80,12 +81,12 @@ class Form:
 
     takers: tuple[Any, ...] = ()
 
-    def is_taken_by(self, loop: Node) -> bool:
-        """Return whether each list that a loop starts with it goes too."""
-        takers = [one for one in self.takers if one.loop is loop]
+    def is_taken_by(self, node: Node) -> bool:
+        """Return whether each list that a node starts with it goes too."""
+        takers = [one for one in self.takers if one.node is node]
         if not takers or any(one.is_declined for one in takers):
             return False
-        return len(takers) == loop.inputs.count(takers[0].start_name)
+        return len(takers) == node.inputs.count(takers[0].start_name)
 
     def as_stack(self) -> Stack | str:
         """Return what it is as one tensor, which `stacked` makes, or why it can't be that."""

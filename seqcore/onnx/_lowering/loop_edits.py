@@ -131,16 +131,11 @@ class RoundEdits:
         return edits
 
     def _append(self, insert: Node) -> Append | None:
-        position = insert.input(2)
-        if not position:
-            return Append(insert, False)
-        counter = self._prepared.producer(position)
-        if counter is not None and counter.is_op("SequenceLength") and counter.inputs[0] == insert.inputs[0]:
-            return Append(insert, False)
-        if position_of(self._prepared, position).value == 0:
-            return Append(insert, True)
-        self.why = "inserts into it elsewhere than at an end"
-        return None
+        at_front = end_of(self._prepared, insert)
+        if at_front is None:
+            self.why = "inserts into it elsewhere than at an end"
+            return None
+        return Append(insert, at_front)
 
     def _merge(self, node: Node, k: int) -> tuple[Edit, ...] | None:
         both = []
@@ -254,6 +249,16 @@ def terms_of(prepared: Prepared, name: str) -> dict[str, int] | None:
     sign = 1 if node.is_op("Add") else -1
     total = {key: one.get(key, 0) + sign * other.get(key, 0) for key in one | other}
     return {key: n for key, n in total.items() if n or not key}
+
+
+def end_of(prepared: Prepared, insert: Node) -> bool | None:
+    """Return whether an insert is one at the front; None where it may be elsewhere than at an end."""
+    position = insert.input(2)
+    if not position:
+        return False
+    if terms_of(prepared, position) == {insert.inputs[0]: 1}:
+        return False
+    return True if position_of(prepared, position).value == 0 else None
 
 
 def slots_of(edits: tuple[Edit, ...], at_front: bool) -> list[Slot]:

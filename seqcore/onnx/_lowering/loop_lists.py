@@ -71,7 +71,8 @@ class LoopList(Stack):
 
     Attributes
     ----------
-    loop : Node
+    node : Node
+        The loop.
     start_name : str
         What the loop starts with.
     """
@@ -79,7 +80,7 @@ class LoopList(Stack):
     def __init__(self, forms: Forms, loop: Node, k: int, edits: RoundEdits, start: Start) -> None:
         prepared = forms.prepared
         name = loop.outputs[k]
-        self.loop, self.start_name = loop, parts_of(loop).initial[k]
+        self.node, self.start_name = loop, parts_of(loop).initial[k]
         self._edits, self._start, self._name = edits, start, name
         all_edits = edits.edits_of(edits.result) or ()
         self._front, self._back = slots_of(all_edits, True), slots_of(all_edits, False)
@@ -120,7 +121,7 @@ class LoopList(Stack):
         if self.is_uniform and not self._why_not_reshaped and self._start.is_there():
             return ""
         if not self._start.is_there():
-            return f"the loop '{self.loop.name}' starts with '{self.start_name}', which stays"
+            return f"the loop '{self.node.name}' starts with '{self.start_name}', which stays"
         return self._why_not_reshaped or "their shapes may differ"
 
     def why_not_read_on_the_way(self) -> str:
@@ -143,13 +144,13 @@ class LoopList(Stack):
         if not self.is_filled and self._fails_without_trip(prepared):
             self._fail_without_trip(builder)
         edits = self._edits
-        round_ = RoundSlots(builder, prepared, self.loop, edits, self._start, self.element_type, self.shape)
+        round_ = RoundSlots(builder, prepared, self.node, edits, self._start, self.element_type, self.shape)
         ends = [self._scan_end(round_, builder, slots) for slots in self._ends()]
         for node, value in edits.counts:
             round_.count(node, value)
         for read in edits.reads:
             round_.read(read, read.node.outputs[0] in self._read)
-        nodes = builder.after(self.loop)
+        nodes = builder.after(self.node)
         front, back = (self._joined(nodes, *end) for end in ends)
         if front:
             last, axis = nodes.constant([-1]), nodes.constant([0])
@@ -169,7 +170,7 @@ class LoopList(Stack):
         return stacks, [self._scan(round_, builder, mask, TensorProto.BOOL, ()) for mask in masks]
 
     def _scan(self, round_: RoundSlots, builder: Builder, value: str, element_type: int, shape) -> str:
-        loop, body = self.loop, self.loop.body
+        loop, body = self.node, self.node.body
         value = round_.output(value)
         body.outputs.append(value)
         body.declared[value] = helper.make_tensor_type_proto(element_type, shape)
@@ -201,7 +202,7 @@ class LoopList(Stack):
 
     def _fails_without_trip(self, prepared: Prepared) -> bool:
         """Return whether a loop over a range without a trip is an error of who reads the list in any case."""
-        parts = parts_of(self.loop)
+        parts = parts_of(self.node)
         is_range = parts.trips and parts.going_out == parts.going_in and _is_true(prepared, parts.condition)
         if not is_range or not self._is_sure or self._start.count != 0:
             return False
@@ -213,15 +214,15 @@ class LoopList(Stack):
 
     def _fail_without_trip(self, builder):
         """Let the loop fail: so no join has to look, and to copy the tensor for that."""
-        nodes = builder.before(self.loop)
-        trips = self.loop.inputs[0]
+        nodes = builder.before(self.node)
+        trips = self.node.inputs[0]
         zero = nodes.fail_if(nodes.op("Less", trips, nodes.constant(1)))
-        self.loop.inputs[0] = nodes.op("Add", trips, zero)
+        self.node.inputs[0] = nodes.op("Add", trips, zero)
         self.is_filled = True
 
     def _check_shapes(self, builder, scan, last_node):
         """Let rounds that differ in shape fail: onnxruntime looks only at how many bytes they make (1.31)."""
-        loop, body = self.loop, self.loop.body
+        loop, body = self.node, self.node.body
         shape = builder.after(last_node).op("Shape", scan)
         body.outputs.append(shape)
         body.declared[shape] = helper.make_tensor_type_proto(TensorProto.INT64, [self.rank])
