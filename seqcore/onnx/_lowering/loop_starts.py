@@ -119,7 +119,7 @@ def start_of(forms: Forms, loop: Node, name: str) -> Start | str:
     else:
         stack = form.as_stack()
         if isinstance(stack, str):
-            return f"{where} starts with '{name}', of which {stack}"
+            return f"{where} starts with '{name}', where {stack}"
         start = StackedStart(form, stack)
     if start.shape is None or None in start.shape:
         return f"{where} starts with '{name}', whose elements may be of several shapes"
