@@ -13,6 +13,7 @@ from hypothesis import strategies as st  # noqa: E402
 from lowering import outcome, parse, session  # noqa: E402
 
 from seqcore.onnx import InferenceSession, lower  # noqa: E402
+from seqcore.onnx._lowering.prune import prune  # noqa: E402
 from seqcore.onnx._model.prepared import prepare  # noqa: E402
 from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import to_message  # noqa: E402
@@ -150,7 +151,9 @@ def texts(draw):
 
 def without_dead_nodes(model):
     """The model without what no output needs: its errors are none."""
-    return to_message(prepare(*without_weights(model, "")).model)
+    prepared = prepare(*without_weights(model, ""))
+    prune(prepared.model)
+    return to_message(prepared.model)
 
 
 @settings(max_examples=120, derandomize=True, database=None)

@@ -171,6 +171,16 @@ def has_lists(prepared: Prepared) -> bool:
     )
 
 
+def has_lists_inside(prepared: Prepared) -> bool:
+    """Return whether a graph inside a model has to do with sequences or optionals."""
+    return any(
+        record_of(node).is_of_lists or not all(map(prepared.is_tensor, graph.inputs))
+        for graph in prepared.model.graph.all_graphs()
+        if graph is not prepared.model.graph
+        for node in graph.nodes
+    )
+
+
 def _why_not_across(prepared: Prepared, has_lists: bool) -> str:
     """Return which value goes neither into onnxruntime nor out of it in Python, "" if all do."""
     graph = prepared.model.graph
