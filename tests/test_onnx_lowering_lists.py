@@ -98,6 +98,19 @@ class TestStarts:
         both = loop(after=f"{second} o = SequenceAt(l, p)", start=start)
         check(both.replace("float[A, B] y", "float[A, B] y, int64 z, float[C] o"), feeds(-1, 2))
 
+    @pytest.mark.parametrize("opset", OPSETS)
+    def test_lengths_that_an_input_gives(self, opset):
+        """Without a trip a scan output has them only if somebody says so."""
+        start = "r = Gather(x, zero) first = SequenceConstruct(r)"
+        text = loop(start=start, x="float[N, M]")
+        check(text, feeds(), opset)
+        from onnx.reference import ReferenceEvaluator
+
+        found = ReferenceEvaluator(lowered(parse(text, opset))).run(None, feeds(lengths=[2])[0])
+        assert found[0].shape == (3, 4)
+        both = "q = Gather(x, i) e = Neg(q) t0 = SequenceInsert(s, q, zero) t = SequenceInsert(t0, e)"
+        check(loop(both, start=start, x="float[N, M]"), feeds(), opset)
+
     def test_what_another_loop_needs_stays_for_all(self):
         second = """m = Loop(n, yes, l)
             <body = d (int64 j, bool d0, seq(float[?]) u) => (bool d2, seq(float[?]) v) {

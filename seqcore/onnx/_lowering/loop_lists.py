@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 from seqcore.onnx._lowering.forms import ZEROS_ALLOWED, Forms, Stack, why_no_zeros
 from seqcore.onnx._lowering.loop_edits import RoundEdits, elements_of, is_always_filled, slots_of
-from seqcore.onnx._lowering.loop_slots import RoundSlots
+from seqcore.onnx._lowering.loop_slots import RoundSlots, shape_tensor
 from seqcore.onnx._lowering.loop_starts import Start, start_of
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.types import NEVER, is_told_by_size, join_shapes
@@ -155,7 +155,11 @@ class LoopList(Stack):
         if front:
             last, axis = nodes.constant([-1]), nodes.constant([0])
             front = nodes.op("Slice", front, last, nodes.constant([_BEFORE_ALL]), axis, last)
-        parts = [part for part in (front, self._start.stacked(nodes), back) if part]
+        parts = [front, self._start.stacked(nodes), back]
+        if parts[1] and not all(isinstance(length, int) for length in self.shape):
+            shape = shape_tensor(nodes, prepared, self.shape)
+            parts[::2] = [part and self._with_lengths(nodes, part, shape) for part in parts[::2]]
+        parts = [part for part in parts if part]
         self.tensor = nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
 
     def _scan_end(
@@ -186,6 +190,13 @@ class LoopList(Stack):
         if masks:
             stack = nodes.op("Compress", stack, self._interleaved(nodes, masks, is_flat=True), axis=0)
         return stack
+
+    def _with_lengths(self, nodes: Nodes, stack: str, shape: str) -> str:
+        """Return a stack with the lengths that its elements have: without a trip, others may be there."""
+        total = nodes.slice(nodes.op("Shape", stack), nodes.constant([0]), nodes.constant([1]), 0)
+        # Where a 0 isn't allowed it stands for the length that is there: which then is one of 0 too.
+        zeros = {"allowzero": 1} if nodes.builder.opset >= ZEROS_ALLOWED else {}
+        return nodes.op("Reshape", stack, nodes.join_axes(total, shape), **zeros)
 
     def _interleaved(self, nodes: Nodes, stacks: list[str], is_flat: bool = False) -> str:
         """Return several scan outputs as one: round by round."""
