@@ -347,6 +347,23 @@ class TestSeveral:
             note.text for note in lower_with_report(parse(text, 13))[1] if note.value == "l"
         )
 
+    @pytest.mark.parametrize("many", [33, 2000])
+    def test_many_stay(self, many):
+        chain = " ".join(f"t{k + 1} = SequenceInsert(t{k}, q)" for k in range(many))
+        body = f"q = Gather(x, i) t0 = SequenceInsert(s, q) {chain} t = SequenceInsert(t{many}, q)"
+        assert why(loop(body)) == "stays: the loop 'l' inserts into it more than 32 times in a round"
+
+    def test_many_branches_stay(self):
+        branches = " ".join(
+            f"""t{k + 1} = If(big) <then_branch = f{k} () => (seq(float[?]) f1_{k})
+                {{ f1_{k} = SequenceInsert(t{k}, q) }},
+                else_branch = h{k} () => (seq(float[?]) h1_{k}) {{ h1_{k} = Identity(t{k}) }}>"""
+            for k in range(1500)
+        )
+        body = f"""q = Gather(x, i) k = Gather(q, zero) big = Greater(k, fifty) t0 = SequenceInsert(s, q)
+            {branches} t = SequenceInsert(t1500, q)"""
+        assert "32 times" in why(loop(body))
+
     def test_counts_on_the_way(self):
         body = """q = Gather(x, i) m = SequenceLength(s) m1 = Cast<to = 1>(m) e = Mul(q, m1)
             t0 = SequenceInsert(s, e) k = SequenceLength(t0) k1 = Cast<to = 1>(k) d = Mul(q, k1)

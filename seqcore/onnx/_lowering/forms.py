@@ -42,6 +42,8 @@ class Forms:
 
     def __init__(self, prepared: Prepared, doubts: set[str] | None = None) -> None:
         self.prepared, self.doubts = prepared, doubts
+        # Values → whether making them may be an error, as far as somebody asked.
+        self.may_fail: dict[str, bool] = {}
         self.found: dict[str, Form | str] = {}
         for name, (node, _) in prepared.producers.items():
             if prepared.is_sequence(name):

@@ -67,11 +67,17 @@ class Listed(Form):
         """The places of elements whose making may be an error, up to the second."""
         found = []
         for k, name in enumerate(self.elements):
-            if may_fail(self._forms.prepared, name):
+            if self._may_fail(name):
                 found.append(k)
                 if len(found) == 2:
                     break
         return found
+
+    def _may_fail(self, name: str) -> bool:
+        found = self._forms.may_fail
+        if name not in found:
+            found[name] = may_fail(self._forms.prepared, name)
+        return found[name]
 
     def plan(self, name, prepared, read):
         self._needs_stack = any(
@@ -114,7 +120,7 @@ class Listed(Form):
         """An element that nobody reads is not made, and its error would be lost."""
         doubts = self._forms.doubts
         if doubts is not None and len(self.elements) <= _FEW:
-            doubts.update(name for name in self.elements if may_fail(self._forms.prepared, name))
+            doubts.update(filter(self._may_fail, self.elements))
             return ""
         for k in self._doubtful:
             if read is None or k != read % (self.count or 1):

@@ -92,6 +92,7 @@ class RoundEdits:
         self.reads: list[Read] = []
         self._edits: dict[str, tuple[Edit, ...]] = {self.state: ()}
         self._branch_outputs: set[tuple[int, int]] = set()
+        self._depth = 0
         self.why = ""
         edits = self.edits_of(self.result)
         if edits is None:
@@ -107,6 +108,9 @@ class RoundEdits:
         """Return the edits that lead from the state to a list in the body, None where others do."""
         chain: list[tuple[str, tuple[Edit, ...]]] = []
         while value not in self._edits:
+            if len(chain) + self._depth > 2 * _MOST_SLOTS:
+                self.why = f"inserts into it more than {_MOST_SLOTS} times in a round"
+                return None
             node = self._prepared.producer(value)
             if node is not None and node.is_op("SequenceInsert"):
                 edit = self._append(node)
@@ -118,7 +122,9 @@ class RoundEdits:
                 chain.append((value, ()))
                 value = node.inputs[0]
             elif node is not None and node.is_op("If"):
+                self._depth += 1
                 edits = self._merge(node, node.outputs.index(value))
+                self._depth -= 1
                 if edits is None:
                     return None
                 self._edits[value] = edits
@@ -221,7 +227,7 @@ class RoundEdits:
         return self._start_count + len(before), len(each)
 
 
-def terms_of(prepared: Prepared, name: str) -> dict[str, int] | None:
+def terms_of(prepared: Prepared, name: str, depth: int = 8) -> dict[str, int] | None:
     """Return an integer as a sum of others: how often it has each, "" for 1; None where it is something else.
 
     Lists stand for their lengths.
@@ -236,10 +242,10 @@ def terms_of(prepared: Prepared, name: str) -> dict[str, int] | None:
     if node.is_op("SequenceLength"):
         return {node.inputs[0]: 1}
     if node.is_op("Identity", "Squeeze", "Unsqueeze"):
-        return terms_of(prepared, node.inputs[0])
-    if not node.is_op("Add", "Sub", "Mul"):
+        return terms_of(prepared, node.inputs[0], depth - 1) if depth else None
+    if not node.is_op("Add", "Sub", "Mul") or not depth:
         return None
-    one, other = (terms_of(prepared, given) for given in node.inputs)
+    one, other = (terms_of(prepared, given, depth - 1) for given in node.inputs)
     if one is None or other is None:
         return None
     if node.is_op("Mul"):
