@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from seqcore.onnx._lowering.forms import Form, Forms, Stack
 from seqcore.onnx._model.graph import Node
-from seqcore.onnx._model.types import NEVER, Shape, join_shapes
+from seqcore.onnx._model.types import NEVER, Length, Shape, join_shapes
 from seqcore.onnx._operators.positions import position_of
 from seqcore.onnx._operators.record import record_of
 
@@ -60,7 +60,10 @@ class Listed(Form):
 
     def common_shape(self) -> Shape:
         """Return what is known of the shapes of all elements."""
-        return functools.reduce(join_shapes, self._shapes, NEVER)
+        shape: Shape = NEVER
+        for other in self._shapes:
+            shape = join_shapes(shape, other)
+        return shape
 
     @functools.cached_property
     def _doubtful(self) -> list[int]:
@@ -107,10 +110,11 @@ class Listed(Form):
                 return "where is known only at run time, and each round would copy them all"
         return self._why_not_the_others(position.value)
 
-    def _is_stacked_often(self, prepared: Prepared, shape: Shape) -> bool:
+    def _is_stacked_often(self, prepared: Prepared, shape: tuple[Length, ...]) -> bool:
         """Return whether each round of a loop makes a stack of them that costs more than it saves."""
         is_inside = prepared.producers[self._node.outputs[0]][1] is not prepared.model.graph
-        is_small = all(isinstance(n, int) for n in shape) and math.prod((self.count, *shape)) <= _MOST_COPIED
+        numbers = [n for n in shape if isinstance(n, int)]
+        is_small = len(numbers) == len(shape) and math.prod(numbers) * len(self.elements) <= _MOST_COPIED
         return is_inside and not is_small
 
     def why_not_length(self, node, prepared):

@@ -6,7 +6,7 @@ a slot for each element that a round may put at one end, in the order in which t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -272,8 +272,9 @@ def slots_of(edits: tuple[Edit, ...], at_front: bool) -> list[Slot]:
     slots: list[Slot] = []
     for edit in edits:
         if isinstance(edit, Branches):
-            both = (slots_of(branch, at_front) for branch in edit.edits)
-            slots += [Merged(edit.node, edit.k, pair) for pair in zip_longest(*both)]
+            one, other = (slots_of(branch, at_front) for branch in edit.edits)
+            pairs: Iterable[tuple[Slot | None, Slot | None]] = zip_longest(one, other)
+            slots += [Merged(edit.node, edit.k, pair) for pair in pairs]
         elif edit.at_front == at_front:
             slots.append(edit.insert.inputs[1])
     return slots

@@ -9,11 +9,11 @@ condition is an output as well, by which Compress takes the others.
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnx import TensorProto, helper
 
-from seqcore.onnx._lowering.forms import ZEROS_ALLOWED, Forms, Stack, why_no_zeros
+from seqcore.onnx._lowering.forms import ZEROS_ALLOWED, Form, Forms, Stack, why_no_zeros
 from seqcore.onnx._lowering.loop_edits import RoundEdits, elements_of, is_always_filled, slots_of
 from seqcore.onnx._lowering.loop_slots import RoundSlots, shape_tensor
 from seqcore.onnx._lowering.loop_starts import Start, start_of
@@ -48,8 +48,9 @@ def find_loop_list(forms: Forms, loop: Node, k: int) -> LoopList | str:
     found = LoopList(forms, loop, k, edits, start)
     if why := found.why_not_read_on_the_way():
         return f"{where} {why}"
-    if start.count != 0:
-        forms.found[found.start_name].takers += (found,)
+    form = forms.found.get(found.start_name)
+    if isinstance(form, Form) and start.count != 0:
+        form.takers += (found,)
     return found
 
 
@@ -195,7 +196,7 @@ class LoopList(Stack):
         """Return a stack with the lengths that its elements have: without a trip, others may be there."""
         total = nodes.slice(nodes.op("Shape", stack), nodes.constant([0]), nodes.constant([1]), 0)
         # Where a 0 isn't allowed it stands for the length that is there: which then is one of 0 too.
-        zeros = {"allowzero": 1} if nodes.builder.opset >= ZEROS_ALLOWED else {}
+        zeros: dict[str, Any] = {"allowzero": 1} if nodes.builder.opset >= ZEROS_ALLOWED else {}
         return nodes.op("Reshape", stack, nodes.join_axes(total, shape), **zeros)
 
     def _interleaved(self, nodes: Nodes, stacks: list[str], is_flat: bool = False) -> str:
@@ -206,9 +207,9 @@ class LoopList(Stack):
         if is_flat:
             return nodes.op("Reshape", rows, nodes.constant([-1]))
         shape = nodes.op("Shape", stacks[0])
-        first, second, rank = (nodes.constant([k]) for k in (0, 1, self.rank + 1))
+        first, second, rank = (nodes.constant([k]) for k in (0, 1, len(self.shape or ()) + 1))
         total = nodes.op("Mul", nodes.slice(shape, first, second, 0), nodes.constant([len(stacks)]))
-        zeros = {"allowzero": 1} if nodes.builder.opset >= ZEROS_ALLOWED else {}
+        zeros: dict[str, Any] = {"allowzero": 1} if nodes.builder.opset >= ZEROS_ALLOWED else {}
         return nodes.op("Reshape", rows, nodes.join_axes(total, nodes.slice(shape, second, rank, 0)), **zeros)
 
     def _fails_without_trip(self, prepared: Prepared) -> bool:

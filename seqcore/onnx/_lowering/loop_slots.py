@@ -91,7 +91,7 @@ class RoundSlots:
         """Return the name of whether there is an element, "" where there always is."""
         if slot is None:
             return self._builder.constant(False, np.bool_)
-        if is_always_filled(slot):
+        if isinstance(slot, str) or is_always_filled(slot):
             return ""
         key = ("mask", slot)
         if key not in self._made:
@@ -275,9 +275,9 @@ def shape_tensor(nodes: Nodes, prepared: Prepared, shape: Shape) -> str:
             parts.append([length])
             continue
         name, axis = next(
-            (name, prepared.shape(name).index(length))
+            (name, lengths.index(length))
             for name in prepared.model.graph.inputs
-            if prepared.is_tensor(name) and length in (prepared.shape(name) or ())
+            if prepared.is_tensor(name) and length in (lengths := prepared.shape(name) or ())
         )
         parts.append(nodes.op("Gather", nodes.op("Shape", name), nodes.constant([axis]), axis=0))
     return nodes.join_axes(*parts)

@@ -114,6 +114,7 @@ def start_of(forms: Forms, loop: Node, name: str) -> Start | str:
     form = forms.found.get(name)
     if not isinstance(form, Form):
         return f"{where} doesn't start with an empty list"
+    start: Start
     if isinstance(form, Listed):
         start = ListedStart(form)
     else:
