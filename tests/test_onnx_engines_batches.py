@@ -88,7 +88,7 @@ class TestBatches:
 
     def test_loops_inside_are_guarded(self, batches):
         """Of more than so many iterations inside, a batch fails, and its iterations run as steps."""
-        text = """g (float[K] x, int64 n, int64 m) => (seq(float[]) t) {
+        text = """g (float[K] x, int64 n, int64 m, int64 k) => (seq(float[]) t) {
             none = SequenceEmpty ()
             zero = Constant <value = int64 {0}> ()
             t = Loop (n, "", none) <body = b (int64 i, bool go, seq(float[]) p)
@@ -97,7 +97,7 @@ class TestBatches:
                 inner = Loop (m, "", start) <body = c (int64 j, bool g, seq(float[]) q)
                                                    => (bool g, seq(float[]) w) {
                     y = SequenceAt (q, zero)
-                    e = SequenceErase (q, zero)
+                    e = SequenceErase (q, k)
                     z = Neg (y)
                     w = SequenceInsert (e, z)
                 }>
@@ -110,7 +110,7 @@ class TestBatches:
         for m, quick in ((3, True), (LONG + 1, False)):
             batches.clear()
             used = InferenceSession(model(text))
-            found = used.run(None, {"x": x, "n": i64(n), "m": i64(m)})
+            found = used.run(None, {"x": x, "n": i64(n), "m": i64(m), "k": i64(0)})
             assert_values(found, [turned([x, x], m)[:1] * n])
             assert bool(batches) is quick
             (attempts,) = [
@@ -163,16 +163,16 @@ class TestWithoutBatches:
             inner = Loop (many, "", start) <body = c (int64 j, bool g, seq(float[]) v)
                                                    => (bool g, seq(float[]) w) {
                 y = SequenceAt (v, zero)
-                e = SequenceErase (v, zero)
+                e = SequenceErase (v, k)
                 z = Neg (y)
                 w = SequenceInsert (e, z)
             }>
             last = SequenceAt (inner, zero)
             q = SequenceInsert (p, last)"""
-        used, batches = self.batches_of(inside)
+        used, batches = self.batches_of(inside, ", int64 k")
         x = f32(1)
         for _ in range(2):
-            found = used.run(None, {"s": [], "x": x, "n": i64(150)})
+            found = used.run(None, {"s": [], "x": x, "n": i64(150), "k": i64(0)})
             assert_values(found, [turned([x, x], LONG + 1)[:1] * 150])
         assert batches.why_not == f"Loop 'inner' has more than {LONG} iterations in every run"
         assert batches.attempts.taken == batches.attempts.failures == 0

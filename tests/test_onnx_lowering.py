@@ -229,15 +229,9 @@ class TestLoops:
         ("insert", "why"),
         [
             ("t0 = SequenceInsert(s, e) t = SequenceErase(t0)", "erases from it"),
-            ("t0 = SequenceInsert(s, e) t = SequenceInsert(t0, e)", "more than once"),
             ("t = SequenceInsert(s, e, i)", "elsewhere than at an end"),
             ("t = SequenceInsert(s, e) u = SequenceAt(t, zero) v = Add(u, u)", ""),
             ("t = SequenceConstruct(e)", "makes it anew"),
-            (
-                "b = Cast<to = 9>(i) t = If(b) <then_branch = f () => (seq(float[?]) a) "
-                "{ a = SequenceInsert(s, e) }, else_branch = h () => (seq(float[?]) d) { d = Identity(s) }>",
-                "only in some rounds",
-            ),
         ],
     )
     def test_what_stays(self, insert, why):
@@ -271,13 +265,6 @@ class TestLoops:
 
     def test_a_list_that_is_returned_stays(self):
         check(loop(outs="seq(float[?]) l"), loop_feeds(), gone=False)
-
-    def test_a_list_that_does_not_start_empty_stays(self):
-        text = loop(after=STACK).replace(
-            "none = SequenceEmpty()", "f = Gather(x, zero) none = SequenceConstruct(f)"
-        )
-        _, notes = lower_with_report(parse(text))
-        assert "doesn't start with an empty list" in str(notes[-1])
 
     @pytest.mark.parametrize("dtype", ["float", "double", "int8", "uint8", "int64", "bool", "float16"])
     def test_types(self, dtype):

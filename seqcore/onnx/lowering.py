@@ -20,9 +20,10 @@ def lower(model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike
     """Return a model that computes the same with its sequences compiled away, where they can be.
 
     A list that a loop appends to becomes a scan output of the loop; what is picked from a split becomes a
-    Gather, a Slice or the output of a Split; a list whose elements are known before the run becomes those; a
-    SequenceMap becomes a loop with scan outputs. A sequence stays where one of its readers needs it as such,
-    and where tensors would be wrong: if elements may differ in shape, for instance. Errors stay errors:
+    Gather, a Slice or the output of a Split; a list whose elements are known before the run becomes those,
+    also where a loop hands on as many as it got; a SequenceMap becomes a loop with scan outputs. A sequence
+    stays where one of its readers needs it as such, and where tensors would be wrong: if elements may differ
+    in shape, for instance. Errors stay errors:
     joining an empty sequence fails in the lowered model too, and so does a position that is out of range.
 
     Parameters

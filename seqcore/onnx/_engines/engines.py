@@ -26,7 +26,7 @@ from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_
 from seqcore.onnx._engines.explain import lines_of
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine
-from seqcore.onnx._engines.whole import Declined, WholeModel, has_lists, size_of
+from seqcore.onnx._engines.whole import Declined, WholeModel, has_lists, has_lists_inside, size_of
 from seqcore.onnx._lowering.build import Builder
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.passes import lower_prepared
@@ -107,15 +107,15 @@ class Engines:
         first, *others = [lowered, given] if self._is_lowered else [given]
         if others and size_of(given) < size_of(lowered):
             first, others = given, [lowered]
-        # What has no sequence left is the quicker one where they are long.
-        has_second = first is given and bool(others) and not self._has_lists
+        # What has no sequence left in its loops is the quicker one where they are long.
+        has_second = first is given and bool(others) and not has_lists_inside(lowered)
         for prepared in (first, *others):
             try:
                 self.whole = self._made_whole(prepared, self._limit_with_second() if has_second else LONG)
             except Declined as why:
                 self.declined = self.declined or str(why)
                 continue
-            if prepared is given and self._is_lowered and not self._has_lists:
+            if prepared is given and self._is_lowered and not has_lists_inside(lowered):
                 self._lowered_whole = Once(lambda: self._whole_or_why_not(lowered))
             return
 

@@ -1,15 +1,16 @@
 """What a sequence becomes: tensors from which all that is asked of it can be computed.
 
-form      the sequence                        goes on as
-Listed    of named tensors                    these
-Pieces    cut from a tensor                   that tensor
-LoopList  that a loop appends to              a scan output of the loop
-Stack     (the latter two, where it helps)    a tensor whose axis 0 runs over the elements
+form      the sequence                         goes on as
+Listed    of named tensors                     these
+Pieces    cut from a tensor                    that tensor
+LoopList  that a loop puts elements into       scan outputs of the loop
+Grown     one of these, and some more          that, and these
+Stack     (the latter three, where it helps)   a tensor whose axis 0 runs over the elements
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnx import TensorProto
 
@@ -34,16 +35,28 @@ class Forms:
     prepared : Prepared
     found : dict of str to (Form or str)
         Outer graphs come first, and nodes in order: what a sequence is made from stands before it.
+    doubts : set of str or None
+        Where it is a set, elements that nobody reads may go, and those whose making may be an error are put
+        here: who gave it finds out whether they are still made.
     """
 
-    def __init__(self, prepared: Prepared) -> None:
-        self.prepared = prepared
+    def __init__(self, prepared: Prepared, doubts: set[str] | None = None) -> None:
+        self.prepared, self.doubts = prepared, doubts
+        # Values → whether making them may be an error, as far as somebody asked.
+        self.may_fail: dict[str, bool] = {}
         self.found: dict[str, Form | str] = {}
         for name, (node, _) in prepared.producers.items():
             if prepared.is_sequence(name):
                 form = record_of(node).form(node, node.outputs.index(name), self)
                 if form is not None:
                     self.found[name] = form
+
+    def decline(self, name: str, why: str) -> None:
+        """Have a sequence stay that has a form."""
+        form = self.found[name]
+        if isinstance(form, Form):
+            form.is_declined = True
+        self.found[name] = why
 
 
 class Form:
@@ -57,11 +70,37 @@ class Form:
         How many elements there are, where that is known.
     became : str
         What it becomes, in a sentence.
+    is_declined : bool
+        Whether the sequence stays after all.
+    takers : tuple of Form
+        The forms of lists that loops and inserts start with it: they have that `node`, and its `start_name`.
     """
 
     element_type = 0
     count: int | None = None
     became = ""
+    is_declined = False
+
+    takers: tuple[Any, ...] = ()
+
+    def is_taken_by(self, node: Node) -> bool:
+        """Return whether each list that a node starts with it goes too."""
+        takers = [one for one in self.takers if one.node is node]
+        if not takers or any(one.is_declined for one in takers):
+            return False
+        return len(takers) == node.inputs.count(takers[0].start_name)
+
+    def as_stack(self) -> Stack | str:
+        """Return what it is as one tensor, which `stacked` makes, or why it can't be that."""
+        return "the elements may be of several shapes"
+
+    def stacked(self, nodes: Nodes) -> str:
+        """Make the tensor whose axis 0 runs over the elements."""
+        raise NotImplementedError
+
+    def why_not_started(self) -> str:
+        """Return why what it starts with can't be had, "" where it can."""
+        return ""
 
     def why_not(self, node: Node | None, graph: Graph, prepared: Prepared, read: set[str]) -> str:
         """Return why a reader in a graph can't be served, or "" where it can.
@@ -165,6 +204,12 @@ class Stack(Form):
 
     def _why_not_uniform(self):
         return "" if self.is_uniform else "their shapes may differ"
+
+    def as_stack(self):
+        return self._why_not_uniform() or self
+
+    def stacked(self, nodes):
+        return self.tensor
 
     def why_not_at(self, node, position, prepared):
         return self._why_not_uniform()

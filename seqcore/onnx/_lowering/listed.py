@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING
 
 from onnx import TensorProto
 
 from seqcore.onnx._lowering.forms import Form, Forms, Stack
 from seqcore.onnx._model.graph import Node
-from seqcore.onnx._model.types import Shape
+from seqcore.onnx._model.types import NEVER, Length, Shape, join_shapes
 from seqcore.onnx._operators.positions import position_of
 from seqcore.onnx._operators.record import record_of
 
 if TYPE_CHECKING:
     from seqcore.onnx._model.prepared import Prepared
+
+# Of so many elements it may be settled later whether they are made.
+_FEW = 64
+
+# So many numbers are copied as quickly as a list of tensors.
+_MOST_COPIED = 4096
 
 
 class Listed(Form):
@@ -51,16 +58,29 @@ class Listed(Form):
     def _shapes(self) -> list[Shape]:
         return [self._forms.prepared.shape(name) for name in self.elements]
 
+    def common_shape(self) -> Shape:
+        """Return what is known of the shapes of all elements."""
+        shape: Shape = NEVER
+        for other in self._shapes:
+            shape = join_shapes(shape, other)
+        return shape
+
     @functools.cached_property
     def _doubtful(self) -> list[int]:
         """The places of elements whose making may be an error, up to the second."""
         found = []
         for k, name in enumerate(self.elements):
-            if may_fail(self._forms.prepared, name):
+            if self._may_fail(name):
                 found.append(k)
                 if len(found) == 2:
                     break
         return found
+
+    def _may_fail(self, name: str) -> bool:
+        found = self._forms.may_fail
+        if name not in found:
+            found[name] = may_fail(self._forms.prepared, name)
+        return found[name]
 
     def plan(self, name, prepared, read):
         self._needs_stack = any(
@@ -86,13 +106,26 @@ class Listed(Form):
                 return "where is known only at run time, and their shapes aren't known"
             if any(other != shape for other in self._shapes):
                 return "where is known only at run time, and their shapes differ"
+            if self._is_stacked_often(prepared, shape):
+                return "where is known only at run time, and each round would copy them all"
         return self._why_not_the_others(position.value)
+
+    def _is_stacked_often(self, prepared: Prepared, shape: tuple[Length, ...]) -> bool:
+        """Return whether each round of a loop makes a stack of them that costs more than it saves."""
+        is_inside = prepared.producers[self._node.outputs[0]][1] is not prepared.model.graph
+        numbers = [n for n in shape if isinstance(n, int)]
+        is_small = len(numbers) == len(shape) and math.prod(numbers) * len(self.elements) <= _MOST_COPIED
+        return is_inside and not is_small
 
     def why_not_length(self, node, prepared):
         return self._why_not_the_others(None)
 
     def _why_not_the_others(self, read: int | None) -> str:
         """An element that nobody reads is not made, and its error would be lost."""
+        doubts = self._forms.doubts
+        if doubts is not None and len(self.elements) <= _FEW:
+            doubts.update(filter(self._may_fail, self.elements))
+            return ""
         for k in self._doubtful:
             if read is None or k != read % (self.count or 1):
                 return f"'{self.elements[k]}' isn't read by it, which may be an error"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import onnx
 
 from seqcore.onnx._lowering.build import Builder
+from seqcore.onnx._lowering.fixed_lists import write_out_lists
 from seqcore.onnx._lowering.forms import Form, Forms
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.prune import drop_aliases, prune, read_names
@@ -65,11 +66,16 @@ def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = 
     has_changed = drop_aliases(normal, given.is_sequence)
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
+    # Lists that go through loops and branches by their elements, and maps that become loops, are so on trial:
+    # where an operator is left that was written for one, it stays as it was.
+    held: set[str] = set()
     kept = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
-        # Maps are written out on trial: where an operator of a map's loop is left, the map stays.
-        trial = _Trial(known, kept)
+        trial = _Trial(known, kept, held)
+        if lists := trial.lists_left():
+            held |= lists
+            continue
         if not (failed := trial.maps_left()):
             break
         for name in failed:
@@ -117,7 +123,7 @@ class _Trial:
     loops : list of LoopNote
     """
 
-    def __init__(self, known: Prepared, kept: set[str]) -> None:
+    def __init__(self, known: Prepared, kept: set[str], held: set[str]) -> None:
         self._known = known
         self.became: dict[str, str] = {}
         self.stays: dict[str, str] = {}
@@ -128,6 +134,10 @@ class _Trial:
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, kept)
         self.prepared = known.again(model, is_same=not self._written)
+        self._lists = write_out_lists(model, self.prepared, builder, held)
+        self._doubts: set[str] | None = set() if self._lists else None
+        if self._lists:
+            self.prepared = known.again(model)
         # A loop that is one operator may leave pieces where there was a list, and so free others.
         is_vectorised = True
         while is_vectorised:
@@ -151,13 +161,9 @@ class _Trial:
     def _lower_once(self, model: Model, builder: Builder) -> bool:
         """Lower what can be in the model as it is; return whether there was something."""
         prepared = self.prepared
-        forms = Forms(prepared)
+        forms = Forms(prepared, self._doubts)
         read = read_names(model)
-        # A list goes only if each edit of it does: those come after it.
-        for name in reversed(list(forms.found)):
-            form = forms.found[name]
-            if isinstance(form, Form) and (why := _why_not(name, form, prepared, read)):
-                forms.found[name] = why
+        _decline_lists(forms, read)
         self.stays = {name: why for name, why in forms.found.items() if isinstance(why, str)}
         accepted = {name: form for name, form in forms.found.items() if isinstance(form, Form)}
         for name, form in accepted.items():
@@ -184,6 +190,20 @@ class _Trial:
         }
         return {name for name, outputs in self._written.items() if outputs & left}
 
+    def lists_left(self) -> set[str]:
+        """Return the lists of which an operator is left that was written for them.
+
+        All of them, where an element is made no more whose making may be an error.
+        """
+        model = self.prepared.model
+        passed_on = {name for written in self._lists.values() for name in written.elements}
+        if (self._doubts or set()) - passed_on - read_names(model):
+            return set(self._lists)
+        left = {
+            name for node in model.graph.all_nodes() if record_of(node).is_of_lists for name in node.outputs
+        }
+        return {name for name, written in self._lists.items() if written.operators & left}
+
     def why_map_stays(self, name: str) -> dict[str, str]:
         """Return for each output of a map why it stays."""
         node = next(one for one in self._known.model.graph.all_nodes() if one.name == name)
@@ -198,12 +218,28 @@ class _Trial:
         return dict.fromkeys(node.outputs, why)
 
 
+def _decline_lists(forms: Forms, read: set[str]) -> None:
+    """Have those lists stay that can't go.
+
+    A list goes only if each edit of it does, which come after it; and what a loop puts more into only if what
+    the loop starts with goes, which comes before.
+    """
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        for name in reversed(list(forms.found)):
+            form = forms.found[name]
+            if isinstance(form, Form) and (why := _why_not(name, form, forms.prepared, read)):
+                forms.decline(name, why)
+                has_changed = True
+
+
 def _why_not(name: str, form: Form, prepared: Prepared, read: set[str]) -> str:
     """Return why a sequence can't be lowered, "" if all its readers can do without it."""
     for node, graph in prepared.readers[name]:
         if why := form.why_not(node, graph, prepared, read):
             return why
-    return ""
+    return form.why_not_started()
 
 
 class _Notes:

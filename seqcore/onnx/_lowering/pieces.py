@@ -82,15 +82,15 @@ class Pieces(Form):
     def why_not_join(self, axis, stacks, prepared):
         if self._gives_back(axis, stacks):
             return ""
-        stack = self._as_stack()
+        stack = self.as_stack()
         return stack if isinstance(stack, str) else stack.why_not_join(axis, stacks, prepared)
 
     def join(self, nodes, axis, stacks, out):
         if self._gives_back(axis, stacks):
             self._whole(nodes, out)
         else:
-            stack = self._as_stack()
-            stack.tensor = self._stacked(nodes)
+            stack = self.as_stack()
+            stack.tensor = self.stacked(nodes)
             stack.join(nodes, axis, stacks, out)
 
     def _gives_back(self, axis, stacks):
@@ -169,7 +169,7 @@ class UnitPieces(Pieces):
             nodes.declare(out, self.element_type, self.shape)
             nodes.checked(self.tensor, zero, out=out)
 
-    def _as_stack(self):
+    def as_stack(self):
         if self.rank is None:
             return "their rank is not known"
         shape = [length for k, length in enumerate(self.shape) if k != self.axis]
@@ -177,7 +177,7 @@ class UnitPieces(Pieces):
             shape.insert(self.axis, 1)
         return Stack("", self.element_type, shape, is_filled=bool(self.count))
 
-    def _stacked(self, nodes):
+    def stacked(self, nodes):
         stacked = self._to_front(nodes, self.tensor, self.axis, self.rank)
         return nodes.unsqueeze(stacked, self.axis + 1) if self.keepdims else stacked
 
@@ -224,7 +224,7 @@ class _Cut(Pieces):
             return reason
         return why_no_zeros(prepared, self.shape)
 
-    def _as_stack(self):
+    def as_stack(self):
         length = self._one_length()
         if length is None:
             return "their shapes may differ"
@@ -232,7 +232,7 @@ class _Cut(Pieces):
         shape[self.axis] = length
         return Stack("", self.element_type, shape, is_filled=True)
 
-    def _stacked(self, nodes):
+    def stacked(self, nodes):
         return self._to_front(nodes, self._cut_axis(nodes), self.axis, self.rank + 1)
 
     def _cut_axis(self, nodes):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from seqcore.onnx._model.graph import Graph, Model, Node
-from seqcore.onnx._operators.loop_parts import parts_of
+from seqcore.onnx._operators.loop_parts import keep_outputs, parts_of
 
 
 def prune(model: Model) -> bool:
@@ -84,11 +84,7 @@ def _drop_states(node: Node, live: set[str]) -> bool:
     ]
     if len(kept) == len(body.outputs) - 1:
         return False
-    states = [k for k in kept if k < n]
-    node.inputs = [*node.inputs[:2], *(parts.initial[k] for k in states)]
-    node.outputs = [node.outputs[k] for k in kept if k < len(node.outputs)]
-    body.inputs = [*body.inputs[:2], *(parts.states[k] for k in states)]
-    body.outputs = [body.outputs[0], *(body.outputs[1 + k] for k in kept)]
+    keep_outputs(node, kept)
     return True
 
 

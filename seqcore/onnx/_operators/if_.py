@@ -5,7 +5,7 @@ from seqcore.onnx._model.types import join
 from seqcore.onnx._operators.record import Operator, register
 from seqcore.onnx._operators.vector_if import choose
 
-_BRANCHES = ("then_branch", "else_branch")
+BRANCHES = ("then_branch", "else_branch")
 
 
 @register("If")
@@ -13,7 +13,7 @@ class If(Operator):
     vectorise = staticmethod(choose)
 
     def fault(self, node):
-        for name in _BRANCHES:
+        for name in BRANCHES:
             branch = node.graphs[name]
             if branch.inputs:
                 return f"has a {name} with inputs"
@@ -23,13 +23,13 @@ class If(Operator):
 
     def infer(self, node, known):
         made = []
-        for name in _BRANCHES:
+        for name in BRANCHES:
             known.follow(node.graphs[name])
             made.append([known.type(one) for one in node.graphs[name].outputs])
         return [join(one, other) for one, other in zip(*made, strict=True)]
 
     def hands_on(self, node):
-        for name in _BRANCHES:
+        for name in BRANCHES:
             yield from zip(node.graphs[name].outputs, node.outputs, strict=True)
 
     def shares(self, node):

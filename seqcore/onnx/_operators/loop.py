@@ -96,5 +96,12 @@ class Loop(Operator):
     def step(self, entry, planner, in_loop):
         return LoopStep(entry, planner)
 
+    def why_not_lowered(self, node, form, prepared, read):
+        return "" if form.is_taken_by(node) else super().why_not_lowered(node, form, prepared, read)
+
+    def lower(self, node, form, nodes, prepared, is_read):
+        """Stay as it is: the state goes with the list that comes out."""
+        nodes.nodes.append(node)
+
     def form(self, node, k, forms):
         return find_loop_list(forms, node, k)

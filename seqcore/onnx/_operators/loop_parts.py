@@ -6,6 +6,8 @@
 
 from typing import NamedTuple
 
+from onnx import TypeProto
+
 from seqcore.onnx._model.graph import Node
 
 
@@ -42,3 +44,23 @@ def parts_of(node: Node) -> LoopParts:
         node.outputs[:n],
         node.outputs[n:],
     )
+
+
+def add_state(node: Node, initial: str, before: str, after: str, final: str, type_: TypeProto) -> None:
+    """Give a Loop a state more: it comes behind the others, and before the scan outputs."""
+    body, n = node.body, len(node.body.inputs) - 2
+    node.inputs.append(initial)
+    body.inputs.append(before)
+    body.outputs.insert(1 + n, after)
+    node.outputs.insert(n, final)
+    body.declared[before] = body.declared[after] = type_
+
+
+def keep_outputs(node: Node, kept: list[int]) -> None:
+    """Leave a Loop some of its outputs alone, with the states that they are the last of."""
+    parts, body = parts_of(node), node.body
+    states = [k for k in kept if k < len(parts.states)]
+    node.inputs = [*node.inputs[:2], *(parts.initial[k] for k in states)]
+    node.outputs = [node.outputs[k] for k in kept if k < len(node.outputs)]
+    body.inputs = [*body.inputs[:2], *(parts.states[k] for k in states)]
+    body.outputs = [body.outputs[0], *(body.outputs[1 + k] for k in kept)]

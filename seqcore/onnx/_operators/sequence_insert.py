@@ -1,5 +1,6 @@
 """SequenceInsert: a sequence with a tensor more, at its end or at a position."""
 
+from seqcore.onnx._lowering.grown import grown_list
 from seqcore.onnx._lowering.listed import Listed, edited_list
 from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes
 from seqcore.onnx._operators.positions import secure_position
@@ -43,10 +44,11 @@ class SequenceInsert(Operator):
         return insert if node.input(2) else append
 
     def form(self, node, k, forms):
-        return edited_list(forms, node, inserts=True)
+        edited = edited_list(forms, node, inserts=True)
+        return grown_list(forms, node) if edited is None else edited
 
     def why_not_lowered(self, node, form, prepared, read):
-        if isinstance(form, Listed) and form.is_edited_by(node):
+        if (isinstance(form, Listed) and form.is_edited_by(node)) or form.is_taken_by(node):
             return ""
         return super().why_not_lowered(node, form, prepared, read)
 
