@@ -136,6 +136,7 @@ class _Trial:
         self.prepared = known.again(model, is_same=not self._written)
         self._lists = write_out_lists(model, self.prepared, builder, held)
         self._doubts: set[str] | None = set() if self._lists else None
+        self._has_lost = False
         if self._lists:
             self.prepared = known.again(model)
         # A loop that is one operator may leave pieces where there was a list, and so free others.
@@ -147,12 +148,15 @@ class _Trial:
 
     def _vectorise(self, model: Model, builder: Builder) -> bool:
         """Make one operator of each loop where that goes; return whether there was one."""
+        self._has_lost |= self._loses_errors()
         notes = vectorise_loops(model, self.prepared, builder, self._settled)
         done = [note for note in notes if note.is_vectorised]
         self.loops = [*(note for note in self.loops if note.is_vectorised), *notes]
         if done:
             prune(model)
             self.prepared = self._known.again(model)
+            if self._doubts:
+                self._doubts &= model.names()  # the others have other names now
         return bool(done)
 
     def _has_lists(self) -> bool:
@@ -195,14 +199,16 @@ class _Trial:
 
         All of them, where an element is made no more whose making may be an error.
         """
-        model = self.prepared.model
-        passed_on = {name for written in self._lists.values() for name in written.elements}
-        if (self._doubts or set()) - passed_on - read_names(model):
+        if self._has_lost or self._loses_errors():
             return set(self._lists)
-        left = {
-            name for node in model.graph.all_nodes() if record_of(node).is_of_lists for name in node.outputs
-        }
+        nodes = self.prepared.model.graph.all_nodes()
+        left = {name for node in nodes if record_of(node).is_of_lists for name in node.outputs}
         return {name for name, written in self._lists.items() if written.operators & left}
+
+    def _loses_errors(self) -> bool:
+        """Return whether an element isn't made any more whose making may be an error."""
+        passed_on = {name for written in self._lists.values() for name in written.elements}
+        return bool((self._doubts or set()) - passed_on - read_names(self.prepared.model))
 
     def why_map_stays(self, name: str) -> dict[str, str]:
         """Return for each output of a map why it stays."""
