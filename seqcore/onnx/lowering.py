@@ -100,7 +100,7 @@ def lower_with_report(
     """
     given = parse(model)
     prepared = prepare(*without_weights(given, folder_of(model)))
-    lowered, notes = lower_prepared(prepared, keep_maps)
+    lowered, notes = lower_prepared(prepared, keep_maps, packs=True)
     if lowered is prepared:
         same = ModelProto()
         same.CopyFrom(given)

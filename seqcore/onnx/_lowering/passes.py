@@ -9,6 +9,7 @@ import onnx
 from seqcore.onnx._lowering.build import Builder
 from seqcore.onnx._lowering.forms import Form, Forms
 from seqcore.onnx._lowering.maps import write_out_maps
+from seqcore.onnx._lowering.packing import pack_lists
 from seqcore.onnx._lowering.prune import drop_aliases, prune, read_names
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.prepared import Prepared
@@ -43,7 +44,9 @@ class Lowered(NamedTuple):
     notes: list[Note]
 
 
-def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = True) -> Lowered:
+def lower_prepared(
+    given: Prepared, keep_maps: bool = False, is_checked: bool = True, packs: bool = False
+) -> Lowered:
     """Compile the sequences of a model away.
 
     Parameters
@@ -55,6 +58,8 @@ def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = 
         loops of which no operator on sequences is left then.
     is_checked : bool, optional
         Whether a model that onnx finds a fault in is given up; not where who gets it does the same.
+    packs : bool, optional
+        Whether sequences without another form are packed, for a runtime that has none: see `packed`.
     """
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [])
@@ -66,7 +71,7 @@ def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = 
     why_maps_stay: dict[str, str] = {}
     while True:
         # Maps are written out on trial: where an operator of a map's loop is left, the map stays.
-        trial = _Trial(known, kept)
+        trial = _Trial(known, kept, packs)
         if not (failed := trial.maps_left()):
             break
         for name in failed:
@@ -109,13 +114,16 @@ class _Trial:
         The lowered model.
     became : dict of str to str
         Sequences that are gone → what they became.
+    packed : dict of str to str
+        Those among them that were packed, states of loops too.
     stays : dict of str to str
         Sequences that stay → why, for those of which something is known.
     """
 
-    def __init__(self, known: Prepared, kept: set[str]) -> None:
+    def __init__(self, known: Prepared, kept: set[str], packs: bool) -> None:
         self._known = known
         self.became: dict[str, str] = {}
+        self.packed: dict[str, str] = {}
         self.stays: dict[str, str] = {}
         model = known.model.copy()
         builder = Builder(model)
@@ -124,6 +132,10 @@ class _Trial:
         self.prepared = known.again(model, is_same=not self._written)
         while self._has_lists() and self._lower_once(model, builder):
             self.prepared = known.again(model)
+        if packs and self._has_lists():
+            self.packed, self.stays = pack_lists(model, self.prepared, builder)
+            self.prepared = known.again(model)
+            self.became |= self.packed
 
     def _has_lists(self) -> bool:
         return any(record_of(node).is_of_lists for node in self.prepared.model.graph.all_nodes())
@@ -204,6 +216,8 @@ class _Notes:
         ]
         for name, (node, _) in known.producers.items():
             if name in trial.became:
+                if name in trial.packed and name in parts:
+                    continue
                 notes.append(Note(name, node.name, True, trial.became[name]))
             elif not (known.is_sequence(name) or name in trial.stays) or name not in left:
                 continue

@@ -35,6 +35,9 @@ class If(Operator):
     def takes_twice(self, node):
         return False
 
+    def why_not_packed(self, node, forms, prepared, read):
+        return ""
+
     def step(self, entry, planner, in_loop):
         return if_step(entry, planner, in_loop)
 
