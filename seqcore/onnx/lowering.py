@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+from copy import deepcopy
 from typing import Any
 
 from onnx import ModelProto
 
-from seqcore.onnx._lowering.passes import Note, lower_prepared
+from seqcore.onnx._lowering.passes import Lowered, Note, lower_prepared
+from seqcore.onnx._lowering.ragged import open_sequences
 from seqcore.onnx._model.load import folder_of, parse
-from seqcore.onnx._model.prepared import prepare
+from seqcore.onnx._model.prepared import Prepared, prepare
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._model.writing import to_message
 
 __all__ = ["Note", "lower", "lower_with_report"]
 
 
-def lower(model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike[Any]) -> ModelProto:
+def lower(
+    model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike[Any], *, ragged_io: bool = False
+) -> ModelProto:
     """Return a model that computes the same with its sequences compiled away, where they can be.
 
     A list that a loop appends to becomes a scan output of the loop; what is picked from a split becomes a
@@ -64,11 +68,14 @@ def lower(model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike
     >>> [node.op_type for node in lower(model).graph.node]
     ['Gather']
     """
-    return lower_with_report(model)[0]
+    return lower_with_report(model, ragged_io=ragged_io)[0]
 
 
 def lower_with_report(
-    model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike[Any], keep_maps: bool = False
+    model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike[Any],
+    keep_maps: bool = False,
+    *,
+    ragged_io: bool = False,
 ) -> tuple[ModelProto, list[Note]]:
     """Return what `lower` returns, and a `Note` for each sequence.
 
@@ -100,21 +107,48 @@ def lower_with_report(
     """
     given = parse(model)
     prepared = prepare(*without_weights(given, folder_of(model)))
-    lowered, notes = lower_prepared(prepared, keep_maps, packs=True)
+    inputs: dict[str, list[str]] = {}
+    if ragged_io:
+        (lowered, notes), inputs = _lower_opened(prepared, keep_maps)
+    else:
+        lowered, notes = lower_prepared(prepared, keep_maps, packs=True)
     if lowered is prepared:
         same = ModelProto()
         same.CopyFrom(given)
         return same, notes
     message = to_message(lowered.model)
     prepared.weights.filled_model(message, with_files=False)
-    _keep_what_is_said(given, message)
+    _keep_what_is_said(given, message, inputs)
     return message, notes
 
 
-def _keep_what_is_said(given: ModelProto, message: ModelProto) -> None:
-    """Give a lowered message the inputs, opsets and metadata of the model that it was made of."""
+def _lower_opened(prepared: Prepared, keep_maps: bool) -> tuple[Lowered, dict[str, list[str]]]:
+    """Lower a model, and what it takes and gives too, as far as it is gone then; tell in place of what it takes."""
+    kept: set[str] = set()
+    while True:
+        opened = open_sequences(prepared, kept)
+        if not opened.inputs and not opened.outputs:
+            return lower_prepared(prepared, keep_maps, packs=True), {}
+        lowered = lower_prepared(opened.prepared, keep_maps, packs=True)
+        left = opened.left_in(lowered.prepared.model)
+        if not left:
+            return lowered, opened.inputs
+        kept |= left
+
+
+def _keep_what_is_said(given: ModelProto, message: ModelProto, instead: dict[str, list[str]]) -> None:
+    """Give a lowered message the inputs, opsets and metadata of the model that it was made of.
+
+    `instead` has the names of the tensors that it takes in place of sequences.
+    """
+    taken = {value.name: value for value in message.graph.input}
+    inputs = []
+    for value in given.graph.input:
+        inputs += [taken[name] for name in instead[value.name]] if value.name in instead else [value]
+    # Before they are deleted, since messages in a list are no more then.
+    inputs = [deepcopy(value) for value in inputs]
     del message.graph.input[:]
-    message.graph.input.extend(given.graph.input)
+    message.graph.input.extend(inputs)
     del message.opset_import[:]
     message.opset_import.extend(given.opset_import)
     made = {*("graph", "functions", "opset_import", "ir_version")}

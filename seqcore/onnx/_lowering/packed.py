@@ -197,16 +197,16 @@ class Numbers(Packed):
         self.part_types = [(element_type, [None]), (TensorProto.INT64, [None, self.rank])]
 
     def starts_at(self, nodes, places):
-        sizes = self._sizes(nodes)
+        sizes = self.sizes(nodes, self.parts[1])
         return [[sum_of(nodes, head(nodes, sizes, place)) for place in places], places]
 
-    def _sizes(self, nodes: Nodes) -> str:
-        """Return how many numbers each element has."""
+    def sizes(self, nodes: Nodes, extents: str) -> str:
+        """Return how many numbers each element has, by their extents."""
         if self.rank == 1:
-            return nodes.squeeze(self.parts[1], 1)
+            return nodes.squeeze(extents, 1)
         if nodes.builder.opset < 18:
-            return nodes.op("ReduceProd", self.parts[1], axes=[1], keepdims=0)
-        return nodes.op("ReduceProd", self.parts[1], nodes.constant([1]), keepdims=0)
+            return nodes.op("ReduceProd", extents, axes=[1], keepdims=0)
+        return nodes.op("ReduceProd", extents, nodes.constant([1]), keepdims=0)
 
     def _row(self, nodes, element):
         flat = element if self.rank == 1 else nodes.op("Reshape", element, nodes.constant([-1]))
