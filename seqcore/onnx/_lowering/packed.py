@@ -223,12 +223,11 @@ class Numbers(Packed):
             start = nodes.constant([0])
         else:
             ((start,), _) = self.starts_at(nodes, [from_front(nodes, position, self.count_of(nodes))])
-        piece = nodes.slice(
-            values, start, nodes.op("Add", start, size), 0, out=out if self.rank == 1 else ""
-        )
-        if self.rank > 1:
-            reshape(nodes, piece, extent, self.rank, self.element_type, out)
-        return out or piece
+        end = nodes.op("Add", start, size)
+        if self.rank == 1:
+            return nodes.slice(values, start, end, 0, out=out)
+        piece = nodes.slice(values, start, end, 0)
+        return reshape(nodes, piece, extent, self.rank, self.element_type, out)
 
     def length(self, nodes, out):
         return nodes.length(self.parts[1], out=out)

@@ -90,31 +90,33 @@ def open_sequences(given: Prepared, kept: set[str]) -> Opened:
                                       parts = SplitToSequence (parts_values, parts_lengths)
     """
     model = given.model.copy()
-    builder, taken = Builder(model), model.names()
-    opened = Opened(given.again(model), {}, {})
-    graph, first = model.graph, []
+    graph, builder, taken = model.graph, Builder(model), model.names()
+    inputs: dict[str, list[str]] = {}
+    outputs: dict[str, list[str]] = {}
+    first, last = [], []
     for name in graph.inputs:
-        layout = _layout_of(from_type_proto(graph.declared.get(name, TypeProto())), name in kept)
-        if layout is not None:
-            opened.inputs[name] = _name_tensors(model, name, layout, taken)
-            first += _nodes_in(builder, name, opened.inputs[name], layout)
-    last = []
+        type_ = from_type_proto(graph.declared.get(name, TypeProto()))
+        if name not in kept and (layout := _layout_of(type_)) is not None:
+            inputs[name] = _name_tensors(model, name, layout, taken)
+            first += _nodes_in(builder, name, inputs[name], layout)
+    graph.nodes = [*first, *graph.nodes]
+    graph.inputs = [new for name in graph.inputs for new in inputs.get(name, [name])]
+    # What is declared of fed sequences is not believed before: so more is known of others now.
+    known = given.again(model)
     for name in graph.outputs:
-        layout = _layout_of(given.type(name), name in kept)
-        if layout is not None:
-            opened.outputs[name] = _name_tensors(model, name, layout, taken)
+        if name not in kept and (layout := _layout_of(known.type(name))) is not None:
+            outputs[name] = _name_tensors(model, name, layout, taken)
             nodes = Nodes(builder, Node("", [], [], name))
-            nodes.ops(TO_TENSORS, [name], opened.outputs[name], **layout.attributes())
+            nodes.ops(TO_TENSORS, [name], outputs[name], **layout.attributes())
             last += nodes.nodes
-    graph.nodes = [*first, *graph.nodes, *last]
-    graph.inputs = [new for name in graph.inputs for new in opened.inputs.get(name, [name])]
-    graph.outputs = [new for name in graph.outputs for new in opened.outputs.get(name, [name])]
-    return opened
+    graph.nodes += last
+    graph.outputs = [new for name in graph.outputs for new in outputs.get(name, [name])]
+    return Opened(given.again(model), inputs, outputs)
 
 
-def _layout_of(type_: Type, is_kept: bool) -> Layout | None:
+def _layout_of(type_: Type) -> Layout | None:
     shape: Shape = () if type_.shape == NEVER else type_.shape
-    if type_.kind != SEQUENCE or not type_.number or shape is None or is_kept:
+    if type_.kind != SEQUENCE or not type_.number or shape is None:
         return None
     return Layout(type_.number, tuple(n if isinstance(n, int) else None for n in shape))
 
