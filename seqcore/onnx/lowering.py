@@ -76,6 +76,7 @@ def lower_with_report(
     keep_maps: bool = False,
     *,
     ragged_io: bool = False,
+    packs: bool = True,
 ) -> tuple[ModelProto, list[Note]]:
     """Return what `lower` returns, and a `Note` for each sequence.
 
@@ -85,6 +86,10 @@ def lower_with_report(
         As for `lower`, which tells what is raised.
     keep_maps : bool, optional
         Whether SequenceMap nodes stay, for a runtime that has threads for them.
+    ragged_io : bool, optional
+        As for `lower`.
+    packs : bool, optional
+        Whether lists that stay as state become tensors that each edit copies. A session has no use for them.
 
     Returns
     -------
@@ -109,9 +114,9 @@ def lower_with_report(
     prepared = prepare(*without_weights(given, folder_of(model)))
     inputs: dict[str, list[str]] = {}
     if ragged_io:
-        (lowered, notes), inputs = _lower_opened(prepared, keep_maps)
+        (lowered, notes), inputs = _lower_opened(prepared, keep_maps, packs)
     else:
-        lowered, notes = lower_prepared(prepared, keep_maps, packs=True)
+        lowered, notes = lower_prepared(prepared, keep_maps, packs=packs)
     if lowered is prepared:
         same = ModelProto()
         same.CopyFrom(given)
@@ -122,14 +127,14 @@ def lower_with_report(
     return message, notes
 
 
-def _lower_opened(prepared: Prepared, keep_maps: bool) -> tuple[Lowered, dict[str, list[str]]]:
+def _lower_opened(prepared: Prepared, keep_maps: bool, packs: bool) -> tuple[Lowered, dict[str, list[str]]]:
     """Lower a model, and what it takes and gives too, as far as it is gone then; tell in place of what it takes."""
     kept: set[str] = set()
     while True:
         opened = open_sequences(prepared, kept)
         if not opened.inputs and not opened.outputs:
-            return lower_prepared(prepared, keep_maps, packs=True), {}
-        lowered = lower_prepared(opened.prepared, keep_maps, packs=True)
+            return lower_prepared(prepared, keep_maps, packs=packs), {}
+        lowered = lower_prepared(opened.prepared, keep_maps, packs=packs)
         left = opened.left_in(lowered.prepared.model)
         if not left:
             return lowered, opened.inputs
