@@ -77,7 +77,11 @@ def make_empty(nodes: Nodes, element_type: int, shape: Sequence[int], out: str =
 
     As a constant it would come to nothing in OpenVINO (2026.4), which takes one without items for a scalar.
     """
-    lengths = nodes.constant(list(shape))
+    return zeros(nodes, element_type, nodes.constant(list(shape)), out)
+
+
+def zeros(nodes: Nodes, element_type: int, lengths: str, out: str = "") -> str:
+    """Return a tensor of zeros, in a shape that comes at run time."""
     if element_type in _MADE_OF_SHAPE:
         value = helper.make_tensor("value", element_type, [1], [0])
         return nodes.op("ConstantOfShape", lengths, value=value, out=out)
@@ -93,15 +97,11 @@ def reshape(nodes: Nodes, flat: str, shape: str, rank: int, element_type: int, o
     # Before, a 0 stands for the length that there is. So as much is put behind the numbers, of which there
     # are none then, that each axis has a length, and cut off again.
     is_zero = nodes.op("Cast", nodes.op("Equal", shape, nodes.constant(0)), to=TensorProto.INT64)
-    filled = nodes.op("Add", shape, is_zero)
-    size = nodes.op("ReduceProd", filled, keepdims=1)
+    wanted = nodes.op("Add", shape, is_zero)
+    size = nodes.op("ReduceProd", wanted, keepdims=1)
     missing = nodes.op("Sub", size, nodes.op("ReduceProd", shape, keepdims=1))
-    if element_type in _MADE_OF_SHAPE:
-        value = helper.make_tensor("value", element_type, [1], [0])
-        filling = nodes.op("ConstantOfShape", missing, value=value)
-    else:
-        filling = nodes.op("Cast", nodes.op("ConstantOfShape", missing), to=element_type)
-    whole = nodes.op("Reshape", nodes.op("Concat", flat, filling, axis=0), filled)
+    filling = zeros(nodes, element_type, missing)
+    whole = nodes.op("Reshape", nodes.op("Concat", flat, filling, axis=0), wanted)
     return nodes.op("Slice", whole, nodes.constant([0] * rank), shape, out=out)
 
 

@@ -32,7 +32,7 @@ _AFTER_ALL = (1 << 63) - 1
 def pack_as(name: str, element_type: int, shape: tuple, builder: Builder) -> Packed:
     """Return as what a list goes on, whose elements have in common what is known of their shape."""
     if shape == NEVER:
-        shape = ()
+        return Nothing(name, element_type, (), builder)
     if all(isinstance(length, int) for length in shape):
         return Rows(name, element_type, shape, builder)
     return Numbers(name, element_type, shape, builder)
@@ -174,6 +174,21 @@ class Rows(Stack, Packed):
     def extents(self, nodes, out=""):
         shape = nodes.join_axes(self.count_of(nodes), [self.rank])
         return nodes.op("Expand", nodes.constant([self.shape]), shape, out=out)
+
+
+class Nothing(Rows):
+    """No element, ever: of whatever rank one would be, to pick it is an error, and so is a join."""
+
+    def why_not_join(self, axis, stacks, prepared):
+        return ""
+
+    def at(self, nodes, position, out):
+        # As many axes as there are elements: for no number there is a place in a scalar.
+        shape = head(nodes, nodes.constant([1, 1]), self.count_of(nodes))
+        return nodes.op("Reshape", self.tensor, shape, out=out)
+
+    def join(self, nodes, axis, stacks, out):
+        self.at(nodes, None, out)
 
 
 class Numbers(Packed):

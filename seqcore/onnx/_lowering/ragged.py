@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from onnx import TensorProto, TypeProto, helper
 
 from seqcore.onnx._lowering.build import Builder, Nodes
-from seqcore.onnx._lowering.cuts import reshape, sum_of
+from seqcore.onnx._lowering.cuts import zeros, reshape, sum_of
 from seqcore.onnx._lowering.forms import has_no_zeros
+from seqcore.onnx._lowering.prune import prune
 from seqcore.onnx._model.graph import Model, Node, fresh_name
 from seqcore.onnx._model.types import NEVER, SEQUENCE, from_type_proto
 
 if TYPE_CHECKING:
     from seqcore.onnx._model.prepared import Prepared
-    from seqcore.onnx._model.types import Shape, Type
+    from seqcore.onnx._model.types import Type
 
 # Nodes of ours, which no lowered model has: their records stand in `_operators/ragged`.
 FROM_EXTENTS, TO_TENSORS = "seqcore.FromExtents", "seqcore.ToTensors"
@@ -104,21 +105,26 @@ def open_sequences(given: Prepared, kept: set[str]) -> Opened:
     # What is declared of fed sequences is not believed before: so more is known of others now.
     known = given.again(model)
     for name in graph.outputs:
-        if name not in kept and (layout := _layout_of(known.type(name))) is not None:
+        type_ = known.type(name)
+        if type_.shape == NEVER:
+            # There never is an element: what the model declares tells which tensors are wanted.
+            told = from_type_proto(graph.declared.get(name, TypeProto())).shape
+            type_ = type_._replace(shape=(None,) if told is None else told)
+        if name not in kept and (layout := _layout_of(type_)) is not None:
             outputs[name] = _name_tensors(model, name, layout, taken)
             nodes = Nodes(builder, Node("", [], [], name))
             nodes.ops(TO_TENSORS, [name], outputs[name], **layout.attributes())
             last += nodes.nodes
     graph.nodes += last
     graph.outputs = [new for name in graph.outputs for new in outputs.get(name, [name])]
+    prune(model)  # what is fed and not read has no use for nodes
     return Opened(given.again(model), inputs, outputs)
 
 
 def _layout_of(type_: Type) -> Layout | None:
-    shape: Shape = () if type_.shape == NEVER else type_.shape
-    if type_.kind != SEQUENCE or not type_.number or shape is None:
+    if type_.kind != SEQUENCE or not type_.number or type_.shape is None:
         return None
-    return Layout(type_.number, tuple(n if isinstance(n, int) else None for n in shape))
+    return Layout(type_.number, tuple(n if isinstance(n, int) else None for n in type_.shape))
 
 
 def _name_tensors(model: Model, name: str, layout: Layout, taken: set[str]) -> list[str]:
@@ -151,6 +157,13 @@ def _nodes_in(builder: Builder, name: str, tensors: list[str], layout: Layout) -
         rows = nodes.op("Reshape", values, shape)
         nodes.op("SplitToSequence", rows, axis=0, keepdims=0, out=name)
     return nodes.nodes
+
+
+def give_nothing(nodes: Nodes, count: str, layout: Layout, outs: list[str]) -> None:
+    """Make the tensors of a sequence that has no element, ever, if it can be made: `count` is then 0."""
+    for (number, shape), out in zip(layout.types(), outs, strict=True):
+        behind = [[length or 0 for length in shape[1:]]] if shape[1:] else []
+        zeros(nodes, number, nodes.join_axes(count, *behind), out)
 
 
 def give_rows(nodes: Nodes, rows: str, zero: str, layout: Layout, outs: list[str]) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._lowering.forms import Stack
-from seqcore.onnx._lowering.ragged import FROM_EXTENTS, TO_TENSORS, Layout, give_numbers, give_rows
-from seqcore.onnx._model.types import SEQUENCE, Type, tensor
+from seqcore.onnx._lowering.ragged import FROM_EXTENTS, TO_TENSORS, Layout, give_nothing, give_numbers, give_rows
+from seqcore.onnx._model.types import NEVER, SEQUENCE, Type, tensor
 from seqcore.onnx._operators.record import Operator, register
 
 
@@ -71,7 +71,9 @@ class ToTensors(Operator):
     def pack(self, node, forms, nodes, prepared, is_read):
         form = forms[node.inputs[0]]
         layout = _layout(node, prepared.type(node.inputs[0]))
-        if isinstance(form, Stack):
+        if prepared.shape(node.inputs[0]) == NEVER:
+            give_nothing(nodes, form.count_of(nodes), layout, node.outputs)
+        elif isinstance(form, Stack):
             give_rows(nodes, form.tensor, "", layout, node.outputs)
         else:
             give_numbers(nodes, *form.parts, layout, node.outputs)
