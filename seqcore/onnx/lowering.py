@@ -128,7 +128,7 @@ def lower_with_report(
 
 
 def _lower_opened(prepared: Prepared, keep_maps: bool, packs: bool) -> tuple[Lowered, dict[str, list[str]]]:
-    """Lower a model, and what it takes and gives too, as far as it is gone then; tell in place of what it takes."""
+    """Lower a model, and what it takes and gives too, but for what can't; tell what it takes instead."""
     kept: set[str] = set()
     while True:
         opened = open_sequences(prepared, kept)

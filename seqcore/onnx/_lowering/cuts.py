@@ -1,4 +1,4 @@
-"""Nodes about places in tensors: where cuts are, what lies before and behind, and shapes that may hold zeros."""
+"""Nodes about places in tensors: where cuts are, what lies on either side, shapes that may hold zeros."""
 
 from __future__ import annotations
 
@@ -136,9 +136,7 @@ def flat_places(nodes: Nodes, lengths: str, outer: str, inner: str) -> str:
     # outer * inner * start + inner * (step - start) + inner * length * i + j
     base = nodes.op("Mul", nodes.op("Mul", outer, inner), start)
     base = nodes.op("Add", base, nodes.op("Mul", inner, nodes.op("Sub", steps, start)))
-    i, j = (
-        nodes.op("Range", zero, nodes.squeeze(count, 0), one) for count in (outer, inner)
-    )
+    i, j = (nodes.op("Range", zero, nodes.squeeze(count, 0), one) for count in (outer, inner))
     rows = nodes.op("Mul", nodes.unsqueeze(i, 1), nodes.op("Mul", inner, length))
     places = nodes.op("Add", nodes.unsqueeze(nodes.op("Add", rows, base), 2), j)
     return nodes.op("Reshape", places, nodes.constant([-1]))

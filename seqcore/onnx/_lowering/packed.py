@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 
 from onnx import TensorProto, helper
 
-from seqcore.onnx._lowering.cuts import flat_places, from_front, head, make_empty, place_of, reshape, sum_of, tail
+from seqcore.onnx._lowering.cuts import (
+    flat_places,
+    from_front,
+    head,
+    make_empty,
+    place_of,
+    reshape,
+    sum_of,
+    tail,
+)
 from seqcore.onnx._lowering.forms import Form, Stack
 from seqcore.onnx._model.types import NEVER, Shape
 from seqcore.onnx._operators.record import axis_from_front
@@ -277,16 +286,14 @@ class Numbers(Packed):
         nodes.declare(out, self.element_type, [*self.shape[:axis], None, *self.shape[axis:]])
         shape = nodes.join_axes(self.count_of(nodes), first)
         order = [*range(1, axis + 1), 0, *range(axis + 1, self.rank + 1)]
-        at_front = reshape(
-            nodes, self.parts[0], shape, self.rank + 1, self.element_type, "" if axis else out
-        )
+        at_front = reshape(nodes, self.parts[0], shape, self.rank + 1, self.element_type, "" if axis else out)
         if axis:
             nodes.op("Transpose", at_front, perm=order, out=out)
 
     def _concat(self, nodes, axis, first, out):
         nodes.declare(out, self.element_type, [*self.shape[:axis], None, *self.shape[axis + 1 :]])
         values, extents = self.parts
-        starts, ends = [nodes.constant([axis + k]) for k in (0, 1)], None
+        starts = [nodes.constant([axis + k]) for k in (0, 1)]
         lengths = nodes.squeeze(nodes.slice(extents, *starts, 1), 1)
         parts = [sum_of(nodes, lengths)]
         before = behind = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from onnx import TensorProto, TypeProto, helper
 
 from seqcore.onnx._lowering.build import Builder, Nodes
-from seqcore.onnx._lowering.cuts import zeros, reshape, sum_of
+from seqcore.onnx._lowering.cuts import reshape, sum_of, zeros
 from seqcore.onnx._lowering.forms import has_no_zeros
 from seqcore.onnx._lowering.prune import prune
 from seqcore.onnx._model.graph import Model, Node, fresh_name
@@ -167,7 +167,7 @@ def give_nothing(nodes: Nodes, count: str, layout: Layout, outs: list[str]) -> N
 
 
 def give_rows(nodes: Nodes, rows: str, zero: str, layout: Layout, outs: list[str]) -> None:
-    """Make the tensors of a sequence of elements that are stacked; `zero` is a scalar that is bound to checks."""
+    """Make the tensors of a sequence of elements that are stacked; `zero` is a scalar bound to checks."""
     if not layout.shape:
         nodes.op("Identity", rows, out=outs[0])
         return

@@ -8,7 +8,6 @@ from seqcore.operators import concat_from_sequence
 
 @register("ConcatFromSequence")
 class ConcatFromSequence(Looks):
-
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
         axis, stacks = _join_of(node)

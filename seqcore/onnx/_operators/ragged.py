@@ -1,4 +1,4 @@
-"""Sequences that a model takes and gives as tensors: nodes of our own, at the edge of a model while it is lowered.
+"""Sequences that a model takes and gives as tensors: nodes of our own, while it is lowered.
 
 They are no operators of ONNX. None is left in a lowered model (see `_lowering/ragged`).
 """
@@ -7,7 +7,14 @@ import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._lowering.forms import Stack
-from seqcore.onnx._lowering.ragged import FROM_EXTENTS, TO_TENSORS, Layout, give_nothing, give_numbers, give_rows
+from seqcore.onnx._lowering.ragged import (
+    FROM_EXTENTS,
+    TO_TENSORS,
+    Layout,
+    give_nothing,
+    give_numbers,
+    give_rows,
+)
 from seqcore.onnx._model.types import NEVER, SEQUENCE, Type, tensor
 from seqcore.onnx._operators.record import Operator, register
 

@@ -8,7 +8,6 @@ from seqcore.onnx._operators.record import Looks, register
 
 @register("SequenceAt")
 class SequenceAt(Looks):
-
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
         return [tensor(type_.number, type_.shape)]
