@@ -61,9 +61,11 @@ def test_tensors_agree(drawn, opset, optimizes):
     element = model.graph.input[0].type.sequence_type.elem_type.tensor_type
     element.shape.dim.add()  # of one axis
     lowered = lower(model, ragged_io=True)
+    if left := left_in(lowered):
+        assert "SplitToSequence" in left  # into pieces of no length, which is an error where it runs
+        return
     onnx.checker.check_model(lowered, full_check=True)
-    # What is known to fail in every run may stay.
-    used = None if left_in(lowered) else loaded(lowered, optimizes)
+    used = loaded(lowered, optimizes)
     for s, t, k in feeds:
         plain = Plain()
         expected = plain.run(block, (s, t, k), {})

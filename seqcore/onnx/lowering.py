@@ -25,22 +25,38 @@ def lower(
 
     A list that a loop appends to becomes a scan output of the loop; what is picked from a split becomes a
     Gather, a Slice or the output of a Split; a list whose elements are known before the run becomes those; a
-    SequenceMap becomes a loop with scan outputs. A sequence stays where one of its readers needs it as such,
-    and where tensors would be wrong: if elements may differ in shape, for instance. Errors stay errors:
-    joining an empty sequence fails in the lowered model too, and so does a position that is out of range.
+    SequenceMap becomes a loop with scan outputs. Any other list becomes a tensor of its elements, or, where
+    these differ in shape, a tensor of all their numbers and one of their extents, which each edit copies. A
+    sequence stays where the rank of its elements isn't known, and where the model takes or gives it. Errors
+    stay errors: joining an empty sequence fails in the lowered model too, and so does a position that is out
+    of range.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
         A model, a serialized one, or the path to a model file.
+    ragged_io : bool, optional
+        Whether sequences that the model takes and gives go in and out as tensors, in their places. A sequence
+        `parts` becomes
+
+        - `parts_values`, the elements joined along axis 0, and `parts_lengths`, int64 (n,), their lengths on
+          it, where they can differ on no other axis: what `TensorSequence.values` and `lengths` return, and
+          `from_lengths` takes;
+        - else `parts_values` with all numbers, one element behind the other, and `parts_extents`, int64
+          (n, rank), their shapes;
+        - `parts_values` (n,) alone, where they are of rank 0.
+
+        Of what it takes, the declared shape of the elements decides, of what it gives, what is known of them.
+        Where a name is taken, a number is put behind it. Sequences of elements of unknown rank stay, and
+        optional ones. In a run, lengths that are negative or don't sum up are an error.
 
     Returns
     -------
     ModelProto
-        A model of its own memory: the argument never changes. Inputs, outputs, opsets and metadata are as
-        they were. Where nothing could be lowered the model comes back as it is; else functions are inlined,
-        and what no output needs is gone. What it keeps in files beside it stays there: save the lowered
-        model into the same folder.
+        A model of its own memory: the argument never changes. Inputs and outputs, but for `ragged_io`, opsets
+        and metadata are as they were. Where nothing could be lowered the model comes back as it is; else
+        functions are inlined, and what no output needs is gone. What it keeps in files beside it stays there:
+        save the lowered model into the same folder.
 
     Raises
     ------
@@ -67,6 +83,17 @@ def lower(
     ...     }''')
     >>> [node.op_type for node in lower(model).graph.node]
     ['Gather']
+
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["": 17]>
+    ...     drop (seq(float[N, 4]) parts, int64 i) => (seq(float[N, 4]) rest) {
+    ...         rest = SequenceErase (parts, i)
+    ...     }''')
+    >>> graph = lower(model, ragged_io=True).graph
+    >>> [value.name for value in graph.input]
+    ['parts_values', 'parts_lengths', 'i']
+    >>> [value.name for value in graph.output]
+    ['rest_values', 'rest_lengths']
     """
     return lower_with_report(model, ragged_io=ragged_io)[0]
 

@@ -133,6 +133,8 @@ class _Trial:
         while self._has_lists() and self._lower_once(model, builder):
             self.prepared = known.again(model)
         if packs and self._has_lists():
+            if prune(model):
+                self.prepared = known.again(model)
             self.packed, self.stays = pack_lists(model, self.prepared, builder)
             self.prepared = known.again(model)
             self.became |= self.packed

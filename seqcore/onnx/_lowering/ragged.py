@@ -153,8 +153,7 @@ def _nodes_in(builder: Builder, name: str, tensors: list[str], layout: Layout) -
         wanted = nodes.op("ReduceSum", lengths, keepdims=0)
         missing = nodes.op("Abs", nodes.op("Sub", nodes.length(values), wanted))
         zero = nodes.op("Gather", nodes.constant([0]), nodes.op("Add", count, missing), axis=0)
-        shape = nodes.op("Add", nodes.constant([-1, *layout.shape]), zero)
-        rows = nodes.op("Reshape", values, shape)
+        rows = nodes.op("Reshape", nodes.bound(values, zero), nodes.constant([-1, *layout.shape]))
         nodes.op("SplitToSequence", rows, axis=0, keepdims=0, out=name)
     return nodes.nodes
 
