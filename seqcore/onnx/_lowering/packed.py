@@ -192,8 +192,9 @@ class Nothing(Rows):
         return ""
 
     def at(self, nodes, position, out):
-        # As many axes as there are elements: for no number there is a place in a scalar.
-        shape = head(nodes, nodes.constant([1, 1]), self.count_of(nodes))
+        # The check always fails. Of how many axes the result would be, no runtime knows without it.
+        zero = nodes.fail_if(nodes.op("Less", self.count_of(nodes), nodes.constant([1])))
+        shape = head(nodes, nodes.constant([1, 1]), zero)
         return nodes.op("Reshape", self.tensor, shape, out=out)
 
     def join(self, nodes, axis, stacks, out):

@@ -288,6 +288,10 @@ class _Cut(Pieces):
         total = nodes.length(self.tensor, self.axis)
         ends = nodes.op("Where", nodes.op("Less", total, ends), total, ends)
         lengths = nodes.op("Sub", ends, starts)
+        if not self.is_sound():
+            # How many there are, a runtime may know without the check that the starts are bound to.
+            rest = nodes.op("Sub", total, nodes.op("ReduceSum", lengths, keepdims=0))
+            lengths = nodes.bound(lengths, rest)
         flat = nodes.op("Reshape", self.tensor, nodes.constant([-1]))
         if self.axis:
             before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
