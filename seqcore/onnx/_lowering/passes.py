@@ -10,6 +10,7 @@ from seqcore.onnx._lowering.build import Builder
 from seqcore.onnx._lowering.forms import Form, Forms
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.packing import pack_lists
+from seqcore.onnx._lowering.portable import make_empty_constants, take_known_branches
 from seqcore.onnx._lowering.prune import drop_aliases, prune, read_names
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.prepared import Prepared
@@ -64,7 +65,8 @@ def lower_prepared(
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [])
     normal = given.model.copy()
-    has_changed = drop_aliases(normal, given.is_sequence)
+    has_changed = packs and take_known_branches(normal, given)
+    has_changed |= drop_aliases(normal, given.is_sequence)
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
     kept = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
@@ -138,6 +140,9 @@ class _Trial:
             self.packed, self.stays = pack_lists(model, self.prepared, builder)
             self.prepared = known.again(model)
             self.became |= self.packed
+        if packs and self.became:
+            make_empty_constants(model)
+            self.prepared = known.again(model)
 
     def _has_lists(self) -> bool:
         return any(record_of(node).is_of_lists for node in self.prepared.model.graph.all_nodes())

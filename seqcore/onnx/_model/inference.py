@@ -44,7 +44,8 @@ class Inference:
     ----------
     types : dict of str to Type
     numbers : dict of str to tuple of (int, str or None)
-        Of integers in tensors of rank 0 and 1, as far as they are known: what shapes are computed from.
+        Of integers in tensors of rank 0 and 1, as far as they are known: what shapes are computed from; of
+        conditions 0 and 1.
     """
 
     def __init__(self, model: Model, constant: Callable[[str], np.ndarray | None]) -> None:
@@ -104,6 +105,14 @@ class Inference:
             return None
         return tuple(map(int, constant.reshape(-1))) if constant.size <= _MOST_FOLLOWED else None
 
+    def condition(self, name: str) -> bool | None:
+        """Return what a condition is, None where that isn't known."""
+        told = self.numbers.get(name)
+        if told is None:
+            constant = self.constant(name)
+            return bool(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
+        return bool(told[0]) if len(told) == 1 and isinstance(told[0], int) else None
+
     def by_onnx(self, node: Node) -> list[Type]:
         """Return what onnx infers for the outputs of a node without graphs; nothing where it can't."""
         unknown = [UNKNOWN] * len(node.outputs)
@@ -148,7 +157,10 @@ def _plain(type_: Type, told: Collection[str] = ()) -> Type:
 
 
 def infer(
-    model: Model, constant: Callable[[str], np.ndarray | None], believes_elements: bool = False
+    model: Model,
+    constant: Callable[[str], np.ndarray | None],
+    believes_elements: bool = False,
+    conditions: dict[str, bool] | None = None,
 ) -> dict[str, Type]:
     """Return what is known of the values of a model in normal form.
 
@@ -159,6 +171,8 @@ def infer(
         Returns a small constant by its name, or None.
     believes_elements : bool, optional
         Whether the shapes are believed that a model declares of the elements of fed sequences.
+    conditions : dict of str to bool, optional
+        Gets the conditions of branches that are known.
     """
     inference = Inference(model, constant)
     for name, tensor in model.constants.items():
@@ -173,6 +187,10 @@ def infer(
             type_ = _plain(type_)  # a name for their lengths need not stand for one
         inference.types[name] = _believed(type_, names) if is_checked else without_shape(type_)
     inference.follow(model.graph)
+    if conditions is not None:
+        for node in model.graph.all_nodes():
+            if node.is_op("If") and (told := inference.condition(node.inputs[0])) is not None:
+                conditions[node.inputs[0]] = told
     return {
         name: without_shape(type_) if type_.is_tensor and type_.shape == NEVER else type_
         for name, type_ in inference.types.items()

@@ -45,10 +45,15 @@ class Prepared:
     def __init__(self, model: Model, weights: Weights, believes_elements: bool = False) -> None:
         self.model, self.weights, self.believes_elements = model, weights, believes_elements
         self._arrays: dict[str, np.ndarray] = {}
+        self._conditions: dict[str, bool] = {}
 
     @functools.cached_property
     def types(self) -> dict[str, Type]:
-        return infer(self.model, self.small_constant, self.believes_elements)
+        return infer(self.model, self.small_constant, self.believes_elements, self._conditions)
+
+    def condition(self, name: str) -> bool | None:
+        """Return what a condition of a branch is in every run, None where that isn't known."""
+        return self._conditions.get(name) if self.types else None
 
     @functools.cached_property
     def producers(self) -> dict[str, tuple[Node, Graph]]:
@@ -80,6 +85,7 @@ class Prepared:
         other = Prepared(model, self.weights, self.believes_elements)
         if is_same:
             other.types = self.types
+            other._conditions = self._conditions
         return other
 
     def producer(self, name: str) -> Node | None:

@@ -23,6 +23,8 @@ class If(Operator):
         for name in _BRANCHES:
             known.follow(node.graphs[name])
             made.append([known.type(one) for one in node.graphs[name].outputs])
+        if (told := known.condition(node.inputs[0])) is not None:
+            return made[0 if told else 1]
         return [join(one, other) for one, other in zip(*made, strict=True)]
 
     def hands_on(self, node):

@@ -67,6 +67,18 @@ def compare(node: Node, known: Inference) -> Type:
     return tensor(TensorProto.BOOL, _broadcast(node.inputs, known))
 
 
+def _comparison(function: Callable[[Any, Any], bool]) -> Rule:
+    def rule(node: Node, known: Inference) -> Type:
+        type_ = compare(node, known)
+        one, other = (known.numbers_of(name) for name in node.inputs)
+        is_one = type_.rank in (0, 1) and one is not None and other is not None
+        if is_one and len(one) == len(other) == 1 and _are_integers(*one, *other):
+            known.numbers[node.outputs[0]] = (int(function(one[0], other[0])),)
+        return type_
+
+    return rule
+
+
 def where(node: Node, known: Inference) -> Type:
     return tensor(known.type(node.inputs[1]).number, _broadcast(node.inputs, known))
 
@@ -97,9 +109,15 @@ def _one_of(one: Length, other: Length) -> Length:
 
 
 def cast(node: Node, known: Inference) -> Type:
-    if node.attribute("to") == TensorProto.INT64:
+    if node.attribute("to") in (TensorProto.INT64, TensorProto.BOOL) and _are_whole(node, known):
         _pass_numbers(node, known)
     return tensor(node.attribute("to", 0), known.shape(node.inputs[0]))
+
+
+def _are_whole(node: Node, known: Inference) -> bool:
+    """Return whether a cast leaves numbers as they are: conditions are 0 and 1."""
+    number = known.type(node.inputs[0]).number
+    return node.attribute("to") == TensorProto.INT64 or number == TensorProto.BOOL
 
 
 def cast_like(node: Node, known: Inference) -> Type:
@@ -418,10 +436,10 @@ _rows("Pow Max Min", broadcast, **_SAFE)
 _rows("Mod Sum Mean", broadcast, **_BROADCAST)
 _rows("PRelu", same, **_BROADCAST)
 _rows("Where", where, **_SAFE)
-_rows("Equal", compare, numpy=np.equal, **_SAFE)
-_rows("Greater", compare, numpy=np.greater, **_SAFE)
+_rows("Equal", _comparison(lambda a, b: a == b), numpy=np.equal, **_SAFE)
+_rows("Greater", _comparison(lambda a, b: a > b), numpy=np.greater, **_SAFE)
 _rows("GreaterOrEqual", compare, numpy=np.greater_equal, **_SAFE)
-_rows("Less", compare, numpy=np.less, **_SAFE)
+_rows("Less", _comparison(lambda a, b: a < b), numpy=np.less, **_SAFE)
 _rows("LessOrEqual", compare, numpy=np.less_equal, **_SAFE)
 _rows("And", compare, numpy=np.logical_and, **_SAFE)
 _rows("Or", compare, numpy=np.logical_or, **_SAFE)

@@ -1,0 +1,71 @@
+"""What other runtimes than onnxruntime want of a model: branches that are known taken, and no empty constants."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from seqcore.onnx._lowering.build import Builder, Nodes
+from seqcore.onnx._lowering.cuts import make_empty
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.prepared import Prepared
+
+
+def take_known_branches(model: Model, prepared: Prepared) -> bool:
+    """Put the nodes of a branch into the place of each If of which it is known that it takes that.
+
+    PyTorch exports `squeeze` of an axis whose length it doesn't know as a branch:
+
+    y = If (length is 1) <z = Squeeze (x), w = Identity (x)>    ──▶    y = Squeeze (x)
+
+    Parameters
+    ----------
+    model : Model
+    prepared : Prepared
+        What is known of this model, or of what it is a copy of.
+
+    Returns
+    -------
+    bool
+        Whether there was one.
+    """
+    has_changed = False
+    # Innermost first: a branch moves with what is in it.
+    for graph in reversed(list(model.graph.all_graphs())):
+        nodes: list[Node] = []
+        for node in graph.nodes:
+            if node.is_op("If") and (told := prepared.condition(node.inputs[0])) is not None:
+                branch = node.graphs["then_branch" if told else "else_branch"]
+                nodes += _renamed(branch, dict(zip(branch.outputs, node.outputs, strict=True)))
+                has_changed = True
+            else:
+                nodes.append(node)
+        graph.nodes = nodes
+    return has_changed
+
+
+def _renamed(branch: Graph, names: dict[str, str]) -> list[Node]:
+    """Return the nodes of a branch, in which values have other names, in all depths."""
+    for graph in branch.all_graphs():
+        for node in graph.nodes:
+            node.inputs = [names.get(name, name) for name in node.inputs]
+            node.outputs = [names.get(name, name) for name in node.outputs]
+        if graph is not branch:
+            graph.outputs = [names.get(name, name) for name in graph.outputs]
+    return branch.nodes
+
+
+def make_empty_constants(model: Model) -> None:
+    """Let nodes make the constants without items.
+
+    OpenVINO (2026.4) takes one for a scalar. Shapes and axes, which are vectors of int64, it takes as they are.
+    """
+    read = {name for node in model.graph.all_nodes() for name in node.inputs}
+    nodes = Nodes(Builder(model), Node("", [], [], "empty"))
+    for name, tensor in list(model.constants.items()):
+        is_shape = tensor.data_type == TensorProto.INT64 and len(tensor.dims) == 1
+        if name in read and tensor.dims and math.prod(tensor.dims) == 0 and not is_shape:
+            del model.constants[name]
+            make_empty(nodes, tensor.data_type, tensor.dims, name)
+    model.graph.nodes = [*nodes.nodes, *model.graph.nodes]
