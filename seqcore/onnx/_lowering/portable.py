@@ -1,4 +1,4 @@
-"""What other runtimes than onnxruntime want of a model: branches that are known taken, and no empty constants."""
+"""What other runtimes want of a model: branches that are known taken, and no empty constants."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _renamed(branch: Graph, names: dict[str, str]) -> list[Node]:
 def make_empty_constants(model: Model) -> None:
     """Let nodes make the constants without items.
 
-    OpenVINO (2026.4) takes one for a scalar. Shapes and axes, which are vectors of int64, it takes as they are.
+    OpenVINO (2026.4) takes one for a scalar. Vectors of int64, shapes mostly, it takes as they are.
     """
     read = {name for node in model.graph.all_nodes() for name in node.inputs}
     nodes = Nodes(Builder(model), Node("", [], [], "empty"))

@@ -101,17 +101,14 @@ class Inference:
         if name in self.numbers:
             return self.numbers[name]
         constant = self.constant(name)
-        if constant is None or constant.dtype not in (np.int32, np.int64) or constant.ndim > 1:
+        if constant is None or constant.dtype not in (np.int32, np.int64, np.bool_) or constant.ndim > 1:
             return None
         return tuple(map(int, constant.reshape(-1))) if constant.size <= _MOST_FOLLOWED else None
 
     def condition(self, name: str) -> bool | None:
         """Return what a condition is, None where that isn't known."""
-        told = self.numbers.get(name)
-        if told is None:
-            constant = self.constant(name)
-            return bool(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
-        return bool(told[0]) if len(told) == 1 and isinstance(told[0], int) else None
+        told = self.numbers_of(name)
+        return bool(told[0]) if told and len(told) == 1 and isinstance(told[0], int) else None
 
     def by_onnx(self, node: Node) -> list[Type]:
         """Return what onnx infers for the outputs of a node without graphs; nothing where it can't."""

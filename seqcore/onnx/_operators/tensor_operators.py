@@ -109,15 +109,13 @@ def _one_of(one: Length, other: Length) -> Length:
 
 
 def cast(node: Node, known: Inference) -> Type:
-    if node.attribute("to") in (TensorProto.INT64, TensorProto.BOOL) and _are_whole(node, known):
+    if node.attribute("to") == TensorProto.INT64:
         _pass_numbers(node, known)
+    elif node.attribute("to") == TensorProto.BOOL:
+        numbers = known.numbers_of(node.inputs[0])
+        if numbers is not None and _are_integers(*numbers):
+            known.numbers[node.outputs[0]] = tuple(int(n != 0) for n in numbers)
     return tensor(node.attribute("to", 0), known.shape(node.inputs[0]))
-
-
-def _are_whole(node: Node, known: Inference) -> bool:
-    """Return whether a cast leaves numbers as they are: conditions are 0 and 1."""
-    number = known.type(node.inputs[0]).number
-    return node.attribute("to") == TensorProto.INT64 or number == TensorProto.BOOL
 
 
 def cast_like(node: Node, known: Inference) -> Type:
