@@ -26,7 +26,7 @@ from seqcore.onnx._lowering.cuts import (
     tail,
 )
 from seqcore.onnx._lowering.forms import Form, Stack
-from seqcore.onnx._model.types import NEVER, Shape
+from seqcore.onnx._model.types import NEVER
 from seqcore.onnx._operators.record import axis_from_front
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Rows(Stack, Packed):
 
     became = "becomes a tensor, its elements stacked, that each edit copies"
 
-    def __init__(self, name: str, element_type: int, shape: Shape, builder: Builder) -> None:
+    def __init__(self, name: str, element_type: int, shape: tuple, builder: Builder) -> None:
         super().__init__(builder.fresh(f"{name}/rows"), element_type, shape)
         self.parts = [self.tensor]
         self.part_types = [(element_type, [None, *shape])]

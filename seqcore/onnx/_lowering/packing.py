@@ -42,9 +42,10 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
     read = read_names(model)
     for names in _families(prepared):
         found = _forms_of(names, prepared, builder)
-        why = found if isinstance(found, str) else _why_not(names, found, prepared, read)
-        if why:
-            stays |= dict.fromkeys(names, why)
+        if not isinstance(found, str) and (why := _why_not(names, found, prepared, read)):
+            found = why
+        if isinstance(found, str):
+            stays |= dict.fromkeys(names, found)
         else:
             forms |= found
     if not forms:

@@ -71,8 +71,8 @@ def _comparison(function: Callable[[Any, Any], bool]) -> Rule:
     def rule(node: Node, known: Inference) -> Type:
         type_ = compare(node, known)
         one, other = (known.numbers_of(name) for name in node.inputs)
-        is_one = type_.rank in (0, 1) and one is not None and other is not None
-        if is_one and len(one) == len(other) == 1 and _are_integers(*one, *other):
+        is_single = type_.rank in (0, 1) and one and other and len(one) == len(other) == 1
+        if is_single and one and other and _are_integers(one[0], other[0]):
             known.numbers[node.outputs[0]] = (int(function(one[0], other[0])),)
         return type_
 
