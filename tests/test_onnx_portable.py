@@ -81,6 +81,32 @@ def test_conditions(condition, told):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_trips_that_may_be_negative(opset):
+    """To OpenVINO that is no limit."""
+    text = """g (float[N, 4] x, int64 k) => (float[4] y, float[4] z) <int64 one = {1}, int64 zero = {0}> {
+        shape = Shape(x)
+        n = Gather(shape, zero)
+        trips = TRIPS
+        first = Gather(x, zero)
+        y = Loop(trips, "", first) <body = b (int64 i, bool c, float[4] s) => (bool d, float[4] t) {
+            d = Identity(c)
+            t = Add(s, s)
+        }>
+        rows = SplitToSequence<keepdims = 0>(x)
+        z = SequenceAt(rows, k)
+    }"""
+    for trips, is_kept in (("Sub(n, one)", False), ("Add(n, one)", True), ("Identity(k)", False)):
+        model = parse(text.replace("TRIPS", trips), opset)
+        result = lowered(model)
+        loop = next(node for node in result.graph.node if node.op_type == "Loop")
+        assert (loop.input[0] in ("trips", "k")) == is_kept
+        for n, k in ((1, -1), (3, 2), (2, -1)):
+            feed = {"x": rows(n), "k": np.array(k)}
+            for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
 def test_constants_without_items():
     """OpenVINO takes one for a scalar."""
     model = parse("""g (float[N, 4] x, int64 p) => (float[A, 4] y, float[4] z)

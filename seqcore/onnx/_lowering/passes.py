@@ -10,7 +10,11 @@ from seqcore.onnx._lowering.build import Builder
 from seqcore.onnx._lowering.forms import Form, Forms
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.packing import pack_lists
-from seqcore.onnx._lowering.portable import make_empty_constants, take_known_branches
+from seqcore.onnx._lowering.portable import (
+    keep_trips_from_negative,
+    make_empty_constants,
+    take_known_branches,
+)
 from seqcore.onnx._lowering.prune import drop_aliases, prune, read_names
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.prepared import Prepared
@@ -141,6 +145,7 @@ class _Trial:
             self.prepared = known.again(model)
             self.became |= self.packed
         if packs and self.became:
+            keep_trips_from_negative(model, self.prepared, builder)
             make_empty_constants(model)
             self.prepared = known.again(model)
 

@@ -1,4 +1,4 @@
-"""What other runtimes want of a model: branches that are known taken, and no empty constants."""
+"""What other runtimes want of a model: known branches taken, no empty constants, no negative trips."""
 
 from __future__ import annotations
 
@@ -69,3 +69,35 @@ def make_empty_constants(model: Model) -> None:
             del model.constants[name]
             make_empty(nodes, tensor.data_type, tensor.dims, name)
     model.graph.nodes = [*nodes.nodes, *model.graph.nodes]
+
+
+def keep_trips_from_negative(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Let a loop whose number of trips may be negative have none then: to OpenVINO (2026.4) that is no limit.
+
+    PyTorch exports `range(1, len(x))` as one less than the length.
+    """
+    for node in list(model.graph.all_nodes()):
+        if node.is_op("Loop") and node.input(0) and not _is_counted(node.inputs[0], prepared):
+            nodes = builder.before(node)
+            trips = node.inputs[0]
+            if builder.opset < 12:  # onnxruntime's Max takes no integers before
+                some = nodes.op("Cast", nodes.op("Less", nodes.constant(0), trips), to=TensorProto.INT64)
+                node.inputs[0] = nodes.op("Mul", trips, some)
+            else:
+                node.inputs[0] = nodes.op("Max", trips, nodes.constant(0))
+    builder.apply()
+
+
+def _is_counted(name: str, prepared: Prepared) -> bool:
+    """Return whether an integer is known not to be negative."""
+    constant = prepared.constant(name)
+    if constant is not None:
+        return bool((constant >= 0).all())
+    node = prepared.producer(name)
+    if node is None:
+        return False
+    if node.is_op("Shape", "Size", "SequenceLength"):
+        return True
+    if node.is_op("Gather", "Squeeze", "Unsqueeze", "Reshape", "Cast", "Identity", "Slice"):
+        return _is_counted(node.inputs[0], prepared)
+    return node.is_op("Add", "Mul") and all(_is_counted(one, prepared) for one in node.inputs)
