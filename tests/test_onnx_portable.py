@@ -107,6 +107,35 @@ def test_trips_that_may_be_negative(opset):
                 np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("opset", [13, 17])
+def test_loops_of_constant_length_that_end_early(opset):
+    """OpenVINO takes a scan output for as long as the number of trips."""
+    text = """g (float[N, 4] x, float most) => (float[A, 4] y)
+    <int64 n = {6}, bool yes = {1}, int64 zero = {0}> {
+        none = SequenceEmpty()
+        first = Gather(x, zero)
+        l, end = Loop(n, yes, none, first) <body = b (int64 i, bool c, seq(float[4]) s, float[4] h)
+                                               => (bool d, seq(float[4]) t, float[4] g) {
+            g = Add(h, h)
+            sum = ReduceSum<keepdims = 0>(g)
+            d = Less(sum, most)
+            t = SequenceInsert(s, g)
+        }>
+        y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+    }"""
+    model = parse(text, opset)
+    result = lowered(model)
+    assert left_in(result) == []
+    before, after = session(model), session(result)
+    for most in (0, 5, 20, 1e9):
+        feed = {"x": np.ones((2, 4), "f"), "most": np.float32(most)}
+        (one,), (other,) = outcome(before, feed), outcome(after, feed)
+        np.testing.assert_array_equal(one, other)
+    core = pytest.importorskip("openvino").Core()
+    used = core.compile_model(core.read_model(result.SerializeToString()), "CPU")
+    assert used({"x": np.ones((2, 4), "f"), "most": np.float32(20)})[0].shape == (3, 4)
+
+
 def test_constants_without_items():
     """OpenVINO takes one for a scalar."""
     model = parse("""g (float[N, 4] x, int64 p) => (float[A, 4] y, float[4] z)

@@ -11,6 +11,7 @@ from seqcore.onnx._lowering.forms import Form, Forms
 from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.packing import pack_lists
 from seqcore.onnx._lowering.portable import (
+    end_by_conditions,
     keep_trips_from_negative,
     make_empty_constants,
     take_known_branches,
@@ -146,6 +147,7 @@ class _Trial:
             self.became |= self.packed
         if packs and self.became:
             keep_trips_from_negative(model, self.prepared, builder)
+            end_by_conditions(model, self.prepared, builder)
             make_empty_constants(model)
             self.prepared = known.again(model)
 

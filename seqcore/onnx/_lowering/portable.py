@@ -10,6 +10,9 @@ from seqcore.onnx._lowering.build import Builder, Nodes
 from seqcore.onnx._lowering.cuts import make_empty
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._operators.loop_parts import parts_of
+
+_NO_LIMIT = (1 << 63) - 1
 
 
 def take_known_branches(model: Model, prepared: Prepared) -> bool:
@@ -86,6 +89,31 @@ def keep_trips_from_negative(model: Model, prepared: Prepared, builder: Builder)
             else:
                 node.inputs[0] = nodes.op("Max", trips, nodes.constant(0))
     builder.apply()
+
+
+def end_by_conditions(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Let a loop that may end early, and has scan outputs, count in its condition.
+
+    OpenVINO (2026.4) takes these for as long as a constant number of trips.
+
+    Loop (20, c) <(i, _) ⟶ (d, x)>    ──▶    Loop (no limit, c) <(i, _) ⟶ (d and i < 19, x)>
+    """
+    for node in list(model.graph.all_nodes()):
+        if not node.is_op("Loop") or not (node.input(0) and node.input(1)):
+            continue
+        parts = parts_of(node)
+        trips = prepared.constant(parts.trips)
+        if trips is None or trips.size != 1 or not 1 <= trips.reshape(-1)[0] < _NO_LIMIT:
+            continue
+        if parts.scans and parts.going_out != parts.going_in:
+            nodes = Nodes(builder, node)
+            goes_on = nodes.op("Less", parts.iteration, nodes.constant(trips.reshape(-1)[0] - 1))
+            node.inputs[0] = nodes.constant(_NO_LIMIT)
+            both = nodes.op("And", parts.going_out, goes_on)
+            if parts.going_out in node.body.declared:
+                node.body.declared[both] = node.body.declared[parts.going_out]
+            node.body.outputs[0] = both
+            node.body.nodes += nodes.nodes
 
 
 def _is_counted(name: str, prepared: Prepared) -> bool:
