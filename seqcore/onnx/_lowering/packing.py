@@ -10,6 +10,7 @@ Sequences that are the same in other rounds, branches or edits have one form. So
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import reduce
 
 from seqcore.onnx._lowering.build import Builder
@@ -40,9 +41,10 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
     forms: dict[str, Packed] = {}
     stays: dict[str, str] = {}
     read = read_names(model)
-    for names in _families(prepared):
+    continued = _continued(prepared)
+    for names in _families(prepared, continued):
         found = _forms_of(names, prepared, builder)
-        if not isinstance(found, str) and (why := _why_not(names, found, prepared, read)):
+        if not isinstance(found, str) and (why := _why_not(names, found, prepared, read, continued)):
             found = why
         if isinstance(found, str):
             stays |= dict.fromkeys(names, found)
@@ -65,15 +67,15 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
     return {name: form.became for name, form in forms.items()}, stays
 
 
-def _families(prepared: Prepared) -> list[list[str]]:
+def _families(prepared: Prepared, continued: dict[str, list[str]]) -> list[list[str]]:
     """Return the sequences in groups, of which each has to go on in one form."""
     family: dict[str, list[str]] = {}
     for graph in prepared.model.graph.all_graphs():
         for name in (*graph.inputs, *(name for node in graph.nodes for name in node.outputs)):
             if prepared.is_sequence(name):
                 family[name] = [name]
-    for node in prepared.model.graph.all_nodes():
-        for one, other in record_of(node).continues(node):
+    for one, others in continued.items():
+        for other in others:
             first, second = family.get(one), family.get(other)
             if first is None or second is None or first is second:
                 continue
@@ -82,6 +84,16 @@ def _families(prepared: Prepared) -> list[list[str]]:
             first += second
             family |= dict.fromkeys(second, first)
     return list({id(names): names for names in family.values()}.values())
+
+
+def _continued(prepared: Prepared) -> dict[str, list[str]]:
+    """Return for each name the others that are the same, passed on or edited."""
+    continued: dict[str, list[str]] = defaultdict(list)
+    for node in prepared.model.graph.all_nodes():
+        for one, other in record_of(node).continues(node):
+            continued[one].append(other)
+            continued[other].append(one)
+    return continued
 
 
 def _forms_of(names: list[str], prepared: Prepared, builder: Builder) -> dict[str, Packed] | str:
@@ -94,12 +106,21 @@ def _forms_of(names: list[str], prepared: Prepared, builder: Builder) -> dict[st
     return {name: pack_as(name, type_.number, type_.shape, builder) for name in names}
 
 
-def _why_not(names: list[str], forms: dict[str, Packed], prepared: Prepared, read: set[str]) -> str:
+def _why_not(
+    names: list[str],
+    forms: dict[str, Packed],
+    prepared: Prepared,
+    read: set[str],
+    continued: dict[str, list[str]],
+) -> str:
     """Return why a family stays, "" if all who have to do with it can do with its forms."""
     model = prepared.model
     for name in names:
         if name in model.graph.inputs:
             return "it is an input of the model"
+        for other in continued.get(name, ()):
+            if not prepared.is_sequence(other):
+                return f"'{other}' is the same, of which no type is known"
         nodes: list[Node | None] = [node for node, _ in prepared.readers[name]]
         if (maker := prepared.producer(name)) is not None:
             nodes.append(maker)
