@@ -1,9 +1,7 @@
 """Loops that go on with a list, as text: what the tests of their lowering share."""
 
 import numpy as np
-from lowering import parse, rows
-
-from seqcore.onnx.lowering import lower_with_report
+from lowering import parse, quick_report, rows
 
 OPSETS = [13, 17, 21]  # before, a loop has no lists
 LENGTHS = [0, 1, 2, 7]
@@ -43,4 +41,4 @@ def feeds(*positions, lengths=LENGTHS, width=4):
 
 def why(text, value="l"):
     """What the report says of a list."""
-    return next(note.text for note in lower_with_report(parse(text))[1] if note.value == value)
+    return next(note.text for note in quick_report(parse(text))[1] if note.value == value)

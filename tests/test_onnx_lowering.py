@@ -7,10 +7,9 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from lowering import OPSETS, check, left_in, lowered, ops, outcome, parse, rows, session  # noqa: E402
+from lowering import OPSETS, check, left_in, lowered, ops, outcome, parse, quick_report, rows, session  # noqa: E402
 
 from seqcore.onnx import lower  # noqa: E402
-from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
 LENGTHS = [0, 1, 2, 7]
 
@@ -141,7 +140,7 @@ class TestLoops:
             "y = Concat", "count = SequenceLength(k) y = Concat"
         )
         model = parse(text)
-        result = lowered(model)
+        result = lowered(model, packs=False)
         assert left_in(result) == ["SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"]
         before, after = session(model), session(result)
         for feed in feeds[1:]:
@@ -236,7 +235,7 @@ class TestLoops:
     )
     def test_what_stays(self, insert, why):
         model = parse(loop(insert, STACK))
-        result, notes = lower_with_report(model)
+        result, notes = quick_report(model)
         if why:
             assert result == model
             assert any(why in str(note) for note in notes if note.value == "l"), notes
@@ -259,7 +258,7 @@ class TestLoops:
             y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
         }"""
         model = parse(text)
-        result, notes = lower_with_report(model)
+        result, notes = quick_report(model)
         assert result == model
         assert str(notes[0]) == "'l' stays: the loop 'l' reads it on the way, at 'a'"
 
@@ -352,7 +351,7 @@ def test_a_model_that_fits_no_more_once_it_is_lowered_stays():
         t = SequenceMap <body = f (float[K] e, float[L] h) => (float[M] o) { o = Add(e, h) }> (s, w)
         y = ConcatFromSequence<axis = 0>(t)
     }"""
-    result, notes = lower_with_report(parse(text))
+    result, notes = quick_report(parse(text))
     assert result == parse(text)
     assert not any(note.is_lowered for note in notes)
     assert "a lowered model would not be valid" in str(notes[0])

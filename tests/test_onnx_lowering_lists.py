@@ -8,10 +8,9 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 from lists_in_loops import APPEND, LENGTHS, NONE, ONE, OPSETS, SOME, STACK, TWO, feeds, loop, why
-from lowering import check, left_in, lowered, ops, outcome, parse, rows, session
+from lowering import check, left_in, lowered, ops, outcome, parse, quick_report, rows, session
 
 from seqcore.onnx import lower
-from seqcore.onnx.lowering import lower_with_report
 
 
 class TestStarts:
@@ -305,7 +304,7 @@ class TestSeveral:
         check(text, some)
         check(text, some, 13, gone=False)
         assert "from opset 14 on" in next(
-            note.text for note in lower_with_report(parse(text, 13))[1] if note.value == "l"
+            note.text for note in quick_report(parse(text, 13))[1] if note.value == "l"
         )
 
     @pytest.mark.parametrize("many", [33, 2000])

@@ -18,13 +18,13 @@ from lowering import (  # noqa: E402
     ops,
     outcome,
     parse,
+    quick_report,
     rows,
     session,
     unchecked,
 )
 
 from seqcore import split_to_sequence  # noqa: E402
-from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
 LENGTHS = [0, 1, 2, 5, 6, 7]
 TWO, LISTED = "int64 k = {2}", "int64[3] k = {3, 0, 4}"
@@ -166,7 +166,7 @@ class TestPicking:
         }"""
         for inputs, k, axis in (("", "k", 0), (", int64 j", "j", 0), ("", "k", 1), ("", "k", -1)):
             model = unchecked(text % (inputs, k, axis))
-            result, notes = lower_with_report(model)
+            result, notes = quick_report(model)
             assert notes[0].is_lowered is (k == "k")
             assert ("SplitToSequence" in left_in(result)) is (k == "j")
             before, after = session(model), session(result)
@@ -277,7 +277,8 @@ class TestJoiningPieces:
             )
             gone = given == "x" or axis == 0
             x = np.random.rand(*shape).astype("f")
-            check(text, [{"x": x}], gone=gone, succeeds=shape[0] > 0)
+            # onnxruntime joins empty elements of whatever lengths.
+            check(text, [{"x": x}], gone=gone, succeeds=shape[0] > 0, packs=shape != (3, 0))
 
     @pytest.mark.parametrize("k", [-1, 0, 1, 7])
     def test_a_check_outlives_a_reshape(self, k):
@@ -313,7 +314,7 @@ STAYS = [
 @pytest.mark.parametrize(("readers", "outs", "why"), STAYS)
 def test_splits_that_stay(readers, outs, why):
     model = parse(split(readers, outs))
-    result, notes = lower_with_report(model)
+    result, notes = quick_report(model)
     assert result == model
     assert re.search(why, str(notes[0]))
 
@@ -333,7 +334,7 @@ def test_splits_that_always_fail_stay(constants, shape, why):
     model = unchecked(
         split(read.replace("k", "j") if "j" in constants else read, "float[A, B] y", constants, shape=shape)
     )
-    result, notes = lower_with_report(model)
+    result, notes = quick_report(model)
     assert result == model
     with pytest.raises(AssertionError, match=why):
         raise AssertionError(str(notes[0]))
@@ -343,7 +344,7 @@ def test_a_split_whose_form_is_not_known_stays():
     text = """g (float[N, 4] x, int64[K] k0, int64[R] r) => (float[A, B] y) <int64 z = {0}> {
         k = Reshape(k0, r) s = SplitToSequence(x, k) y = SequenceAt(s, z)
     }"""
-    _, notes = lower_with_report(parse(text))
+    _, notes = quick_report(parse(text))
     assert "one length or a list of them is not known" in str(notes[0])
 
 
@@ -390,7 +391,7 @@ class TestLists:
     )
     def test_what_stays(self, at, erased, reads, why):
         model = unchecked(self.TEXT % ("float[A, B] y", at, erased, reads))
-        result, notes = lower_with_report(model)
+        result, notes = quick_report(model)
         assert result == model
         assert any(re.search(why, str(note)) for note in notes), list(map(str, notes))
 
@@ -440,7 +441,7 @@ class TestLists:
             s = SequenceConstruct(x, w) y = ConcatFromSequence<axis = 0>(s)
         }"""
         model = unchecked(text % shape)
-        result, notes = lower_with_report(model)
+        result, notes = quick_report(model)
         assert result == model
         assert f"{why} differ" in str(notes[0])
 
@@ -543,7 +544,7 @@ class TestMaps:
         text = (MAP % (f"{outs}, float[C, D] z", BODY, STACKS)).replace(old, new)
         text = text.replace("float[N, 4] x,", "seq(float[4]) x0, float[N, 4] x,") if "x0" in new else text
         model = parse(text)
-        result, notes = lower_with_report(model)
+        result, notes = quick_report(model)
         assert "SequenceMap" in left_in(result)
         assert any(re.search(why, str(note)) for note in notes if note.value == "p"), list(map(str, notes))
         x0 = {"x0": list(rows(2))} if "x0" in new else {}

@@ -38,6 +38,12 @@ def main(arguments=None):
     command = commands.add_parser("lower", help="compile the sequences of a model away, where they can be")
     command.add_argument("model", metavar="IN", help="the model file")
     command.add_argument("-o", "--output", metavar="OUT", required=True, help="where the result goes")
+    command.add_argument(
+        "--ragged-io",
+        action="store_true",
+        help="let sequences that the model takes and gives go in and out as tensors: parts as parts_values "
+        "and parts_lengths, or as parts_values, flat, and parts_extents where more than axis 0 may differ",
+    )
     command.set_defaults(run=_lower)
     command = commands.add_parser(
         "explain", help="tell what becomes of each sequence of a model, and what of it runs where"
@@ -55,7 +61,7 @@ def main(arguments=None):
 
 def _lower(given):
     _check_is_file(given.model)
-    lowered, notes = lower_with_report(given.model)
+    lowered, notes = lower_with_report(given.model, ragged_io=given.ragged_io)
     _write(lowered, given.output, os.path.dirname(os.path.abspath(given.model)))
     gone = sum(note.is_lowered for note in notes)
     stay = len(notes) - gone

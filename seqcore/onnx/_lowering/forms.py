@@ -6,6 +6,7 @@ Pieces    cut from a tensor                    that tensor
 LoopList  that a loop puts elements into       scan outputs of the loop
 Grown     one of these, and some more          that, and these
 Stack     (the latter three, where it helps)   a tensor whose axis 0 runs over the elements
+Packed    (what is left, for other runtimes)   such a tensor, or one of all numbers and one of extents
 """
 
 from __future__ import annotations
@@ -157,12 +158,13 @@ class Form:
 
 def why_no_zeros(prepared: Prepared, shape: Shape) -> str:
     """Return why a Reshape can't be told of a shape where it may hold zeros, "" where it can."""
-    if prepared.model.opset >= ZEROS_ALLOWED or _has_no_zeros(shape):
+    if prepared.model.opset >= ZEROS_ALLOWED or has_no_zeros(shape):
         return ""
     return "an axis may be of length 0, which Reshape takes from opset 14 on"
 
 
-def _has_no_zeros(shape: Shape) -> bool:
+def has_no_zeros(shape: Shape) -> bool:
+    """Return whether each axis is known to have a length."""
     return shape is not None and all(isinstance(length, int) and length > 0 for length in shape)
 
 
@@ -267,7 +269,7 @@ class Stack(Form):
         nodes.declare(out, self.element_type, [*self.shape[:axis], None, *self.shape[axis + 1 :]])
         moved = self._moved(nodes, axis) if axis else self.tensor
         zeros = {}
-        if _has_no_zeros(self.shape):
+        if has_no_zeros(self.shape):
             shape = nodes.constant([*self.shape[:axis], -1, *self.shape[axis + 1 :]])
         else:
             lengths = nodes.op("Shape", moved)

@@ -10,6 +10,13 @@ from seqcore.onnx._lowering.build import Builder
 from seqcore.onnx._lowering.fixed_lists import write_out_lists
 from seqcore.onnx._lowering.forms import Form, Forms
 from seqcore.onnx._lowering.maps import write_out_maps
+from seqcore.onnx._lowering.packing import pack_lists
+from seqcore.onnx._lowering.portable import (
+    end_by_conditions,
+    keep_trips_from_negative,
+    make_empty_constants,
+    take_known_branches,
+)
 from seqcore.onnx._lowering.prune import drop_aliases, prune, read_names
 from seqcore.onnx._lowering.vectorise import LoopNote, vectorise_loops
 from seqcore.onnx._model.graph import Model, Node
@@ -47,7 +54,13 @@ class Lowered(NamedTuple):
     loops: list[LoopNote]
 
 
-def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = True) -> Lowered:
+def lower_prepared(
+    given: Prepared,
+    keep_maps: bool = False,
+    is_checked: bool = True,
+    packs: bool = False,
+    vectorises: bool = True,
+) -> Lowered:
     """Compile the sequences of a model away.
 
     Parameters
@@ -59,11 +72,16 @@ def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = 
         loops of which no operator on sequences is left then.
     is_checked : bool, optional
         Whether a model that onnx finds a fault in is given up; not where who gets it does the same.
+    packs : bool, optional
+        Whether sequences without another form are packed, for a runtime that has none: see `packed`.
+    vectorises : bool, optional
+        Whether loops become one operator where they can: see `vectorise`.
     """
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [], [])
     normal = given.model.copy()
-    has_changed = drop_aliases(normal, given.is_sequence)
+    has_changed = packs and take_known_branches(normal, given)
+    has_changed |= drop_aliases(normal, given.is_sequence)
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
     # Lists that go through loops and branches by their elements, and maps that become loops, are so on trial:
@@ -72,7 +90,7 @@ def lower_prepared(given: Prepared, keep_maps: bool = False, is_checked: bool = 
     kept = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
-        trial = _Trial(known, kept, held)
+        trial = _Trial(known, kept, held, packs, vectorises)
         if lists := trial.lists_left():
             held |= lists
             continue
@@ -118,14 +136,19 @@ class _Trial:
         The lowered model.
     became : dict of str to str
         Sequences that are gone → what they became.
+    packed : dict of str to str
+        Those among them that were packed, states of loops too.
     stays : dict of str to str
         Sequences that stay → why, for those of which something is known.
     loops : list of LoopNote
     """
 
-    def __init__(self, known: Prepared, kept: set[str], held: set[str]) -> None:
+    def __init__(
+        self, known: Prepared, kept: set[str], held: set[str], packs: bool, vectorises: bool
+    ) -> None:
         self._known = known
         self.became: dict[str, str] = {}
+        self.packed: dict[str, str] = {}
         self.stays: dict[str, str] = {}
         self.loops: list[LoopNote] = []
         self._settled: set[str] = set()
@@ -144,7 +167,24 @@ class _Trial:
         while is_vectorised:
             while self._has_lists() and self._lower_once(model, builder):
                 self.prepared = known.again(model)
-            is_vectorised = self._vectorise(model, builder)
+            is_vectorised = vectorises and self._vectorise(model, builder)
+        if packs:
+            self._pack(model, builder)
+
+    def _pack(self, model: Model, builder: Builder) -> None:
+        """Make tensors of the sequences that are left, and a model that other runtimes take."""
+        known = self._known
+        if self._has_lists():
+            if prune(model):
+                self.prepared = known.again(model)
+            self.packed, self.stays = pack_lists(model, self.prepared, builder)
+            self.prepared = known.again(model)
+            self.became |= self.packed
+        if self.became:
+            keep_trips_from_negative(model, self.prepared, builder)
+            end_by_conditions(model, self.prepared, builder)
+            make_empty_constants(model)
+            self.prepared = known.again(model)
 
     def _vectorise(self, model: Model, builder: Builder) -> bool:
         """Make one operator of each loop where that goes; return whether there was one."""
@@ -266,6 +306,8 @@ class _Notes:
         ]
         for name, (node, _) in known.producers.items():
             if name in trial.became:
+                if name in trial.packed and name in parts:
+                    continue
                 notes.append(Note(name, node.name, True, trial.became[name]))
             elif not (known.is_sequence(name) or name in trial.stays) or name not in left:
                 continue

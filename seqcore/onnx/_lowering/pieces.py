@@ -8,14 +8,19 @@ is bound to that.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import TensorProto
 
-from seqcore.onnx._lowering.forms import ZEROS_ALLOWED, Form, Forms, Stack, why_no_zeros
+from seqcore.onnx._lowering.cuts import cut_out, flat_places
+from seqcore.onnx._lowering.forms import ZEROS_ALLOWED, Form, Stack, has_no_zeros, why_no_zeros
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._operators.positions import position_of
 from seqcore.onnx._operators.record import axis_from_front
+
+if TYPE_CHECKING:
+    from seqcore.onnx._model.prepared import Prepared
 
 # Up to here all pieces are made at once although not all may be read.
 _FEW = 16
@@ -33,8 +38,7 @@ _SPLIT_TYPES = (
 class Pieces(Form):
     """Pieces of a tensor along an axis."""
 
-    def __init__(self, forms: Forms, node: Node) -> None:
-        prepared = forms.prepared
+    def __init__(self, prepared: Prepared, node: Node) -> None:
         self.node, self.graph = node, prepared.producers[node.outputs[0]][1]
         self.tensor = node.inputs[0]
         self.became = f"becomes pieces of '{self.tensor}'"
@@ -102,6 +106,31 @@ class Pieces(Form):
             return axis == self.axis
         return axis_from_front(axis, self.rank) == self.axis
 
+    # For lists that go on packed (see `packed`)
+
+    @property
+    def kept_axis(self):
+        """The axis on which the pieces have the lengths of `in_line`, None where all are of one shape."""
+        return self.axis
+
+    def stacked_evenly(self, nodes):
+        """Return the pieces stacked, None where that takes more than moving axes."""
+        stack = self.as_stack()
+        if isinstance(stack, str) or not self._is_plain_stack(nodes.builder.opset):
+            return None
+        return self.stacked(nodes)
+
+    def _is_plain_stack(self, opset):
+        return True
+
+    def in_line(self, nodes):
+        """Return all numbers in one axis, one piece behind the other, and the pieces' lengths."""
+        raise NotImplementedError
+
+    def piece_shape(self, nodes):
+        """Return the shape of each piece, with any length on `kept_axis`."""
+        return nodes.op("Shape", self.tensor)
+
     def _to_front(self, nodes, tensor, axis, rank):
         if axis == 0:
             return tensor
@@ -112,8 +141,8 @@ class Pieces(Form):
 class UnitPieces(Pieces):
     """Pieces of length 1, or without the axis."""
 
-    def __init__(self, forms, node, keepdims):
-        super().__init__(forms, node)
+    def __init__(self, prepared, node, keepdims):
+        super().__init__(prepared, node)
         self.keepdims = keepdims
         self.count = self.total if isinstance(self.total, int) else None
 
@@ -181,6 +210,22 @@ class UnitPieces(Pieces):
         stacked = self._to_front(nodes, self.tensor, self.axis, self.rank)
         return nodes.unsqueeze(stacked, self.axis + 1) if self.keepdims else stacked
 
+    kept_axis = None
+
+    def in_line(self, nodes):
+        stacked = self._to_front(nodes, self.tensor, self.axis, self.rank)
+        total = nodes.unsqueeze(nodes.length(self.tensor, self.axis), 0)
+        ones = nodes.op("Expand", nodes.constant([1]), total)
+        return nodes.op("Reshape", stacked, nodes.constant([-1])), ones
+
+    def piece_shape(self, nodes):
+        lengths = nodes.op("Shape", self.tensor)
+        if self.keepdims:
+            before, behind = cut_out(nodes, lengths, self.axis, self.rank)
+            return nodes.join_axes(*before, [1], *behind)
+        others = [k for k in range(self.rank) if k != self.axis]
+        return nodes.op("Gather", lengths, nodes.constant(others), axis=0)
+
 
 class _Cut(Pieces):
     """Pieces that start at several places, with tables of where that is."""
@@ -235,15 +280,32 @@ class _Cut(Pieces):
     def stacked(self, nodes):
         return self._to_front(nodes, self._cut_axis(nodes), self.axis, self.rank + 1)
 
+    def _is_plain_stack(self, opset):
+        return opset >= ZEROS_ALLOWED or has_no_zeros(self.shape)
+
+    def in_line(self, nodes):
+        starts, ends = self._starts_and_ends(nodes)
+        total = nodes.length(self.tensor, self.axis)
+        ends = nodes.op("Where", nodes.op("Less", total, ends), total, ends)
+        lengths = nodes.op("Sub", ends, starts)
+        if not self.is_sound():
+            # How many there are, a runtime may know without the check that the starts are bound to.
+            rest = nodes.op("Sub", total, nodes.op("ReduceSum", lengths, keepdims=0))
+            lengths = nodes.bound(lengths, rest)
+        flat = nodes.op("Reshape", self.tensor, nodes.constant([-1]))
+        if self.axis:
+            before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
+            one = nodes.constant([1])
+            outer, inner = (
+                nodes.op("ReduceProd", part[0], keepdims=1) if part else one for part in (before, behind)
+            )
+            flat = nodes.op("ScatterElements", flat, flat_places(nodes, lengths, outer, inner), flat, axis=0)
+        return flat, lengths
+
     def _cut_axis(self, nodes):
         """Return the tensor with two axes in place of the one that is split: the pieces, and their length."""
-        axis, lengths = self.axis, nodes.op("Shape", self.tensor)
-        parts = [nodes.constant([self.count, self._one_length()])]
-        if axis:
-            parts.insert(0, nodes.slice(lengths, nodes.constant([0]), nodes.constant([axis]), 0))
-        if axis + 1 < self.rank:
-            start, end = nodes.constant([axis + 1]), nodes.constant([self.rank])
-            parts.append(nodes.slice(lengths, start, end, 0))
+        before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
+        parts = [*before, [self.count, self._one_length()], *behind]
         zeros = {"allowzero": 1} if nodes.builder.opset >= ZEROS_ALLOWED else {}
         return nodes.op("Reshape", self.tensor, nodes.join_axes(*parts), **zeros)
 
@@ -251,8 +313,8 @@ class _Cut(Pieces):
 class EqualPieces(_Cut):
     """Pieces of one length, of which the last may be smaller. The length is a number or comes at run time."""
 
-    def __init__(self, forms, node, length=None):
-        super().__init__(forms, node)
+    def __init__(self, prepared, node, length=None):
+        super().__init__(prepared, node)
         self.piece_length = length
         self._split = node.inputs[1]
         if length and isinstance(self.total, int):
@@ -288,8 +350,8 @@ class EqualPieces(_Cut):
 class ListedPieces(_Cut):
     """Pieces of lengths that are listed: as constants, or in a tensor that comes at run time."""
 
-    def __init__(self, forms, node, lengths=None):
-        super().__init__(forms, node)
+    def __init__(self, prepared, node, lengths=None):
+        super().__init__(prepared, node)
         self.lengths = lengths
         self._split = node.inputs[1]
         if lengths is not None:

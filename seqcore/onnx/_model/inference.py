@@ -44,7 +44,8 @@ class Inference:
     ----------
     types : dict of str to Type
     numbers : dict of str to tuple of (int, str or None)
-        Of integers in tensors of rank 0 and 1, as far as they are known: what shapes are computed from.
+        Of integers in tensors of rank 0 and 1, as far as they are known: what shapes are computed from; of
+        conditions 0 and 1.
     """
 
     def __init__(self, model: Model, constant: Callable[[str], np.ndarray | None]) -> None:
@@ -100,9 +101,14 @@ class Inference:
         if name in self.numbers:
             return self.numbers[name]
         constant = self.constant(name)
-        if constant is None or constant.dtype not in (np.int32, np.int64) or constant.ndim > 1:
+        if constant is None or constant.dtype not in (np.int32, np.int64, np.bool_) or constant.ndim > 1:
             return None
         return tuple(map(int, constant.reshape(-1))) if constant.size <= _MOST_FOLLOWED else None
+
+    def condition(self, name: str) -> bool | None:
+        """Return what a condition is, None where that isn't known."""
+        told = self.numbers_of(name)
+        return bool(told[0]) if told and len(told) == 1 and isinstance(told[0], int) else None
 
     def by_onnx(self, node: Node) -> list[Type]:
         """Return what onnx infers for the outputs of a node without graphs; nothing where it can't."""
@@ -153,7 +159,7 @@ Numbers = dict[str, tuple[Length, ...]]
 def infer(
     model: Model, constant: Callable[[str], np.ndarray | None], believes_elements: bool = False
 ) -> tuple[dict[str, Type], Numbers]:
-    """Return what is known of the values of a model in normal form: types, and integers in vectors.
+    """Return what is known of a model in normal form: types, and integers and conditions in vectors.
 
     Parameters
     ----------

@@ -37,7 +37,8 @@ class Prepared:
         What is known of each value, constants included. Like the next three, it is found out when it is first
         asked for, and then the model may not change.
     numbers : dict of str to tuple of (int, str or None)
-        The integers in vectors and scalars, as far as they are known: what shapes are computed from.
+        The integers in vectors and scalars, as far as they are known: what shapes are computed from. Of
+        conditions 0 and 1.
     producers : dict of str to (Node, Graph)
         Who makes a value, and where. Inputs and constants have none.
     readers : dict of str to list of (Node or None, Graph)
@@ -59,6 +60,14 @@ class Prepared:
     @property
     def numbers(self) -> Numbers:
         return self._inferred[1]
+
+    def condition(self, name: str) -> bool | None:
+        """Return what a condition is in every run, None where that isn't known."""
+        constant = self.constant(name)
+        if constant is not None:
+            return bool(constant.item()) if constant.size == 1 else None
+        told = self.numbers.get(name, ())
+        return bool(told[0]) if len(told) == 1 and isinstance(told[0], int) else None
 
     @functools.cached_property
     def producers(self) -> dict[str, tuple[Node, Graph]]:

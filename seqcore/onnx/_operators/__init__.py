@@ -6,6 +6,7 @@ from seqcore.onnx._operators import (  # noqa: F401  (each registers its records
     if_,
     loop,
     optional,
+    ragged,
     scan,
     sequence_at,
     sequence_construct,

@@ -2,15 +2,12 @@
 
 from seqcore.onnx._engines.filled_elements import why_not_filled
 from seqcore.onnx._model.types import NEVER, tensor
-from seqcore.onnx._operators.record import Operator, axis_from_front, register
+from seqcore.onnx._operators.record import Looks, axis_from_front, register
 from seqcore.operators import concat_from_sequence
 
 
 @register("ConcatFromSequence")
-class ConcatFromSequence(Operator):
-    is_of_lists = True
-    only_looks = True
-
+class ConcatFromSequence(Looks):
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
         axis, stacks = _join_of(node)

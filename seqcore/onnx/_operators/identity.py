@@ -42,3 +42,9 @@ class Identity(Operator):
             counts.copied += len(value)
 
         return counted if in_loop and planner.prepared.is_sequence(node.inputs[0]) else step
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return ""
+
+    def pack(self, node, forms, nodes, prepared, is_read):
+        forms[node.outputs[0]].pass_on(nodes, forms[node.inputs[0]])

@@ -26,6 +26,8 @@ class If(Operator):
         for name in BRANCHES:
             known.follow(node.graphs[name])
             made.append([known.type(one) for one in node.graphs[name].outputs])
+        if (told := known.condition(node.inputs[0])) is not None:
+            return made[0 if told else 1]
         return [join(one, other) for one, other in zip(*made, strict=True)]
 
     def hands_on(self, node):
@@ -37,6 +39,9 @@ class If(Operator):
 
     def takes_twice(self, node):
         return False
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return ""
 
     def step(self, entry, planner, in_loop):
         return if_step(entry, planner, in_loop)

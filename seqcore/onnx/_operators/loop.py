@@ -105,3 +105,6 @@ class Loop(Operator):
 
     def form(self, node, k, forms):
         return find_loop_list(forms, node, k)
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return ""

@@ -8,7 +8,7 @@ decorator, and its line in `__init__`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from seqcore.onnx._engines.schedule import Entry
     from seqcore.onnx._lowering.build import Nodes
     from seqcore.onnx._lowering.forms import Form, Forms
+    from seqcore.onnx._lowering.packed import Packed
     from seqcore.onnx._model.inference import Inference
     from seqcore.onnx._model.prepared import Prepared
     from seqcore.onnx._model.types import Type
@@ -126,6 +127,42 @@ class Operator:
     def lower(self, node: Node, form: Form, nodes: Nodes, prepared: Prepared, is_read: bool) -> None:
         """Make from a form what the node makes of the sequence."""
         raise NotImplementedError(node.op_type)
+
+    def continues(self, node: Node) -> Iterator[tuple[str, str]]:
+        """Yield the pairs of names of which the other is the one, passed on or edited.
+
+        Where they are sequences that are packed, they have one form.
+        """
+        return self.hands_on(node)
+
+    def why_not_packed(
+        self, node: Node, forms: Mapping[str, Packed], prepared: Prepared, read: set[str]
+    ) -> str:
+        """Return why it can't do with packed lists in place of its sequences, "" where it can.
+
+        Of one with graphs that can, the tensors take the places of the sequences.
+        """
+        return f"'{node.name}' {self.verb or f'({node.op_type}) has to do with it'}"
+
+    def pack(
+        self, node: Node, forms: Mapping[str, Packed], nodes: Nodes, prepared: Prepared, is_read: bool
+    ) -> None:
+        """Make of packed lists what the node makes of its sequences: it has no graphs."""
+        raise NotImplementedError(node.op_type)
+
+
+class Looks(Operator):
+    """An operator that makes a tensor of one sequence: packed, it is served as of other forms."""
+
+    is_of_lists = True
+    only_looks = True
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return self.why_not_lowered(node, forms[node.inputs[0]], prepared, read)
+
+    def pack(self, node, forms, nodes, prepared, is_read):
+        nodes.declares = is_read
+        self.lower(node, forms[node.inputs[0]], nodes, prepared, is_read)
 
 
 # What a step of ours costs in µs.

@@ -3,14 +3,11 @@
 from seqcore.core.operations import element_at
 from seqcore.onnx._model.types import tensor
 from seqcore.onnx._operators.positions import position_of, secure_position
-from seqcore.onnx._operators.record import Operator, register
+from seqcore.onnx._operators.record import Looks, register
 
 
 @register("SequenceAt")
-class SequenceAt(Operator):
-    is_of_lists = True
-    only_looks = True
-
+class SequenceAt(Looks):
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
         return [tensor(type_.number, type_.shape)]

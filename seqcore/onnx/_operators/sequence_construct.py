@@ -33,3 +33,9 @@ class SequenceConstruct(Operator):
 
     def form(self, node, k, forms):
         return Listed(forms, node, list(node.inputs))
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return ""
+
+    def pack(self, node, forms, nodes, prepared, is_read):
+        forms[node.outputs[0]].construct(nodes, node.inputs)

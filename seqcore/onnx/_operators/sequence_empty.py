@@ -33,3 +33,9 @@ class SequenceEmpty(Operator):
 
     def form(self, node, k, forms):
         return Listed(forms, node, [])
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return ""
+
+    def pack(self, node, forms, nodes, prepared, is_read):
+        forms[node.outputs[0]].make_empty(nodes)

@@ -1,7 +1,7 @@
 """SequenceErase: a sequence without its last element, or without the one at a position."""
 
 from seqcore.onnx._lowering.listed import Listed, edited_list
-from seqcore.onnx._operators.positions import secure_position
+from seqcore.onnx._operators.positions import position_of, secure_position
 from seqcore.onnx._operators.record import STEP, Operator, register
 
 
@@ -45,3 +45,13 @@ class SequenceErase(Operator):
 
     def lower(self, node, form, nodes, prepared, is_read):
         """Make nothing: who reads the edited list does."""
+
+    def continues(self, node):
+        return iter([(node.inputs[0], node.outputs[0])])
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return ""
+
+    def pack(self, node, forms, nodes, prepared, is_read):
+        position = position_of(prepared, node.inputs[1]) if node.input(1) else None
+        forms[node.outputs[0]].erase(nodes, forms[node.inputs[0]], position)

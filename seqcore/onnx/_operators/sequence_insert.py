@@ -3,7 +3,7 @@
 from seqcore.onnx._lowering.grown import grown_list
 from seqcore.onnx._lowering.listed import Listed, edited_list
 from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes
-from seqcore.onnx._operators.positions import secure_position
+from seqcore.onnx._operators.positions import position_of, secure_position
 from seqcore.onnx._operators.record import STEP, Operator, register
 
 
@@ -54,3 +54,17 @@ class SequenceInsert(Operator):
 
     def lower(self, node, form, nodes, prepared, is_read):
         """Make nothing: who reads the edited list does."""
+
+    def continues(self, node):
+        return iter([(node.inputs[0], node.outputs[0])])
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return ""
+
+    def pack(self, node, forms, nodes, prepared, is_read):
+        source, position = node.inputs[0], None
+        if node.input(2):
+            counter = prepared.producer(node.inputs[2])
+            if counter is None or not counter.is_op("SequenceLength") or counter.inputs[0] != source:
+                position = position_of(prepared, node.inputs[2])
+        forms[node.outputs[0]].insert(nodes, forms[source], node.inputs[1], position)

@@ -4,13 +4,11 @@ import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._model.types import tensor
-from seqcore.onnx._operators.record import Operator, register
+from seqcore.onnx._operators.record import Looks, register
 
 
 @register("SequenceLength")
-class SequenceLength(Operator):
-    is_of_lists = True
-    only_looks = True
+class SequenceLength(Looks):
     never_fails = True
 
     def infer(self, node, known):

@@ -87,30 +87,43 @@ class SplitToSequence(Operator):
         return step
 
     def form(self, node, k, forms):
-        prepared = forms.prepared
-        axis, shape = node.attribute("axis", 0), prepared.shape(node.inputs[0])
-        if shape is not None and axis_from_front(axis, len(shape)) is None:
-            return f"axis {axis} of '{node.name}' is out of range"
-        keeps = node.attribute("keepdims", 1)
-        if keeps not in (0, 1):
-            return f"keepdims of '{node.name}' is {keeps}, neither 0 nor 1"
-        split = node.input(1)
-        if not split:
-            return UnitPieces(forms, node, keeps)
-        lengths, rank = prepared.constant(split), prepared.type(split).rank
-        if lengths is None:
-            if rank is None or rank > 1:
-                return f"whether '{node.name}' gets one length or a list of them is not known"
-            if rank == 0 and not keeps:
-                return f"whether the pieces of '{node.name}' keep their axis depends on the split"
-            return ListedPieces(forms, node) if rank else EqualPieces(forms, node)
-        if lengths.ndim > 1 or lengths.size == 0 or (lengths < (lengths.ndim == 0)).any():
-            return f"'{node.name}' can't split into lengths of {lengths.tolist()}"
-        if lengths.ndim == 0:
-            if int(lengths) == 1:
-                return UnitPieces(forms, node, keeps)
-            return EqualPieces(forms, node, int(lengths))
-        pieces = ListedPieces(forms, node, lengths)
-        if isinstance(pieces.total, int) and pieces.total != lengths.sum():
-            return f"the lengths at '{node.name}' don't sum to {pieces.total}"
-        return pieces
+        return _pieces_of(node, forms.prepared)
+
+    def why_not_packed(self, node, forms, prepared, read):
+        pieces = _pieces_of(node, prepared)
+        if isinstance(pieces, str):
+            return pieces
+        return "" if pieces.rank is not None else f"the rank of '{pieces.tensor}' is not known"
+
+    def pack(self, node, forms, nodes, prepared, is_read):
+        forms[node.outputs[0]].split(nodes, _pieces_of(node, prepared))
+
+
+def _pieces_of(node, prepared):
+    """Return a split as a form, or why it has none."""
+    axis, shape = node.attribute("axis", 0), prepared.shape(node.inputs[0])
+    if shape is not None and axis_from_front(axis, len(shape)) is None:
+        return f"axis {axis} of '{node.name}' is out of range"
+    keeps = node.attribute("keepdims", 1)
+    if keeps not in (0, 1):
+        return f"keepdims of '{node.name}' is {keeps}, neither 0 nor 1"
+    split = node.input(1)
+    if not split:
+        return UnitPieces(prepared, node, keeps)
+    lengths, rank = prepared.constant(split), prepared.type(split).rank
+    if lengths is None:
+        if rank is None or rank > 1:
+            return f"whether '{node.name}' gets one length or a list of them is not known"
+        if rank == 0 and not keeps:
+            return f"whether the pieces of '{node.name}' keep their axis depends on the split"
+        return ListedPieces(prepared, node) if rank else EqualPieces(prepared, node)
+    if lengths.ndim > 1 or lengths.size == 0 or (lengths < (lengths.ndim == 0)).any():
+        return f"'{node.name}' can't split into lengths of {lengths.tolist()}"
+    if lengths.ndim == 0:
+        if int(lengths) == 1:
+            return UnitPieces(prepared, node, keeps)
+        return EqualPieces(prepared, node, int(lengths))
+    pieces = ListedPieces(prepared, node, lengths)
+    if isinstance(pieces.total, int) and pieces.total != lengths.sum():
+        return f"the lengths at '{node.name}' don't sum to {pieces.total}"
+    return pieces

@@ -72,6 +72,18 @@ def compare(node: Node, known: Inference) -> Type:
     return tensor(TensorProto.BOOL, _broadcast(node.inputs, known))
 
 
+def _comparison(function: Callable[[Any, Any], bool]) -> Rule:
+    def rule(node: Node, known: Inference) -> Type:
+        type_ = compare(node, known)
+        one, other = (known.numbers_of(name) for name in node.inputs)
+        is_single = type_.rank in (0, 1) and one and other and len(one) == len(other) == 1
+        if is_single and one and other and _are_integers(one[0], other[0]):
+            known.numbers[node.outputs[0]] = (int(function(one[0], other[0])),)
+        return type_
+
+    return rule
+
+
 def where(node: Node, known: Inference) -> Type:
     return tensor(known.type(node.inputs[1]).number, _broadcast(node.inputs, known))
 
@@ -104,6 +116,10 @@ def _one_of(one: Length, other: Length) -> Length:
 def cast(node: Node, known: Inference) -> Type:
     if node.attribute("to") == TensorProto.INT64:
         _pass_numbers(node, known)
+    elif node.attribute("to") == TensorProto.BOOL:
+        numbers = known.numbers_of(node.inputs[0])
+        if numbers is not None and _are_integers(*numbers):
+            known.numbers[node.outputs[0]] = tuple(int(n != 0) for n in numbers)
     return tensor(node.attribute("to", 0), known.shape(node.inputs[0]))
 
 
@@ -423,10 +439,10 @@ _rows("Pow Max Min", broadcast, **_SAFE)
 _rows("Mod Sum Mean", broadcast, **_BROADCAST)
 _rows("PRelu", same, vectorise=vector.broadcast_to_first, **_BROADCAST)
 _rows("Where", where, **_SAFE)
-_rows("Equal", compare, numpy=np.equal, **_SAFE)
-_rows("Greater", compare, numpy=np.greater, **_SAFE)
+_rows("Equal", _comparison(lambda a, b: a == b), numpy=np.equal, **_SAFE)
+_rows("Greater", _comparison(lambda a, b: a > b), numpy=np.greater, **_SAFE)
 _rows("GreaterOrEqual", compare, numpy=np.greater_equal, **_SAFE)
-_rows("Less", compare, numpy=np.less, **_SAFE)
+_rows("Less", _comparison(lambda a, b: a < b), numpy=np.less, **_SAFE)
 _rows("LessOrEqual", compare, numpy=np.less_equal, **_SAFE)
 _rows("And", compare, numpy=np.logical_and, **_SAFE)
 _rows("Or", compare, numpy=np.logical_or, **_SAFE)

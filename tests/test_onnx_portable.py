@@ -1,0 +1,153 @@
+"""What lower does for other runtimes beside lists: branches that are known, constants without items."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from lowering import check, left_in, lowered, ops, outcome, parse, rows, session  # noqa: E402
+
+SQUEEZED = """g (float[N, 4] x, int64 n) => (float[A] y, int64 m)
+    <bool yes = {1}, int64[1] one = {1}, int64[1] nought = {0}, float half = {50}> {
+        none = SequenceEmpty<dtype = 7>()
+        l = Loop(n, yes, none) <body = b (int64 i, bool c, seq(int64[?]) s) => (bool c2, seq(int64[?]) t) {
+            c2 = Identity(c)
+            row = Gather(x, i)
+            is_large = Greater(row, half)
+            found = NonZero(is_large)
+            places = Transpose(found)
+            shape = Shape(places)
+            length = Gather(shape, one)
+            is_one = Equal(length, one)
+            e = If(CONDITION) <then_branch = a () => (int64[?] u) { u = Squeeze(places, one) },
+                               else_branch = o () => (int64[?, ?] w) { w = Identity(places) }>
+            t = SequenceInsert(s, e)
+        }>
+        all = ConcatFromSequence<axis = 0>(l)
+        y = Cast<to = 1>(all)
+        m = SequenceLength(l)
+    }"""
+
+
+@pytest.mark.parametrize("opset", [13, 17, 21])
+def test_a_branch_that_is_known(opset):
+    """PyTorch exports squeeze so."""
+    text = SQUEEZED.replace("CONDITION", "is_one")
+    check(text, [{"x": rows(5), "n": np.array(n)} for n in (0, 1, 5)], opset, gone=False)
+    result = lowered(parse(text, opset))
+    assert left_in(result) == []
+    assert "If" not in ops(result)
+
+
+def test_a_branch_that_is_not_known_stays():
+    text = SQUEEZED.replace("CONDITION", "c")
+    assert "SequenceInsert" in left_in(lowered(parse(text)))
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("k = Equal(n, four)", True),
+        ("k = Less(n, four)", False),
+        ("k0 = Greater(n, three) k1 = Cast<to = 7>(k0) k = Cast<to = 9>(k1)", True),
+        ("k = Not(yes)", None),
+        ("k0 = Cast<to = 1>(n) k = Equal(k0, k0)", None),
+        ("k0 = Cast<to = 9>(n) k = Identity(k0)", True),
+        ("k = Equal(o, four)", None),
+        ("k = Identity(yes)", True),
+    ],
+)
+def test_conditions(condition, told):
+    model = parse(f"""g (float[N, 4] x, float[4] z, int64 p) => (float[4] y, float[A] r)
+    <int64 zero = {{0}}, int64 first = {{1}}, int64 four = {{4}}, int64 three = {{3}}, bool yes = {{1}}> {{
+        shape = Shape(x)
+        n = Gather(shape, first)
+        o = Gather(shape, zero)
+        {condition}
+        s = SequenceConstruct(z, z)
+        y = SequenceAt(s, p)
+        r = If(k) <then_branch = a () => (float[B] u) {{
+            t = If(k) <then_branch = c () => (float[4] i) {{ i = Neg(z) }},
+                       else_branch = d () => (float[4] j) {{ j = Abs(z) }}>
+            u = Neg(t)
+        }}, else_branch = e () => (float[C] w) {{ w = Exp(z) }}>
+    }}""")
+    result = lowered(model)
+    assert (ops(result).count("If") == 0) == (told is not None)
+    feed = {"x": rows(3), "z": rows(1)[0] / 50, "p": np.array(1)}
+    for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_trips_that_may_be_negative(opset):
+    """To OpenVINO that is no limit."""
+    text = """g (float[N, 4] x, int64 k) => (float[4] y, float[4] z) <int64 one = {1}, int64 zero = {0}> {
+        shape = Shape(x)
+        n = Gather(shape, zero)
+        trips = TRIPS
+        first = Gather(x, zero)
+        y = Loop(trips, "", first) <body = b (int64 i, bool c, float[4] s) => (bool d, float[4] t) {
+            d = Identity(c)
+            t = Add(s, s)
+        }>
+        rows = SplitToSequence<keepdims = 0>(x)
+        z = SequenceAt(rows, k)
+    }"""
+    for trips, is_kept in (("Sub(n, one)", False), ("Add(n, one)", True), ("Identity(k)", False)):
+        model = parse(text.replace("TRIPS", trips), opset)
+        result = lowered(model)
+        loop = next(node for node in result.graph.node if node.op_type == "Loop")
+        assert (loop.input[0] in ("trips", "k")) == is_kept
+        for n, k in ((1, -1), (3, 2), (2, -1)):
+            feed = {"x": rows(n), "k": np.array(k)}
+            for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_loops_of_constant_length_that_end_early(opset):
+    """OpenVINO takes a scan output for as long as the number of trips."""
+    text = """g (float[N, 4] x, float most) => (float[A, 4] y)
+    <int64 n = {6}, bool yes = {1}, int64 zero = {0}> {
+        none = SequenceEmpty()
+        first = Gather(x, zero)
+        l, end = Loop(n, yes, none, first) <body = b (int64 i, bool c, seq(float[4]) s, float[4] h)
+                                               => (bool d, seq(float[4]) t, float[4] g) {
+            g = Add(h, h)
+            sum = ReduceSum<keepdims = 0>(g)
+            d = Less(sum, most)
+            t = SequenceInsert(s, g)
+        }>
+        y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+    }"""
+    model = parse(text, opset)
+    result = lowered(model)
+    assert left_in(result) == []
+    before, after = session(model), session(result)
+    for most in (0, 5, 20, 1e9):
+        feed = {"x": np.ones((2, 4), "f"), "most": np.float32(most)}
+        (one,), (other,) = outcome(before, feed), outcome(after, feed)
+        np.testing.assert_array_equal(one, other)
+    core = pytest.importorskip("openvino").Core()
+    used = core.compile_model(core.read_model(result.SerializeToString()), "CPU")
+    assert used({"x": np.ones((2, 4), "f"), "most": np.float32(20)})[0].shape == (3, 4)
+
+
+def test_constants_without_items():
+    """OpenVINO takes one for a scalar."""
+    model = parse("""g (float[N, 4] x, int64 p) => (float[A, 4] y, float[4] z)
+    <float[0, 4] nothing = {}, int64[0] scalar = {}> {
+        y = Concat<axis = 0>(nothing, x, nothing)
+        s = SplitToSequence<keepdims = 0>(x)
+        t = SequenceErase(s, p)
+        q = Reshape(p, scalar)
+        z = SequenceAt(t, q)
+    }""")
+    result = lowered(model)
+    assert [one.name for one in result.graph.initializer if 0 in one.dims] == ["scalar"]
+    feed = {"x": rows(3), "p": np.array(1)}
+    for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
+        np.testing.assert_array_equal(one, other)
