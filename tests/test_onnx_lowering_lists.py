@@ -10,8 +10,6 @@ pytest.importorskip("ml_dtypes")
 from lists_in_loops import APPEND, LENGTHS, NONE, ONE, OPSETS, SOME, STACK, TWO, feeds, loop, why
 from lowering import check, left_in, lowered, ops, outcome, parse, quick_report, rows, session
 
-from seqcore.onnx import lower
-
 
 class TestStarts:
     """Lists that don't start empty."""
@@ -117,7 +115,7 @@ class TestStarts:
     def test_elements_of_other_shapes_stay(self):
         text = loop(start="k = Slice(a, p, p) first = SequenceConstruct(k)")
         assert "whose elements may be of several shapes" in why(text)
-        assert lower(parse(text)) == parse(text)
+        assert quick_report(parse(text))[0] == parse(text)
         other = loop(x="float[N, 3]")
         assert "their shapes may differ" in why(other)
         check(other, [one | {"x": one["x"][:, :3]} for one in feeds()], gone=False)

@@ -321,7 +321,7 @@ def test_a_list_without_elements():
 
 def test_the_session_packs_nothing():
     """An edit of a packed list copies it."""
-    model = listing("rows", APPEND, "y = SequenceLength(l)", "int64 y")
+    model = listing("rows", AT_P, "y = SequenceLength(l)", "int64 y")
     assert InferenceSession(model)._engines._has_lists
 
 
@@ -349,6 +349,7 @@ def test_what_stays(text, why):
 
 def test_what_is_said():
     for element, became in (("rows", "its elements stacked"), ("columns", "its numbers and its extents")):
-        _, notes = lower_with_report(listing(element, APPEND, "y = SequenceLength(l)", "int64 y"))
+        model = listing(element, APPEND, "y = SequenceLength(l)", "int64 y")
+        _, notes = lower_with_report(model, vectorises=False)
         assert [note.value for note in notes if note.is_lowered] == ["l"]
         assert became in notes[-1].text

@@ -185,6 +185,12 @@ class Nodes:
             return self.op("ReduceMax", integers, axes=[0], keepdims=0)
         return self.op("ReduceMax", integers, self.constant([0]), keepdims=0)
 
+    def product(self, integers: str) -> str:
+        """Return the product of some integers, a vector."""
+        if self.builder.opset < 18:
+            return self.op("ReduceProd", integers, axes=[0], keepdims=0)
+        return self.op("ReduceProd", integers, self.constant([0]), keepdims=0)
+
     def sum(self, integers: str) -> str:
         """Return the sum of some integers, a vector."""
         if self.builder.opset < 13:

@@ -167,7 +167,7 @@ class _Trial:
         while is_vectorised:
             while self._has_lists() and self._lower_once(model, builder):
                 self.prepared = known.again(model)
-            is_vectorised = vectorises and self._vectorise(model, builder)
+            is_vectorised = vectorises and self._vectorise(model, builder, packs)
         if packs:
             self._pack(model, builder)
 
@@ -186,10 +186,10 @@ class _Trial:
             make_empty_constants(model)
             self.prepared = known.again(model)
 
-    def _vectorise(self, model: Model, builder: Builder) -> bool:
+    def _vectorise(self, model: Model, builder: Builder, is_portable: bool) -> bool:
         """Make one operator of each loop where that goes; return whether there was one."""
         self._has_lost |= self._loses_errors()
-        notes = vectorise_loops(model, self.prepared, builder, self._settled)
+        notes = vectorise_loops(model, self.prepared, builder, self._settled, is_portable)
         done = [note for note in notes if note.is_vectorised]
         self.loops = [*(note for note in self.loops if note.is_vectorised), *notes]
         if done:

@@ -63,6 +63,8 @@ class VectorBody:
         How many iterations there are, as a tensor of shape [1].
     trips : str
         The same as a scalar, where the iterations are all of the loop's, in order; else "".
+    is_portable : bool, optional
+        Whether runtimes other than onnxruntime are to run it.
 
     Attributes
     ----------
@@ -83,10 +85,16 @@ class VectorBody:
     """
 
     def __init__(
-        self, prepared: Prepared, types: dict[str, Type], nodes: Nodes, count: str, trips: str = ""
+        self,
+        prepared: Prepared,
+        types: dict[str, Type],
+        nodes: Nodes,
+        count: str,
+        trips: str = "",
+        is_portable: bool = False,
     ) -> None:
         self.prepared, self.types, self.nodes = prepared, types, nodes
-        self.count, self.trips = count, trips
+        self.count, self.trips, self.is_portable = count, trips, is_portable
         self.numbers = ""  # the iterations', a vector
         self.opset = prepared.model.opset
         self.values: dict[str, Value] = {}
@@ -241,17 +249,20 @@ class VectorBody:
             mask = nodes.unsqueeze(mask, *range(2, 1 + rank))
         return nodes.op("Where", mask, self.name(name), nodes.constant(number, dtype))
 
-    def with_filled(self, name: str, number: Any, use: Callable[[str], str]) -> str:
+    def with_filled(self, name: str, number: Any, use: Callable[[str, bool], str]) -> str:
         """Return what is made of a value with a number behind each end, where there is something behind.
 
-        A Where takes longer than most of what follows it.
+        A Where takes longer than most of what follows it. `use` is told whether there was one. OpenVINO
+        (2026.4) gives other numbers where there is an If in an If.
         """
+        if self.is_portable:
+            return use(self.filled(name, number), True)
         outer, condition = self.nodes, self.are_equal(self.lengths(name))
         graphs = []
         for is_filled in (False, True):
             self.nodes = outer.apart()
             longest, self._longest = self._longest, dict(self._longest)
-            made = use(self.filled(name, number) if is_filled else self.name(name))
+            made = use(self.filled(name, number) if is_filled else self.name(name), is_filled)
             graph = Graph("filled" if is_filled else "equal", [], self.nodes.own([made]), self.nodes.nodes)
             graph.declared[graph.outputs[0]] = to_type_proto(tensor(self.types[name].number))
             graphs.append(graph)

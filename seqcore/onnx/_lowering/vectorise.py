@@ -63,7 +63,9 @@ class LoopNote(NamedTuple):
         return f"'{self.loop}' goes iteration by iteration: it {self.why_not}"
 
 
-def vectorise_loops(model: Model, prepared: Prepared, builder: Builder, settled: set[str]) -> list[LoopNote]:
+def vectorise_loops(
+    model: Model, prepared: Prepared, builder: Builder, settled: set[str], is_portable: bool = False
+) -> list[LoopNote]:
     """Replace the loops that can be by nodes for all iterations at once.
 
     Parameters
@@ -76,12 +78,14 @@ def vectorise_loops(model: Model, prepared: Prepared, builder: Builder, settled:
         Of this model.
     settled : set of str
         The names of loops that stay: they are there for what is large. More of them are added.
+    is_portable : bool, optional
+        Whether runtimes other than onnxruntime are to run it.
     """
     notes = []
     for node in model.graph.all_nodes():
         if node.is_op("Loop") and node.name not in settled:
             try:
-                settled |= _Vectorised(node, prepared, builder).write()
+                settled |= _Vectorised(node, prepared, builder, is_portable).write()
             except NotVectorised as why:
                 notes.append(LoopNote(node.name, False, str(why)))
             else:
@@ -103,8 +107,9 @@ class _Vectorised:
         If it can't. Nothing has changed then.
     """
 
-    def __init__(self, loop: Node, prepared: Prepared, builder: Builder) -> None:
+    def __init__(self, loop: Node, prepared: Prepared, builder: Builder, is_portable: bool) -> None:
         self._given, self._prepared, self._builder = loop, prepared, builder
+        self._is_portable = is_portable
         if why := _why_not_a_range(loop, prepared):
             raise NotVectorised(why)
         self._lists = appended_lists(loop, prepared)
@@ -255,7 +260,7 @@ class _Vectorised:
         else:
             numbers = nodes.op("Range", nodes.constant(0), trips, nodes.constant(1))
             count = nodes.op("Shape", numbers)
-        body = VectorBody(self._prepared, self._shapes.types, nodes, count, trips)
+        body = VectorBody(self._prepared, self._shapes.types, nodes, count, trips, self._is_portable)
         self._give_iterations(body, numbers)
         states = States(self._loop, body, self._shapes)
         states.follow(self._parts.initial, numbers)
@@ -343,7 +348,7 @@ class _Vectorised:
         numbers = inner.op("Range", start, inner.op("Add", start, length), one)
         numbers = inner.smaller(numbers, last)
         count = inner.op("Shape", numbers)
-        body = VectorBody(self._prepared, self._shapes.types, inner, count)
+        body = VectorBody(self._prepared, self._shapes.types, inner, count, is_portable=self._is_portable)
         self._give_iterations(body, numbers)
         states = States(self._loop, body, self._shapes)
         states.follow(carried, numbers, parts.initial)

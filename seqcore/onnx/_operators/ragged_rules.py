@@ -114,7 +114,7 @@ def softmax(node: Node, body: VectorBody) -> list[Value]:
         raise _no(node, "has elements of several lengths")
     lengths, behind = body.lengths(name), (axis or 0) + 1
 
-    def along(tensor: str) -> str:
+    def along(tensor: str, is_filled: bool = False) -> str:
         return body.again(node, [tensor], axis=behind)[0]
 
     made = body.with_filled(name, -np.inf, along) if axis == 0 else along(body.name(name))
@@ -135,8 +135,10 @@ def reduce(node: Node, body: VectorBody) -> list[Value]:
         if axes is None:
             raise _no(node, "reduces axes that only a run tells")
     rank = body.rank(name)
-    places = {axis_from_front(int(axis), rank) for axis in axes or range(rank)}
-    if 0 not in places:
+    places_of = {axis_from_front(int(axis), rank) for axis in axes or range(rank)}
+    if None in places_of:
+        raise _no(node, "reduces an axis that is out of range")
+    if 0 not in places_of:
         return [one._replace(lengths=body.lengths(name)) for one in vector.reduce(node, body)]
     dtype = dtype_of(body.types[name].number)
     if dtype is None or dtype.name not in _FILLED:
@@ -150,19 +152,27 @@ def reduce(node: Node, body: VectorBody) -> list[Value]:
         raise _no(node, "has elements of several lengths")
     body.needs_filled = True  # what comes out for none, runtimes don't agree on
 
-    def reduced(tensor: str) -> str:
-        (made,) = vector.reduce_rows(node, body, tensor)
-        if node.op_type != "ReduceMean":
-            return made
-        # The mean over the longest is too small.
-        nodes, number = body.nodes, body.types[name].number
-        longest, own = (
-            nodes.op("Cast", one, to=number) for one in (body.longest(body.lengths(name)), body.lengths(name))
-        )
-        factor = nodes.op("Div", longest, own)
-        if left := rank if node.attribute("keepdims", 1) else rank - len(places):
-            factor = nodes.unsqueeze(factor, *range(1, 1 + left))
-        return nodes.op("Mul", made, factor)
+    def reduced(tensor: str, is_filled: bool) -> str:
+        if node.op_type != "ReduceMean" or not is_filled:
+            return vector.reduce_rows(node, body, tensor)[0]
+        # The mean is over the own length.
+        nodes, places = body.nodes, [place + 1 for place in sorted(places_of)]
+        keeps = node.attribute("keepdims", 1)
+        if body.opset < 13:
+            total = nodes.op("ReduceSum", tensor, axes=places, keepdims=keeps)
+        else:
+            total = nodes.op("ReduceSum", tensor, nodes.constant(places), keepdims=keeps)
+        count = nodes.op("Cast", body.lengths(name), to=body.types[name].number)
+        if len(places) > 1:
+            # Of the other axes all items count.
+            shape = nodes.op("Shape", tensor)
+            behind = nodes.constant([place for place in places if place > 1])
+            others = nodes.op("Gather", shape, behind, axis=0)
+            items = nodes.op("Cast", nodes.product(others), to=body.types[name].number)
+            count = nodes.op("Mul", count, items)
+        if left := rank if keeps else rank - len(places):
+            count = nodes.unsqueeze(count, *range(1, 1 + left))
+        return nodes.op("Div", total, count)
 
     return [Value(body.with_filled(name, neutral[node.op_type], reduced), True)]
 

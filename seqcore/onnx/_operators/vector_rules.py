@@ -336,9 +336,7 @@ def shape(node: Node, body: VectorBody) -> list[Value]:
 def size(node: Node, body: VectorBody) -> list[Value]:
     nodes = body.nodes
     (lengths, *_) = shape(Node("Shape", node.inputs, node.outputs, node.name), body)[0]
-    if body.opset < 18:
-        return [Value(nodes.op("ReduceProd", lengths, keepdims=0, axes=[0]), False)]
-    return [Value(nodes.op("ReduceProd", lengths, nodes.constant([0]), keepdims=0), False)]
+    return [Value(nodes.product(lengths), False)]
 
 
 def reshape(node: Node, body: VectorBody) -> list[Value]:
