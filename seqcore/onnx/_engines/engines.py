@@ -67,6 +67,8 @@ class Engines:
         Why it did.
     notes : list of Note
         What became of the model's sequences.
+    loops : list of LoopNote
+        What became of its loops.
     """
 
     def __init__(
@@ -249,10 +251,11 @@ def _path_of(given: Any) -> str | None:
 
 
 def explain(given: Any) -> list[str]:
-    """Return lines that say what becomes of a model's sequences, and what of it runs where, in order."""
+    """Return lines that say what becomes of a model's sequences and loops, and what runs where, in order."""
     message = parse(given)
     if not message_has_lists(message):
         return ["the model has no sequences: onnxruntime runs it whole"]
     engines = Engines(given, *without_weights(message, folder_of(given), _path_of(given)), Sessions(), 1)
     notes = [f"    {note}" for note in engines.notes] or ["    none in the end"]
-    return ["sequences", *notes, "what runs where", *engines.explain()]
+    loops = ["loops", *(f"    {note}" for note in engines.loops)] if engines.loops else []
+    return ["sequences", *notes, *loops, "what runs where", *engines.explain()]

@@ -13,6 +13,7 @@ from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.packing import pack_lists
 from seqcore.onnx._lowering.portable import (
     end_by_conditions,
+    give_conditions_nodes,
     keep_trips_from_negative,
     make_empty_constants,
     take_known_branches,
@@ -183,6 +184,7 @@ class _Trial:
         if self.became:
             keep_trips_from_negative(model, self.prepared, builder)
             end_by_conditions(model, self.prepared, builder)
+            give_conditions_nodes(model)
             make_empty_constants(model)
             self.prepared = known.again(model)
 

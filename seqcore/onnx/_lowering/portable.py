@@ -1,4 +1,4 @@
-"""What other runtimes want of a model: known branches taken, no empty constants, no negative trips."""
+"""What other runtimes want of a model: known branches taken, loops and constants as they read them."""
 
 from __future__ import annotations
 
@@ -113,6 +113,22 @@ def end_by_conditions(model: Model, prepared: Prepared, builder: Builder) -> Non
             if parts.going_out in node.body.declared:
                 node.body.declared[both] = node.body.declared[parts.going_out]
             node.body.outputs[0] = both
+            node.body.nodes += nodes.nodes
+
+
+def give_conditions_nodes(model: Model) -> None:
+    """Let a node of each loop's body make its condition, where it is handed on as it is.
+
+    OpenVINO (2026.4) counts one state too many of a loop without, if it reads the model from a file.
+    """
+    builder = Builder(model)
+    for node in list(model.graph.all_nodes()):
+        if node.is_op("Loop") and node.body.outputs[0] == node.body.inputs[1]:
+            nodes = Nodes(builder, node)
+            going = node.body.inputs[1]
+            node.body.outputs[0] = nodes.op("Identity", going)
+            if going in node.body.declared:
+                node.body.declared[node.body.outputs[0]] = node.body.declared[going]
             node.body.nodes += nodes.nodes
 
 
