@@ -131,7 +131,9 @@ def described(graph, opset):
 
 
 def table():
-    return [name for name, one in record._RECORDS.items() if isinstance(one, TensorOperator)]
+    """The operators with a rule of their own; of the others onnx is asked."""
+    records = record._RECORDS.items()
+    return [name for name, one in records if isinstance(one, TensorOperator) and one._rule is not None]
 
 
 def test_every_operator_has_cases():

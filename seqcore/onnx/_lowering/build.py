@@ -224,6 +224,17 @@ class Nodes:
         """Add a Slice from a start to an end, which are tensors of shape [1]."""
         return self.op("Slice", tensor, start, end, self.constant([axis]), out=out)
 
+    def merge_first_axes(self, tensor: str, rest: Sequence[int | str | None] | None) -> str:
+        """Return a tensor with its first two axes as one; `rest` has what is known of the others' lengths."""
+        if rest is not None and all(isinstance(length, int) and length > 0 for length in rest):
+            return self.op("Reshape", tensor, self.constant([-1, *rest]))
+        lengths = self.op("Shape", tensor)
+        zero, one, two, most = (self.constant([k]) for k in (0, 1, 2, 1 << 30))
+        both = self.op("Mul", self.slice(lengths, zero, one, 0), self.slice(lengths, one, two, 0))
+        whole = self.join_axes(both, self.slice(lengths, two, most, 0))
+        zeros = {"allowzero": 1} if self.builder.opset >= 14 else {}
+        return self.op("Reshape", tensor, whole, **zeros)
+
     def length(self, tensor: str, axis: int = 0, out: str = "") -> str:
         """Return the length of a tensor's axis, as a scalar."""
         return self.op("Gather", self.op("Shape", tensor), self.constant(axis), axis=0, out=out)

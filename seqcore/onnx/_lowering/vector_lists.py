@@ -127,17 +127,7 @@ def declare_scans(loop: Node, types: list, nlists: int) -> None:
 def flat_of(nodes: Nodes, rows: str, mask: str, shape: Shape) -> str:
     """Return the items of padded rows, of shape (n, longest, *rest), one behind the other."""
     assert shape is not None
-    rest = list(shape[1:])
-    zeros = {}
-    if all(isinstance(length, int) and length > 0 for length in rest):
-        lengths = nodes.constant([-1, *rest])
-    else:
-        both = nodes.op("Shape", rows)
-        ends = [nodes.constant([k]) for k in (0, 1, 2, 1 << 30)]
-        n = nodes.op("Mul", nodes.slice(both, *ends[:2], 0), nodes.slice(both, *ends[1:3], 0))
-        lengths = nodes.join_axes(n, nodes.slice(both, *ends[2:], 0))
-        zeros = {"allowzero": 1}
-    items = nodes.op("Reshape", rows, lengths, **zeros)
+    items = nodes.merge_first_axes(rows, shape[1:])
     return nodes.op("Compress", items, nodes.op("Reshape", mask, nodes.constant([-1])), axis=0)
 
 
@@ -151,10 +141,11 @@ def flat_in_loop(
     assert shape is not None
     builder, body = nodes.builder, loop.body
     dtype = dtype_of(number)
-    if dtype is None or not all(isinstance(length, int) for length in shape[1:]):
+    rest = [length for length in shape[1:] if isinstance(length, int)]
+    if dtype is None or len(rest) < len(shape) - 1:
         raise NotVectorised("gives elements of several lengths, of which too little is known")
     before, at_end = Nodes(builder, loop), Nodes(builder, loop)
-    empty = before.constant(np.zeros((0, *map(int, shape[1:]))), dtype)
+    empty = before.constant(np.zeros((0, *rest)), dtype)
     loop.inputs[2 + state] = before.op("SequenceConstruct", empty)
     length = at_end.length(one.element)
     body.nodes += at_end.nodes

@@ -204,7 +204,7 @@ class _Vectorised:
 
     def _choose(self, nodes: Nodes, condition: str, one: _Branch, other: _Branch) -> None:
         """Make the loop's outputs by an If."""
-        graphs = []
+        graphs: list[Graph] = []
         for branch, results in (one, other):
             names = branch.own(results)
             graph = Graph("all_at_once" if not graphs else "else", [], names, branch.nodes)
@@ -376,16 +376,7 @@ class _Vectorised:
         return nodes, results
 
     def _one_behind_the_other(self, nodes: Nodes, stack: str, shape: Shape, trips: str) -> str:
-        zeros = {}
-        if _is_positive(shape):
-            lengths = nodes.constant([-1, *shape])
-        else:
-            both = nodes.op("Shape", stack)
-            ends = [nodes.constant([k]) for k in (0, 1, 2, 1 << 30)]
-            n = nodes.op("Mul", nodes.slice(both, *ends[:2], 0), nodes.slice(both, *ends[1:3], 0))
-            lengths = nodes.join_axes(n, nodes.slice(both, *ends[2:], 0))
-            zeros = {"allowzero": 1}
-        whole = nodes.op("Reshape", stack, lengths, **zeros)
+        whole = nodes.merge_first_axes(stack, shape)
         return nodes.slice(whole, nodes.constant([0]), nodes.unsqueeze(trips, 0), 0)
 
     def _sizes(self, body: VectorBody) -> _Sizes:

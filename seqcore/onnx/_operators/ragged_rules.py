@@ -135,8 +135,9 @@ def reduce(node: Node, body: VectorBody) -> list[Value]:
         if axes is None:
             raise _no(node, "reduces axes that only a run tells")
     rank = body.rank(name)
-    places_of = {axis_from_front(int(axis), rank) for axis in axes or range(rank)}
-    if None in places_of:
+    found = {axis_from_front(int(axis), rank) for axis in axes or range(rank)}
+    places_of = {place for place in found if place is not None}
+    if found != places_of:
         raise _no(node, "reduces an axis that is out of range")
     if 0 not in places_of:
         return [one._replace(lengths=body.lengths(name)) for one in vector.reduce(node, body)]

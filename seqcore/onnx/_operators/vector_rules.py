@@ -255,11 +255,10 @@ def gather(node: Node, body: VectorBody) -> list[Value]:
         if rows is None:
             at = body.guarded(body.name(indices), own, body.name(data), axis)
             (rows,) = body.again(node, [body.name(data), at])
-        made = rows
         if axis:
             order = [axis, *range(axis), *range(axis + 1, rank + own)]
-            made = nodes.op("Transpose", made, perm=order)
-        return body.vary([made])
+            rows = nodes.op("Transpose", rows, perm=order)
+        return body.vary([rows])
     # Each iteration has data and indices of its own: the picked axis comes first, and then goes back.
     if body.opset < 12:
         raise _no(node, "picks from other data in each iteration, which needs opset 12,")
@@ -268,7 +267,7 @@ def gather(node: Node, body: VectorBody) -> list[Value]:
         order = [0, axis + 1, *(k + 1 for k in range(rank) if k != axis)]
         tensor = nodes.op("Transpose", tensor, perm=order)
     at = nodes.op("Cast", nodes.unsqueeze(body.name(indices), own + 1), to=TensorProto.INT64)
-    made = nodes.op("GatherND", tensor, at, batch_dims=1)
+    picked = nodes.op("GatherND", tensor, at, batch_dims=1)
     if axis:
         order = [
             0,
@@ -276,8 +275,8 @@ def gather(node: Node, body: VectorBody) -> list[Value]:
             *(1 + k for k in range(own)),
             *(own + 1 + k for k in range(axis, rank - 1)),
         ]
-        made = nodes.op("Transpose", made, perm=order)
-    return body.vary([made])
+        picked = nodes.op("Transpose", picked, perm=order)
+    return body.vary([picked])
 
 
 def gather_nd(node: Node, body: VectorBody) -> list[Value]:
