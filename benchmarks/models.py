@@ -31,11 +31,65 @@ def append_and_stack():
 
 @case(
     "a PyTorch loop: append and stack, 10,000 iterations",
-    Limit("onnxruntime", 25, at_least=True),
+    Limit("onnxruntime", 500, aim=1_500, at_least=True),
     most_rounds=7,
 )
 def append_and_stack_many():
     return models_run("append_stack", 10_000, x=floats(10_000, 4))
+
+
+# A loop over the rows of x, and a map over them, each with a softmax.
+ROWS = """<ir_version: 8, opset_import: ["": 17]>
+    rows (float[N, 8] x) => (float[M, 8] y) <bool yes = {1}, int64 zero = {0}> {
+        shape = Shape (x)
+        n = Gather (shape, zero)
+        none = SequenceEmpty ()
+        list = Loop (n, yes, none) <body = row
+            (int64 i, bool on, seq(float[8]) s) => (bool off, seq(float[8]) t) {
+            off = Identity (on)
+            one = Gather (x, i)
+            part = Softmax (one)
+            t = SequenceInsert (s, part)
+        }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (list)
+    }"""
+MAP = """<ir_version: 8, opset_import: ["": 17]>
+    map (float[N, 8] x) => (float[M, 8] y) {
+        list = SplitToSequence (x)
+        parts = SequenceMap (list) <body = row
+            (float[1, 8] one) => (float[1, 8] part) { part = Softmax (one) }>
+        y = ConcatFromSequence <axis = 0> (parts)
+    }"""
+
+
+def text_run(text, noperations, **feed):
+    """Run a model that is text in both sessions."""
+    ort, onnx = optional("onnxruntime"), optional("onnx.parser")
+    if not (ort and onnx):
+        return {}
+    from seqcore.onnx import InferenceSession
+
+    model = onnx.parse_model(text)
+    ours = InferenceSession(model)
+    theirs = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return {
+        OURS: Side(lambda: ours.run(None, feed), noperations=noperations),
+        "onnxruntime": Side(lambda: theirs.run(None, feed), noperations=noperations),
+    }
+
+
+@case("a loop: softmax of each of 10,000 rows", Limit("onnxruntime", 500, at_least=True), most_rounds=7)
+def softmax_of_rows():
+    return text_run(ROWS, 10_000, x=floats(10_000, 8))
+
+
+@case(
+    "SequenceMap in a model: softmax of each of 10,000 rows",
+    Limit("onnxruntime", 500, at_least=True),
+    most_rounds=5,
+)
+def mapped_softmax():
+    return text_run(MAP, 10_000, x=floats(10_000, 8))
 
 
 @case(

@@ -232,7 +232,7 @@ class Nodes:
         zero, one, two, most = (self.constant([k]) for k in (0, 1, 2, 1 << 30))
         both = self.op("Mul", self.slice(lengths, zero, one, 0), self.slice(lengths, one, two, 0))
         whole = self.join_axes(both, self.slice(lengths, two, most, 0))
-        zeros = {"allowzero": 1} if self.builder.opset >= 14 else {}
+        zeros: dict[str, Any] = {"allowzero": 1} if self.builder.opset >= 14 else {}
         return self.op("Reshape", tensor, whole, **zeros)
 
     def length(self, tensor: str, axis: int = 0, out: str = "") -> str:
