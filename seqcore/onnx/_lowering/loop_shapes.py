@@ -17,6 +17,7 @@ from seqcore.onnx._model.types import Shape, Type
 from seqcore.onnx._operators.record import record_of
 
 if TYPE_CHECKING:
+    from seqcore.onnx._lowering.build import Nodes
     from seqcore.onnx._model.prepared import Prepared
 
 
@@ -76,6 +77,14 @@ class LoopShapes:
     def _name(self, length: str, place: tuple[str, int]) -> str:
         self.lengths.setdefault(length, place)
         return length
+
+    def value(self, length: str, nodes: Nodes) -> str:
+        """Return a length that has a name, as a scalar."""
+        name, axis = self.lengths[length]
+        if axis >= 0:
+            return nodes.length(name, axis)
+        numbers = nodes.op("Reshape", name, nodes.constant([-1]))
+        return nodes.op("Gather", numbers, nodes.constant(-1 - axis), axis=0)
 
     def is_fixed(self, name: str) -> bool:
         """Return whether a value has one shape in all iterations for sure."""

@@ -18,11 +18,12 @@ from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._model.types import Type, tensor, to_type_proto
+from seqcore.onnx._model.types import tensor, to_type_proto
 from seqcore.onnx._operators.record import record_of
 
 if TYPE_CHECKING:
     from seqcore.onnx._lowering.build import Nodes
+    from seqcore.onnx._lowering.loop_shapes import LoopShapes
     from seqcore.onnx._model.prepared import Prepared
 
 
@@ -55,8 +56,8 @@ class VectorBody:
     ----------
     prepared : Prepared
         What is known of the model with the loop.
-    types : dict of str to Type
-        The types that values have in an iteration.
+    shapes : LoopShapes
+        What is known of values in an iteration.
     nodes : Nodes
         Where the nodes go.
     count : str
@@ -87,13 +88,13 @@ class VectorBody:
     def __init__(
         self,
         prepared: Prepared,
-        types: dict[str, Type],
+        shapes: LoopShapes,
         nodes: Nodes,
         count: str,
         trips: str = "",
         is_portable: bool = False,
     ) -> None:
-        self.prepared, self.types, self.nodes = prepared, types, nodes
+        self.prepared, self.shapes, self.types, self.nodes = prepared, shapes, shapes.types, nodes
         self.count, self.trips, self.is_portable = count, trips, is_portable
         self.numbers = ""  # the iterations', a vector
         self.opset = prepared.model.opset
@@ -273,6 +274,21 @@ class VectorBody:
         """Return a tensor that can be had only where all lengths are the longest."""
         nodes = self.nodes
         return nodes.checked(tensor, nodes.fail_if(nodes.op("Not", self.are_equal(lengths))))
+
+    def length(self, name: str, axis: int) -> str:
+        """Return the length that an axis of a value has in an iteration, as a scalar."""
+        nodes = self.nodes
+        shape = self.types[name].shape if name in self.types else None
+        length = None if shape is None else shape[axis]
+        if isinstance(length, int):
+            return nodes.constant(length)
+        if isinstance(length, str) and length in self.shapes.lengths:
+            return self.shapes.value(length, nodes)
+        return nodes.length(self.name(name), axis + self.varies(name))
+
+    def number(self) -> str:
+        """Return how many iterations there are, as a scalar."""
+        return self.nodes.op("Reshape", self.count, self.nodes.constant([]))
 
     def first_rows(self, tensor: str, axis: int) -> str | None:
         """Return what an axis of a tensor has at the iterations' numbers, None where these are not all.

@@ -46,6 +46,7 @@ _LARGE = 1 << 13
 _MOST_AT_ONCE, _IN_A_BLOCK = 1 << 18, 1 << 18
 # So many numbers may be padded at once, and so many items more than there are.
 _MOST_PADDED, _MOST_EXTRA = 1 << 22, 1 << 12
+_MOST_UNPACKED = 1 << 26
 # How many times as much as comes in or out an iteration may make on the way.
 _TIMES = 4
 
@@ -234,15 +235,20 @@ class _Vectorised:
         for lengths, longest, row in dict.fromkeys(body.padded):
             items = before.op("Mul", trips, longest)
             numbers = before.op("Mul", items, row)
-            conditions.append(before.op("Less", numbers, before.constant(_MOST_PADDED + 1)))
-            own = before.op("Mul", longest, row)
-            is_small = before.op("Less", own, before.constant(_SMALL + 1))
-            if lengths in body.equal:
-                few = before.op("Less", own, before.constant(_SMALL_TO_FILL + 1))
-                is_small = before.op("Or", few, before.op("And", body.equal[lengths], is_small))
-            conditions.append(is_small)
-            own = before.op("Mul", before.sum(lengths), before.constant(_TIMES))
-            conditions.append(before.op("Less", items, before.op("Add", own, before.constant(_MOST_EXTRA))))
+            if self._is_portable and self._ragged:
+                # The loop's list would be packed, and each append copy it.
+                conditions.append(before.op("Less", numbers, before.constant(_MOST_UNPACKED + 1)))
+            else:
+                conditions.append(before.op("Less", numbers, before.constant(_MOST_PADDED + 1)))
+                own = before.op("Mul", longest, row)
+                is_small = before.op("Less", own, before.constant(_SMALL + 1))
+                if lengths in body.equal:
+                    few = before.op("Less", own, before.constant(_SMALL_TO_FILL + 1))
+                    is_small = before.op("Or", few, before.op("And", body.equal[lengths], is_small))
+                conditions.append(is_small)
+                most = before.op("Mul", before.sum(lengths), before.constant(_TIMES))
+                most = before.op("Add", most, before.constant(_MOST_EXTRA))
+                conditions.append(before.op("Less", items, most))
             if body.needs_filled:
                 empty = before.op("Less", lengths, before.constant(1))
                 nempty = before.sum(before.op("Cast", empty, to=TensorProto.INT64))
@@ -260,7 +266,7 @@ class _Vectorised:
         else:
             numbers = nodes.op("Range", nodes.constant(0), trips, nodes.constant(1))
             count = nodes.op("Shape", numbers)
-        body = VectorBody(self._prepared, self._shapes.types, nodes, count, trips, self._is_portable)
+        body = VectorBody(self._prepared, self._shapes, nodes, count, trips, self._is_portable)
         self._give_iterations(body, numbers)
         states = States(self._loop, body, self._shapes)
         states.follow(self._parts.initial, numbers)
@@ -348,7 +354,7 @@ class _Vectorised:
         numbers = inner.op("Range", start, inner.op("Add", start, length), one)
         numbers = inner.smaller(numbers, last)
         count = inner.op("Shape", numbers)
-        body = VectorBody(self._prepared, self._shapes.types, inner, count, is_portable=self._is_portable)
+        body = VectorBody(self._prepared, self._shapes, inner, count, is_portable=self._is_portable)
         self._give_iterations(body, numbers)
         states = States(self._loop, body, self._shapes)
         states.follow(carried, numbers, parts.initial)
@@ -397,7 +403,7 @@ class _Sizes:
     """How many numbers an iteration makes."""
 
     def __init__(self, made: list[Size], within: list[Size], shapes: LoopShapes) -> None:
-        self._lengths = shapes.lengths
+        self._shapes = shapes
         self._largest = list(_largest(made))
         small = Size(_SMALL // 32)
         self.grow = not all(
@@ -414,12 +420,7 @@ class _Sizes:
         for size in self._largest:
             name = nodes.constant(size.number) if size.number != 1 or not size.names else ""
             for length in size.names:
-                value, axis = self._lengths[length]
-                if axis >= 0:
-                    one = nodes.length(value, axis)
-                else:
-                    place = nodes.constant(-1 - axis)
-                    one = nodes.op("Gather", nodes.op("Reshape", value, nodes.constant([-1])), place, axis=0)
+                one = self._shapes.value(length, nodes)
                 name = nodes.op("Mul", name, one) if name else one
             sizes.append(name)
         while len(sizes) > 1:

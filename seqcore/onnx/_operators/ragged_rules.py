@@ -38,14 +38,14 @@ def rule_for(node: Node, rule: vector.VectorRule) -> vector.VectorRule:
 
 
 def cut(node: Node, body: VectorBody, axis: int) -> list[Value]:
-    """A Slice from another start to another end in each iteration, along the first axis of one tensor."""
-    if axis != 0 or body.varies(node.inputs[0]):
+    """A Slice from another start to another end in each iteration, along the first axis."""
+    data = node.inputs[0]
+    if axis != 0:
         raise _no(node, "cuts another length in each iteration")
     if node.input(4) and body.integers(node, 4) != [1]:
         raise _no(node, "cuts with a step")
     nodes = body.nodes
-    data = body.name(node.inputs[0])
-    total, zero = nodes.length(data), nodes.constant(0)
+    total, zero = body.length(data, 0), nodes.constant(0)
     bounds = []
     for name in node.inputs[1:3]:
         bound = nodes.op("Cast", body.rows(name), to=TensorProto.INT64)
@@ -56,12 +56,23 @@ def cut(node: Node, body: VectorBody, axis: int) -> list[Value]:
     starts, ends = bounds
     lengths = nodes.larger(nodes.op("Sub", ends, starts), zero)
     longest = body.longest(lengths)
-    places = nodes.op("Add", nodes.unsqueeze(starts, 1), nodes.op("Range", zero, longest, nodes.constant(1)))
-    places = nodes.smaller(places, nodes.op("Sub", total, nodes.constant(1)))
-    made = nodes.op("Gather", data, places, axis=0)
-    row = nodes.op("Div", nodes.op("Size", data), nodes.larger(total, nodes.constant(1)))
+    row = nodes.constant(1)
+    for k in range(1, body.rank(data)):
+        row = nodes.op("Mul", row, body.length(data, k)) if k > 1 else body.length(data, k)
     body.padded.append((lengths, longest, row))
-    return [Value(made, True, lengths)]
+    if body.varies(data) and body.integers(node, 1) == [0]:
+        end = nodes.unsqueeze(longest, 0)
+        return [Value(nodes.slice(body.name(data), nodes.constant([0]), end, 1), True, lengths)]
+    tensor = body.name(data)
+    last = nodes.op("Sub", total, nodes.constant(1))
+    places = nodes.op("Add", nodes.unsqueeze(starts, 1), nodes.op("Range", zero, longest, nodes.constant(1)))
+    places = nodes.smaller(places, last)
+    if body.varies(data):
+        # The rows of all iterations stand one behind the other.
+        tensor = nodes.merge_first_axes(tensor, (body.types[data].shape or ())[1:])
+        first = nodes.op("Mul", nodes.op("Range", zero, body.number(), nodes.constant(1)), total)
+        places = nodes.op("Add", places, nodes.unsqueeze(first, 1))
+    return [Value(nodes.op("Gather", tensor, places, axis=0), True, lengths)]
 
 
 def _lengths(node: Node, body: VectorBody) -> str:
