@@ -163,14 +163,20 @@ class _Trial:
         self._has_lost = False
         if self._lists:
             self.prepared = known.again(model)
+        self._lower_all(model, builder)
         # A loop that is one operator may leave pieces where there was a list, and so free others.
-        is_vectorised = True
-        while is_vectorised:
-            while self._has_lists() and self._lower_once(model, builder):
-                self.prepared = known.again(model)
-            is_vectorised = vectorises and self._vectorise(model, builder, packs)
+        while vectorises and self._vectorise(model, builder, packs) and self._lower_all(model, builder):
+            pass
         if packs:
             self._pack(model, builder)
+
+    def _lower_all(self, model: Model, builder: Builder) -> bool:
+        """Lower what can be until nothing changes; return whether there was something."""
+        has_changed = False
+        while self._has_lists() and self._lower_once(model, builder):
+            self.prepared = self._known.again(model)
+            has_changed = True
+        return has_changed
 
     def _pack(self, model: Model, builder: Builder) -> None:
         """Make tensors of the sequences that are left, and a model that other runtimes take."""

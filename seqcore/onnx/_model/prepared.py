@@ -53,11 +53,11 @@ class Prepared:
     def _inferred(self) -> tuple[dict[str, Type], Numbers]:
         return infer(self.model, self.small_constant, self.believes_elements)
 
-    @property
+    @functools.cached_property
     def types(self) -> dict[str, Type]:
         return self._inferred[0]
 
-    @property
+    @functools.cached_property
     def numbers(self) -> Numbers:
         return self._inferred[1]
 
