@@ -275,10 +275,7 @@ class VectorBody:
         return nodes.checked(tensor, nodes.fail_if(nodes.op("Not", self.are_equal(lengths))))
 
     def first_rows(self, tensor: str, axis: int) -> str | None:
-        """Return what an axis of a tensor has at the iterations' numbers, None where these are not all.
-
-        onnxruntime makes a Slice of a Gather at a Range, and forgets that positions may be out of range.
-        """
+        """Return what an axis of a tensor has at the iterations' numbers, None where these are not all."""
         if not self.trips:
             return None
         nodes = self.nodes

@@ -325,12 +325,15 @@ def slice_(node: Node, body: VectorBody) -> list[Value]:
 def shape(node: Node, body: VectorBody) -> list[Value]:
     """It is the same in all iterations."""
     nodes = body.nodes
-    rank = body.rank(node.inputs[0])
-    start = axis_from_front(node.attribute("start", 0), rank) or 0
-    end = node.attribute("end", rank)
-    end = min(max(end + rank if end < 0 else end, 0), rank)
+    start, end = ends_of_shape(node, body.rank(node.inputs[0]))
     lengths = nodes.op("Shape", body.name(node.inputs[0]))
     return [Value(nodes.slice(lengths, nodes.constant([start + 1]), nodes.constant([end + 1]), 0), False)]
+
+
+def ends_of_shape(node: Node, rank: int) -> tuple[int, int]:
+    """Return between which axes a Shape looks."""
+    start, end, _ = slice(node.attribute("start", 0), node.attribute("end", rank)).indices(rank)
+    return start, end
 
 
 def size(node: Node, body: VectorBody) -> list[Value]:
