@@ -69,7 +69,87 @@ class TestPositions:
 
 
 class TestShapes:
-    @pytest.mark.parametrize("start, end", [(1, 1), (1, 9), (-9, 1), (0, -1), (5, 7)])
+    @pytest.mark.parametrize(("start", "end"), [(1, 1), (1, 9), (-9, 1), (0, -1), (5, 7)])
     def test_from_behind_the_last_axis(self, start, end):
         body = f"r = Gather(x, i) h = Neg(r) z = Shape<start = {start}, end = {end}>(h)"
         check(loop(body, "int64[S] z", out="int64[A, S] y"), [{"x": rows(3, 4), "n": 2}])
+
+
+class TestWhatAnIterationAloneMinds:
+    """Shapes that don't fit, where no iteration comes to them."""
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            "z = Add(r, b)",
+            "h = Add(b, e) s = ReduceSum<keepdims = 0>(h) z = Add(r, s)",
+            "z = MatMul(r, w)",
+            "h = Unsqueeze(r, first) g = Gemm(h, w) z = Squeeze(g, first)",
+            "h = Unsqueeze(r, first) g = Concat<axis = 0>(h, w) z = ReduceSum<keepdims = 0>(g, first)",
+            "z, at = TopK(r, k)",
+            "h = Gather(r, p) z = Add(r, h)",
+            "h = Gather(b, p) z = Add(r, h)",
+            "two = Constant<value_ints = [2, 2]>() z, h = Split(r, two)",
+            "h = ReduceSum(b) v = Squeeze(b, first) z = Mul(r, v)",
+        ],
+    )
+    def test_without_an_iteration(self, make):
+        ins = ", float[B] b, float[E] e, float[U, V] w, int64[1] k, int64 p"
+        text = loop(f"r = Gather(x, i) {make}", "float[Z] z", ins, "float[A, Z] y")
+        fitting = {"b": rows(4), "e": rows(4), "w": rows(4, 4), "k": [1], "p": 3}
+        other = {"b": rows(3), "e": rows(5), "w": rows(3, 3), "k": [9], "p": 9}
+        feeds = [
+            {"x": rows(3, 4), "n": n, **fitting, **{name: other[name] for name in changed}}
+            for n in (0, 2, -1)
+            for changed in ([], *other, list(other))
+        ]
+        check(text, feeds)
+
+    @pytest.mark.parametrize(
+        "make", ["h = Add(r, b) s = ReduceSum<keepdims = 0>(h)", "s = MatMul(r, b)", "s = MatMul(b, r)"]
+    )
+    def test_a_branch_that_is_not_taken(self, make):
+        body = f"""r = Gather(x, i)
+            small = Less(i, p)
+            z = If(small) <then_branch = t () => (float s) {{ {make} }},
+                else_branch = e () => (float s1) {{ s1 = ReduceSum<keepdims = 0>(r) }}>"""
+        text = loop(body, "float z", ", float[B] b, int64 p", "float[A] y")
+        feeds = [{"x": rows(3, 4), "n": 3, "b": rows(b), "p": p} for b in (4, 3) for p in (0, 1)]
+        check(text, feeds, gone=False)
+
+
+class TestDivision:
+    """Integers: by 0 is an error."""
+
+    def test_in_a_branch_that_is_not_taken(self):
+        body = """r = Gather(b, i)
+            has = Equal(r, zero)
+            z = If(has) <then_branch = t () => (int64 z0) { z0 = Neg(r) },
+                else_branch = e () => (int64 z1) { z1 = Div(p, r) }>"""
+        text = loop(body, "int64 z", ", int64[B] b, int64 p", "int64[A] y")
+        check(text, [{"x": rows(3, 4), "n": 3, "b": b, "p": 9} for b in ([1, 2, 3], [1, 0, 3])], gone=False)
+
+    def test_by_a_constant_in_a_branch(self):
+        body = """r = Gather(b, i)
+            has = Equal(r, zero)
+            two = Constant<value_int = 2>()
+            z = If(has) <then_branch = t () => (int64 z0) { z0 = Neg(r) },
+                else_branch = e () => (int64 z1) { z1 = Div(r, two) }>"""
+        text = loop(body, "int64 z", ", int64[B] b", "int64[A] y")
+        check(text, [{"x": rows(3, 4), "n": 3, "b": [1, 0, 5]}])
+
+    def test_behind_the_end_of_a_length(self):
+        body = """r = Gather(e, i)
+            h = Unsqueeze(r, first)
+            part = Slice(b, first, h, first)
+            v = Div(p, part)
+            z = ReduceSum<keepdims = 0>(v)"""
+        text = loop(body, "int64 z", ", int64[B] b, int64[N] e, int64 p", "int64[A] y")
+        feeds = [{"x": rows(3, 4), "n": 3, "b": [1, 2, 0], "e": e, "p": 9} for e in ([2, 1, 2], [1, 2, 3])]
+        check(text, feeds, gone=False)
+
+    def test_without_an_iteration(self):
+        body = "r = Gather(b, i) h = Div(p, q) z = Add(r, h)"
+        text = loop(body, "int64 z", ", int64[B] b, int64 p, int64 q", "int64[A] y")
+        feeds = [{"x": rows(3, 4), "n": n, "b": [1, 2, 3], "p": 9, "q": q} for n in (0, 2) for q in (0, 2)]
+        check(text, feeds)
