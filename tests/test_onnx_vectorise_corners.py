@@ -6,7 +6,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from lowering import assert_same, lowered, ops, outcome, parse, session
+from lowering import assert_same, left_in, lowered, ops, outcome, parse, session
+
+from seqcore.onnx.lowering import lower_with_report
 
 
 def loop(body, scan, ins="", out="float[A] y", before="", states=("", "", "", "")):
@@ -153,3 +155,73 @@ class TestDivision:
         text = loop(body, "int64 z", ", int64[B] b, int64 p, int64 q", "int64[A] y")
         feeds = [{"x": rows(3, 4), "n": n, "b": [1, 2, 3], "p": 9, "q": q} for n in (0, 2) for q in (0, 2)]
         check(text, feeds)
+
+
+class TestAxesOfLength0:
+    """A Reshape that puts axes together and apart again."""
+
+    @pytest.mark.parametrize("opset", [11, 13, 17])
+    def test_product_of_matrices(self, opset):
+        ins = ", float[N, P, Q] s, float[Q1, R] w"
+        text = loop("r = Gather(s, i) z = Gemm(r, w)", "float[P, R] z", ins, "float[A, P, R] y")
+        shapes = [((3, 2, 4), (4, 5)), ((3, 0, 4), (4, 5)), ((3, 2, 0), (0, 5)), ((3, 2, 4), (4, 0))]
+        feeds = [
+            {"x": rows(3, 4), "n": n, "s": rows(*one), "w": rows(*other)}
+            for n in (0, 2, 4)
+            for one, other in shapes
+        ]
+        check(text, feeds, opset)
+
+    @pytest.mark.parametrize("opset", [11, 13, 17])
+    def test_no_samples(self, opset):
+        ins, out = ", float[N, B, C, H, W] s", "float[A, B, C, H, W] y"
+        text = loop("r = Gather(s, i) z = GlobalAveragePool(r)", "float[B, C, H, W] z", ins, out)
+        shapes = [(3, 1, 2, 4, 4), (3, 0, 2, 4, 4), (3, 2, 0, 4, 4)]
+        check(text, [{"x": rows(3, 4), "n": n, "s": rows(*one)} for n in (0, 2, 4) for one in shapes], opset)
+
+
+class TestBranches:
+    def test_a_pick_in_a_branch_in_one_that_all_take(self):
+        """What is to be known before can't be seen in a branch: the loop stays, and the model is lowered."""
+        body = """r = Gather(x, i)
+            small = Less(i, p)
+            z = If(big) <then_branch = t () => (float z0) {
+                z0 = If(small) <
+                    then_branch = t1 () => (float z1) { h = Gather(at, i) z1 = Gather(b, h) },
+                    else_branch = e1 () => (float z2) { z2 = ReduceSum<keepdims = 0>(r) }>
+            }, else_branch = e () => (float z3) { z3 = ReduceMax<keepdims = 0>(r) }>"""
+        text = loop(body, "float z", ", float[B] b, int64[N] at, int64 p, bool big", "float[A] y")
+        feeds = [
+            {"x": rows(3, 4), "n": 3, "b": rows(4), "at": at, "p": p, "big": big}
+            for at in ([0, 1, 2], [0, 7, 1])
+            for p in (0, 1, 3)
+            for big in (True, False)
+        ]
+        result = check(text, feeds, gone=False)
+        assert left_in(result) == []
+
+    @pytest.mark.parametrize("packs", [True, False])
+    def test_lengths_that_branches_ask_for(self, packs):
+        body = """r = Gather(e, i)
+            h = Unsqueeze(r, first)
+            part = Slice(b, first, h, first)
+            z = If(big) <then_branch = t () => (float z1) { z1 = ReduceMax<keepdims = 0>(part) },
+                else_branch = e1 () => (float z2) { z2 = ReduceSum<keepdims = 0>(part) }>"""
+        text = loop(body, "float z", ", float[B] b, int64[N] e, bool big", "float[A] y")
+        model = parse(text)
+        result, _ = lower_with_report(model, packs=packs)
+        assert left_in(result) == []
+        assert "Range" in ops(result)
+        before, after = session(model), session(result)
+        for e in ([1, 2, 3], [2, 2, 2], [0, 1, 2]):
+            for big in (True, False):
+                feed = {"x": rows(3, 4), "n": 3, "b": rows(5), "e": e, "big": big}
+                assert_same(outcome(before, feed), outcome(after, feed))
+
+
+def test_a_count_that_wraps_around():
+    states = ", start", "uint64 k", ", uint64 k0", ", uint64 k1"
+    body = "k1 = Add(k0, most) z = Gather(x, i)"
+    text = loop(body, "float[K] z", ", uint64 start", "float[A, K] y", states=states)
+    text = text.replace("<bool", f"<uint64 most = {{{(1 << 64) - 1}}}, bool")
+    check(text, [{"x": rows(3, 4), "n": n, "start": np.uint64(2)} for n in (0, 1, 3)])
