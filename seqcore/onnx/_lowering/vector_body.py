@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import TensorProto
 
+from seqcore.onnx._lowering.sure_nodes import divides, never_fails, runs_empty
 from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import tensor, to_type_proto
@@ -120,12 +121,15 @@ class VectorBody:
             if node.graphs:
                 made = record.vectorise(node, self)
             elif any(self.lengths(name) for name in node.inputs):
+                if divides(node, self):
+                    raise NotVectorised(f"may divide by 0 behind an end at {node.label()}")
                 made = rule_for(node, record.vectorise)(node, self)
             elif any(self.varies(name) for name in node.inputs):
+                self.may_fail_empty |= not runs_empty(node, self)
                 made = record.vectorise(node, self)
             else:
                 # It may fail on what only an iteration would look at.
-                self.may_fail_empty |= not record.never_fails
+                self.may_fail_empty |= not never_fails(node, self)
                 made = [Value(name, False) for name in self.again(node, [self.name(n) for n in node.inputs])]
             for name, value in zip(node.outputs, made, strict=False):
                 self.values[name] = value
@@ -148,7 +152,7 @@ class VectorBody:
             shape = self.types[node.inputs[0]].shape if node.inputs[0] in self.types else None
             is_full = shape is not None and all(isinstance(n, int) and n > 0 for n in shape)
             return is_full or bool(self.lengths(node.inputs[0]))
-        return record_of(node).never_fails or node.is_op("If")
+        return never_fails(node, self) or node.is_op("If")
 
     def guarded(self, indices: str, rank: int, tensor: str, axis: int) -> str:
         """Return indices that are 0 where a branch isn't taken."""
@@ -291,10 +295,7 @@ class VectorBody:
         return self.nodes.op("Reshape", self.count, self.nodes.constant([]))
 
     def first_rows(self, tensor: str, axis: int) -> str | None:
-        """Return what an axis of a tensor has at the iterations' numbers, None where these are not all.
-
-        onnxruntime makes a Slice of a Gather at a Range, and forgets that positions may be out of range.
-        """
+        """Return what an axis of a tensor has at the iterations' numbers, None where these are not all."""
         if not self.trips:
             return None
         nodes = self.nodes

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._lowering.vector_body import NotVectorised, Value, VectorBody
@@ -58,7 +59,7 @@ class States:
             return None
         if type_.shape is None or step.ndim > len(type_.shape):
             return None
-        number = int(step.reshape(-1)[0])
+        number = int(step.reshape(-1).astype(np.int64)[0])  # what is too large wraps around, as sums do
         return number if node.is_op("Add") else -number
 
     def _addend_of(self, state: str, after: str) -> str:

@@ -264,8 +264,12 @@ class _Vectorised:
         if known is not None and known <= 4096:
             numbers, count = nodes.constant(range(known)), nodes.constant([known])
         else:
-            numbers = nodes.op("Range", nodes.constant(0), trips, nodes.constant(1))
-            count = nodes.op("Shape", numbers)
+            zero = nodes.constant(0)
+            places = nodes.op("Range", zero, trips, nodes.constant(1))
+            count = nodes.op("Shape", places)
+            # onnxruntime makes a Slice of a Gather at a Range, through nodes that change nothing too, and
+            # forgets that positions may be out of range. So it gets no Range to see.
+            numbers = nodes.larger(places, zero)
         body = VectorBody(self._prepared, self._shapes, nodes, count, trips, self._is_portable)
         self._give_iterations(body, numbers)
         states = States(self._loop, body, self._shapes)

@@ -206,9 +206,7 @@ def shape(node: Node, body: VectorBody) -> list[Value]:
     """It varies: its first number is the length."""
     nodes = body.nodes
     rank = body.rank(node.inputs[0])
-    start = axis_from_front(node.attribute("start", 0), rank) or 0
-    end = node.attribute("end", rank)
-    end = min(max(end + rank if end < 0 else end, 0), rank)
+    start, end = vector.ends_of_shape(node, rank)
     lengths = nodes.unsqueeze(body.lengths(node.inputs[0]), 1)
     both = nodes.op("Shape", body.name(node.inputs[0]))
     others = nodes.slice(both, nodes.constant([2]), nodes.constant([rank + 1]), 0)

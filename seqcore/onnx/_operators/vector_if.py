@@ -66,6 +66,10 @@ def _as_if(node: Node, then: Graph, otherwise: Graph, body: VectorBody) -> list[
     """All iterations take one branch."""
     outer, graphs = body.nodes, []
     condition = body.name(node.inputs[0])
+    if not body.is_portable:
+        for lengths, _, _ in body.padded:
+            body.are_equal(lengths)  # which branches may ask for, and who comes after them
+    before = len(body.guards), len(body.padded)
     for branch in (then, otherwise):
         body.nodes = outer.apart()
         try:
@@ -73,6 +77,8 @@ def _as_if(node: Node, then: Graph, otherwise: Graph, body: VectorBody) -> list[
             graphs.append((body.nodes, branch))
         finally:
             body.nodes = outer
+    if (len(body.guards), len(body.padded)) != before:
+        raise NotVectorised(f"needs to know before the loop what is in a branch of {node.label()}")
     varies = [
         body.varies(one) or body.varies(other)
         for one, other in zip(then.outputs, otherwise.outputs, strict=True)

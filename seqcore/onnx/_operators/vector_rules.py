@@ -11,10 +11,11 @@ move by one, those counted from the back stay:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnx import TensorProto
 
+from seqcore.onnx._lowering.forms import ZEROS_ALLOWED
 from seqcore.onnx._lowering.vector_body import NotVectorised, Value, VectorBody
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.tensors import dtype_of
@@ -186,14 +187,9 @@ def gemm(node: Node, body: VectorBody) -> list[Value]:
     is_row = not c or (not body.varies(c) and body.rank(c) < 2)
     if is_row and not body.varies(b) and not node.attribute("transA", 0):
         tensor = body.name(a)
-        lengths = nodes.op("Shape", tensor)
-        width = nodes.slice(lengths, nodes.constant([2]), nodes.constant([3]), 0)
-        flat = nodes.op("Reshape", tensor, nodes.join_axes([-1], width))
-        (made,) = body.again(node, [flat, body.name(b), *([body.name(c)] if c else [])])
-        body.may_fail_empty = True  # of no numbers, a Reshape can't tell how many are left
-        ends = nodes.slice(nodes.op("Shape", made), nodes.constant([1]), nodes.constant([2]), 0)
-        starts = nodes.slice(lengths, nodes.constant([0]), nodes.constant([2]), 0)
-        return body.vary([nodes.op("Reshape", made, nodes.join_axes(starts, ends))])
+        flat, lengths = _joined(tensor, [a, b], body)
+        made = body.again(node, [flat, body.name(b), *([body.name(c)] if c else [])])
+        return body.vary(_parted(made, lengths, body))
     sides = []
     for name, key in ((a, "transA"), (b, "transB")):
         side = body.name(name)
@@ -217,21 +213,44 @@ def _times(name: str, factor: float, node: Node, body: VectorBody) -> str:
 
 def folded(node: Node, body: VectorBody) -> list[Value]:
     """The iterations go into the axis of samples, which is the first: weights are the same for all."""
-    nodes = body.nodes
     body.rank_with_axes(node.inputs[0])
-    tensor = body.name(node.inputs[0])
-    lengths = nodes.op("Shape", tensor)
-    two, most = nodes.constant([2]), nodes.constant([1 << 30])
-    inner = nodes.slice(lengths, two, most, 0)
-    merged = nodes.op("Reshape", tensor, nodes.join_axes([-1], inner))
+    merged, lengths = _joined(body.name(node.inputs[0]), node.inputs[:1], body)
     made = body.again(node, [merged, *_others(node, body)])
-    body.may_fail_empty = True
-    first = nodes.slice(lengths, nodes.constant([0]), two, 0)
+    return body.vary(_parted(made, lengths, body))
+
+
+def _joined(tensor: str, sources: list[str], body: VectorBody) -> tuple[str, str]:
+    """Return a tensor with its first two axes as one, and how long they all were.
+
+    Before opset 14, a Reshape can't make an axis of length 0 where there is none: there has to be something in
+    each of the sources.
+    """
+    nodes = body.nodes
+    body.may_fail_empty = True  # without an iteration
+    lengths = nodes.op("Shape", tensor)
+    for name in sources:
+        shape = body.types[name].shape or (None,)
+        if body.opset < ZEROS_ALLOWED and not all(isinstance(length, int) and length for length in shape):
+            body.guards.append(nodes.op("Greater", nodes.op("Size", body.name(name)), nodes.constant(0)))
+    ends = [nodes.constant([k]) for k in (0, 2, 1 << 30)]
+    count = nodes.unsqueeze(nodes.product(nodes.slice(lengths, *ends[:2], 0)), 0)
+    whole = nodes.join_axes(count, nodes.slice(lengths, *ends[1:], 0))
+    return nodes.op("Reshape", tensor, whole, **_with_zeros(body)), lengths
+
+
+def _parted(names: list[str], lengths: str, body: VectorBody) -> list[str]:
+    """Return tensors with the first axis as the two that it was made of."""
+    nodes = body.nodes
+    first = nodes.slice(lengths, nodes.constant([0]), nodes.constant([2]), 0)
     results = []
-    for name in made:
-        rest = nodes.slice(nodes.op("Shape", name), nodes.constant([1]), most, 0)
-        results.append(nodes.op("Reshape", name, nodes.join_axes(first, rest)))
-    return body.vary(results)
+    for name in names:
+        rest = nodes.slice(nodes.op("Shape", name), nodes.constant([1]), nodes.constant([1 << 30]), 0)
+        results.append(nodes.op("Reshape", name, nodes.join_axes(first, rest), **_with_zeros(body)))
+    return results
+
+
+def _with_zeros(body: VectorBody) -> dict[str, Any]:
+    return {"allowzero": 1} if body.opset >= ZEROS_ALLOWED else {}
 
 
 # Picking
@@ -324,12 +343,15 @@ def slice_(node: Node, body: VectorBody) -> list[Value]:
 def shape(node: Node, body: VectorBody) -> list[Value]:
     """It is the same in all iterations."""
     nodes = body.nodes
-    rank = body.rank(node.inputs[0])
-    start = axis_from_front(node.attribute("start", 0), rank) or 0
-    end = node.attribute("end", rank)
-    end = min(max(end + rank if end < 0 else end, 0), rank)
+    start, end = ends_of_shape(node, body.rank(node.inputs[0]))
     lengths = nodes.op("Shape", body.name(node.inputs[0]))
     return [Value(nodes.slice(lengths, nodes.constant([start + 1]), nodes.constant([end + 1]), 0), False)]
+
+
+def ends_of_shape(node: Node, rank: int) -> tuple[int, int]:
+    """Return between which axes a Shape looks."""
+    start, end, _ = slice(node.attribute("start", 0), node.attribute("end", rank)).indices(rank)
+    return start, end
 
 
 def size(node: Node, body: VectorBody) -> list[Value]:

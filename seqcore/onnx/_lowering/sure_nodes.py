@@ -1,0 +1,117 @@
+"""Which nodes of a loop's body can't fail: all at once, they run where no iteration would have come to them.
+
+Without an iteration, what a node gets has an axis of length 0 in front; in a branch that an iteration doesn't
+take, it gets what the others do. Either way it still minds shapes, and an integer that divides must not be 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._model.types import Length, Shape
+from seqcore.onnx._operators.record import axis_from_front, record_of
+
+if TYPE_CHECKING:
+    from seqcore.onnx._lowering.vector_body import VectorBody
+
+
+def never_fails(node: Node, body: VectorBody) -> bool:
+    """Return whether a node fails in no iteration, whatever there is."""
+    is_known = record_of(node).never_fails or node.is_op("Concat")
+    return is_known and fits(node, body) and not divides(node, body)
+
+
+def runs_empty(node: Node, body: VectorBody) -> bool:
+    """Return whether a node of which an input varies runs without an iteration."""
+    record = record_of(node)
+    if node.is_op("Gather"):
+        return body.varies(node.inputs[1]) or _is_within(node, body)
+    if node.is_op("If", "Slice", "Reshape", "CumSum", "ArgMax", "ArgMin", "Hardmax", "LogSoftmax"):
+        return True  # Reshape sees to it itself, and so does what is in an If
+    if node.is_op("Squeeze"):
+        shape = _shape(node.inputs[0], body)
+        axes = node.attribute("axes") or (body.integers(node, 1) if node.input(1) else [])
+        places = [axis_from_front(axis, None if shape is None else len(shape)) for axis in axes or ()]
+        return shape is not None and all(place is not None and shape[place] == 1 for place in places)
+    is_known = record.never_fails or record.by_number or record.broadcasts or node.is_op("Concat")
+    return (is_known or node.op_type.startswith("Reduce")) and fits(node, body)
+
+
+def fits(node: Node, body: VectorBody) -> bool:
+    """Return whether the shapes of what a node gets fit together for sure."""
+    shapes = [_shape(name, body) for name in dict.fromkeys(filter(None, node.inputs))]
+    if record_of(node).broadcasts:
+        return _are_broadcast(shapes)
+    if node.is_op("MatMul"):
+        one, other = (_shape(name, body) for name in node.inputs)
+        return bool(one and other) and _multiply(one, other)
+    if node.is_op("Gemm"):
+        one, other = (_shape(name, body) for name in node.inputs[:2])
+        if one is None or other is None or len(one) != 2 or len(other) != 2:
+            return False
+        one = one[::-1] if node.attribute("transA", 0) else one
+        other = other[::-1] if node.attribute("transB", 0) else other
+        more = _shape(node.input(2), body) if node.input(2) else ()
+        whole = (one[0], other[1])
+        is_bias = more is not None and all(
+            length == 1 or (length is not None and length == own)
+            for length, own in zip(more[::-1], whole[::-1], strict=False)
+        )
+        return is_bias and _multiply(one, other)
+    if node.is_op("Concat"):
+        first = shapes[0]
+        if first is None or any(shape is None or len(shape) != len(first) for shape in shapes):
+            return False
+        axis = axis_from_front(node.attribute("axis", 0), len(first))
+        lengths = (one for k, one in enumerate(zip(*filter(None, shapes), strict=True)) if k != axis)
+        return axis is not None and all(len(set(ones)) == 1 and None not in ones for ones in lengths)
+    return True
+
+
+def _shape(name: str, body: VectorBody) -> Shape:
+    return body.types[name].shape if name in body.types else None
+
+
+def _are_broadcast(shapes: list[Shape]) -> bool:
+    if len(shapes) < 2:
+        return True  # a value with itself
+    lengths: dict[int, set[int | str | None]] = {}
+    for shape in shapes:
+        if shape is None:
+            return all(one == () for one in shapes if one is not shape) and shapes.count(None) == 1
+        for k, length in enumerate(reversed(shape)):
+            if length is None and k in lengths and lengths[k] - {1}:
+                return False
+            if length != 1:
+                lengths.setdefault(k, set()).add(length)
+    return all(len(ones) < 2 for ones in lengths.values())
+
+
+def _multiply(one: Sequence[Length], other: Sequence[Length]) -> bool:
+    """Return whether matrices fit, and batches of them."""
+    inner = one[-1], other[-2] if len(other) > 1 else other[0]
+    return (
+        inner[0] == inner[1] and inner[0] is not None and _are_broadcast([tuple(one[:-2]), tuple(other[:-2])])
+    )
+
+
+def _is_within(node: Node, body: VectorBody) -> bool:
+    """Return whether a Gather picks within its data for sure."""
+    shape, at = _shape(node.inputs[0], body), body.integers(node, 1)
+    axis = axis_from_front(node.attribute("axis", 0), None if shape is None else len(shape))
+    if shape is None or at is None or axis is None:
+        return False
+    length = shape[axis]
+    return isinstance(length, int) and all(-length <= k < length for k in at)
+
+
+def divides(node: Node, body: VectorBody) -> bool:
+    """Return whether an integer may be divided by 0."""
+    if not node.is_op("Div"):
+        return False
+    dtype = dtype_of(body.types[node.inputs[0]].number)
+    divisor = body.prepared.constant(node.inputs[1])
+    return (dtype is None or dtype.kind != "f") and (divisor is None or not divisor.all())
