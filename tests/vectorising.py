@@ -1,0 +1,156 @@
+"""What the tests of loops that become one operator share: bodies as text, feeds for them, and the comparison."""
+
+import re
+
+import numpy as np
+import onnx
+from lowering import all_nodes, outcome, parse, session
+
+from seqcore.onnx._lowering.passes import lower_prepared
+from seqcore.onnx._model.prepared import prepare
+from seqcore.onnx._model.weights import without_weights
+from seqcore.onnx.lowering import lower_with_report
+
+DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "int64": "int64",
+    "int32": "int32",
+    "bool": "bool",
+    "uint8": "uint8",
+}
+MOST = 40  # so many rows there are
+TRIPS = (0, 1, 3, MOST, MOST + 1)  # the last is one too many
+
+
+def stacked(type_, length="N"):
+    """The type of so many such tensors, one behind the other."""
+    return type_.replace("[", f"[{length}, ", 1) if "[" in type_ else f"{type_}[{length}]"
+
+
+def with_constants(code):
+    """Code without its short constants, #3 or #(1, 2), and the initializers that they become."""
+    constants = {}
+
+    def name_of(match):
+        text = match[1].strip("()")
+        numbers = [int(number) for number in text.split(",") if number.strip()]
+        type_ = f"int64[{len(numbers)}]" if match[1].startswith("(") else "int64"
+        name = "k" + "_".join(str(number).replace("-", "m") for number in numbers) + "s" * ("[" not in type_)
+        constants[name] = f"{type_} {name} = {{{', '.join(map(str, numbers))}}}"
+        return name
+
+    code = re.sub(r"#(-?\d+|\([^)]*\))", name_of, code)
+    return code, list(constants.values())
+
+
+def body(code, outs="float", x="", z="", w="", v=""):
+    """A graph whose loop gathers `a` from x and `b` from z, and then does what the code says.
+
+    `w` and `v` are the same for all iterations. The code makes `e`, and `f` where there are two types.
+    """
+    inputs = [f"{stacked(type_)} {name}" for name, type_ in (("x", x), ("z", z)) if type_]
+    inputs += [f"{type_} {name}" for name, type_ in (("w", w), ("v", v)) if type_]
+    made = list(zip(outs.split("; "), "ef", strict=False))
+    code, constants = with_constants(code)
+    picks = "a = Gather(x, i)" * bool(x) + " b = Gather(z, i)" * bool(z)
+    return f"""g ({", ".join([*inputs, "int64 n"])}) => ({", ".join(f"{stacked(t, 'T')} all_{e}" for t, e in made)}, int64 m)
+    <{", ".join(["bool yes = {1}", *constants])}> {{
+        {", ".join(f"all_{e}" for _, e in made)} = Loop(n, yes) <body = b (int64 i, bool c)
+            => (bool c2, {", ".join(f"{t} {e}" for t, e in made)}) {{
+            c2 = Identity(c)
+            {picks}
+            {code}
+        }}>
+        l = SequenceConstruct(n, n)
+        m = SequenceLength(l)
+    }}"""
+
+
+def some(type_, nrows=None, seed=0):
+    """Numbers of a type such as `float[2, 3]`, for so many rows: integers that are small, and fit as indices."""
+    word, shape = re.fullmatch(r"(\w+)(?:\[([^\]]*)\])?", type_).groups()
+    shape = tuple(int(n) for n in (shape or "").split(",") if n.strip())
+    if nrows is not None:
+        shape = (nrows, *shape)
+    random = np.random.default_rng(seed)
+    lowest, highest = (-4, 5) if word in ("float", "double") else (0, 2)
+    return random.integers(lowest, highest, shape).astype(DTYPES[word])
+
+
+def feeds_for(x="", z="", w="", v="", trips=TRIPS):
+    tensors = {name: some(type_, MOST, k) for k, (name, type_) in enumerate((("x", x), ("z", z))) if type_}
+    tensors |= {
+        name: some(type_, None, 2 + k) for k, (name, type_) in enumerate((("w", w), ("v", v))) if type_
+    }
+    return [{**tensors, "n": np.array(n)} for n in trips]
+
+
+def vectorised(model, packs=False):
+    """A model with its loops as operators, which is valid and has the same face, and the notes on its loops."""
+    result, _ = lower_with_report(model, packs=packs)
+    loops = lower_prepared(prepare(*without_weights(model, None)), packs=packs).loops
+    onnx.checker.check_model(result, full_check=True)
+    for field in ("input", "output"):
+        assert list(getattr(result.graph, field)) == list(getattr(model.graph, field))
+    return result, loops
+
+
+def notes_of(text, opset=17):
+    """What is said of a model's loops."""
+    return [str(note) for note in vectorised(parse(text, opset))[1]]
+
+
+def assert_like(one, other):
+    """Equal, but for the last digits: other instructions add and raise in another order."""
+    assert (one is None) == (other is None), (one, other)
+    for first, second in zip(one or [], other or [], strict=True):
+        if isinstance(first, list):
+            assert len(first) == len(second)
+            assert_like(first, second)
+            continue
+        assert np.asarray(first).dtype == np.asarray(second).dtype
+        assert np.shape(first) == np.shape(second)
+        if np.asarray(first).dtype.kind == "f":
+            np.testing.assert_allclose(first, second, rtol=2e-5, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(first, second)
+
+
+def check_same(model, result, feeds, same=assert_like):
+    """Two models give the same of each feed, or both fail; return what comes out."""
+    before, after = session(model), session(result)
+    outcomes = [outcome(before, feed) for feed in feeds]
+    for feed, one in zip(feeds, outcomes, strict=True):
+        same(one, outcome(after, feed))
+    return outcomes
+
+
+def check_at_once(text, feeds, opset=17, nloops=0, same=assert_like):
+    """Each loop becomes one operator, such that so many are left for what is large, and does what it did."""
+    model = parse(text, opset)
+    result, notes = vectorised(model)
+    assert [str(note) for note in notes if not note.is_vectorised] == []
+    assert notes
+    assert sum(node.op_type == "Loop" for node in all_nodes(result)) == nloops
+    return result, check_same(model, result, feeds, same)
+
+
+def check_stays(text, why, feeds, opset=17):
+    """A loop goes iteration by iteration, for this reason, and does what it did."""
+    model = parse(text, opset)
+    result, notes = vectorised(model)
+    assert [note.why_not for note in notes] == [why]
+    assert "Loop" in [node.op_type for node in all_nodes(result)]
+    return result, check_same(model, result, feeds)
+
+
+def check_rule(code, outs, opset=17, trips=TRIPS, **types):
+    """A loop with this body is one operator, with none beside it for what is large."""
+    _, outcomes = check_at_once(body(code, outs, **types), feeds_for(**types, trips=trips), opset)
+    # The last gathers one row too many.
+    assert [one is not None for one in outcomes] == [n <= MOST for n in trips]
+
+
+def check_no_rule(code, outs, why, opset=17, **types):
+    check_stays(body(code, outs, **types), why, feeds_for(**types), opset)
