@@ -44,26 +44,55 @@ def with_constants(code):
     return code, list(constants.values())
 
 
-def body(code, outs="float", x="", z="", w="", v=""):
+def body(code, outs="float", x="", z="", w="", v="", states=""):
     """A graph whose loop gathers `a` from x and `b` from z, and then does what the code says.
 
-    `w` and `v` are the same for all iterations. The code makes `e`, and `f` where there are two types.
+    `w` and `v` are the same for all iterations. The code makes `e`, and `f` where there are two types, or
+    nothing where there is none. States are given as `s: int64; t: float[2]`: they begin with the inputs s0
+    and t0, the code makes s2 and t2 of s and t, and the last of them come out in front.
     """
-    inputs = [f"{stacked(type_)} {name}" for name, type_ in (("x", x), ("z", z)) if type_]
-    inputs += [f"{type_} {name}" for name, type_ in (("w", w), ("v", v)) if type_]
-    made = list(zip(outs.split("; "), "ef", strict=False))
+    given = {name: stacked(type_) for name, type_ in (("x", x), ("z", z)) if type_}
+    given |= {name: type_ for name, type_ in (("w", w), ("v", v)) if type_}
+    carried = dict(one.split(": ") for one in states.split("; ") if one)
+    made = dict(zip("ef", outs.split("; ") if outs else [], strict=False))
     code, constants = with_constants(code)
-    picks = "a = Gather(x, i)" * bool(x) + " b = Gather(z, i)" * bool(z)
-    return f"""g ({", ".join([*inputs, "int64 n"])}) => ({", ".join(f"{stacked(t, 'T')} all_{e}" for t, e in made)}, int64 m)
+    initial = "".join(f", {name}0" for name in carried)
+    before = "".join(f", {type_} {name}" for name, type_ in carried.items())
+    after = "".join(f", {type_} {name}2" for name, type_ in carried.items())
+    after += "".join(f", {type_} {name}" for name, type_ in made.items())
+    last = [f"{type_} last_{name}" for name, type_ in carried.items()]
+    last += [f"{stacked(type_, 'T')} all_{name}" for name, type_ in made.items()]
+    results = [f"last_{name}" for name in carried] + [f"all_{name}" for name in made]
+    inputs = [f"{type_} {name}" for name, type_ in given.items()]
+    inputs += [f"{type_} {name}0" for name, type_ in carried.items()]
+    return f"""g ({", ".join([*inputs, "int64 n"])}) => ({", ".join(last)}, int64 m)
     <{", ".join(["bool yes = {1}", *constants])}> {{
-        {", ".join(f"all_{e}" for _, e in made)} = Loop(n, yes) <body = b (int64 i, bool c)
-            => (bool c2, {", ".join(f"{t} {e}" for t, e in made)}) {{
+        {", ".join(results)} = Loop(n, yes{initial}) <body = b (int64 i, bool c{before}) => (bool c2{after}) {{
             c2 = Identity(c)
-            {picks}
+            {"a = Gather(x, i)" * bool(x)} {"b = Gather(z, i)" * bool(z)}
             {code}
         }}>
         l = SequenceConstruct(n, n)
         m = SequenceLength(l)
+    }}"""
+
+
+def appending(code, after, outs, element="float[?, 3]", **types):
+    """A graph whose loop appends what the code makes, `e`, to a list; what comes after it reads the list l."""
+    code, constants = with_constants(code + "|" + after)
+    code, after = code.split("|")
+    given = [f"{stacked(types[name])} {name}" for name in "xz" if name in types]
+    given += [f"{types[name]} {name}" for name in "wv" if name in types]
+    return f"""g ({", ".join([*given, "int64 n"])}) => ({outs})
+    <{", ".join(["bool yes = {1}", *constants])}> {{
+        none = SequenceEmpty()
+        l = Loop(n, yes, none) <body = b (int64 i, bool c, seq({element}) s) => (bool c2, seq({element}) t) {{
+            c2 = Identity(c)
+            {"a = Gather(x, i)" * ("x" in types)} {"b = Gather(z, i)" * ("z" in types)}
+            {code}
+            t = SequenceInsert(s, e)
+        }}>
+        {after}
     }}"""
 
 
@@ -78,12 +107,35 @@ def some(type_, nrows=None, seed=0):
     return random.integers(lowest, highest, shape).astype(DTYPES[word])
 
 
-def feeds_for(x="", z="", w="", v="", trips=TRIPS):
+def feeds_for(x="", z="", w="", v="", states="", trips=TRIPS):
+    """Feeds for `body`, one for each number of iterations."""
     tensors = {name: some(type_, MOST, k) for k, (name, type_) in enumerate((("x", x), ("z", z))) if type_}
     tensors |= {
         name: some(type_, None, 2 + k) for k, (name, type_) in enumerate((("w", w), ("v", v))) if type_
     }
+    for name, type_ in (one.split(": ") for one in states.split("; ") if one):
+        tensors[f"{name}0"] = some(type_, None, 4)
     return [{**tensors, "n": np.array(n)} for n in trips]
+
+
+def takes_first(result, feeds):
+    """For each feed, whether a lowered model's one If takes its first branch."""
+    model = onnx.ModelProto()
+    model.CopyFrom(result)
+    (choice,) = (node for node in model.graph.node if node.op_type == "If")
+    model.graph.output.append(onnx.helper.make_tensor_value_info(choice.input[0], onnx.TensorProto.BOOL, []))
+    running = session(model)
+    return [bool(running.run([choice.input[0]], feed)[0]) for feed in feeds]
+
+
+def branches_of(result):
+    """The branches of a lowered model's one If, as sets of operators in all depths."""
+    (choice,) = (node for node in result.graph.node if node.op_type == "If")
+    graphs = {one.name: one.g for one in choice.attribute}
+    return [
+        {node.op_type for node in all_nodes(onnx.helper.make_model(graphs[name]))}
+        for name in ("then_branch", "else_branch")
+    ]
 
 
 def vectorised(model, packs=False):
