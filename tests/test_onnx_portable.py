@@ -151,3 +151,19 @@ def test_constants_without_items():
     feed = {"x": rows(3), "p": np.array(1)}
     for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_empty_integers_that_are_no_shape(opset):
+    """PyTorch exports `torch.zeros(0, dtype=torch.int64)` so; OpenVINO made one number of it."""
+    text = """g (int64[N] x, bool c) => (int64[A] y, int64[B] z) <int64[0] nothing = {}, int64 p = {0}> {
+        s = SplitToSequence(x)
+        z = SequenceAt(s, p)
+        y = If(c) <then_branch = a () => (int64[C] u) { u = Identity(nothing) },
+                   else_branch = b () => (int64[D] v) { v = Neg(x) }>
+    }"""
+    feeds = [{"x": np.arange(n), "c": np.array(c)} for n in (1, 3) for c in (True, False)]
+    check(text, feeds, opset)
+    core = pytest.importorskip("openvino").Core()
+    used = core.compile_model(core.read_model(lowered(parse(text, opset)).SerializeToString()), "CPU")
+    assert [used(feed)[0].shape for feed in feeds] == [(0,), (1,), (0,), (3,)]

@@ -62,16 +62,27 @@ def _renamed(branch: Graph, names: dict[str, str]) -> list[Node]:
 def make_empty_constants(model: Model) -> None:
     """Let nodes make the constants without items.
 
-    OpenVINO (2026.4) takes one for a scalar. Vectors of int64, shapes mostly, it takes as they are.
+    OpenVINO (2026.4) takes one for a scalar. As a shape, or part of one, it takes it as it is.
     """
-    read = {name for node in model.graph.all_nodes() for name in node.inputs}
+    read, no_shapes = set(), set()
+    for graph in model.graph.all_graphs():
+        read.update(graph.outputs)
+        no_shapes.update(graph.outputs)
+        for node in graph.nodes:
+            read.update(node.inputs)
+            no_shapes.update(name for k, name in enumerate(node.inputs) if not _takes_shape(node, k))
     nodes = Nodes(Builder(model), Node("", [], [], "empty"))
     for name, tensor in list(model.constants.items()):
-        is_shape = tensor.data_type == TensorProto.INT64 and len(tensor.dims) == 1
+        is_shape = tensor.data_type == TensorProto.INT64 and name not in no_shapes
         if name in read and tensor.dims and math.prod(tensor.dims) == 0 and not is_shape:
             del model.constants[name]
             make_empty(nodes, tensor.data_type, tensor.dims, name)
     model.graph.nodes = [*nodes.nodes, *model.graph.nodes]
+
+
+def _takes_shape(node: Node, k: int) -> bool:
+    """Return whether input k of a node is a shape, or joined to others."""
+    return node.is_op("ConstantOfShape", "Concat") or (k == 1 and node.is_op("Expand", "Reshape"))
 
 
 def keep_trips_from_negative(model: Model, prepared: Prepared, builder: Builder) -> None:
