@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 # An end that lies behind the last element.
 _AFTER_ALL = (1 << 63) - 1
-# Those that ConstantOfShape makes, in all opsets.
-_MADE_OF_SHAPE = (
+# Those that ConstantOfShape makes and Expand takes, in all opsets.
+EXPANDED = (
     *(TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.BOOL),
     *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
     *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
@@ -82,7 +82,7 @@ def make_empty(nodes: Nodes, element_type: int, shape: Sequence[int], out: str =
 
 def zeros(nodes: Nodes, element_type: int, lengths: str, out: str = "") -> str:
     """Return a tensor of zeros, in a shape that comes at run time."""
-    if element_type in _MADE_OF_SHAPE:
+    if element_type in EXPANDED:
         value = helper.make_tensor("value", element_type, [1], [0])
         return nodes.op("ConstantOfShape", lengths, value=value, out=out)
     return nodes.op("Cast", nodes.op("ConstantOfShape", lengths), to=element_type, out=out)

@@ -13,6 +13,7 @@ from seqcore.onnx._lowering.maps import write_out_maps
 from seqcore.onnx._lowering.packing import pack_lists
 from seqcore.onnx._lowering.portable import (
     end_by_conditions,
+    expand_last,
     give_conditions_nodes,
     keep_trips_from_negative,
     make_empty_constants,
@@ -191,6 +192,7 @@ class _Trial:
             keep_trips_from_negative(model, self.prepared, builder)
             end_by_conditions(model, self.prepared, builder)
             give_conditions_nodes(model)
+            expand_last(model, self.prepared, builder)
             make_empty_constants(model)
             self.prepared = known.again(model)
 

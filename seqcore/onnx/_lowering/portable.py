@@ -1,4 +1,4 @@
-"""What other runtimes want of a model: known branches taken, loops and constants as they read them."""
+"""What other runtimes want of a model: known branches taken, loops and fillings as they read them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import math
 from onnx import TensorProto
 
 from seqcore.onnx._lowering.build import Builder, Nodes
-from seqcore.onnx._lowering.cuts import make_empty
+from seqcore.onnx._lowering.cuts import EXPANDED, make_empty
+from seqcore.onnx._lowering.prune import prune
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.tensors import dtype_of, from_tensor_proto
 from seqcore.onnx._operators.loop_parts import parts_of
+from seqcore.onnx._operators.record import record_of
 
 _NO_LIMIT = (1 << 63) - 1
 
@@ -62,16 +65,27 @@ def _renamed(branch: Graph, names: dict[str, str]) -> list[Node]:
 def make_empty_constants(model: Model) -> None:
     """Let nodes make the constants without items.
 
-    OpenVINO (2026.4) takes one for a scalar. Vectors of int64, shapes mostly, it takes as they are.
+    OpenVINO (2026.4) takes one for a scalar. As a shape, or part of one, it takes it as it is.
     """
-    read = {name for node in model.graph.all_nodes() for name in node.inputs}
+    read, no_shapes = set(), set()
+    for graph in model.graph.all_graphs():
+        read.update(graph.outputs)
+        no_shapes.update(graph.outputs)
+        for node in graph.nodes:
+            read.update(node.inputs)
+            no_shapes.update(name for k, name in enumerate(node.inputs) if not _takes_shape(node, k))
     nodes = Nodes(Builder(model), Node("", [], [], "empty"))
     for name, tensor in list(model.constants.items()):
-        is_shape = tensor.data_type == TensorProto.INT64 and len(tensor.dims) == 1
+        is_shape = tensor.data_type == TensorProto.INT64 and name not in no_shapes
         if name in read and tensor.dims and math.prod(tensor.dims) == 0 and not is_shape:
             del model.constants[name]
             make_empty(nodes, tensor.data_type, tensor.dims, name)
     model.graph.nodes = [*nodes.nodes, *model.graph.nodes]
+
+
+def _takes_shape(node: Node, k: int) -> bool:
+    """Return whether input k of a node is a shape, or joined to others."""
+    return node.is_op("ConstantOfShape", "Concat") or (k == 1 and node.is_op("Expand", "Reshape"))
 
 
 def keep_trips_from_negative(model: Model, prepared: Prepared, builder: Builder) -> None:
@@ -130,6 +144,65 @@ def give_conditions_nodes(model: Model) -> None:
             if going in node.body.declared:
                 node.body.declared[node.body.outputs[0]] = node.body.declared[going]
             node.body.nodes += nodes.nodes
+
+
+def expand_last(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Let one number that is expanded to a shape, and then reckoned with, be reckoned with first.
+
+    PyTorch exports `torch.zeros_like(x) + c` so. Where x is empty, OpenVINO (2026.4) makes one number of it.
+
+    z = ConstantOfShape <value = 0> (s); y = Add (z, c)    ──▶    w = Add (0, c); y = Expand (w, s)
+    """
+    expanded: dict[str, tuple[str, str]] = {}  # values → the number, and the shape
+    for node in list(model.graph.all_nodes()):
+        shape, numbers = "", []
+        if node.is_op("ConstantOfShape", "Expand") and _is_any_shape(node.inputs[-1], prepared):
+            number = _number_expanded(node, prepared, builder)
+            if number:
+                expanded[node.outputs[0]] = number, node.inputs[-1]
+        elif _reckons_safely(node, prepared):
+            for name in node.inputs:
+                number, own = expanded.get(name, (name, ""))
+                if (own and shape not in ("", own)) or not (own or prepared.shape(name) == ()):
+                    break
+                shape = shape or own
+                numbers.append(number)
+            if shape and len(numbers) == len(node.inputs):
+                nodes = builder.instead(node)
+                (number,) = nodes.like(node, numbers)
+                nodes.declare(number, prepared.element_number(node.outputs[0]), ())
+                nodes.op("Expand", number, shape, out=node.outputs[0])
+                expanded[node.outputs[0]] = number, shape
+    builder.apply()
+    prune(model)
+
+
+def _is_any_shape(name: str, prepared: Prepared) -> bool:
+    """Return whether a length of a shape may be 0, and not all are known."""
+    lengths = prepared.numbers.get(name, (None,))
+    return prepared.constant(name) is None and not all(isinstance(one, int) and one for one in lengths)
+
+
+def _number_expanded(node: Node, prepared: Prepared, builder: Builder) -> str:
+    """Return the number that a node fills a shape with, "" where it isn't one."""
+    if node.is_op("Expand"):
+        return node.inputs[0] if prepared.shape(node.inputs[0]) == () else ""
+    if not _is_counted(node.inputs[0], prepared):
+        return ""  # a negative length is an error here, and may be none of Expand's
+    number = prepared.element_number(node.outputs[0])
+    dtype = dtype_of(number) if number in EXPANDED else None
+    if dtype is None:
+        return ""
+    value = from_tensor_proto(node.tensor("value")).reshape(()) if "value" in node.attribute_names() else 0
+    return builder.constant(value, dtype)
+
+
+def _reckons_safely(node: Node, prepared: Prepared) -> bool:
+    """Return whether a node reckons number by number, and fails at none, not even at a division by 0."""
+    record = record_of(node)
+    if not (record.by_number or record.broadcasts) or not record.never_fails or node.is_op("Div"):
+        return False
+    return prepared.element_number(node.outputs[0]) in EXPANDED
 
 
 def _is_counted(name: str, prepared: Prepared) -> bool:
