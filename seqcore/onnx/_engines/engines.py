@@ -109,17 +109,23 @@ class Engines:
         first, *others = [lowered, given] if self._is_lowered else [given]
         if others and size_of(given) < size_of(lowered):
             first, others = given, [lowered]
-        # What has no sequence left in its loops is the quicker one where they are long.
-        has_second = first is given and bool(others) and not has_lists_inside(lowered)
+        has_second = first is given and bool(others) and self._is_quick_where_long(lowered)
         for prepared in (first, *others):
             try:
                 self.whole = self._made_whole(prepared, self._limit_with_second() if has_second else LONG)
             except Declined as why:
                 self.declined = self.declined or str(why)
                 continue
-            if prepared is given and self._is_lowered and not has_lists_inside(lowered):
+            if prepared is given and self._is_lowered and self._is_quick_where_long(lowered):
                 self._lowered_whole = Once(lambda: self._whole_or_why_not(lowered))
             return
+
+    def _is_quick_where_long(self, lowered: Prepared) -> bool:
+        """Return whether onnxruntime is quick with the lowered model where sequences are long.
+
+        It has none left in its loops, or in those alone that are there for what is large.
+        """
+        return not has_lists_inside(lowered) or any(note.is_vectorised for note in self.loops)
 
     def _limit_with_second(self) -> int:
         """Return from how many iterations on the lowered model is the quicker one."""
