@@ -81,6 +81,8 @@ class VectorBody:
         Conditions under which it does what the loop does.
     equal : dict of str to str
         Lengths → the condition that they are all the same, where that is asked for.
+    repeated : list of str
+        Values that are the same in all iterations, and stand there for each.
     padded : list of (str, str, str)
         Of what is padded the lengths, the longest of them, and how many numbers an item on that axis has.
     """
@@ -105,6 +107,7 @@ class VectorBody:
         self.guards: list[str] = []
         self.padded: list[tuple[str, str, str]] = []
         self.equal: dict[str, str] = {}
+        self.repeated: list[str] = []
         self._longest: dict[str, str] = {}
 
     def follow(self, body_nodes: Sequence[Node]) -> None:
@@ -210,6 +213,7 @@ class VectorBody:
             here = self._of_one_length(here, lengths)
         if self.varies(name):
             return self._longer(here, own, rank)
+        self.repeated.append(name)
         here = self.nodes.unsqueeze(here, 0)
         here = self._longer(here, own, rank)
         ones = self.nodes.constant([1] * (own if rank is None else rank))

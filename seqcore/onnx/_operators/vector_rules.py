@@ -222,8 +222,8 @@ def folded(node: Node, body: VectorBody) -> list[Value]:
 def _joined(tensor: str, sources: list[str], body: VectorBody) -> tuple[str, str]:
     """Return a tensor with its first two axes as one, and how long they all were.
 
-    Before opset 14, a Reshape can't make an axis of length 0 where there is none: there has to be something in
-    each of the sources.
+    Before opset 14, a Reshape can't make an axis of length 0 where there is none: there has to be
+    something in each of the sources.
     """
     nodes = body.nodes
     body.may_fail_empty = True  # without an iteration
