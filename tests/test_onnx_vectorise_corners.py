@@ -173,6 +173,20 @@ class TestAxesOfLength0:
         check(text, feeds, opset)
 
     @pytest.mark.parametrize("opset", [11, 13, 17])
+    @pytest.mark.parametrize("axis", [0, 1, 2, -2, 3])
+    def test_flat(self, opset, axis):
+        body = f"r = Gather(s, i) z = Flatten<axis = {axis}>(r)"
+        text = loop(body, "float[B, C] z", ", float[N, P, Q, R] s", "float[A, B, C] y")
+        shapes = [(3, 2, 5, 4), (3, 0, 5, 4), (3, 2, 0, 4), (3, 2, 5, 0)]
+        feeds = [{"x": rows(3, 4), "n": n, "s": rows(*one)} for n in (0, 2, 4) for one in shapes]
+        check(text, feeds, opset, gone=axis != 2)
+
+    @pytest.mark.parametrize("shape", [(3, 2), (3, 0)])
+    def test_flat_of_one_axis(self, shape):
+        text = loop("r = Gather(s, i) z = Flatten(r)", "float[B, C] z", ", float[N, P] s", "float[A, B, C] y")
+        check(text, [{"x": rows(3, 4), "n": n, "s": rows(*shape)} for n in (0, 2, 4)])
+
+    @pytest.mark.parametrize("opset", [11, 13, 17])
     def test_no_samples(self, opset):
         ins, out = ", float[N, B, C, H, W] s", "float[A, B, C, H, W] y"
         text = loop("r = Gather(s, i) z = GlobalAveragePool(r)", "float[B, C, H, W] z", ins, out)

@@ -220,22 +220,27 @@ def folded(node: Node, body: VectorBody) -> list[Value]:
 
 
 def _joined(tensor: str, sources: list[str], body: VectorBody) -> tuple[str, str]:
-    """Return a tensor with its first two axes as one, and how long they all were.
-
-    Before opset 14, a Reshape can't make an axis of length 0 where there is none: there has to be
-    something in each of the sources.
-    """
+    """Return a tensor with its first two axes as one, and how long they all were."""
     nodes = body.nodes
+    _want_numbers(sources, body)
     body.may_fail_empty = True  # without an iteration
     lengths = nodes.op("Shape", tensor)
-    for name in sources:
-        shape = body.types[name].shape or (None,)
-        if body.opset < ZEROS_ALLOWED and not all(isinstance(length, int) and length for length in shape):
-            body.guards.append(nodes.op("Greater", nodes.op("Size", body.name(name)), nodes.constant(0)))
     ends = [nodes.constant([k]) for k in (0, 2, 1 << 30)]
     count = nodes.unsqueeze(nodes.product(nodes.slice(lengths, *ends[:2], 0)), 0)
     whole = nodes.join_axes(count, nodes.slice(lengths, *ends[1:], 0))
     return nodes.op("Reshape", tensor, whole, **_with_zeros(body)), lengths
+
+
+def _want_numbers(sources: list[str], body: VectorBody) -> None:
+    """Before opset 14, a Reshape can't make an axis of length 0 where there is none.
+
+    So there has to be something in each of the sources, and the loop goes as it was elsewhere.
+    """
+    nodes = body.nodes
+    for name in sources:
+        shape = body.types[name].shape or (None,)
+        if body.opset < ZEROS_ALLOWED and not all(isinstance(length, int) and length for length in shape):
+            body.guards.append(nodes.op("Greater", nodes.op("Size", body.name(name)), nodes.constant(0)))
 
 
 def _parted(names: list[str], lengths: str, body: VectorBody) -> list[str]:
@@ -385,7 +390,7 @@ def flatten(node: Node, body: VectorBody) -> list[Value]:
     if axis == 0:
         lengths = [0, 1, -1]
     elif axis == 1:
-        lengths = [0, 0, -1]
+        return body.vary([_flat_behind_first(node, body, rank)])
     elif axis == rank:
         lengths = [0, -1, 1]
     else:
@@ -393,6 +398,19 @@ def flatten(node: Node, body: VectorBody) -> list[Value]:
     body.may_fail_empty = True
     made = body.nodes.op("Reshape", body.name(node.inputs[0]), body.nodes.constant(lengths))
     return body.vary([made])
+
+
+def _flat_behind_first(node: Node, body: VectorBody, rank: int) -> str:
+    """Where the first axis is of length 0, a Reshape can't tell for -1 how long the others are together."""
+    nodes, tensor = body.nodes, body.name(node.inputs[0])
+    if rank < 3:
+        return nodes.op("Identity", tensor) if rank == 2 else nodes.unsqueeze(tensor, 2)
+    _want_numbers(node.inputs[:1], body)
+    lengths = nodes.op("Shape", tensor)
+    ends = [nodes.constant([k]) for k in (0, 2, 1 << 30)]
+    behind = nodes.unsqueeze(nodes.product(nodes.slice(lengths, *ends[1:], 0)), 0)
+    whole = nodes.join_axes(nodes.slice(lengths, *ends[:2], 0), behind)
+    return nodes.op("Reshape", tensor, whole, **_with_zeros(body))
 
 
 def transpose(node: Node, body: VectorBody) -> list[Value]:
