@@ -311,3 +311,14 @@ class TestSizes:
         feeds = [{"x": rows(n, 1), "n": n, "start": 0.5, "w": rows(32)} for n in (0, 1, 9, 20000)]
         result = check(text, [{**feed, "start": np.float32(0.5)} for feed in feeds])
         assert "Loop" in ops(result)
+
+
+class TestWhatOperatorsAreGiven:
+    def test_an_output_without_a_name(self):
+        """What is left out elsewhere is something else."""
+        body = """r = Gather(x, i)
+            h, "", dev = LayerNormalization(r, w)
+            z = Clip(h, "", most)"""
+        text = loop(body, "float[K] z", ", float[4] w, float most", "float[A, K] y")
+        feeds = [{"x": rows(3, 4), "n": n, "w": rows(4), "most": np.float32(0.5)} for n in (0, 2)]
+        check(text, feeds)

@@ -134,7 +134,8 @@ class VectorBody:
                 self.may_fail_empty |= not never_fails(node, self)
                 made = [Value(name, False) for name in self.again(node, [self.name(n) for n in node.inputs])]
             for name, value in zip(node.outputs, made, strict=False):
-                self.values[name] = value
+                if name:
+                    self.values[name] = value
 
     @contextmanager
     def where(self, taken: str) -> Iterator[None]:

@@ -430,10 +430,10 @@ def squeeze(node: Node, body: VectorBody) -> list[Value]:
         if known is None or not all(isinstance(length, int) for length in known):
             raise _no(node, "squeezes axes that only a run tells")
         axes = [k for k, length in enumerate(known) if length == 1]
-    else:
-        axes = _axes_of(node, body)
-    if not axes:
-        return body.vary([body.nodes.op("Identity", body.name(node.inputs[0]))])
+        if not axes:
+            return body.vary([body.nodes.op("Identity", body.name(node.inputs[0]))])
+    elif not (axes := _axes_of(node, body)):
+        raise _no(node, "squeezes none of its axes, which means all to onnxruntime,")
     return body.vary([body.nodes.squeeze(body.name(node.inputs[0]), *map(_behind, axes))])
 
 
