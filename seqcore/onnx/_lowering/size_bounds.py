@@ -8,6 +8,7 @@ wide: (?, ?) = Expand (row, shape)                  who knows: not at once
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,21 @@ _NO_MORE = {
 
 
 class SizeBounds:
-    """The bounds of what a body makes."""
+    """The bounds of what a body makes.
 
-    def __init__(self, body: Graph, shapes: LoopShapes) -> None:
-        self._shapes = shapes
+    Parameters
+    ----------
+    body : Graph
+    shapes : LoopShapes
+        Of its values.
+    integers : callable
+        Returns the integers of input k of a node, None where only a run tells.
+    """
+
+    def __init__(
+        self, body: Graph, shapes: LoopShapes, integers: Callable[[Node, int], list[int] | None]
+    ) -> None:
+        self._shapes, self._integers = shapes, integers
         self._makers = {name: node for node in body.all_nodes() for name in node.outputs}
         self._found: dict[str, Bound | None] = {}
 
@@ -89,11 +101,28 @@ class SizeBounds:
             if axis_from_front(node.attribute("axis", 0), rank) == k:
                 return _sum(bounds)
             return next(filter(None, bounds), None)
+        if node.is_op("Pad", "Expand") and len(node.inputs) > 1:
+            return self._axis_grown(node, k, rank)
         if node.is_op("MatMul"):
             return self._axis_of_product(node, k - rank)
         if node.is_op("Transpose"):
             return self._axis(node.inputs[0], node.attribute("perm", list(range(rank))[::-1])[k])
         return None
+
+    def _axis_grown(self, node: Node, k: int, rank: int) -> Bound | None:
+        numbers = self._integers(node, 1)
+        if numbers is None:
+            return None
+        if node.is_op("Expand"):
+            own = k - rank + len(numbers)
+            if own >= 0 and numbers[own] != 1:
+                return [Size(numbers[own])]
+            shape = self._shapes.types[node.inputs[0]].shape
+            return None if shape is None else self._axis(node.inputs[0], k - rank + len(shape))
+        if len(numbers) != 2 * rank:
+            return None
+        more = max(numbers[k] + numbers[k + rank], 0)
+        return _sum([self._axis(node.inputs[0], k), [Size(more)]])
 
     def _axis_of_product(self, node: Node, k: int) -> Bound | None:
         shapes = [self._shapes.types[name].shape for name in node.inputs]
@@ -110,6 +139,9 @@ class SizeBounds:
             return _sum([self.of(branch.outputs[k]) for branch in node.graphs.values()])
         if record_of(node).by_number or node.op_type in _NO_MORE or node.op_type.startswith("Reduce"):
             return self.of(node.inputs[0])
+        if record_of(node).broadcasts:
+            large = {one for one in node.inputs if self._shapes.size(one) != Size(1)}
+            return self.of(large.pop()) if len(large) == 1 else None
         if node.is_op("GatherElements"):
             return self.of(node.inputs[1])
         if node.is_op("Concat"):

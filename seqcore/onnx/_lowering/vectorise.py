@@ -398,7 +398,7 @@ class _Vectorised:
         shapes = self._shapes
         within = [size for name in self._parts.scans if (size := shapes.size(name))]
         made = []
-        bounds = SizeBounds(self._loop.body, shapes)
+        bounds = SizeBounds(self._loop.body, shapes, body.integers)
         for name in body.repeated:
             made += _terms(name, bounds.of(name))
         padded: dict[str, list[Size]] = {}

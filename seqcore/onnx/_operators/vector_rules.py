@@ -188,8 +188,8 @@ def gemm(node: Node, body: VectorBody) -> list[Value]:
     if is_row and not body.varies(b) and not node.attribute("transA", 0):
         tensor = body.name(a)
         flat, lengths = _joined(tensor, [a, b], body)
-        made = body.again(node, [flat, body.name(b), *([body.name(c)] if c else [])])
-        return body.vary(_parted(made, lengths, body))
+        products = body.again(node, [flat, body.name(b), *([body.name(c)] if c else [])])
+        return body.vary(_parted(products, lengths, body))
     sides = []
     for name, key in ((a, "transA"), (b, "transB")):
         side = body.name(name)
@@ -225,9 +225,9 @@ def _joined(tensor: str, sources: list[str], body: VectorBody) -> tuple[str, str
     _want_numbers(sources, body)
     body.may_fail_empty = True  # without an iteration
     lengths = nodes.op("Shape", tensor)
-    ends = [nodes.constant([k]) for k in (0, 2, 1 << 30)]
-    count = nodes.unsqueeze(nodes.product(nodes.slice(lengths, *ends[:2], 0)), 0)
-    whole = nodes.join_axes(count, nodes.slice(lengths, *ends[1:], 0))
+    zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
+    count = nodes.unsqueeze(nodes.product(nodes.slice(lengths, zero, two, 0)), 0)
+    whole = nodes.join_axes(count, nodes.slice(lengths, two, most, 0))
     return nodes.op("Reshape", tensor, whole, **_with_zeros(body)), lengths
 
 
@@ -407,9 +407,9 @@ def _flat_behind_first(node: Node, body: VectorBody, rank: int) -> str:
         return nodes.op("Identity", tensor) if rank == 2 else nodes.unsqueeze(tensor, 2)
     _want_numbers(node.inputs[:1], body)
     lengths = nodes.op("Shape", tensor)
-    ends = [nodes.constant([k]) for k in (0, 2, 1 << 30)]
-    behind = nodes.unsqueeze(nodes.product(nodes.slice(lengths, *ends[1:], 0)), 0)
-    whole = nodes.join_axes(nodes.slice(lengths, *ends[:2], 0), behind)
+    zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
+    behind = nodes.unsqueeze(nodes.product(nodes.slice(lengths, two, most, 0)), 0)
+    whole = nodes.join_axes(nodes.slice(lengths, zero, two, 0), behind)
     return nodes.op("Reshape", tensor, whole, **_with_zeros(body))
 
 
