@@ -173,6 +173,20 @@ class TestAxesOfLength0:
         check(text, feeds, opset)
 
     @pytest.mark.parametrize("opset", [11, 13, 17])
+    @pytest.mark.parametrize("axis", [0, 1, 2, -2, 3])
+    def test_flat(self, opset, axis):
+        body = f"r = Gather(s, i) z = Flatten<axis = {axis}>(r)"
+        text = loop(body, "float[B, C] z", ", float[N, P, Q, R] s", "float[A, B, C] y")
+        shapes = [(3, 2, 5, 4), (3, 0, 5, 4), (3, 2, 0, 4), (3, 2, 5, 0)]
+        feeds = [{"x": rows(3, 4), "n": n, "s": rows(*one)} for n in (0, 2, 4) for one in shapes]
+        check(text, feeds, opset, gone=axis != 2)
+
+    @pytest.mark.parametrize("shape", [(3, 2), (3, 0)])
+    def test_flat_of_one_axis(self, shape):
+        text = loop("r = Gather(s, i) z = Flatten(r)", "float[B, C] z", ", float[N, P] s", "float[A, B, C] y")
+        check(text, [{"x": rows(3, 4), "n": n, "s": rows(*shape)} for n in (0, 2, 4)])
+
+    @pytest.mark.parametrize("opset", [11, 13, 17])
     def test_no_samples(self, opset):
         ins, out = ", float[N, B, C, H, W] s", "float[A, B, C, H, W] y"
         text = loop("r = Gather(s, i) z = GlobalAveragePool(r)", "float[B, C, H, W] z", ins, out)
@@ -225,3 +239,105 @@ def test_a_count_that_wraps_around():
     text = loop(body, "float[K] z", ", uint64 start", "float[A, K] y", states=states)
     text = text.replace("<bool", f"<uint64 most = {{{(1 << 64) - 1}}}, bool")
     check(text, [{"x": rows(3, 4), "n": n, "start": np.uint64(2)} for n in (0, 1, 3)])
+
+
+class TestSizes:
+    """All at once, iterations must not take much more than what comes in and out."""
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            "v = Expand(r, shape)",
+            "v = Tile(r, p)",
+            "v = Pad(r, shape)",
+            "h = Reshape(r, shape) v = Mul(h, b)",
+        ],
+    )
+    def test_who_knows_how_large(self, make):
+        body = f"r = Gather(x, i) {make} z = ReduceMax<keepdims = 0>(v)"
+        text = loop(body, "float z", ", float[B] b, int64[2] shape, int64[1] p", "float[A] y")
+        feeds = [{"x": rows(3, 4), "n": 2, "b": rows(5), "shape": [4, 1], "p": [3]}]
+        check(text, feeds, gone=False)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            "v = Pad(r, pads)",
+            "v = Expand(r, lengths)",
+            "h = Conv(r, w) v = Sub(h, h)",
+            "h = GlobalAveragePool(r) q = Concat<axis = 0>(h, h, h) v = Exp(q)",
+        ],
+    )
+    def test_what_constants_tell(self, make):
+        body = f"r = Gather(s, i) {make} z = ReduceMax<keepdims = 0>(v)"
+        text = loop(body, "float z", ", float[N, B, 2, H, W] s, float[3, 2, 2, 2] w", "float[A] y")
+        more = "int64[8] pads = {0, 0, 1, 0, 0, 0, 0, 2}, int64[4] lengths = {3, 1, 1, 1}"
+        text = text.replace("<bool", f"<{more}, bool")
+        feeds = [
+            {"x": rows(3, 4), "n": n, "s": rows(3, 1, 2, 3, 3), "w": rows(3, 2, 2, 2)} for n in (0, 2, 4)
+        ]
+        check(text, feeds)
+
+    @pytest.mark.parametrize(
+        ("make", "most"),
+        [
+            ("v = Concat<axis = 0>(r, b)", 1 << 17),
+            ("h = Unsqueeze(r, k) v = Mul(h, b)", 1 << 16),
+            ("at = Gather(s, i) v = GatherElements(b, at)", 1 << 18),
+            ("w = Concat<axis = 0>(r, r) v = Concat<axis = 0>(w, w, w, w, w)", 1 << 16),
+        ],
+    )
+    def test_what_a_run_tells(self, make, most):
+        """It goes into the condition under which all go at once."""
+        body = f"r = Gather(x, i) {make} z = ReduceMax<keepdims = 0>(v)"
+        ins = ", float[B] b, int64[N, S] s, int64[1] k"
+        before = "one = Constant<value_ints = [1]>()"
+        text = loop(body.replace("(r, k)", "(r, one)"), "float z", ins, "float[A] y", before)
+        feeds = [
+            {"x": rows(3, 4), "n": n, "b": rows(size), "s": [[0, 1]] * 3, "k": [1]}
+            for n in (0, 1, 3, 4)
+            for size in (5, most)
+        ]
+        result = check(text, feeds)
+        assert "Loop" in ops(result)
+
+    @pytest.mark.parametrize("make", ["h = Unsqueeze(part, one) v = Mul(h, w)", "v = MatMul(part2, w)"])
+    def test_what_is_made_of_several_lengths(self, make):
+        body = f"""r = Gather(e, i)
+            h0 = Unsqueeze(r, first)
+            part = Slice(b, first, h0, first)
+            part2 = Slice(b2, first, h0, first)
+            {make}
+            z = ReduceMax<keepdims = 0>(v)"""
+        ins = ", float[B] b, float[B2, 1] b2, int64[N] e, float[1, W] w"
+        before = "one = Constant<value_ints = [1]>()"
+        text = loop(body, "float z", ins, "float[A] y", before)
+        feeds = [
+            {"x": rows(3, 4), "n": n, "b": rows(5), "b2": rows(5, 1), "e": [1, 3, 2], "w": rows(1, w)}
+            for n in (0, 3)
+            for w in (3, 3000)
+        ]
+        result = check(text, feeds)
+        assert ops(result).count("Less") >= 5  # what is made is looked at too
+
+    def test_a_sum_takes_no_room(self):
+        """What comes out is one number: there are blocks of iterations."""
+        body = "r = Gather(x, i) h = Mul(r, w) s = ReduceSum<keepdims = 0>(h) k1 = Add(k0, s)"
+        states = ", start", "float k", ", float k0", ", float k1"
+        text = loop(body, "float[0] none", ", float start, float[32] w", "float[A, 0] y", "", states)
+        text = text.replace("k, y = Loop", "k = Loop").replace(", float[0] none)", ")")
+        text = text.replace("float k, float[A, 0] y", "float k").replace("float[N, K] x", "float[N, 1] x")
+        feeds = [{"x": rows(n, 1), "n": n, "start": 0.5, "w": rows(32)} for n in (0, 1, 9, 20000)]
+        result = check(text, [{**feed, "start": np.float32(0.5)} for feed in feeds])
+        assert "Loop" in ops(result)
+
+
+class TestWhatOperatorsAreGiven:
+    def test_an_output_without_a_name(self):
+        """What is left out elsewhere is something else."""
+        body = """r = Gather(x, i)
+            h, "", dev = LayerNormalization(r, w)
+            z = Clip(h, "", most)"""
+        text = loop(body, "float[K] z", ", float[4] w, float most", "float[A, K] y")
+        feeds = [{"x": rows(3, 4), "n": n, "w": rows(4), "most": np.float32(0.5)} for n in (0, 2)]
+        check(text, feeds)

@@ -47,7 +47,7 @@ def fits(node: Node, body: VectorBody) -> bool:
         return _are_broadcast(shapes)
     if node.is_op("MatMul"):
         one, other = (_shape(name, body) for name in node.inputs)
-        return bool(one and other) and _multiply(one, other)
+        return one is not None and other is not None and _multiply(one, other)
     if node.is_op("Gemm"):
         one, other = (_shape(name, body) for name in node.inputs[:2])
         if one is None or other is None or len(one) != 2 or len(other) != 2:
@@ -92,6 +92,8 @@ def _are_broadcast(shapes: list[Shape]) -> bool:
 
 def _multiply(one: Sequence[Length], other: Sequence[Length]) -> bool:
     """Return whether matrices fit, and batches of them."""
+    if not one or not other:
+        return False
     inner = one[-1], other[-2] if len(other) > 1 else other[0]
     return (
         inner[0] == inner[1] and inner[0] is not None and _are_broadcast([tuple(one[:-2]), tuple(other[:-2])])

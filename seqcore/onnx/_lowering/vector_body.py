@@ -82,6 +82,8 @@ class VectorBody:
         Conditions under which it does what the loop does.
     equal : dict of str to str
         Lengths → the condition that they are all the same, where that is asked for.
+    repeated : list of str
+        Values that are the same in all iterations, and stand there for each.
     padded : list of (str, str, str)
         Of what is padded the lengths, the longest of them, and how many numbers an item on that axis has.
     """
@@ -106,6 +108,7 @@ class VectorBody:
         self.guards: list[str] = []
         self.padded: list[tuple[str, str, str]] = []
         self.equal: dict[str, str] = {}
+        self.repeated: list[str] = []
         self._longest: dict[str, str] = {}
 
     def follow(self, body_nodes: Sequence[Node]) -> None:
@@ -132,7 +135,8 @@ class VectorBody:
                 self.may_fail_empty |= not never_fails(node, self)
                 made = [Value(name, False) for name in self.again(node, [self.name(n) for n in node.inputs])]
             for name, value in zip(node.outputs, made, strict=False):
-                self.values[name] = value
+                if name:
+                    self.values[name] = value
 
     @contextmanager
     def where(self, taken: str) -> Iterator[None]:
@@ -211,6 +215,7 @@ class VectorBody:
             here = self._of_one_length(here, lengths)
         if self.varies(name):
             return self._longer(here, own, rank)
+        self.repeated.append(name)
         here = self.nodes.unsqueeze(here, 0)
         here = self._longer(here, own, rank)
         ones = self.nodes.constant([1] * (own if rank is None else rank))

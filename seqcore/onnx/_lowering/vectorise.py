@@ -16,7 +16,7 @@ So memory stays within a few times that of the loop, and large rows, which gain 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from onnx import TensorProto
 from seqcore.onnx._lowering.build import Builder, Nodes
 from seqcore.onnx._lowering.forms import ZEROS_ALLOWED
 from seqcore.onnx._lowering.loop_shapes import LoopShapes, Size
+from seqcore.onnx._lowering.size_bounds import SizeBounds
 from seqcore.onnx._lowering.vector_body import NotVectorised, Value, VectorBody
 from seqcore.onnx._lowering.vector_lists import appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._lowering.vector_states import States
@@ -345,7 +346,8 @@ class _Vectorised:
         builder, parts = self._builder, self._parts
         nodes = Nodes(builder, self._loop)
         one = nodes.constant(1)
-        last = nodes.op("Sub", trips, one)
+        # Without an iteration it must not be the cause of a division by 0.
+        last = nodes.larger(nodes.op("Sub", trips, one), nodes.constant(0))
         most = sizes.in_a_block(nodes)
         nblocks = nodes.op("Add", nodes.op("Div", last, most), one)
         length = nodes.op("Add", nodes.op("Div", last, nblocks), one)
@@ -393,23 +395,36 @@ class _Vectorised:
         shapes = self._shapes
         within = [size for name in self._parts.scans if (size := shapes.size(name))]
         made = []
+        bounds = SizeBounds(self._loop.body, shapes, body.integers)
+        for name in body.repeated:
+            made += _terms(name, bounds.of(name))
+        padded: dict[str, list[Size]] = {}
         for node in self._loop.body.all_nodes():
-            for name in node.outputs:
-                if body.varies(name) and (size := shapes.size(name)):
-                    made.append(size)
+            for name in filter(body.varies, node.outputs):
+                if lengths := body.lengths(name):
+                    padded.setdefault(lengths, []).extend(_terms(name, bounds.behind_first(name)))
+                else:
+                    made += _terms(name, bounds.of(name))
             is_row = node.is_op("Gather") and node.inputs[1] == self._parts.iteration
             if is_row and (size := shapes.size(node.outputs[0])):
                 within.append(size)  # of what is there already
-        return _Sizes(made, within, shapes)
+        sizes = _Sizes(made, within, shapes, bool(self._parts.scans))
+        for lengths, items in padded.items():
+            # The first is what was cut; the guard is made for what is as large.
+            if grown := [one for one in items if not one.is_within(items[0], _TIMES)]:
+                row = sizes.number_of(_largest(grown), body.nodes)
+                body.padded.append((lengths, body.longest(lengths), row))
+        return sizes
 
 
 class _Sizes:
     """How many numbers an iteration makes."""
 
-    def __init__(self, made: list[Size], within: list[Size], shapes: LoopShapes) -> None:
+    def __init__(self, made: list[Size], within: list[Size], shapes: LoopShapes, has_scans: bool) -> None:
         self._shapes = shapes
         self._largest = list(_largest(made))
-        small = Size(_SMALL // 32)
+        # onnxruntime keeps some hundred bytes for each value that is to be put together.
+        small = Size(_SMALL // 32 if has_scans else _SMALL // 256)
         self.grow = not all(
             size.is_within(small, 1) or any(size.is_within(other, _TIMES) for other in within)
             for size in self._largest
@@ -418,10 +433,10 @@ class _Sizes:
         # Such a row is made in each iteration, whatever else is.
         self.are_large = any(not size.names and size.number >= _LARGE for size in within)
 
-    def _number(self, nodes: Nodes) -> str:
-        """Return the size of the largest, as a scalar."""
+    def number_of(self, largest: Iterable[Size], nodes: Nodes) -> str:
+        """Return the largest of some sizes, as a scalar."""
         sizes = []
-        for size in self._largest:
+        for size in largest:
             name = nodes.constant(size.number) if size.number != 1 or not size.names else ""
             for length in size.names:
                 one = self._shapes.value(length, nodes)
@@ -436,7 +451,7 @@ class _Sizes:
         if all(not size.names for size in self._largest):
             most = _MOST_AT_ONCE // max([1, *(size.number for size in self._largest)])
             return nodes.op("Less", trips, nodes.constant(most + 1))
-        size = self._number(nodes)
+        size = self.number_of(self._largest, nodes)
         all_of_them = nodes.op("Less", nodes.op("Mul", trips, size), nodes.constant(_MOST_AT_ONCE + 1))
         if self.grow:
             return all_of_them
@@ -449,8 +464,15 @@ class _Sizes:
             return nodes.constant(
                 max(_IN_A_BLOCK // max([size.number for size in self._largest], default=1), 1)
             )
-        size = nodes.larger(self._number(nodes), one)
+        size = nodes.larger(self.number_of(self._largest, nodes), one)
         return nodes.larger(nodes.op("Div", nodes.constant(_IN_A_BLOCK), size), one)
+
+
+def _terms(name: str, bound: list[Size] | None) -> list[Size]:
+    """Return sizes of which the largest is that of a value at least."""
+    if bound is None:
+        raise NotVectorised(f"makes '{name}', of whose size too little is known")
+    return [size._replace(number=len(bound) * size.number) for size in bound]
 
 
 def _largest(sizes: list[Size]) -> Iterator[Size]:

@@ -188,8 +188,8 @@ def gemm(node: Node, body: VectorBody) -> list[Value]:
     if is_row and not body.varies(b) and not node.attribute("transA", 0):
         tensor = body.name(a)
         flat, lengths = _joined(tensor, [a, b], body)
-        made = body.again(node, [flat, body.name(b), *([body.name(c)] if c else [])])
-        return body.vary(_parted(made, lengths, body))
+        products = body.again(node, [flat, body.name(b), *([body.name(c)] if c else [])])
+        return body.vary(_parted(products, lengths, body))
     sides = []
     for name, key in ((a, "transA"), (b, "transB")):
         side = body.name(name)
@@ -220,22 +220,27 @@ def folded(node: Node, body: VectorBody) -> list[Value]:
 
 
 def _joined(tensor: str, sources: list[str], body: VectorBody) -> tuple[str, str]:
-    """Return a tensor with its first two axes as one, and how long they all were.
-
-    Before opset 14, a Reshape can't make an axis of length 0 where there is none: there has to be something in
-    each of the sources.
-    """
+    """Return a tensor with its first two axes as one, and how long they all were."""
     nodes = body.nodes
+    _want_numbers(sources, body)
     body.may_fail_empty = True  # without an iteration
     lengths = nodes.op("Shape", tensor)
+    zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
+    count = nodes.unsqueeze(nodes.product(nodes.slice(lengths, zero, two, 0)), 0)
+    whole = nodes.join_axes(count, nodes.slice(lengths, two, most, 0))
+    return nodes.op("Reshape", tensor, whole, **_with_zeros(body)), lengths
+
+
+def _want_numbers(sources: list[str], body: VectorBody) -> None:
+    """Before opset 14, a Reshape can't make an axis of length 0 where there is none.
+
+    So there has to be something in each of the sources, and the loop goes as it was elsewhere.
+    """
+    nodes = body.nodes
     for name in sources:
         shape = body.types[name].shape or (None,)
         if body.opset < ZEROS_ALLOWED and not all(isinstance(length, int) and length for length in shape):
             body.guards.append(nodes.op("Greater", nodes.op("Size", body.name(name)), nodes.constant(0)))
-    ends = [nodes.constant([k]) for k in (0, 2, 1 << 30)]
-    count = nodes.unsqueeze(nodes.product(nodes.slice(lengths, *ends[:2], 0)), 0)
-    whole = nodes.join_axes(count, nodes.slice(lengths, *ends[1:], 0))
-    return nodes.op("Reshape", tensor, whole, **_with_zeros(body)), lengths
 
 
 def _parted(names: list[str], lengths: str, body: VectorBody) -> list[str]:
@@ -384,7 +389,7 @@ def flatten(node: Node, body: VectorBody) -> list[Value]:
     if axis == 0:
         lengths = [0, 1, -1]
     elif axis == 1:
-        lengths = [0, 0, -1]
+        return body.vary([_flat_behind_first(node, body, rank)])
     elif axis == rank:
         lengths = [0, -1, 1]
     else:
@@ -392,6 +397,19 @@ def flatten(node: Node, body: VectorBody) -> list[Value]:
     body.may_fail_empty = True
     made = body.nodes.op("Reshape", body.name(node.inputs[0]), body.nodes.constant(lengths))
     return body.vary([made])
+
+
+def _flat_behind_first(node: Node, body: VectorBody, rank: int) -> str:
+    """Where the first axis is of length 0, a Reshape can't tell for -1 how long the others are together."""
+    nodes, tensor = body.nodes, body.name(node.inputs[0])
+    if rank < 3:
+        return nodes.op("Identity", tensor) if rank == 2 else nodes.unsqueeze(tensor, 2)
+    _want_numbers(node.inputs[:1], body)
+    lengths = nodes.op("Shape", tensor)
+    zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
+    behind = nodes.unsqueeze(nodes.product(nodes.slice(lengths, two, most, 0)), 0)
+    whole = nodes.join_axes(nodes.slice(lengths, zero, two, 0), behind)
+    return nodes.op("Reshape", tensor, whole, **_with_zeros(body))
 
 
 def transpose(node: Node, body: VectorBody) -> list[Value]:
@@ -411,10 +429,10 @@ def squeeze(node: Node, body: VectorBody) -> list[Value]:
         if known is None or not all(isinstance(length, int) for length in known):
             raise _no(node, "squeezes axes that only a run tells")
         axes = [k for k, length in enumerate(known) if length == 1]
-    else:
-        axes = _axes_of(node, body)
-    if not axes:
-        return body.vary([body.nodes.op("Identity", body.name(node.inputs[0]))])
+        if not axes:
+            return body.vary([body.nodes.op("Identity", body.name(node.inputs[0]))])
+    elif not (axes := _axes_of(node, body)):
+        raise _no(node, "squeezes none of its axes, which means all to onnxruntime,")
     return body.vary([body.nodes.squeeze(body.name(node.inputs[0]), *map(_behind, axes))])
 
 
