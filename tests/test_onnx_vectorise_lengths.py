@@ -1,0 +1,439 @@
+"""Loops that become one operator where each iteration has a length of its own: `ragged_rules`, and their lists."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from lowering import assert_same, left_in, outcome, parse, session  # noqa: E402
+from vectorising import (  # noqa: E402
+    appending,
+    assert_like,
+    body,
+    check_at_once,
+    check_same,
+    check_stays,
+    feeds_for,
+    some,
+    takes_first,
+    vectorised,
+)
+
+from seqcore.onnx._lowering import vectorise  # noqa: E402
+
+# Where the parts of 12 items begin and end.
+BOUNDS = {
+    "one length": ([0, 1, 2, 5, 8], [4, 5, 6, 9, 12]),
+    "several": ([0, 3, 3, 11, 0], [1, 5, 12, 12, 12]),
+    "from the back": ([-12, -4, 0, -99, 3], [-8, -1, 99, 3, -1]),
+    "some empty": ([0, 3, 12, 9, 4], [2, 3, 99, 2, 9]),
+    "all empty": ([0, 3, 12, 9, 4], [0, 1, 12, -9, 4]),
+}
+FILLED = [word for word in BOUNDS if "empty" not in word]
+PART = "p = Slice(w, a, b, #(0))"
+ENDS = {"x": "int64[1]", "z": "int64[1]"}
+
+
+def feeds_of(bounds=tuple(BOUNDS), trips=(0, 1, 2, 5), **types):
+    given = feeds_for(**ENDS, **types, trips=trips)
+    feeds = []
+    for word in bounds:
+        starts, ends = (np.array(side)[:, None] for side in BOUNDS[word])
+        feeds += [feed | {"x": starts, "z": ends} for feed in given]
+    return feeds
+
+
+def reduced(code, axes=(0,), opset=17):
+    """Code that reduces its q to e, over axes that are gone then."""
+    if opset >= 18:
+        return f"{code} e = ReduceMax<keepdims = 0>(q, #({', '.join(map(str, axes))}))"
+    return f"{code} e = ReduceMax<keepdims = 0, axes = {list(axes)}>(q)"
+
+
+def check(code, out, opset=17, w="float[12, 3]", is_first=True, same=assert_like, **types):
+    """A loop over parts of w becomes one operator, which takes on those that are not empty."""
+    text = body(f"{PART} {code}", out, **ENDS, w=w, **types)
+    feeds = feeds_of(w=w, **types)
+    result, outcomes = check_at_once(text, feeds, opset, 1, same)
+    taken = takes_first(result, feeds_of(FILLED, (1, 2, 5), w=w, **types))
+    assert taken == [is_first] * 9
+    assert None not in outcomes[: 4 * len(FILLED)]
+    return result
+
+
+def check_list(text, feeds, opset=17):
+    """A loop that appends parts to a list becomes one operator; for other runtimes, no list is left either."""
+    result, outcomes = check_at_once(text, feeds, opset, 1)
+    if "seq(" not in text.split("<bool")[0]:
+        portable, _ = vectorised(parse(text, opset), packs=True)
+        assert left_in(portable) == []
+        check_same(parse(text, opset), portable, feeds)
+    return result, outcomes
+
+
+def check_listed(code, element, opset=17, bounds=tuple(BOUNDS), w="float[12, 3]", **types):
+    """A loop that appends parts to a list, which is joined, counted, picked from, and given out."""
+    rank = element.count(",") + 1
+    shape = ", ".join("ABC"[:rank])
+    outs = f"float[{shape}] y, int64 p0, float[{shape.replace('A', 'D')}] q0"
+    after = "y = ConcatFromSequence<axis = 0>(l) p0 = SequenceLength(l) q0 = SequenceAt(l, #-1)"
+    text = appending(f"{PART} {code}", after, outs, element, **ENDS, w=w, **types)
+    _, outcomes = check_list(text, feeds_of(bounds, w=w, **types), opset)
+    assert [one is None for one in outcomes] == [True, False, False, False] * len(bounds)
+    if opset >= 14:  # before, an Identity takes no list
+        text = appending(
+            f"{PART} {code}", "y = Identity(l)", f"seq({element}) y", element, **ENDS, w=w, **types
+        )
+        _, outcomes = check_list(text, feeds_of(bounds, w=w, **types), opset)
+        assert None not in outcomes
+
+
+class TestCuts:
+    @pytest.mark.parametrize("opset", [11, 13, 18, 21])
+    def test_each_length(self, opset):
+        check(reduced("q = Neg(p)", opset=opset), "float[3]", opset)
+        check_listed("e = Identity(p)", "float[?, 3]", max(opset, 13))
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            "p = Slice(w, a, b)",
+            "p = Slice(w, a, b, #(-2))",
+            "p = Slice(w, a, b, #(0), #(1))",
+            "c0 = Cast<to = 6>(a) d0 = Cast<to = 6>(b) k = Constant<value = int32[1] {0}>() p = Slice(w, c0, d0, k)",
+            "c0 = Squeeze(a, #(0)) c1 = Unsqueeze(c0, #(0)) p = Slice(w, c1, b, #(0))",
+        ],
+    )
+    def test_forms(self, part):
+        text = body(f"{part} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", **ENDS, w="float[12, 3]")
+        check_at_once(text, feeds_of(w="float[12, 3]"), nloops=1)
+
+    def test_one_bound_is_the_same_for_all(self):
+        for part in ("p = Slice(w, #(2), b, #(0))", "p = Slice(w, a, #(9), #(0))"):
+            text = body(f"{part} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", **ENDS, w="float[12, 3]")
+            check_at_once(text, feeds_of(w="float[12, 3]"), nloops=1)
+
+    def test_by_the_number_of_the_iteration(self):
+        part = "c0 = Unsqueeze(i, #(0)) d0 = Add(c0, #(3)) p = Slice(w, c0, d0, #(0))"
+        text = body(f"{part} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", w="float[12, 3]")
+        check_at_once(text, feeds_for(w="float[12, 3]", trips=[0, 1, 9, 10, 12, 15]), nloops=1)
+
+    @pytest.mark.parametrize(
+        "w", ["float[12]", "float[12, 2, 2]", "int64[12, 3]", "bool[12]", "uint8[12, 2]"]
+    )
+    def test_data(self, w):
+        word, shape = w[:-1].split("[")
+        rest = shape[4:]
+        out = f"float[{rest}]" if rest else "float"
+        text = body(f"{PART} h = Cast<to = 1>(p) e = ReduceSum<keepdims = 0>(h, #(0))", out, **ENDS, w=w)
+        check_at_once(text, feeds_of(w=w), nloops=1)
+        assert word in w
+
+    def test_no_data(self):
+        text = body(f"{PART} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", **ENDS, w="float[T, 3]")
+        for length in (0, 1, 12):
+            feeds = [feed | {"w": some(f"float[{length}, 3]")} for feed in feeds_of()]
+            check_at_once(text, feeds, nloops=1)
+
+    def test_widths_that_a_run_tells(self):
+        text = body(f"{PART} e = ReduceSum<keepdims = 0>(p, #(0))", "float[D]", **ENDS, w="float[T, D]")
+        for shape in ("12, 3", "12, 0", "0, 3"):
+            check_at_once(text, [feed | {"w": some(f"float[{shape}]")} for feed in feeds_of()], nloops=1)
+
+    def test_stacked(self):
+        """A scan output has one shape: others are an error."""
+        types = {**ENDS, "w": "float[12, 3]"}
+        feeds = feeds_of(["one length", "several", "some empty"], (1, 2, 5), w="float[12, 3]")
+        _, outcomes = check_at_once(body(f"{PART} e = Neg(p)", "float[?, 3]", **types), feeds, nloops=1)
+        assert [one is None for one in outcomes] == [False] * 3 + [False, True, True] * 2
+
+
+RULES = [
+    ("q = Exp(p)", "3", ""),
+    ("h = Cast<to = 7>(p) q = Cast<to = 1>(h)", "3", ""),
+    ("h = Constant<value = float {1}>() q = Clip(p, h)", "3", ""),
+    ("q = Mul(p, v)", "3", "float[3]"),
+    ("q = Sub(v, p)", "3", "float[1, 3]"),
+    ("q = Div(p, v)", "3", "float"),
+    ("h = Neg(p) q = Mul(p, h)", "3", ""),
+    ("f0 = Cast<to = 1>(a) q = Mul(p, f0)", "3", ""),
+    ("q = Softmax<axis = 0>(p)", "3", ""),
+    ("q = Softmax<axis = 1>(p)", "3", ""),
+    ("q = LogSoftmax<axis = -2>(p)", "3", ""),
+    ("q = Softmax(p)", "3", ""),
+    ("q = MatMul(p, v)", "4", "float[3, 4]"),
+    ("q = Unsqueeze(p, #(1))", "1, 3", ""),
+    ("h = Unsqueeze(p, #(-1)) q = Squeeze(h, #(2))", "3", ""),
+    ("h = Unsqueeze(p, #(1)) q = Transpose<perm = [0, 2, 1]>(h)", "3, 1", ""),
+    ("q = Gather<axis = 1>(p, #2)", "", ""),
+    ("q = Gather<axis = -1>(p, v)", "2", "int64[2]"),
+    ("q = Slice(p, #(1), #(3), #(1))", "2", ""),
+    ("q = Slice(p, #(2), #(-9), #(-1), #(-2))", "2", ""),
+    ("q = ReduceSum<keepdims = 0>(p, #(1))", "", ""),
+]
+# Those of which onnxruntime does other than the text where there is nothing.
+FILLED_RULES = [
+    ("q = MatMul(p, v)", "", "float[3]"),
+    ("q = ReduceMean<axes = [-1]>(p)", "1", ""),
+    ("q = Gemm(p, v)", "4", "float[3, 4]"),
+    ("q = Gemm<transB = 1, alpha = 2.0>(p, v)", "4", "float[4, 3]"),
+    ("h = Constant<value_floats = [1.0, 2.0, 3.0]>() q = Gemm(p, v, h)", "3", "float[3, 3]"),
+]
+
+
+class TestRules:
+    @pytest.mark.parametrize(("code", "rest", "v"), [*RULES, *FILLED_RULES])
+    def test_each(self, code, rest, v):
+        text = body(
+            f"{PART} {reduced(code)}", f"float[{rest}]" if rest else "float", **ENDS, w="float[12, 3]", v=v
+        )
+        feeds = feeds_of(FILLED, w="float[12, 3]", v=v)
+        result, _ = check_at_once(text, feeds, nloops=1)
+        assert all(takes_first(result, feeds_of(FILLED, (1, 2, 5), w="float[12, 3]", v=v)))
+        element = f"float[?, {rest}]" if rest else "float[?]"
+        bounds = tuple(BOUNDS) if (code, rest, v) in RULES else FILLED
+        check_listed(code.replace("q = ", "e = "), element, 17, bounds, **({"v": v} if v else {}))
+
+    @pytest.mark.parametrize(
+        "op", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"]
+    )
+    @pytest.mark.parametrize(("opset", "keepdims"), [(11, 0), (13, 1), (18, 0)])
+    def test_reductions(self, op, opset, keepdims):
+        is_input = opset >= (13 if op == "Sum" else 18)
+        for axes, out in (([0], [3]), ([-1, 0], []), ([], [])):
+            text = ", ".join(map(str, axes))
+            if not axes:
+                code = f"e = Reduce{op}<keepdims = {keepdims}>(p)"
+            elif is_input:
+                code = f"e = Reduce{op}<keepdims = {keepdims}>(p, #({text}))"
+            else:
+                code = f"e = Reduce{op}<keepdims = {keepdims}, axes = [{text}]>(p)"
+            if keepdims:
+                out = [1, 3] if axes == [0] else [1, 1]
+            shape = f"float{out}" if out else "float"
+            result, _ = check_at_once(
+                body(f"{PART} {code}", shape, **ENDS, w="float[12, 3]"),
+                feeds_of(FILLED, w="float[12, 3]"), opset, 1)  # fmt: skip
+            assert all(takes_first(result, feeds_of(FILLED, (1, 2, 5), w="float[12, 3]")))
+
+    @pytest.mark.parametrize("type_", ["int32", "int64", "double"])
+    def test_reductions_of_other_types(self, type_):
+        for op in ("Sum", "Max", "Min", "Prod"):
+            code = f"h = Neg(p) e = Reduce{op}<keepdims = 0, axes = [0]>(h)"
+            code = code.replace(", axes = [0]>(h)", ">(h, #(0))") if op == "Sum" else code
+            if (op, type_) == ("Prod", "double"):
+                continue  # onnxruntime has none
+            text = body(f"{PART} {code}", f"{type_}[2]", **ENDS, w=f"{type_}[12, 2]")
+            feeds = feeds_of(FILLED, w=f"{type_}[12, 2]")
+            check_at_once(text, feeds, nloops=1, same=assert_same)
+
+    def test_reductions_of_what_is_empty(self):
+        for op in ("Sum", "Mean", "Max", "Min", "Prod", "LogSumExp"):
+            code = f"e = Reduce{op}<keepdims = 0, axes = [0]>(p)"
+            code = code.replace(", axes = [0]>(p)", ">(p, #(0))") if op == "Sum" else code
+            text = body(f"{PART} {code}", "float[3]", **ENDS, w="float[12, 3]")
+            check_at_once(text, feeds_of(w="float[12, 3]"), nloops=1)
+
+    def test_softmax_before_opset_13(self):
+        """All axes from that one on count as one."""
+        code = "q = Softmax<axis = 1>(p) e = ReduceMax<keepdims = 0, axes = [0]>(q)"
+        check(code, "float[3]", 11)
+        why = "has elements of several lengths at Softmax 'q'"
+        text = body(f"{PART} {code.replace('axis = 1', 'axis = 0')}", "float[3]", **ENDS, w="float[12, 3]")
+        check_stays(text, why, feeds_of(FILLED, w="float[12, 3]"), 11)
+        check(code.replace("axis = 1", "axis = 0"), "float", 11, w="float[12]")
+
+    def test_weighted_sums(self):
+        code = "r = ReduceSum<keepdims = 0>(p, #(1)) h = Softmax<axis = 0>(r) e = MatMul(h, p)"
+        check(code, "float[3]")
+        check("r = ReduceSum<keepdims = 0>(p, #(1)) e = MatMul(r, r)", "float")
+
+    @pytest.mark.parametrize("ends", ["", "<start = 1>", "<end = 1>", "<start = -2>", "<end = -1>"])
+    def test_shapes(self, ends):
+        n = {"": 2, "<start = 1>": 1, "<end = 1>": 1, "<start = -2>": 2, "<end = -1>": 1}[ends]
+        check(f"e = Shape{ends}(p)", f"int64[{n}]")
+        if not ends:
+            check("s0 = Shape(p) e = Gather(s0, #0)", "int64")
+
+    def test_means_over_a_length(self):
+        code = """s0 = Shape(p) n0 = Gather(s0, #0) n1 = Cast<to = 1>(n0)
+            r = ReduceSum<keepdims = 0>(p, #(0)) e = Div(r, n1)"""
+        check(code, "float[3]")
+
+    def test_look_ups(self):
+        code = "h = Gather(v, p) e = ReduceSum<keepdims = 0>(h, #(0))"
+        check(code, "float[2]", w="int64[12]", v="float[2, 2]")
+        check_listed("e = Gather(v, p)", "float[?, 2]", w="int64[12]", v="float[3, 2]")
+
+    def test_look_ups_that_fail(self):
+        text = body(f"{PART} h = Gather(v, p) e = ReduceSum<keepdims = 0>(h, #(0))", "float", **ENDS,
+                    w="int64[12]", v="float[V]")  # fmt: skip
+        ids = np.array([0, 1, 2, 3, 4, -1, 0, 0, 1, 1, 9, 0])
+        starts, ends = np.array([0, 3, 5, 9, 10, 11])[:, None], np.array([3, 5, 9, 10, 11, 12])[:, None]
+        feeds = [
+            {"x": starts, "z": ends, "w": ids, "v": some(f"float[{size}]"), "n": np.array(n)}
+            for size in (0, 5, 10)
+            for n in range(7)
+        ]
+        _, outcomes = check_at_once(text, feeds, nloops=1)
+        assert [one is None for one in outcomes] == [False] + [True] * 6 + [False] * 5 + [True] * 2 + [
+            False
+        ] * 7
+
+    @pytest.mark.parametrize(
+        ("code", "why"),
+        [
+            ("q = Concat<axis = 0>(p, p)", "has elements of several lengths at Concat 'q'"),
+            (
+                "p2 = Slice(w, b, a, #(0)) q = Add(p, p2)",
+                "puts elements of several lengths together at Add 'q'",
+            ),
+            ("q = Reshape(p, #(-1, 1))", "has elements of several lengths at Reshape 'q'"),
+            ("q = Transpose(p)", "has elements of several lengths at Transpose 'q'"),
+            ("q = CumSum(p, #0)", "has elements of several lengths at CumSum 'q'"),
+            ("q = Slice(p, #(0), #(1), #(0))", "has elements of several lengths at Slice 'q'"),
+            ("q = Unsqueeze(p, #(0))", "has elements of several lengths at Unsqueeze 'q'"),
+            ("q = Gather(p, #0)", "has elements of several lengths at Gather 'q'"),
+            ("q = MatMul(v, p)", "has elements of several lengths at MatMul 'q'"),
+            ("q = Slice(w, a, b, #(0), #(2))", "cuts with a step at Slice 'q'"),
+            ("q = Slice(w, a, b, #(1))", "cuts another length in each iteration at Slice 'q'"),
+            ("h = Identity(i) q = Slice(p, a, b, #(0))", "has elements of several lengths at Slice 'q'"),
+        ],
+    )
+    def test_what_has_none(self, code, why):
+        types = {**ENDS, "w": "float[12, 3]", "v": "float[2, 4]"}
+        text = body(
+            f"{PART} {code} r = Shape(q) h0 = Size(p) e = ReduceProd<keepdims = 0>(r)", "int64", **types
+        )
+        text = text.replace(" h0 = Size(p)", "")
+        _, notes = vectorised(parse(text))
+        assert [note.why_not for note in notes] == [why]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    for name, number in (("_MOST_PADDED", 100), ("_MOST_EXTRA", 20), ("_SMALL", 24), ("_SMALL_TO_FILL", 12)):
+        monkeypatch.setattr(vectorise, name, number)
+
+
+SUM = "e = ReduceSum<keepdims = 0>(p, #(0))"
+
+
+def fits(lengths, row, is_filled):
+    """Whether parts of these lengths are padded, by the text of the limits."""
+    n, longest = len(lengths), max(lengths, default=0)
+    is_small = longest * row <= 24
+    if is_filled:
+        is_small = longest * row <= 12 or (is_small and len(set(lengths)) < 2)
+    is_little = n * longest * row <= 100 and n * longest < 4 * sum(lengths) + 20
+    return is_small and is_little and not (is_filled and 0 in lengths)
+
+
+LENGTHS = [
+    *([4] * 8, [4] * 9, [8], [9], [8, 8], [8, 7], [4, 3, 2], [5, 4], [0, 4], [4, 4, 0]),
+    *([1] * 33, [1] * 34, [4] + [1] * 6, [4] + [0] * 5, [4] + [0] * 8, [4] + [1] * 7, [0] * 9, [1]),
+]
+
+
+class TestLimits:
+    @pytest.mark.parametrize("is_filled", [True, False])
+    def test_each(self, small, is_filled):
+        """Either side of each limit the same comes out, and it goes as they say."""
+        if is_filled:
+            text = body(f"{PART} {SUM}", "float[3]", **ENDS, w="float[40, 3]")
+        else:
+            text = appending(f"{PART} e = Neg(p)", "y = Identity(l)", "seq(float[?, 3]) y", "float[?, 3]", **ENDS,
+                             w="float[40, 3]")  # fmt: skip
+        feeds = []
+        for lengths in LENGTHS:
+            starts = np.arange(len(lengths))[:, None] % 9
+            ends = starts + np.array(lengths)[:, None]
+            feeds.append({"x": starts, "z": ends, "w": some("float[40, 3]"), "n": np.array(len(lengths))})
+        result, outcomes = check_at_once(text, feeds, nloops=1)
+        assert None not in outcomes
+        taken = takes_first(result, feeds)
+        assert set(taken) == {True, False}
+        assert taken == [fits(lengths, 3, is_filled) for lengths in LENGTHS]
+
+    @pytest.mark.parametrize("after", ["y = ConcatFromSequence<axis = 0>(l)", "y = SequenceAt(l, #1)"])
+    def test_lists(self, small, after):
+        text = appending(f"{PART} e = Neg(p)", f"{after} k = SequenceLength(l)", "float[A, 3] y, int64 k",
+                         "float[?, 3]", **ENDS, w="float[12, 3]")  # fmt: skip
+        result, _ = check_list(text, feeds_of(w="float[12, 3]"))
+        assert set(takes_first(result, feeds_of(FILLED, (1, 2, 5), w="float[12, 3]"))) == {True, False}
+
+
+class TestLists:
+    def test_two(self):
+        text = f"""g (int64[N, 1] x, int64[N, 1] z, float[T, 3] w, int64 n)
+            => (float[A, 3] y, float[B, 3] u, int64 k, seq(float[?, 3]) h)
+        <bool yes = {{1}}, int64 one = {{1}}, int64[1] first = {{0}}> {{
+            none = SequenceEmpty() none2 = SequenceEmpty()
+            l, m, all_f = Loop(n, yes, none, none2) <body = b
+                (int64 i, bool c, seq(float[?, 3]) s, seq(float[?, 3]) t)
+                => (bool c2, seq(float[?, 3]) s2, seq(float[?, 3]) t2, float[3] f) {{
+                c2 = Identity(c) a = Gather(x, i) b = Gather(z, i)
+                {PART.replace("#(0)", "first")} e = Neg(p) q = Abs(p)
+                s2 = SequenceInsert(s, e) t2 = SequenceInsert(t, q) f = ReduceSum<keepdims = 0>(e, first)
+            }}>
+            y = ConcatFromSequence<axis = 0>(l) u = SequenceAt(m, one) k = SequenceLength(m) h = Identity(m)
+        }}"""
+        feeds = [feed | {"n": feed["n"]} for feed in feeds_of(w="float[12, 3]")]
+        _, outcomes = check_list(text, feeds)
+        assert [one is None for one in outcomes] == [True, True, False, False] * len(BOUNDS)
+
+    @pytest.mark.parametrize("axis", [0, 1, -1, -2])
+    def test_joined(self, axis):
+        """Along another axis than the first, all have to be of one length, which onnxruntime doesn't look at."""
+        after = f"y = ConcatFromSequence<axis = {axis}>(l)"
+        text = appending(
+            f"{PART} e = Neg(p)", after, "float[A, B] y", "float[?, 3]", **ENDS, w="float[12, 3]"
+        )
+        bounds = tuple(BOUNDS) if axis in (0, -2) else ["one length"]
+        _, outcomes = check_list(text, feeds_of(bounds, w="float[12, 3]"))
+        assert [one is None for one in outcomes] == [True, False, False, False] * len(bounds)
+
+    def test_stacked(self):
+        """All have to be of one length, which onnxruntime doesn't look at."""
+        after = "y = ConcatFromSequence<axis = 0, new_axis = 1>(l)"
+        text = appending(
+            f"{PART} e = Neg(p)", after, "float[A, B, C] y", "float[?, 3]", **ENDS, w="float[12, 3]"
+        )
+        result, outcomes = check_list(text, feeds_of(["one length"], w="float[12, 3]"))
+        assert [one is None for one in outcomes] == [True, False, False, False]
+        running = session(result)
+        for feed in feeds_of(["several", "some empty"], (2, 5), w="float[12, 3]"):
+            assert outcome(running, feed) is None
+
+    @pytest.mark.parametrize("position", [-6, -5, -1, 0, 4, 5])
+    def test_picked_from(self, position):
+        text = appending(f"{PART} e = Neg(p)", f"y = SequenceAt(l, #{position})", "float[A, B] y", "float[?, 3]",
+                         **ENDS, w="float[12, 3]")  # fmt: skip
+        _, outcomes = check_list(text, feeds_of(w="float[12, 3]"))
+        assert [one is None for one in outcomes] == [not -n <= position < n for n in (0, 1, 2, 5)] * len(
+            BOUNDS
+        )
+
+    def test_counted_on_the_way(self):
+        text = appending(f"{PART} c0 = SequenceLength(s) c1 = Cast<to = 1>(c0) e = Mul(p, c1)",
+                         "y = ConcatFromSequence<axis = 0>(l)", "float[A, 3] y", "float[?, 3]", **ENDS,
+                         w="float[12, 3]")  # fmt: skip
+        check_list(text, feeds_of(w="float[12, 3]"))
+
+    @pytest.mark.parametrize("opset", [13, 17, 21])
+    def test_of_one_length(self, opset):
+        """Rows, which are a scan output."""
+        after = "y = ConcatFromSequence<axis = 0>(l) k = SequenceLength(l) q = SequenceAt(l, #-2)"
+        types = {"x": "float[2, 3]"}
+        text = appending("e = Neg(a)", after, "float[A, 3] y, int64 k, float[B, C] q", "float[2, 3]", **types)
+        result, outcomes = check_at_once(text, feeds_for(**types), opset)
+        assert left_in(result) == []
+        assert [one is None for one in outcomes] == [True, True, False, False, True]
+
+    def test_of_one_length_given_out(self):
+        types = {"x": "float[2, 3]"}
+        text = appending("e = Neg(a)", "y = Identity(l)", "seq(float[2, 3]) y", "float[2, 3]", **types)
+        _, outcomes = check_at_once(text, feeds_for(**types))
+        assert [one is None for one in outcomes] == [False] * 4 + [True]
