@@ -416,12 +416,6 @@ class TestLists:
             BOUNDS
         )
 
-    def test_counted_on_the_way(self):
-        text = appending(f"{PART} c0 = SequenceLength(s) c1 = Cast<to = 1>(c0) e = Mul(p, c1)",
-                         "y = ConcatFromSequence<axis = 0>(l)", "float[A, 3] y", "float[?, 3]", **ENDS,
-                         w="float[12, 3]")  # fmt: skip
-        check_list(text, feeds_of(w="float[12, 3]"))
-
     @pytest.mark.parametrize("opset", [13, 17, 21])
     def test_of_one_length(self, opset):
         """Rows, which are a scan output."""
