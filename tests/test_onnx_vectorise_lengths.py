@@ -1,4 +1,4 @@
-"""Loops that become one operator where each iteration has a length of its own: `ragged_rules`, and their lists."""
+"""Loops that become one operator though each iteration has a length of its own: `ragged_rules`."""
 
 import numpy as np
 import pytest
@@ -7,42 +7,24 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from lowering import assert_same, left_in, outcome, parse, session  # noqa: E402
+from lowering import assert_same, parse  # noqa: E402
 from vectorising import (  # noqa: E402
+    BOUNDS,
+    ENDS,
+    FILLED,
+    PART,
     appending,
     assert_like,
     body,
     check_at_once,
-    check_same,
+    check_list,
     check_stays,
     feeds_for,
+    feeds_of_parts,
     some,
     takes_first,
     vectorised,
 )
-
-from seqcore.onnx._lowering import vectorise  # noqa: E402
-
-# Where the parts of 12 items begin and end.
-BOUNDS = {
-    "one length": ([0, 1, 2, 5, 8], [4, 5, 6, 9, 12]),
-    "several": ([0, 3, 3, 11, 0], [1, 5, 12, 12, 12]),
-    "from the back": ([-12, -4, 0, -99, 3], [-8, -1, 99, 3, -1]),
-    "some empty": ([0, 3, 12, 9, 4], [2, 3, 99, 2, 9]),
-    "all empty": ([0, 3, 12, 9, 4], [0, 1, 12, -9, 4]),
-}
-FILLED = [word for word in BOUNDS if "empty" not in word]
-PART = "p = Slice(w, a, b, #(0))"
-ENDS = {"x": "int64[1]", "z": "int64[1]"}
-
-
-def feeds_of(bounds=tuple(BOUNDS), trips=(0, 1, 2, 5), **types):
-    given = feeds_for(**ENDS, **types, trips=trips)
-    feeds = []
-    for word in bounds:
-        starts, ends = (np.array(side)[:, None] for side in BOUNDS[word])
-        feeds += [feed | {"x": starts, "z": ends} for feed in given]
-    return feeds
 
 
 def reduced(code, axes=(0,), opset=17):
@@ -55,22 +37,12 @@ def reduced(code, axes=(0,), opset=17):
 def check(code, out, opset=17, w="float[12, 3]", is_first=True, same=assert_like, **types):
     """A loop over parts of w becomes one operator, which takes on those that are not empty."""
     text = body(f"{PART} {code}", out, **ENDS, w=w, **types)
-    feeds = feeds_of(w=w, **types)
+    feeds = feeds_of_parts(w=w, **types)
     result, outcomes = check_at_once(text, feeds, opset, 1, same)
-    taken = takes_first(result, feeds_of(FILLED, (1, 2, 5), w=w, **types))
+    taken = takes_first(result, feeds_of_parts(FILLED, (1, 2, 5), w=w, **types))
     assert taken == [is_first] * 9
     assert None not in outcomes[: 4 * len(FILLED)]
     return result
-
-
-def check_list(text, feeds, opset=17):
-    """A loop that appends parts to a list becomes one operator; for other runtimes, no list is left either."""
-    result, outcomes = check_at_once(text, feeds, opset, 1)
-    if "seq(" not in text.split("<bool")[0]:
-        portable, _ = vectorised(parse(text, opset), packs=True)
-        assert left_in(portable) == []
-        check_same(parse(text, opset), portable, feeds)
-    return result, outcomes
 
 
 def check_listed(code, element, opset=17, bounds=tuple(BOUNDS), w="float[12, 3]", **types):
@@ -80,13 +52,13 @@ def check_listed(code, element, opset=17, bounds=tuple(BOUNDS), w="float[12, 3]"
     outs = f"float[{shape}] y, int64 p0, float[{shape.replace('A', 'D')}] q0"
     after = "y = ConcatFromSequence<axis = 0>(l) p0 = SequenceLength(l) q0 = SequenceAt(l, #-1)"
     text = appending(f"{PART} {code}", after, outs, element, **ENDS, w=w, **types)
-    _, outcomes = check_list(text, feeds_of(bounds, w=w, **types), opset)
+    _, outcomes = check_list(text, feeds_of_parts(bounds, w=w, **types), opset)
     assert [one is None for one in outcomes] == [True, False, False, False] * len(bounds)
     if opset >= 14:  # before, an Identity takes no list
         text = appending(
             f"{PART} {code}", "y = Identity(l)", f"seq({element}) y", element, **ENDS, w=w, **types
         )
-        _, outcomes = check_list(text, feeds_of(bounds, w=w, **types), opset)
+        _, outcomes = check_list(text, feeds_of_parts(bounds, w=w, **types), opset)
         assert None not in outcomes
 
 
@@ -102,18 +74,19 @@ class TestCuts:
             "p = Slice(w, a, b)",
             "p = Slice(w, a, b, #(-2))",
             "p = Slice(w, a, b, #(0), #(1))",
-            "c0 = Cast<to = 6>(a) d0 = Cast<to = 6>(b) k = Constant<value = int32[1] {0}>() p = Slice(w, c0, d0, k)",
+            """c0 = Cast<to = 6>(a) d0 = Cast<to = 6>(b) k = Constant<value = int32[1] {0}>()
+            p = Slice(w, c0, d0, k)""",
             "c0 = Squeeze(a, #(0)) c1 = Unsqueeze(c0, #(0)) p = Slice(w, c1, b, #(0))",
         ],
     )
     def test_forms(self, part):
         text = body(f"{part} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", **ENDS, w="float[12, 3]")
-        check_at_once(text, feeds_of(w="float[12, 3]"), nloops=1)
+        check_at_once(text, feeds_of_parts(w="float[12, 3]"), nloops=1)
 
     def test_one_bound_is_the_same_for_all(self):
         for part in ("p = Slice(w, #(2), b, #(0))", "p = Slice(w, a, #(9), #(0))"):
             text = body(f"{part} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", **ENDS, w="float[12, 3]")
-            check_at_once(text, feeds_of(w="float[12, 3]"), nloops=1)
+            check_at_once(text, feeds_of_parts(w="float[12, 3]"), nloops=1)
 
     def test_by_the_number_of_the_iteration(self):
         part = "c0 = Unsqueeze(i, #(0)) d0 = Add(c0, #(3)) p = Slice(w, c0, d0, #(0))"
@@ -128,24 +101,26 @@ class TestCuts:
         rest = shape[4:]
         out = f"float[{rest}]" if rest else "float"
         text = body(f"{PART} h = Cast<to = 1>(p) e = ReduceSum<keepdims = 0>(h, #(0))", out, **ENDS, w=w)
-        check_at_once(text, feeds_of(w=w), nloops=1)
+        check_at_once(text, feeds_of_parts(w=w), nloops=1)
         assert word in w
 
     def test_no_data(self):
         text = body(f"{PART} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", **ENDS, w="float[T, 3]")
         for length in (0, 1, 12):
-            feeds = [feed | {"w": some(f"float[{length}, 3]")} for feed in feeds_of()]
+            feeds = [feed | {"w": some(f"float[{length}, 3]")} for feed in feeds_of_parts()]
             check_at_once(text, feeds, nloops=1)
 
     def test_widths_that_a_run_tells(self):
         text = body(f"{PART} e = ReduceSum<keepdims = 0>(p, #(0))", "float[D]", **ENDS, w="float[T, D]")
         for shape in ("12, 3", "12, 0", "0, 3"):
-            check_at_once(text, [feed | {"w": some(f"float[{shape}]")} for feed in feeds_of()], nloops=1)
+            check_at_once(
+                text, [feed | {"w": some(f"float[{shape}]")} for feed in feeds_of_parts()], nloops=1
+            )
 
     def test_stacked(self):
         """A scan output has one shape: others are an error."""
         types = {**ENDS, "w": "float[12, 3]"}
-        feeds = feeds_of(["one length", "several", "some empty"], (1, 2, 5), w="float[12, 3]")
+        feeds = feeds_of_parts(["one length", "several", "some empty"], (1, 2, 5), w="float[12, 3]")
         _, outcomes = check_at_once(body(f"{PART} e = Neg(p)", "float[?, 3]", **types), feeds, nloops=1)
         assert [one is None for one in outcomes] == [False] * 3 + [False, True, True] * 2
 
@@ -189,9 +164,9 @@ class TestRules:
         text = body(
             f"{PART} {reduced(code)}", f"float[{rest}]" if rest else "float", **ENDS, w="float[12, 3]", v=v
         )
-        feeds = feeds_of(FILLED, w="float[12, 3]", v=v)
+        feeds = feeds_of_parts(FILLED, w="float[12, 3]", v=v)
         result, _ = check_at_once(text, feeds, nloops=1)
-        assert all(takes_first(result, feeds_of(FILLED, (1, 2, 5), w="float[12, 3]", v=v)))
+        assert all(takes_first(result, feeds_of_parts(FILLED, (1, 2, 5), w="float[12, 3]", v=v)))
         element = f"float[?, {rest}]" if rest else "float[?]"
         bounds = tuple(BOUNDS) if (code, rest, v) in RULES else FILLED
         check_listed(code.replace("q = ", "e = "), element, 17, bounds, **({"v": v} if v else {}))
@@ -215,8 +190,8 @@ class TestRules:
             shape = f"float{out}" if out else "float"
             result, _ = check_at_once(
                 body(f"{PART} {code}", shape, **ENDS, w="float[12, 3]"),
-                feeds_of(FILLED, w="float[12, 3]"), opset, 1)  # fmt: skip
-            assert all(takes_first(result, feeds_of(FILLED, (1, 2, 5), w="float[12, 3]")))
+                feeds_of_parts(FILLED, w="float[12, 3]"), opset, 1)  # fmt: skip
+            assert all(takes_first(result, feeds_of_parts(FILLED, (1, 2, 5), w="float[12, 3]")))
 
     @pytest.mark.parametrize("type_", ["int32", "int64", "double"])
     def test_reductions_of_other_types(self, type_):
@@ -226,7 +201,7 @@ class TestRules:
             if (op, type_) == ("Prod", "double"):
                 continue  # onnxruntime has none
             text = body(f"{PART} {code}", f"{type_}[2]", **ENDS, w=f"{type_}[12, 2]")
-            feeds = feeds_of(FILLED, w=f"{type_}[12, 2]")
+            feeds = feeds_of_parts(FILLED, w=f"{type_}[12, 2]")
             check_at_once(text, feeds, nloops=1, same=assert_same)
 
     def test_reductions_of_what_is_empty(self):
@@ -234,7 +209,7 @@ class TestRules:
             code = f"e = Reduce{op}<keepdims = 0, axes = [0]>(p)"
             code = code.replace(", axes = [0]>(p)", ">(p, #(0))") if op == "Sum" else code
             text = body(f"{PART} {code}", "float[3]", **ENDS, w="float[12, 3]")
-            check_at_once(text, feeds_of(w="float[12, 3]"), nloops=1)
+            check_at_once(text, feeds_of_parts(w="float[12, 3]"), nloops=1)
 
     def test_softmax_before_opset_13(self):
         """All axes from that one on count as one."""
@@ -242,7 +217,7 @@ class TestRules:
         check(code, "float[3]", 11)
         why = "has elements of several lengths at Softmax 'q'"
         text = body(f"{PART} {code.replace('axis = 1', 'axis = 0')}", "float[3]", **ENDS, w="float[12, 3]")
-        check_stays(text, why, feeds_of(FILLED, w="float[12, 3]"), 11)
+        check_stays(text, why, feeds_of_parts(FILLED, w="float[12, 3]"), 11)
         check(code.replace("axis = 1", "axis = 0"), "float", 11, w="float[12]")
 
     def test_weighted_sums(self):
@@ -310,124 +285,3 @@ class TestRules:
         text = text.replace(" h0 = Size(p)", "")
         _, notes = vectorised(parse(text))
         assert [note.why_not for note in notes] == [why]
-
-
-@pytest.fixture
-def small(monkeypatch):
-    for name, number in (("_MOST_PADDED", 100), ("_MOST_EXTRA", 20), ("_SMALL", 24), ("_SMALL_TO_FILL", 12)):
-        monkeypatch.setattr(vectorise, name, number)
-
-
-SUM = "e = ReduceSum<keepdims = 0>(p, #(0))"
-
-
-def fits(lengths, row, is_filled):
-    """Whether parts of these lengths are padded, by the text of the limits."""
-    n, longest = len(lengths), max(lengths, default=0)
-    is_small = longest * row <= 24
-    if is_filled:
-        is_small = longest * row <= 12 or (is_small and len(set(lengths)) < 2)
-    is_little = n * longest * row <= 100 and n * longest < 4 * sum(lengths) + 20
-    return is_small and is_little and not (is_filled and 0 in lengths)
-
-
-LENGTHS = [
-    *([4] * 8, [4] * 9, [8], [9], [8, 8], [8, 7], [4, 3, 2], [5, 4], [0, 4], [4, 4, 0]),
-    *([1] * 33, [1] * 34, [4] + [1] * 6, [4] + [0] * 5, [4] + [0] * 8, [4] + [1] * 7, [0] * 9, [1]),
-]
-
-
-class TestLimits:
-    @pytest.mark.parametrize("is_filled", [True, False])
-    def test_each(self, small, is_filled):
-        """Either side of each limit the same comes out, and it goes as they say."""
-        if is_filled:
-            text = body(f"{PART} {SUM}", "float[3]", **ENDS, w="float[40, 3]")
-        else:
-            text = appending(f"{PART} e = Neg(p)", "y = Identity(l)", "seq(float[?, 3]) y", "float[?, 3]", **ENDS,
-                             w="float[40, 3]")  # fmt: skip
-        feeds = []
-        for lengths in LENGTHS:
-            starts = np.arange(len(lengths))[:, None] % 9
-            ends = starts + np.array(lengths)[:, None]
-            feeds.append({"x": starts, "z": ends, "w": some("float[40, 3]"), "n": np.array(len(lengths))})
-        result, outcomes = check_at_once(text, feeds, nloops=1)
-        assert None not in outcomes
-        taken = takes_first(result, feeds)
-        assert set(taken) == {True, False}
-        assert taken == [fits(lengths, 3, is_filled) for lengths in LENGTHS]
-
-    @pytest.mark.parametrize("after", ["y = ConcatFromSequence<axis = 0>(l)", "y = SequenceAt(l, #1)"])
-    def test_lists(self, small, after):
-        text = appending(f"{PART} e = Neg(p)", f"{after} k = SequenceLength(l)", "float[A, 3] y, int64 k",
-                         "float[?, 3]", **ENDS, w="float[12, 3]")  # fmt: skip
-        result, _ = check_list(text, feeds_of(w="float[12, 3]"))
-        assert set(takes_first(result, feeds_of(FILLED, (1, 2, 5), w="float[12, 3]"))) == {True, False}
-
-
-class TestLists:
-    def test_two(self):
-        text = f"""g (int64[N, 1] x, int64[N, 1] z, float[T, 3] w, int64 n)
-            => (float[A, 3] y, float[B, 3] u, int64 k, seq(float[?, 3]) h)
-        <bool yes = {{1}}, int64 one = {{1}}, int64[1] first = {{0}}> {{
-            none = SequenceEmpty() none2 = SequenceEmpty()
-            l, m, all_f = Loop(n, yes, none, none2) <body = b
-                (int64 i, bool c, seq(float[?, 3]) s, seq(float[?, 3]) t)
-                => (bool c2, seq(float[?, 3]) s2, seq(float[?, 3]) t2, float[3] f) {{
-                c2 = Identity(c) a = Gather(x, i) b = Gather(z, i)
-                {PART.replace("#(0)", "first")} e = Neg(p) q = Abs(p)
-                s2 = SequenceInsert(s, e) t2 = SequenceInsert(t, q) f = ReduceSum<keepdims = 0>(e, first)
-            }}>
-            y = ConcatFromSequence<axis = 0>(l) u = SequenceAt(m, one) k = SequenceLength(m) h = Identity(m)
-        }}"""
-        feeds = [feed | {"n": feed["n"]} for feed in feeds_of(w="float[12, 3]")]
-        _, outcomes = check_list(text, feeds)
-        assert [one is None for one in outcomes] == [True, True, False, False] * len(BOUNDS)
-
-    @pytest.mark.parametrize("axis", [0, 1, -1, -2])
-    def test_joined(self, axis):
-        """Along another axis than the first, all have to be of one length, which onnxruntime doesn't look at."""
-        after = f"y = ConcatFromSequence<axis = {axis}>(l)"
-        text = appending(
-            f"{PART} e = Neg(p)", after, "float[A, B] y", "float[?, 3]", **ENDS, w="float[12, 3]"
-        )
-        bounds = tuple(BOUNDS) if axis in (0, -2) else ["one length"]
-        _, outcomes = check_list(text, feeds_of(bounds, w="float[12, 3]"))
-        assert [one is None for one in outcomes] == [True, False, False, False] * len(bounds)
-
-    def test_stacked(self):
-        """All have to be of one length, which onnxruntime doesn't look at."""
-        after = "y = ConcatFromSequence<axis = 0, new_axis = 1>(l)"
-        text = appending(
-            f"{PART} e = Neg(p)", after, "float[A, B, C] y", "float[?, 3]", **ENDS, w="float[12, 3]"
-        )
-        result, outcomes = check_list(text, feeds_of(["one length"], w="float[12, 3]"))
-        assert [one is None for one in outcomes] == [True, False, False, False]
-        running = session(result)
-        for feed in feeds_of(["several", "some empty"], (2, 5), w="float[12, 3]"):
-            assert outcome(running, feed) is None
-
-    @pytest.mark.parametrize("position", [-6, -5, -1, 0, 4, 5])
-    def test_picked_from(self, position):
-        text = appending(f"{PART} e = Neg(p)", f"y = SequenceAt(l, #{position})", "float[A, B] y", "float[?, 3]",
-                         **ENDS, w="float[12, 3]")  # fmt: skip
-        _, outcomes = check_list(text, feeds_of(w="float[12, 3]"))
-        assert [one is None for one in outcomes] == [not -n <= position < n for n in (0, 1, 2, 5)] * len(
-            BOUNDS
-        )
-
-    @pytest.mark.parametrize("opset", [13, 17, 21])
-    def test_of_one_length(self, opset):
-        """Rows, which are a scan output."""
-        after = "y = ConcatFromSequence<axis = 0>(l) k = SequenceLength(l) q = SequenceAt(l, #-2)"
-        types = {"x": "float[2, 3]"}
-        text = appending("e = Neg(a)", after, "float[A, 3] y, int64 k, float[B, C] q", "float[2, 3]", **types)
-        result, outcomes = check_at_once(text, feeds_for(**types), opset)
-        assert left_in(result) == []
-        assert [one is None for one in outcomes] == [True, True, False, False, True]
-
-    def test_of_one_length_given_out(self):
-        types = {"x": "float[2, 3]"}
-        text = appending("e = Neg(a)", "y = Identity(l)", "seq(float[2, 3]) y", "float[2, 3]", **types)
-        _, outcomes = check_at_once(text, feeds_for(**types))
-        assert [one is None for one in outcomes] == [False] * 4 + [True]

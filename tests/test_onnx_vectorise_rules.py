@@ -1,4 +1,4 @@
-"""Loops that become one operator: each rule that goes number by number or along an axis, against onnxruntime."""
+"""Loops that become one operator: the rules that go number by number or along an axis."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loops that become one operator: each rule for products, for picking, and for shapes, against onnxruntime."""
+"""Loops that become one operator: the rules for products, for picking, and for shapes."""
 
 import numpy as np
 import pytest

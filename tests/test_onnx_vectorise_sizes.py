@@ -23,7 +23,8 @@ from seqcore.onnx._lowering import vectorise  # noqa: E402
 # Rows of x as they come, and what is made of them: no more than them, or many times as much.
 ROWS = {"x": "float[D]", "w": "float[D]"}
 FIVE = {"x": "float[5]", "w": "float[5]"}
-OUTER = "c0 = Unsqueeze(a, #(1)) r0 = Unsqueeze(w, #(0)) g = Mul(c0, r0) e = ReduceMax<keepdims = 0, axes = [1]>(g)"
+OUTER = """c0 = Unsqueeze(a, #(1)) r0 = Unsqueeze(w, #(0)) g = Mul(c0, r0)
+    e = ReduceMax<keepdims = 0, axes = [1]>(g)"""
 
 
 @pytest.fixture
