@@ -285,3 +285,22 @@ class TestRules:
         text = text.replace(" h0 = Size(p)", "")
         _, notes = vectorised(parse(text))
         assert [note.why_not for note in notes] == [why]
+
+    @pytest.mark.parametrize(
+        ("code", "rest", "v"),
+        [
+            ("q = LayerNormalization(p, v)", "3", "float[3]"),
+            ("q = Concat<axis = -1>(p, p)", "6", ""),
+            ("h = Exp(p) q = Concat<axis = 1>(p, h)", "6", ""),
+        ],
+    )
+    def test_along_another_axis_than_the_first(self, code, rest, v):
+        types = {"w": "float[12, 3]", "v": v}
+        text = body(f"{PART} {reduced(code)}", f"float[{rest}]", **ENDS, **types)
+        check_at_once(text, feeds_of_parts(FILLED, **types), nloops=1)
+
+    def test_products_of_what_is_empty(self):
+        types = {"w": "float[12, 3]", "v": "float[3, 4]"}
+        code = "q = Gemm(p, v) e = ReduceSum<keepdims = 0>(q, #(0))"
+        check_at_once(body(f"{PART} {code}", "float[4]", **ENDS, **types), feeds_of_parts(**types), nloops=1)
+        check_listed("e = Gemm(p, v)", "float[?, 4]", **types)

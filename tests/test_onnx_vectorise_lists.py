@@ -7,7 +7,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from lowering import left_in, outcome, session  # noqa: E402
+from lowering import left_in, outcome, parse, session  # noqa: E402
 from vectorising import (  # noqa: E402
     BOUNDS,
     ENDS,
@@ -21,6 +21,7 @@ from vectorising import (  # noqa: E402
     feeds_of_parts,
     some,
     takes_first,
+    vectorised,
 )
 
 from seqcore.onnx._lowering import vectorise  # noqa: E402
@@ -89,6 +90,15 @@ class TestLimits:
         )
         result, _ = check_list(text, feeds_of_parts(w="float[12, 3]"))
         assert set(takes_first(result, feeds_of_parts(FILLED, (1, 2, 5), w="float[12, 3]"))) == {True, False}
+
+    def test_what_is_made_of_parts(self):
+        """100 items each are little, but 1000 numbers are made of each."""
+        code = "h = Mul(p, v) e = ReduceMax<keepdims = 0>(h)"
+        text = body(f"{PART} {code}", "float", **ENDS, w="float[T, 1]", v="float[1000]")
+        result, _ = vectorised(parse(text))
+        starts = np.zeros((1000, 1), "q")
+        feed = {"x": starts, "z": starts + 100, "w": np.zeros((100, 1), "f"), "v": np.zeros(1000, "f")}
+        assert takes_first(result, [feed | {"n": np.array(1000)}]) == [False]
 
 
 class TestLists:
@@ -163,3 +173,9 @@ class TestLists:
         text = appending("e = Neg(a)", "y = Identity(l)", "seq(float[2, 3]) y", "float[2, 3]", **types)
         _, outcomes = check_at_once(text, feeds_for(**types))
         assert [one is None for one in outcomes] == [False] * 4 + [True]
+
+    def test_counted_on_the_way(self):
+        code = f"{PART} c0 = SequenceLength(s) c1 = Cast<to = 1>(c0) e = Mul(p, c1)"
+        after = "y = ConcatFromSequence<axis = 0>(l)"
+        text = appending(code, after, "float[A, 3] y", "float[?, 3]", **ENDS, w="float[12, 3]")
+        check_list(text, feeds_of_parts(w="float[12, 3]"))
