@@ -1,4 +1,4 @@
-"""Loops whose iterations don't depend on each other: what becomes of their states and branches, and what stays."""
+"""Loops that become one operator: what becomes of their states and branches, and which loops stay."""
 
 from itertools import pairwise
 
@@ -92,8 +92,8 @@ class TestStates:
     def test_two_behind(self):
         code = "s2 = Identity(a) t2 = Identity(s) e = Sub(a, t)"
         check(code, "float", x="float", states="s: float; t: float")
-        check(code.replace("s2 = Identity(a) t2 = Identity(s)", "t2 = Neg(s) s2 = Neg(a)"), "float", x="float",
-              states="t: float; s: float")  # fmt: skip
+        code = "t2 = Neg(s) s2 = Neg(a) e = Sub(a, t)"
+        check(code, "float", x="float", states="t: float; s: float")
 
     @pytest.mark.parametrize("type_", ["float", "float[3]", "int64", "int32", "int64[2]", "double[2, 3]"])
     @pytest.mark.parametrize("opset", [11, 14, 21])
@@ -336,8 +336,9 @@ class TestWhatStays:
         ],
     )
     def test_lists_that_are_more_than_appended_to(self, insert, why):
-        text = appending("e = Expand(w, a)", "p = SequenceLength(l) y = SequenceAt(l, #-1)", "int64 p, float[?] y",
-                         "float[?]", x="int64[1]", w="float[1]")  # fmt: skip
+        after = "p = SequenceLength(l) y = SequenceAt(l, #-1)"
+        types = {"x": "int64[1]", "w": "float[1]"}
+        text = appending("e = Expand(w, a)", after, "int64 p, float[?] y", "float[?]", **types)
         text = text.replace("t = SequenceInsert(s, e)", insert)
         _, notes = vectorised(parse(text))
         assert [note.why_not for note in notes] == [why]

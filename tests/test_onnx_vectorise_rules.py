@@ -1,4 +1,4 @@
-"""Loops that become one operator: each rule that goes number by number or along an axis, against onnxruntime."""
+"""Loops that become one operator: the rules that go number by number or along an axis."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
+from vectorising import body, check_at_once, feeds_for  # noqa: E402
 from vectorising import check_no_rule as no_rule  # noqa: E402
 from vectorising import check_rule as check  # noqa: E402
 
@@ -165,6 +166,13 @@ class TestAlongAnAxis:
         shape = [int(n) for n in type_[6:-1].split(",")]
         shape[axis] = 2
         check(f"e, f = TopK<axis = {axis}>(a, #(2))", f"float{shape}; int64{shape}", opset, x=type_)
+
+    def test_of_more_than_there_is(self):
+        """Without an iteration nobody looks."""
+        text = body("e, f = TopK(a, #(9))", "float[2, 9]; int64[2, 9]", x="float[2, ?]")
+        feeds = [feed | {"x": feed["x"][:, :, :3]} for feed in feeds_for(x=MATRIX, trips=[0, 1])]
+        _, outcomes = check_at_once(text, feeds, nloops=1)
+        assert [one is None for one in outcomes] == [False, True]
 
     @pytest.mark.parametrize("axis", [0, 1, -1, -2])
     def test_layer_normalization(self, axis):

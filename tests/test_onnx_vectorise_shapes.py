@@ -1,4 +1,4 @@
-"""Loops that become one operator: each rule for products, for picking, and for shapes, against onnxruntime."""
+"""Loops that become one operator: the rules for products, for picking, and for shapes."""
 
 import numpy as np
 import pytest
@@ -90,6 +90,20 @@ class TestProducts:
         check("e = MatMul(a, b)", "float[2, 4]", x=MATRIX, z="float[3, 4]")
         check("e = Gemm(a, w, v)", "float[2, 4]", x=MATRIX, w="float[3, 4]", v="float[4]")
         check("e = Gemm<transA = 1>(a, b, w)", "float[3, 4]", x=MATRIX, z="float[2, 4]", w="float[4]")
+
+    @pytest.mark.parametrize(
+        ("code", "out", "types"),
+        [
+            ("e = MatMul(w, a)", "float[2, 4]", {"w": MATRIX, "x": "float[3, 4]"}),
+            ("e = MatMul(w, a)", "float[4]", {"w": "float[3]", "x": "float[3, 4]"}),
+            ("e = MatMul(a, w)", "float[2]", {"x": MATRIX, "w": "float[3]"}),
+            ("e = MatMul(a, w)", "float[2, 2, 4]", {"x": "float[2, 2, 3]", "w": "float[2, 3, 4]"}),
+            ("e = Gemm(w, a)", "float[2, 4]", {"w": MATRIX, "x": "float[3, 4]"}),
+            ("e = Gemm<transA = 1>(a, w)", "float[3, 4]", {"x": MATRIX, "w": "float[2, 4]"}),
+        ],
+    )
+    def test_of_nothing_with_what_is_the_same_for_all(self, code, out, types):
+        check(code, out, **types)
 
 
 class TestPicking:

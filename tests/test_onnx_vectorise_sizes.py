@@ -7,7 +7,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from lowering import ops  # noqa: E402
+from lowering import ops, parse  # noqa: E402
 from vectorising import (  # noqa: E402
     appending,
     body,
@@ -16,6 +16,7 @@ from vectorising import (  # noqa: E402
     feeds_for,
     some,
     takes_first,
+    vectorised,
 )
 
 from seqcore.onnx._lowering import vectorise  # noqa: E402
@@ -23,7 +24,8 @@ from seqcore.onnx._lowering import vectorise  # noqa: E402
 # Rows of x as they come, and what is made of them: no more than them, or many times as much.
 ROWS = {"x": "float[D]", "w": "float[D]"}
 FIVE = {"x": "float[5]", "w": "float[5]"}
-OUTER = "c0 = Unsqueeze(a, #(1)) r0 = Unsqueeze(w, #(0)) g = Mul(c0, r0) e = ReduceMax<keepdims = 0, axes = [1]>(g)"
+OUTER = """c0 = Unsqueeze(a, #(1)) r0 = Unsqueeze(w, #(0)) g = Mul(c0, r0)
+    e = ReduceMax<keepdims = 0, axes = [1]>(g)"""
 
 
 @pytest.fixture
@@ -106,6 +108,25 @@ class TestWays:
             body(OUTER, "float[9]", **types), feeds_for(**types, trips=range(20)), 13, nloops=1
         )
         assert "Range" in branches_of(result)[1]
+
+    @pytest.mark.parametrize(
+        ("code", "types"),
+        [
+            ("h = Expand(a, w) e = ReduceMax<keepdims = 0>(h)", {"x": "float", "w": "int64[2]"}),
+            ("h = Tile(a, w) e = ReduceMax<keepdims = 0>(h)", {"x": "float[3]", "w": "int64[1]"}),
+            ("h = Mul(a, w) e = ReduceMax<keepdims = 0>(h)", {"x": "float[D]", "w": "float[E]"}),
+        ],
+    )
+    def test_sizes_that_nobody_knows_before_the_run(self, code, types):
+        """What is of no use but to make one number may be large: 1000 times that is too much."""
+        numbers = {"w": np.array([1000] * (2 if types["x"] == "float" else 1))}
+        if "E" in types["w"]:
+            numbers["w"] = np.zeros(1_000_000, "f")
+        row = (1,) if types["x"] != "float" else ()
+        feed = {"x": np.zeros((1000, *row), "f"), "n": np.array(1000), **numbers}
+        result, _ = vectorised(parse(body(code, "float", **types)))
+        assert "If" in ops(result)
+        assert takes_first(result, [feed]) == [False]
 
 
 class TestLoopsForLarge:
@@ -214,3 +235,18 @@ class TestBlocks:
             "g = MatMul(a, v) h = Softmax<axis = 0>(g) e = ReduceSum<keepdims = 0>(h)", "float", **types
         )
         check_at_once(text, feeds_for(**types, trips=[-1, *range(12), 40, 41]), nloops=1)
+
+    @pytest.mark.parametrize("n", [-2, -1, 0])
+    def test_states_without_an_iteration(self, n):
+        """One iteration makes more than a block is to, so a block is of one."""
+        code = "g = Expand(a, #(600, 900)) s2 = ReduceMax<keepdims = 0>(g) e = Neg(s)"
+        types = {"x": "float", "states": "s: float"}
+        _, outcomes = check_at_once(body(code, "float", **types), feeds_for(**types, trips=[n]), nloops=1)
+        assert outcomes[0] is not None
+
+    @pytest.mark.parametrize("most", [2, 3])
+    def test_states_of_fewer_than_no_iterations(self, small, monkeypatch, most):
+        monkeypatch.setattr(vectorise, "_IN_A_BLOCK", 25 * most)
+        types = {**FIVE, "states": "s: float[5]"}
+        text = body(OUTER.replace("e = Reduce", "s2 = Reduce"), "", **types)
+        check_at_once(text, feeds_for(**types, trips=range(-9, 2)), nloops=1)

@@ -1,14 +1,13 @@
-"""What the tests of loops that become one operator share: bodies as text, feeds for them, and the comparison."""
+"""What the tests of loops that become one operator share: bodies as text, feeds, and the comparison."""
 
 import re
+from unittest.mock import patch
 
 import numpy as np
 import onnx
-from lowering import all_nodes, outcome, parse, session
+from lowering import all_nodes, left_in, outcome, parse, session
 
 from seqcore.onnx._lowering.passes import lower_prepared
-from seqcore.onnx._model.prepared import prepare
-from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx.lowering import lower_with_report
 
 DTYPES = {
@@ -67,7 +66,8 @@ def body(code, outs="float", x="", z="", w="", v="", states=""):
     inputs += [f"{type_} {name}0" for name, type_ in carried.items()]
     return f"""g ({", ".join([*inputs, "int64 n"])}) => ({", ".join(last)}, int64 m)
     <{", ".join(["bool yes = {1}", *constants])}> {{
-        {", ".join(results)} = Loop(n, yes{initial}) <body = b (int64 i, bool c{before}) => (bool c2{after}) {{
+        {", ".join(results)} = Loop(n, yes{initial})
+        <body = b (int64 i, bool c{before}) => (bool c2{after}) {{
             c2 = Identity(c)
             {"a = Gather(x, i)" * bool(x)} {"b = Gather(z, i)" * bool(z)}
             {code}
@@ -78,7 +78,7 @@ def body(code, outs="float", x="", z="", w="", v="", states=""):
 
 
 def appending(code, after, outs, element="float[?, 3]", **types):
-    """A graph whose loop appends what the code makes, `e`, to a list; what comes after it reads the list l."""
+    """A graph whose loop appends what the code makes, `e`, to a list, l, which the rest reads."""
     code, constants = with_constants(code + "|" + after)
     code, after = code.split("|")
     given = [f"{stacked(types[name])} {name}" for name in "xz" if name in types]
@@ -97,7 +97,7 @@ def appending(code, after, outs, element="float[?, 3]", **types):
 
 
 def some(type_, nrows=None, seed=0):
-    """Numbers of a type such as `float[2, 3]`, for so many rows: integers that are small, and fit as indices."""
+    """Numbers of a type such as `float[2, 3]`, for so many rows: small integers, fit as indices."""
     word, shape = re.fullmatch(r"(\w+)(?:\[([^\]]*)\])?", type_).groups()
     shape = tuple(int(n) for n in (shape or "").split(",") if n.strip())
     if nrows is not None:
@@ -146,13 +146,19 @@ def branches_of(result):
 
 
 def vectorised(model, packs=False):
-    """A model with its loops as operators, which is valid and has the same face, and the notes on its loops."""
-    result, _ = lower_with_report(model, packs=packs)
-    loops = lower_prepared(prepare(*without_weights(model, None)), packs=packs).loops
+    """A model with its loops as operators, valid and with the same face, and the notes on its loops."""
+    done = []
+
+    def lower_and_note(*args, **kwargs):
+        done.append(lower_prepared(*args, **kwargs))
+        return done[-1]
+
+    with patch("seqcore.onnx.lowering.lower_prepared", lower_and_note):
+        result, _ = lower_with_report(model, packs=packs)
     onnx.checker.check_model(result, full_check=True)
     for field in ("input", "output"):
         assert list(getattr(result.graph, field)) == list(getattr(model.graph, field))
-    return result, loops
+    return result, done[0].loops
 
 
 def notes_of(text, opset=17):
@@ -219,3 +225,35 @@ def check_rule(code, outs, opset=17, trips=TRIPS, **types):
 
 def check_no_rule(code, outs, why, opset=17, **types):
     check_stays(body(code, outs, **types), why, feeds_for(**types), opset)
+
+
+# Where the parts of 12 items begin and end.
+BOUNDS = {
+    "one length": ([0, 1, 2, 5, 8], [4, 5, 6, 9, 12]),
+    "several": ([0, 3, 3, 11, 0], [1, 5, 12, 12, 12]),
+    "from the back": ([-12, -4, 0, -99, 3], [-8, -1, 99, 3, -1]),
+    "some empty": ([0, 3, 12, 9, 4], [2, 3, 99, 2, 9]),
+    "all empty": ([0, 3, 12, 9, 4], [0, 1, 12, -9, 4]),
+}
+FILLED = [word for word in BOUNDS if "empty" not in word]
+PART = "p = Slice(w, a, b, #(0))"
+ENDS = {"x": "int64[1]", "z": "int64[1]"}
+
+
+def feeds_of_parts(bounds=tuple(BOUNDS), trips=(0, 1, 2, 5), **types):
+    given = feeds_for(**ENDS, **types, trips=trips)
+    feeds = []
+    for word in bounds:
+        starts, ends = (np.array(side)[:, None] for side in BOUNDS[word])
+        feeds += [feed | {"x": starts, "z": ends} for feed in given]
+    return feeds
+
+
+def check_list(text, feeds, opset=17):
+    """A loop that appends to a list becomes one operator; for other runtimes, no list is left either."""
+    result, outcomes = check_at_once(text, feeds, opset, 1)
+    if "seq(" not in text.split("<bool")[0]:
+        portable, _ = vectorised(parse(text, opset), packs=True)
+        assert left_in(portable) == []
+        check_same(parse(text, opset), portable, feeds)
+    return result, outcomes
