@@ -345,7 +345,7 @@ class _Vectorised:
         builder, parts = self._builder, self._parts
         nodes = Nodes(builder, self._loop)
         one = nodes.constant(1)
-        last = nodes.op("Sub", trips, one)
+        last = nodes.op("Sub", nodes.larger(trips, one), one)  # of no trips, no number of blocks is 0
         most = sizes.in_a_block(nodes)
         nblocks = nodes.op("Add", nodes.op("Div", last, most), one)
         length = nodes.op("Add", nodes.op("Div", last, nblocks), one)
