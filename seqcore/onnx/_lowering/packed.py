@@ -66,6 +66,9 @@ class Packed(Form):
         for name, (number, shape) in zip(self.parts, self.part_types, strict=True):
             declared[name] = helper.make_tensor_type_proto(number, shape)
 
+    def find_bounds(self, nodes: Nodes) -> None:
+        """Find out where the elements lie, for all who pick them: once the list is there, in its place."""
+
     def count_of(self, nodes: Nodes) -> str:
         """Return the number of elements, in a tensor of shape [1]."""
         lengths = nodes.op("Shape", self.parts[-1])
@@ -220,6 +223,14 @@ class Numbers(Packed):
         self.element_type, self.shape, self.rank = element_type, shape, len(shape)
         self.parts = [builder.fresh(f"{name}/values"), builder.fresh(f"{name}/extents")]
         self.part_types = [(element_type, [None]), (TensorProto.INT64, [None, self.rank])]
+        # Where each element starts and ends among the numbers, both (n, 1), if that is told beforehand.
+        self._bounds: tuple[str, str] | None = None
+
+    def find_bounds(self, nodes):
+        sizes = self.sizes(nodes, self.parts[1])
+        ends = nodes.op("CumSum", sizes, nodes.constant(0))
+        starts = nodes.op("Sub", ends, sizes)
+        self._bounds = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
 
     def starts_at(self, nodes, places):
         sizes = self.sizes(nodes, self.parts[1])
@@ -240,6 +251,14 @@ class Numbers(Packed):
     def at(self, nodes, position, out):
         nodes.declare(out, self.element_type, self.shape)
         values, extents = self.parts
+        if self._bounds is not None:
+            at = nodes.position(position, 0)
+            start, end = (nodes.op("Gather", bounds, at, axis=0) for bounds in self._bounds)
+            if self.rank == 1:
+                return nodes.slice(values, start, end, 0, out=out)
+            piece = nodes.slice(values, start, end, 0)
+            extent = nodes.op("Gather", extents, at, axis=0)
+            return reshape(nodes, piece, extent, self.rank, self.element_type, out)
         extent = nodes.op("Gather", extents, nodes.position(position, 0), axis=0)
         size = nodes.op("ReduceProd", extent, keepdims=1)
         if position.value == -1:

@@ -52,6 +52,14 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
             forms |= found
     if not forms:
         return {}, stays
+    for name, form in forms.items():
+        maker, place = prepared.producers.get(name, (None, None))
+        # In a loop that leaves the list as it is, places are the same in all rounds.
+        if maker is not None and any(
+            node is not None and node.is_op("SequenceAt") and graph is not place
+            for node, graph in prepared.readers[name]
+        ):
+            form.find_bounds(builder.after(maker))
     for graph in list(model.graph.all_graphs()):
         _take_in(graph, forms)
         for node in graph.nodes:

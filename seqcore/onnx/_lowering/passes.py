@@ -165,9 +165,13 @@ class _Trial:
         if self._lists:
             self.prepared = known.again(model)
         self._lower_all(model, builder)
-        # A loop that is one operator may leave pieces where there was a list, and so free others.
-        while vectorises and self._vectorise(model, builder, packs) and self._lower_all(model, builder):
-            pass
+        outer = {node.name for node in model.graph.nodes}
+        # A loop that is one operator may leave pieces where there was a list, and so free others; and one
+        # inside of another frees that.
+        while vectorises and (done := self._vectorise(model, builder, packs)):
+            if not self._lower_all(model, builder) and done <= outer:
+                break
+            outer = {node.name for node in model.graph.nodes}
         if packs:
             self._pack(model, builder)
 
@@ -196,8 +200,8 @@ class _Trial:
             make_empty_constants(model)
             self.prepared = known.again(model)
 
-    def _vectorise(self, model: Model, builder: Builder, is_portable: bool) -> bool:
-        """Make one operator of each loop where that goes; return whether there was one."""
+    def _vectorise(self, model: Model, builder: Builder, is_portable: bool) -> set[str]:
+        """Make one operator of each loop where that goes; return which these were."""
         self._has_lost |= self._loses_errors()
         notes = vectorise_loops(model, self.prepared, builder, self._settled, is_portable)
         done = [note for note in notes if note.is_vectorised]
@@ -207,7 +211,7 @@ class _Trial:
             self.prepared = self._known.again(model)
             if self._doubts:
                 self._doubts &= model.names()  # the others have other names now
-        return bool(done)
+        return {note.loop for note in done}
 
     def _has_lists(self) -> bool:
         return any(record_of(node).is_of_lists for node in self.prepared.model.graph.all_nodes())

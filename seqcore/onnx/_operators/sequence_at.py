@@ -2,7 +2,7 @@
 
 from seqcore.core.operations import element_at
 from seqcore.onnx._model.types import tensor
-from seqcore.onnx._operators.positions import position_of, secure_position
+from seqcore.onnx._operators.positions import is_iteration_over, position_of, secure_position
 from seqcore.onnx._operators.record import Looks, register
 
 
@@ -45,7 +45,10 @@ class SequenceAt(Looks):
         is put where the shape comes from.
         """
         position, out = position_of(prepared, node.inputs[1]), node.outputs[0]
-        if is_read or (form.is_sound() and form.count is not None and position.value is not None):
+        is_in_range = form.count is not None and position.value is not None
+        if is_read or (
+            form.is_sound() and (is_in_range or is_iteration_over(prepared, position.name, node.inputs[0]))
+        ):
             form.at(nodes, position, out)
         else:
             nodes.checked(form.at(nodes, position, ""), form.fail_outside(nodes, position), out=out)
