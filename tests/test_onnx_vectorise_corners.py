@@ -283,7 +283,11 @@ class TestSizes:
         [
             ("v = Concat<axis = 0>(r, b)", 1 << 17),
             ("h = Unsqueeze(r, k) v = Mul(h, b)", 1 << 16),
-            ("at = Gather(s, i) v = GatherElements(b, at)", 1 << 18),
+            ("p = Gather(b, zero) h = Unsqueeze(r, k) w = Mul(h, b) v = Add(w, p)", 1 << 16),
+            (
+                "at = Gather(s, i) b2 = Unsqueeze(b, one) h = Unsqueeze(at, one) v = GatherElements(b2, h)",
+                1 << 18,
+            ),
             ("w = Concat<axis = 0>(r, r) v = Concat<axis = 0>(w, w, w, w, w)", 1 << 16),
         ],
     )
@@ -300,6 +304,13 @@ class TestSizes:
         ]
         result = check(text, feeds)
         assert "Loop" in ops(result)
+
+    def test_what_is_the_same_for_all_is_not_copied(self):
+        ins, out = ", float[B] b, int64[N, S] s", "float[A, S] y"
+        text = loop("at = Gather(s, i) z = GatherElements(b, at)", "float[S] z", ins, out)
+        at = [[0, 4], [-5, 1], [3, 3], [0, 5]]
+        feeds = [{"x": rows(3, 4), "n": n, "b": rows(5), "s": at} for n in (0, 1, 3, 4)]
+        assert "Expand" not in ops(check(text, feeds))
 
     @pytest.mark.parametrize("make", ["h = Unsqueeze(part, one) v = Mul(h, w)", "v = MatMul(part2, w)"])
     def test_what_is_made_of_several_lengths(self, make):

@@ -164,7 +164,9 @@ class _Vectorised:
             condition = sizes.fits(before, trips)
             if body.may_fail_empty and not is_filled:
                 condition = before.op("And", condition, before.op("Greater", trips, before.constant(0)))
-            other = self._blocks(trips, sizes) if sizes.grow and self._can_cut() else self._as_it_was()
+            # To copy for each iteration what is the same for all costs more than blocks save.
+            is_cut = sizes.grow and not sizes.are_repeated and self._can_cut()
+            other = self._blocks(trips, sizes) if is_cut else self._as_it_was()
         if other:
             self._choose(before, condition, (at_once, results), other)
         self._give_lists(before)
@@ -396,8 +398,7 @@ class _Vectorised:
         within = [size for name in self._parts.scans if (size := shapes.size(name))]
         made = []
         bounds = SizeBounds(self._loop.body, shapes, body.integers)
-        for name in body.repeated:
-            made += _terms(name, bounds.of(name))
+        repeated = [one for name in body.repeated for one in _terms(name, bounds.of(name))]
         padded: dict[str, list[Size]] = {}
         for node in self._loop.body.all_nodes():
             for name in filter(body.varies, node.outputs):
@@ -408,7 +409,8 @@ class _Vectorised:
             is_row = node.is_op("Gather") and node.inputs[1] == self._parts.iteration
             if is_row and (size := shapes.size(node.outputs[0])):
                 within.append(size)  # of what is there already
-        sizes = _Sizes(made, within, shapes, bool(self._parts.scans))
+        sizes = _Sizes([*made, *repeated], within, shapes, bool(self._parts.scans))
+        sizes.are_repeated = not all(one.is_within(Size(_SMALL), 1) for one in repeated)
         for lengths, items in padded.items():
             # The first is what was cut; the guard is made for what is as large.
             if grown := [one for one in items if not one.is_within(items[0], _TIMES)]:
@@ -419,6 +421,8 @@ class _Vectorised:
 
 class _Sizes:
     """How many numbers an iteration makes."""
+
+    are_repeated = False  # whether there may be much that is the same for all
 
     def __init__(self, made: list[Size], within: list[Size], shapes: LoopShapes, has_scans: bool) -> None:
         self._shapes = shapes

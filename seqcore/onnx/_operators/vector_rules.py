@@ -129,7 +129,10 @@ def one_hot(node: Node, body: VectorBody) -> list[Value]:
 
 
 def gather_elements(node: Node, body: VectorBody) -> list[Value]:
-    body.rank_with_axes(node.inputs[0])
+    data, indices = node.inputs
+    if body.rank_with_axes(data) == 1 and not body.varies(data):
+        # That is a Gather, which needs no copy of the data for each iteration.
+        return body.vary([body.nodes.op("Gather", body.name(data), body.name(indices), axis=0)])
     axis = _behind(node.attribute("axis", 0))
     return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
 
