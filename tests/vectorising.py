@@ -179,7 +179,7 @@ def assert_like(one, other):
         if np.shape(first)[:1] == np.shape(second)[:1] == (0,):
             # Without an iteration, onnxruntime has 0 for each length that it doesn't know before the run.
             pairs = zip(np.shape(first), np.shape(second), strict=True)
-            assert all(own == other or not own for own, other in pairs)
+            assert all(own == other or not (own and other) for own, other in pairs)
             continue
         assert np.shape(first) == np.shape(second)
         if np.asarray(first).dtype.kind == "f":

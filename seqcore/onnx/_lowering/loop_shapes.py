@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.inference import Inference
-from seqcore.onnx._model.types import Shape, Type
+from seqcore.onnx._model.types import Shape, Type, tensor
 from seqcore.onnx._operators.record import record_of
 
 if TYPE_CHECKING:
@@ -54,6 +54,9 @@ class LoopShapes:
         known = Inference(prepared.model, prepared.small_constant)
         known.types = dict(prepared.types)
         for name in loop.body.free_names():
+            if name not in known.types and (constant := prepared.model.constants.get(name)) is not None:
+                # It was made since.
+                known.types[name] = tensor(constant.data_type, tuple(constant.dims))
             type_ = prepared.type(name)
             if not type_.is_tensor:
                 continue

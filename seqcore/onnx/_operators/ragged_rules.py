@@ -111,8 +111,12 @@ def along_axis(rule: vector.VectorRule, default: int) -> vector.VectorRule:
         axis = axis_from_front(node.attribute("axis", default), body.rank(node.inputs[0]))
         if not axis or not all(body.lengths(name) for name in node.inputs if body.varies(name)):
             raise _no(node, "has elements of several lengths")
-        lengths = _lengths(node, body)
-        return [value._replace(lengths=lengths) for value in rule(node, body)]
+        lengths, names = _lengths(node, body), []
+        for k, name in enumerate(node.inputs):
+            if not body.lengths(name) and (k == 0 or rule is vector.concat):
+                raise _no(node, "puts elements of one length to those of several")
+            names.append(body.name(name))
+        return [Value(made, True, lengths) for made in body.again(node, names, axis=axis + 1)]
 
     return ragged
 

@@ -170,6 +170,8 @@ def matmul_rows(node: Node, body: VectorBody, left: str, right: str) -> list[Val
         right = nodes.unsqueeze(right, 1 + int(body.varies(b)))
     own = [max(rank, 2) for rank in ranks]
     rank = max(own)
+    if not (body.varies(a) and body.varies(b)):
+        body.may_fail_empty = True  # onnxruntime (1.31) can't broadcast no matrix and some
     if body.varies(a):
         left = _in_front(left, rank - own[0], nodes)
     if body.varies(b):
@@ -199,6 +201,8 @@ def gemm(node: Node, body: VectorBody) -> list[Value]:
         if node.attribute(key, 0):
             side = nodes.op("Transpose", side, perm=[0, 2, 1] if body.varies(name) else [1, 0])
         sides.append(side)
+    if not (body.varies(a) and body.varies(b)):
+        body.may_fail_empty = True
     made = _times(nodes.op("MatMul", *sides), node.attribute("alpha", 1.0), node, body)
     if c:
         made = nodes.op("Add", made, _times(body.aligned(c, 2), node.attribute("beta", 1.0), node, body))
