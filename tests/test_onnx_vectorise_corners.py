@@ -233,6 +233,31 @@ class TestBranches:
                 assert_same(outcome(before, feed), outcome(after, feed))
 
 
+def test_lists_of_two_types_of_which_one_has_several_lengths():
+    text = """g (float[N, K] x, bool[B] b, int64 n) => (bool[C] y, float[D, K] z)
+        <bool yes = {1}, int64[1] first = {0}> {
+        s = SequenceEmpty<dtype = 9>()
+        t = SequenceEmpty()
+        s3, t3 = Loop(n, yes, s, t)
+        <body = e (int64 i, bool c, seq(bool[P]) s1, seq(float[N, K]) t1)
+            => (bool d, seq(bool[P]) s2, seq(float[N, K]) t2) {
+            d = Identity(c)
+            h = Unsqueeze(i, first)
+            part = Slice(b, first, h, first)
+            s2 = SequenceInsert(s1, part)
+            t2 = SequenceInsert(t1, x)
+        }>
+        y = ConcatFromSequence<axis = 0>(s3)
+        z = ConcatFromSequence<axis = 0>(t3)
+    }"""
+    model = parse(text)
+    result = lowered(model)
+    assert left_in(result).count("SequenceInsert") <= 1
+    for n in (0, 1, 3):
+        feed = {"x": rows(3, 4), "b": np.array([True, False, True]), "n": n}
+        assert_same(outcome(session(model), feed), outcome(session(result), feed))
+
+
 def test_a_count_that_wraps_around():
     states = ", start", "uint64 k", ", uint64 k0", ", uint64 k1"
     body = "k1 = Add(k0, most) z = Gather(x, i)"

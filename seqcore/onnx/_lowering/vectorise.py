@@ -323,7 +323,9 @@ class _Vectorised:
         called = {name: self._builder.fresh(f"{name}/loop") for name in again.outputs}
         again.outputs = list(called.values())
         types = self._shapes.types
-        for name, inner in zip(self._parts.scans, _scans_of(again), strict=False):
+        nplain = len(self._parts.scans) - len(self._lists)
+        scans_left = [name for k, name in enumerate(self._parts.scans) if k - nplain not in self._ragged]
+        for name, inner in zip(scans_left, _scans_of(again), strict=True):
             again.body.declared[inner] = to_type_proto(_open(types[name]), with_shape=True)
         nodes.nodes.append(again)
         results = [called[name] for name in self._loop.outputs[: len(self._loop.outputs) - len(self._lists)]]
