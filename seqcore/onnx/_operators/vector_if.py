@@ -99,8 +99,8 @@ def _as_if(node: Node, then: Graph, otherwise: Graph, body: VectorBody) -> list[
         for name, result, wide in zip(branch.outputs, graph.outputs, varies, strict=True):
             type_ = body.types[name]
             if type_.shape is not None:
-                lengths = (length if isinstance(length, int) else None for length in type_.shape)
-                type_ = type_._replace(shape=(*[None] * wide, *lengths))
+                told = (length if isinstance(length, int) else None for length in type_.shape)
+                type_ = type_._replace(shape=(*[None] * wide, *told))
             graph.declared[result] = to_type_proto(type_, with_shape=True)
         written[key] = graph
     made = outer.ops("If", [condition], [""] * len(node.outputs), **written)
