@@ -23,7 +23,7 @@ from vectorising import (  # noqa: E402
     vectorised,
 )
 
-from seqcore.onnx._lowering import vectorise  # noqa: E402
+from seqcore.onnx._lowering import loop_sizes  # noqa: E402
 
 TRIPS = [-1, 0, 1, 2, 7, 40]
 MATRIX = "float[2, 3]"
@@ -320,7 +320,7 @@ class TestWhatStays:
 
     def test_large_rows(self):
         why = "works on large tensors, which would gain nothing"
-        for length, is_large in ((vectorise._LARGE, True), (vectorise._LARGE - 1, False)):
+        for length, is_large in ((loop_sizes._LARGE, True), (loop_sizes._LARGE - 1, False)):
             type_ = f"float[{length}]"
             text, feeds = body("e = Neg(a)", type_, x=type_), feeds_for(x=type_, trips=[0, 3])
             if is_large:

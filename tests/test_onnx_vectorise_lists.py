@@ -24,13 +24,13 @@ from vectorising import (  # noqa: E402
     vectorised,
 )
 
-from seqcore.onnx._lowering import vectorise  # noqa: E402
+from seqcore.onnx._lowering import loop_sizes  # noqa: E402
 
 
 @pytest.fixture
 def small(monkeypatch):
     for name, number in (("_MOST_PADDED", 100), ("_MOST_EXTRA", 20), ("_SMALL", 24), ("_SMALL_TO_FILL", 12)):
-        monkeypatch.setattr(vectorise, name, number)
+        monkeypatch.setattr(loop_sizes, name, number)
 
 
 SUM = "e = ReduceSum<keepdims = 0>(p, #(0))"

@@ -19,7 +19,7 @@ from vectorising import (  # noqa: E402
     vectorised,
 )
 
-from seqcore.onnx._lowering import vectorise  # noqa: E402
+from seqcore.onnx._lowering import loop_sizes  # noqa: E402
 
 # Rows of x as they come, and what is made of them: no more than them, or many times as much.
 ROWS = {"x": "float[D]", "w": "float[D]"}
@@ -32,7 +32,7 @@ OUTER = """c0 = Unsqueeze(a, #(1)) r0 = Unsqueeze(w, #(0)) g = Mul(c0, r0)
 def small(monkeypatch):
     """Limits that little data reach: 64 numbers at once, 20 in a block, and 8 where an iteration is small."""
     for name, number in (("_MOST_AT_ONCE", 64), ("_IN_A_BLOCK", 20), ("_SMALL", 8)):
-        monkeypatch.setattr(vectorise, name, number)
+        monkeypatch.setattr(loop_sizes, name, number)
 
 
 def feeds_of(width, trips, **more):
@@ -76,7 +76,7 @@ class TestWays:
 
     def test_the_limit_of_what_is_done_at_once(self):
         text = body("e = Add(a, w)", "float[D]", **ROWS)
-        most = vectorise._MOST_AT_ONCE
+        most = loop_sizes._MOST_AT_ONCE
         cases = [
             (2049, most // 2049 // 2, True),
             (2049, most // 2049 + 1, False),
@@ -99,7 +99,7 @@ class TestWays:
         feeds = feeds_for(**types, trips=range(0, 42, 3))
         for code, out, is_blocks in (("e = Add(a, w)", "float[5]", False), (OUTER, "float[5]", True)):
             text = body(code, out, **types)
-            nloops = int(vectorise._SMALL < 25 and is_blocks)
+            nloops = int(loop_sizes._SMALL < 25 and is_blocks)
             result, _ = check_at_once(text, feeds, nloops=nloops)
             if nloops:
                 assert takes_first(result, feeds) == [25 * n <= 64 for n in range(0, 42, 3)]
@@ -198,7 +198,7 @@ class TestBlocks:
 
     @pytest.mark.parametrize("most", [1, 2, 5])
     def test_states(self, small, monkeypatch, most):
-        monkeypatch.setattr(vectorise, "_IN_A_BLOCK", 25 * most)
+        monkeypatch.setattr(loop_sizes, "_IN_A_BLOCK", 25 * most)
         types = {**FIVE, "states": "s: int64; t: float[5]; u: float[5]; v: float[5]"}
         code = OUTER.replace("e = Reduce", "d0 = Reduce")
         code += " s2 = Add(s, #3) t2 = Neg(a) u2 = Add(u, d0) v2 = Identity(v)"
@@ -258,7 +258,7 @@ class TestBlocks:
 
     @pytest.mark.parametrize("most", [2, 3])
     def test_states_of_fewer_than_no_iterations(self, small, monkeypatch, most):
-        monkeypatch.setattr(vectorise, "_IN_A_BLOCK", 25 * most)
+        monkeypatch.setattr(loop_sizes, "_IN_A_BLOCK", 25 * most)
         types = {**FIVE, "states": "s: float[5]"}
         text = body(OUTER.replace("e = Reduce", "s2 = Reduce"), "", **types)
         check_at_once(text, feeds_for(**types, trips=range(-9, 2)), nloops=1)

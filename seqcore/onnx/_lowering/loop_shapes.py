@@ -64,7 +64,7 @@ class LoopShapes:
                 known.types[name] = type_._replace(shape=self._named(name, type_.shape))
             if (numbers := prepared.numbers.get(name)) is not None:
                 known.numbers[name] = tuple(
-                    self._name(f"{name}({k})", (name, -1 - k)) if number is None else number
+                    self._name(f"\0{name}({k})", (name, -1 - k)) if number is None else number
                     for k, number in enumerate(numbers)
                 )
         record_of(loop).infer(loop, known)
@@ -73,7 +73,7 @@ class LoopShapes:
     def _named(self, name: str, shape: Shape) -> Shape:
         assert shape is not None
         return tuple(
-            length if isinstance(length, int) else self._name(length or f"{name}[{axis}]", (name, axis))
+            length if isinstance(length, int) else self._name(length or f"\0{name}[{axis}]", (name, axis))
             for axis, length in enumerate(shape)
         )
 

@@ -16,7 +16,6 @@ So memory stays within a few times that of the loop, and large rows, which gain 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,8 +23,8 @@ from onnx import TensorProto
 
 from seqcore.onnx._lowering.build import Builder, Nodes
 from seqcore.onnx._lowering.forms import ZEROS_ALLOWED
-from seqcore.onnx._lowering.loop_shapes import LoopShapes, Size
-from seqcore.onnx._lowering.size_bounds import SizeBounds
+from seqcore.onnx._lowering.loop_shapes import LoopShapes
+from seqcore.onnx._lowering.loop_sizes import LoopSizes, fits_padded, sizes_of
 from seqcore.onnx._lowering.vector_body import NotVectorised, Value, VectorBody
 from seqcore.onnx._lowering.vector_lists import appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._lowering.vector_states import States
@@ -37,19 +36,6 @@ from seqcore.onnx._operators.record import axis_from_front
 
 if TYPE_CHECKING:
     from seqcore.onnx._model.prepared import Prepared
-
-# Up to so many numbers an iteration costs more for being one than for its work.
-_SMALL = 2048
-_SMALL_TO_FILL = 512
-# From so many on it gains nothing: it reads and writes them elsewhere than in the nearest cache.
-_LARGE = 1 << 13
-# So many numbers at once are in a cache still.
-_MOST_AT_ONCE, _IN_A_BLOCK = 1 << 18, 1 << 18
-# So many numbers may be padded at once, and so many items more than there are.
-_MOST_PADDED, _MOST_EXTRA = 1 << 22, 1 << 12
-_MOST_UNPACKED = 1 << 26
-# How many times as much as comes in or out an iteration may make on the way.
-_TIMES = 4
 
 
 class LoopNote(NamedTuple):
@@ -144,7 +130,7 @@ class _Vectorised:
             trips = before.op("Add", trips, before.fail_if(is_empty))
         at_once = Nodes(builder, loop)
         body, results = self._all_at_once(at_once, trips)
-        sizes = self._sizes(body)
+        sizes = sizes_of(self._loop, body)
         if sizes.are_large:
             raise NotVectorised("works on large tensors, which would gain nothing")
         is_filled = bool(joins) or (self._trips is not None and int(self._trips.reshape(-1)[0]) > 0)
@@ -235,27 +221,8 @@ class _Vectorised:
         padded = [name for entry in body.padded for name in entry]
         at_once.move_to(before, [*body.guards, *padded, *body.equal.values()])
         conditions = list(dict.fromkeys(body.guards))
-        for lengths, longest, row in dict.fromkeys(body.padded):
-            items = before.op("Mul", trips, longest)
-            numbers = before.op("Mul", items, row)
-            if self._is_portable and self._ragged:
-                # The loop's list would be packed, and each append copy it.
-                conditions.append(before.op("Less", numbers, before.constant(_MOST_UNPACKED + 1)))
-            else:
-                conditions.append(before.op("Less", numbers, before.constant(_MOST_PADDED + 1)))
-                own = before.op("Mul", longest, row)
-                is_small = before.op("Less", own, before.constant(_SMALL + 1))
-                if lengths in body.equal:
-                    few = before.op("Less", own, before.constant(_SMALL_TO_FILL + 1))
-                    is_small = before.op("Or", few, before.op("And", body.equal[lengths], is_small))
-                conditions.append(is_small)
-                most = before.op("Mul", before.sum(lengths), before.constant(_TIMES))
-                most = before.op("Add", most, before.constant(_MOST_EXTRA))
-                conditions.append(before.op("Less", items, most))
-            if body.needs_filled:
-                empty = before.op("Less", lengths, before.constant(1))
-                nempty = before.sum(before.op("Cast", empty, to=TensorProto.INT64))
-                conditions.append(before.op("Equal", nempty, before.constant(0)))
+        for entry in dict.fromkeys(body.padded):
+            conditions += fits_padded(before, entry, trips, body, self._is_portable and bool(self._ragged))
         if body.may_fail_empty and not is_filled:
             conditions.append(before.op("Greater", trips, before.constant(0)))
         while len(conditions) > 1:
@@ -345,7 +312,7 @@ class _Vectorised:
             _is_positive(self._shapes.types[name].shape) for name in self._parts.scans
         )
 
-    def _blocks(self, trips: str, sizes: _Sizes) -> tuple[Nodes, list[str]]:
+    def _blocks(self, trips: str, sizes: LoopSizes) -> tuple[Nodes, list[str]]:
         """A loop over blocks of iterations. All are of one length: the last block ends with repetitions."""
         builder, parts = self._builder, self._parts
         nodes = Nodes(builder, self._loop)
@@ -394,100 +361,6 @@ class _Vectorised:
     def _one_behind_the_other(self, nodes: Nodes, stack: str, shape: Shape, trips: str) -> str:
         whole = nodes.merge_first_axes(stack, shape)
         return nodes.slice(whole, nodes.constant([0]), nodes.unsqueeze(trips, 0), 0)
-
-    def _sizes(self, body: VectorBody) -> _Sizes:
-        shapes = self._shapes
-        within = [size for name in self._parts.scans if (size := shapes.size(name))]
-        made = []
-        bounds = SizeBounds(self._loop.body, shapes, body.integers)
-        repeated = [one for name in body.repeated for one in _terms(name, bounds.of(name))]
-        padded: dict[str, list[Size]] = {}
-        for node in self._loop.body.all_nodes():
-            for name in filter(body.varies, node.outputs):
-                if lengths := body.lengths(name):
-                    padded.setdefault(lengths, []).extend(_terms(name, bounds.behind_first(name)))
-                else:
-                    made += _terms(name, bounds.of(name))
-            is_row = node.is_op("Gather") and node.inputs[1] == self._parts.iteration
-            if is_row and (size := shapes.size(node.outputs[0])):
-                within.append(size)  # of what is there already
-        sizes = _Sizes([*made, *repeated], within, shapes, bool(self._parts.scans))
-        sizes.are_repeated = not all(one.is_within(Size(_SMALL), 1) for one in repeated)
-        for lengths, items in padded.items():
-            # The first is what was cut; the guard is made for what is as large.
-            if grown := [one for one in items if not one.is_within(items[0], _TIMES)]:
-                row = sizes.number_of(_largest(grown), body.nodes)
-                body.padded.append((lengths, body.longest(lengths), row))
-        return sizes
-
-
-class _Sizes:
-    """How many numbers an iteration makes."""
-
-    are_repeated = False  # whether there may be much that is the same for all
-
-    def __init__(self, made: list[Size], within: list[Size], shapes: LoopShapes, has_scans: bool) -> None:
-        self._shapes = shapes
-        self._largest = list(_largest(made))
-        # onnxruntime keeps some hundred bytes for each value that is to be put together.
-        small = Size(_SMALL // 32 if has_scans else _SMALL // 256)
-        self.grow = not all(
-            size.is_within(small, 1) or any(size.is_within(other, _TIMES) for other in within)
-            for size in self._largest
-        )
-        self.are_small = not self.grow and all(size.is_within(Size(_SMALL), 1) for size in self._largest)
-        # Such a row is made in each iteration, whatever else is.
-        self.are_large = any(not size.names and size.number >= _LARGE for size in within)
-
-    def number_of(self, largest: Iterable[Size], nodes: Nodes) -> str:
-        """Return the largest of some sizes, as a scalar."""
-        sizes = []
-        for size in largest:
-            name = nodes.constant(size.number) if size.number != 1 or not size.names else ""
-            for length in size.names:
-                one = self._shapes.value(length, nodes)
-                name = nodes.op("Mul", name, one) if name else one
-            sizes.append(name)
-        while len(sizes) > 1:
-            sizes[-2:] = [nodes.larger(*sizes[-2:])]
-        return sizes[0] if sizes else nodes.constant(1)
-
-    def fits(self, nodes: Nodes, trips: str) -> str:
-        """Return a condition: whether all iterations at once are little."""
-        if all(not size.names for size in self._largest):
-            most = _MOST_AT_ONCE // max([1, *(size.number for size in self._largest)])
-            return nodes.op("Less", trips, nodes.constant(most + 1))
-        size = self.number_of(self._largest, nodes)
-        all_of_them = nodes.op("Less", nodes.op("Mul", trips, size), nodes.constant(_MOST_AT_ONCE + 1))
-        if self.grow:
-            return all_of_them
-        return nodes.op("Or", all_of_them, nodes.op("Less", size, nodes.constant(_SMALL + 1)))
-
-    def in_a_block(self, nodes: Nodes) -> str:
-        """Return how many iterations make a block."""
-        one = nodes.constant(1)
-        if all(not size.names for size in self._largest):
-            return nodes.constant(
-                max(_IN_A_BLOCK // max([size.number for size in self._largest], default=1), 1)
-            )
-        size = nodes.larger(self.number_of(self._largest, nodes), one)
-        return nodes.larger(nodes.op("Div", nodes.constant(_IN_A_BLOCK), size), one)
-
-
-def _terms(name: str, bound: list[Size] | None) -> list[Size]:
-    """Return sizes of which the largest is that of a value at least."""
-    if bound is None:
-        raise NotVectorised(f"makes '{name}', of whose size too little is known")
-    return [size._replace(number=len(bound) * size.number) for size in bound]
-
-
-def _largest(sizes: list[Size]) -> Iterator[Size]:
-    """Yield the sizes that aren't within another."""
-    kept: list[Size] = []
-    for size in sorted(set(sizes), key=lambda size: (-len(size.names), -size.number)):
-        if not any(size.is_within(other, 1) for other in kept):
-            kept.append(size)
-            yield size
 
 
 def _scans_of(loop: Node) -> list[str]:
