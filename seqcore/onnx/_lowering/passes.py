@@ -262,7 +262,8 @@ class _Trial:
     def _loses_errors(self) -> bool:
         """Return whether an element isn't made any more whose making may be an error."""
         passed_on = {name for written in self._lists.values() for name in written.elements}
-        return bool((self._doubts or set()) - passed_on - read_names(self.prepared.model))
+        doubts = (self._doubts or set()) - passed_on
+        return bool(doubts and doubts - read_names(self.prepared.model))
 
     def why_map_stays(self, name: str) -> dict[str, str]:
         """Return for each output of a map why it stays."""
