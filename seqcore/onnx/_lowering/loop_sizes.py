@@ -146,9 +146,11 @@ def fits_padded(
     else:
         own = nodes.op("Mul", longest, row)
         is_small = nodes.op("Less", own, nodes.constant(_SMALL + 1))
+        few = nodes.op("Less", own, nodes.constant(_SMALL_TO_FILL + 1))
         if lengths in body.equal:
-            few = nodes.op("Less", own, nodes.constant(_SMALL_TO_FILL + 1))
             is_small = nodes.op("Or", few, nodes.op("And", body.equal[lengths], is_small))
+        elif lengths in body.filled_ends:
+            is_small = few
         most = nodes.op("Mul", nodes.sum(lengths), nodes.constant(_TIMES))
         most = nodes.op("Add", most, nodes.constant(_MOST_EXTRA))
         conditions = [

@@ -82,6 +82,8 @@ class VectorBody:
         Conditions under which it does what the loop does.
     equal : dict of str to str
         Lengths → the condition that they are all the same, where that is asked for.
+    filled_ends : set of str
+        Lengths behind whose ends numbers are filled in.
     repeated : list of str
         Values that are the same in all iterations, and stand there for each.
     padded : list of (str, str, str)
@@ -108,6 +110,7 @@ class VectorBody:
         self.guards: list[str] = []
         self.padded: list[tuple[str, str, str]] = []
         self.equal: dict[str, str] = {}
+        self.filled_ends: set[str] = set()
         self.repeated: list[str] = []
         self._longest: dict[str, str] = {}
 
@@ -254,6 +257,7 @@ class VectorBody:
         """Return a value of several lengths with a number behind each end."""
         nodes = self.nodes
         dtype = dtype_of(self.types[name].number)
+        self.filled_ends.add(self.lengths(name))
         mask, rank = self.mask(self.lengths(name)), self.rank(name)
         if rank > 1:
             mask = nodes.unsqueeze(mask, *range(2, 1 + rank))
