@@ -61,8 +61,8 @@ class InferenceSession:
     Where onnxruntime departs from ONNX's text, the text counts, but for what exporters count on: of
     `SplitToSequence` with a split of 1 and keepdims=0, as PyTorch exports `unbind`, the axis is dropped.
 
-    Several threads may run one session at once. Loading takes some three times as long as in
-    onnxruntime.
+    Several threads may run one session at once. Loading takes three to four times as long as in
+    onnxruntime, a median over models that exporters made.
 
     Examples
     --------

@@ -118,12 +118,6 @@ def with_scans(loop: Node, lists: list[AppendedList], builder: Builder) -> Node:
     return made
 
 
-def declare_scans(loop: Node, types: list, nlists: int) -> None:
-    """Declare what a loop with scans gives of lists."""
-    for name, type_ in zip(loop.body.outputs[-nlists:] if nlists else [], types, strict=True):
-        loop.body.declared[name] = to_type_proto(type_, with_shape=True)
-
-
 def flat_of(nodes: Nodes, rows: str, mask: str, shape: Shape) -> str:
     """Return the items of padded rows, of shape (n, longest, *rest), one behind the other."""
     assert shape is not None

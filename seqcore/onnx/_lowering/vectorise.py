@@ -292,11 +292,11 @@ class _Vectorised:
         types = self._shapes.types
         nplain = len(self._parts.scans) - len(self._lists)
         scans_left = [name for k, name in enumerate(self._parts.scans) if k - nplain not in self._ragged]
-        for name, inner in zip(scans_left, _scans_of(again), strict=True):
+        for name, inner in zip(scans_left, parts_of(again).scans, strict=True):
             again.body.declared[inner] = to_type_proto(_open(types[name]), with_shape=True)
         nodes.nodes.append(again)
         results = [called[name] for name in self._loop.outputs[: len(self._loop.outputs) - len(self._lists)]]
-        scans = iter(_stacked_of(again)[len(self._parts.scans) - len(self._lists) :])
+        scans = iter(parts_of(again).stacked[len(self._parts.scans) - len(self._lists) :])
         for j, one in enumerate(self._lists):
             if j not in self._ragged:
                 results.append(next(scans))
@@ -361,14 +361,6 @@ class _Vectorised:
     def _one_behind_the_other(self, nodes: Nodes, stack: str, shape: Shape, trips: str) -> str:
         whole = nodes.merge_first_axes(stack, shape)
         return nodes.slice(whole, nodes.constant([0]), nodes.unsqueeze(trips, 0), 0)
-
-
-def _scans_of(loop: Node) -> list[str]:
-    return parts_of(loop).scans
-
-
-def _stacked_of(loop: Node) -> list[str]:
-    return parts_of(loop).stacked
 
 
 def _is_positive(shape: Shape) -> bool:
