@@ -46,7 +46,7 @@ cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tup
     type yet is filled.
     """
     try:
-        made = cls.__new__(cls, *positional, **named) if positional or named else cls.__new__(cls)
+        made = cls.__new__(cls, *positional, **(named or {})) if positional or named else cls.__new__(cls)
         if not isinstance(made, Container):
             raise TypeError(f"{cls.__name__}.__new__ made a {type(made).__name__}: it has to make a sequence")
     except BaseException:

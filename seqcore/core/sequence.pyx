@@ -573,26 +573,23 @@ def reopen(cls, dtype, files, order, others, positional=(), named=None):
     """Make a sequence of elements that stand in files, as `TensorSequence.__reduce__` has found them."""
     from seqcore._files.paths import restored
 
-    cdef cnp.dtype own = element_type(dtype)
-    check_class(cls)
+    cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
     cdef TensorSequence elements = restored(own, files, order, others)
     return new_container(cls, own, elements.snapshot(), positional, named)
 
 
 def restore(cls, dtype, parts, table, positional=(), named=None):
     """Make a sequence of what `TensorSequence.__reduce__` has taken apart."""
-    cdef cnp.dtype own = element_type(dtype)
-    check_class(cls)
-    cdef list checked = []
-    for array, axis in parts:
-        checked.append((as_tensor(array, own), int(axis)))
-    cdef cnp.ndarray rows = np.array(table, dtype=np.int64, order="C", copy=True)
-    if (<object>rows).ndim != 2 or (<object>rows).shape[1] != 3:
-        raise ValueError(f"a table of elements has shape (n, 3), not {(<object>rows).shape}")
-    return new_container(cls, own, put_together(own, checked, rows), positional, named)
+    cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
+    return new_container(cls, own, put_together(own, parts, table), positional, named)
 
 
-cdef int check_class(cls) except -1:
+cdef cnp.dtype check_pickled(cls, dtype, positional, named):
+    """The element type that a pickle names; an error where it names no class or type of ours."""
     if not isinstance(cls, type) or not issubclass(cls, TensorSequence):
-        raise TypeError(f"a pickle of a TensorSequence names a class of its own, not {cls!r:.60}")
-    return 0
+        raise TypeError(f"a pickled sequence has a class that derives from TensorSequence, not {cls!r:.60}")
+    if type(dtype) is not str:
+        raise TypeError(f"a pickled sequence has its type by name, not {dtype!r:.60}")
+    if type(positional) is not tuple or not (named is None or type(named) is dict):
+        raise TypeError("a pickled sequence has a tuple and a dict of arguments of __new__")
+    return element_type(dtype)
