@@ -68,5 +68,6 @@ def set_state(new, state):
         state, slots = state
     if state is not None:
         new.__dict__.update(state)
-    for name, value in ({} if slots is None else slots).items():
-        setattr(new, name, value)
+    if slots is not None:
+        for name in slots:
+            setattr(new, name, slots[name])

@@ -528,12 +528,16 @@ cdef class TensorSequence(Ragged):
         if reduction is not None:
             return rebuilt(self, reduction, memo)
         cdef TensorSequence result
-        positional, named = deepcopy(new_arguments(self), memo)
+        positional, named = new_arguments(self)
+        if positional or named:
+            positional, named = deepcopy((positional, named), memo)
         result = new_container(type(self), self._dtype, self.snapshot(), positional, named)
         memo[id(self)] = result
         if result.size():
             result.move_together()
-        set_state(result, deepcopy(self.__getstate__(), memo))
+        state = self.__getstate__()
+        if state is not None:
+            set_state(result, deepcopy(state, memo))
         return result
 
     def __reduce__(self):
@@ -551,8 +555,9 @@ cdef class TensorSequence(Ragged):
 
             make, contents = reopen, reduced(elements, *stored)
         arguments = new_arguments(self)
-        return (make, (type(self), type_name(self._dtype), *contents, *(arguments if any(arguments) else ())),
-                self.__getstate__())
+        if not any(arguments):
+            arguments = ()
+        return make, (type(self), type_name(self._dtype), *contents, *arguments), self.__getstate__()
 
     def _check(self):
         """Assert the invariants of the buffer; for tests."""
