@@ -50,7 +50,13 @@ extensions = [
 setup(
     ext_modules=cythonize(
         extensions,
-        compiler_directives={"embedsignature": True, "binding": False, "freethreading_compatible": True},
+        compiler_directives={
+            # In the form that `inspect.signature` and `help` read.
+            "embedsignature": True,
+            "embedsignature.format": "clinic",
+            "binding": False,
+            "freethreading_compatible": True,
+        },
     ),
     cmdclass={"build_ext": BuildAlsoInPlace},
 )

@@ -5,6 +5,7 @@ editable install and in site-packages, and tell what is wrong in it, which they 
 """
 
 import ast
+import inspect
 import json
 import os
 import pkgutil
@@ -122,26 +123,12 @@ def test_public_modules_have_types():
                 assert one.returns, f"{file.stem}.{one.name}"
 
 
-def test_stub_of_the_core_has_the_parameters_of_its_methods():
-    """What stubtest can't look at, since compiled methods have their signatures in their docstrings only."""
-    tree = ast.parse((PACKAGE / "core" / "sequence.pyi").read_text())
-    (stub,) = (node for node in tree.body if getattr(node, "name", "") == "TensorSequence")
-    methods = [node for node in stub.body if isinstance(node, ast.FunctionDef)]
-    compared = 0
-    for method in methods:
-        described = (getattr(sq.TensorSequence, method.name).__doc__ or "").partition("\n")[0]
-        if any(ast.unparse(one) == "overload" for one in method.decorator_list):
-            continue
-        described = re.sub(r"^(TensorSequence|Ragged)\.", "", described)
-        if described.startswith(f"{method.name}("):
-            signature = described
-            (compiled,) = ast.parse(f"def {signature}: ...").body
-            assert parameters(method) == parameters(compiled), method.name
-            compared += 1
-    assert compared > 15
-
-
-def parameters(function):
-    arguments = function.args
-    names = [argument.arg for argument in arguments.posonlyargs + arguments.args]
-    return names, [ast.unparse(default) for default in arguments.defaults]
+def test_signatures_show():
+    """In `help` and editors; that they are those of the stubs is stubtest's."""
+    assert str(inspect.signature(sq.TensorSequence)) == "(tensors=(), dtype=None, *, copy=False)"
+    assert str(inspect.signature(sq.TensorSequence.pop)) == "(self, /, position=-1)"
+    for owner in (sq, sq.TensorSequence):
+        for name in dir(owner):
+            if not name.startswith("_") and callable(getattr(owner, name)):
+                assert inspect.signature(getattr(owner, name)), name
+                assert "--" not in getattr(owner, name).__doc__.partition("\n")[0]

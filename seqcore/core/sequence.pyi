@@ -25,7 +25,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     __array_ufunc__: ClassVar[None]
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
-    def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
+    def __class_getitem__(cls, item: Any) -> GenericAlias: ...
 
     # A dtype that is a class of NumPy's, or a `np.dtype`, tells the type, and otherwise the arrays do. No
     # tensors and no dtype is an error, so each of these has one of them without a default.
@@ -177,14 +177,18 @@ class TensorSequence(MutableSequence[NDArray[T]]):
 
 def reopen(
     cls: type[TensorSequence[Any]],
-    dtype: DTypeName,
-    files: Iterable[tuple[Any, Any]],
-    order: ArrayLike | None,
+    dtype: str,
+    files: list[tuple[Any, Any]],
+    order: NDArray[Any] | None,
     others: TensorSequence[Any] | None,
+    positional: tuple[Any, ...] = (),
+    named: dict[str, Any] | None = None,
 ) -> TensorSequence[Any]: ...
 def restore(
     cls: type[TensorSequence[Any]],
-    dtype: DTypeName,
-    parts: Iterable[tuple[ArrayLike, SupportsIndex]],
-    table: ArrayLike,
+    dtype: str,
+    parts: list[tuple[NDArray[Any], int]],
+    table: NDArray[np.int64],
+    positional: tuple[Any, ...] = (),
+    named: dict[str, Any] | None = None,
 ) -> TensorSequence[Any]: ...

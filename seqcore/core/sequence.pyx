@@ -69,7 +69,8 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
 @cython.collection_type("sequence")
 @cython.no_gc           # as an ndarray is not; a subclass has its own
 cdef class TensorSequence(Ragged):
-    """A typed, mutable sequence of tensors.
+    """TensorSequence(tensors=(), dtype=None, *, copy=False)\n--\n
+    A typed, mutable sequence of tensors.
 
     Elements are values: looking at one gives a new read-only array that shares memory. The container is
     a gap buffer: an insert or erase where the last one was costs O(1), elsewhere 8 bytes are moved for
