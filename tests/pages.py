@@ -7,8 +7,8 @@ whatever there may be. What prints nothing shows nothing.
 A `shell` block is a command to a line. `python -m seqcore.onnx` runs, as a block of python does; of what
 installs packages or takes minutes only the names and options are checked.
 
-A `python` block that begins with the name of a file, as a comment (`# train.py`), becomes that file, and the
-line `python train.py` of a `shell` block runs it.
+A block that begins with the name of a file, as a comment of its language (`# train.py`, `/* events.c */`),
+becomes that file, and the line `python train.py` of a `shell` block runs it.
 
 `<!-- needs: torch, numpy>=2.1 -->` before a block says that it can run only where these packages are; with a
 marker, `torch; sys_platform == "linux"`, also on what system. At the top of a page it holds for all of it.
@@ -109,10 +109,22 @@ def plain(text):
 # -- what runs a block ----------------------------------------------------------------------------------
 
 
+def file_of(block):
+    """The name of the file that a block is to become, or None."""
+    found = re.match(r"(?:#|//|/\*) (\w+\.(?:py|pyx|c|cpp|toml))(?: \*/)?\n", block.text)
+    return found and found[1]
+
+
+def write_file(block, page, names):
+    name = file_of(block)
+    assert name is not None, f"{page.name}, line {block.line}: code of {block.language} that is no file"
+    Path(name).write_text(block.text, encoding="utf-8")
+    return ""
+
+
 def run_python(block, page, names):
-    if script := re.match(r"# (\w+\.py)\n", block.text):
-        Path(script[1]).write_text(block.text, encoding="utf-8")
-        return ""
+    if file_of(block):
+        return write_file(block, page, names)
     printed = io.StringIO()
     code = compile("\n" * block.line + block.text, str(page), "exec", dont_inherit=True)
     with contextlib.redirect_stdout(printed):
@@ -167,8 +179,8 @@ def run_interpreter(*arguments):
 def check_installs(arguments):
     """Each argument is an option, this project with extras that it has, or the plain name of a package."""
     for argument in arguments:
-        found = re.fullmatch(r"(?:seqcore|\.)(?:\[([\w,]+)\])?", argument)
-        assert argument == "-e" or found or re.fullmatch(r"[a-z][a-z_]*", argument), argument
+        found = re.fullmatch(r"(?:seqcore-tensors|seqcore|\.)(?:\[([\w,]+)\])?", argument)
+        assert argument == "-e" or found or re.fullmatch(r"[A-Za-z][a-z_]*", argument), argument
         if found and found[1]:
             assert {*found[1].split(",")} <= known_extras(), argument
 
@@ -189,3 +201,4 @@ def check_benchmarks(arguments):
 
 
 RUNNERS = {"python": run_python, "shell": run_shell}
+RUNNERS |= dict.fromkeys(("cython", "c", "cpp", "toml"), write_file)

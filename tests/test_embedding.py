@@ -13,9 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import ROOT, blocks_of, file_of
 
 import seqcore as sq
 
+PAGE = ROOT / "docs" / "embedding.md"
 SOURCES = Path(__file__).with_name("embedding")
 PACKAGE = Path(sq.__file__).parent
 
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.thread_unsafe
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The folder of the extensions, built as README and docs/embedding.md say, outside the tree."""
+    """The folder of the extensions of docs/embedding.md and of the tests' own, built outside the tree."""
     pytest.importorskip("Cython")
     pytest.importorskip("setuptools")
     compiler = (sysconfig.get_config_var("CC") or "cl").split()[0]
@@ -32,20 +34,23 @@ def built(tmp_path_factory):
         pytest.skip(f"there is no C compiler: {compiler}")
     folder = tmp_path_factory.mktemp("embedding")
     shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
+    for block in filter(file_of, blocks_of(PAGE)):
+        (folder / file_of(block)).write_text(block.text, encoding="utf-8")
     strict = {} if sys.platform == "win32" else {"CFLAGS": "-O2 -Wall -Wextra -Wno-unused-parameter"}
     # An editable install is found by a hook of Python's imports, which Cython does not ask.
     path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
     environment = os.environ | strict | {"PYTHONPATH": path}
-    build = subprocess.run(
-        [sys.executable, "setup.py", "build_ext", "--inplace"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1200,  # as long as that under ThreadSanitizer
-    )
-    assert build.returncode == 0, build.stdout + build.stderr
-    assert "warning" not in build.stderr.lower(), build.stderr
+    for setup in ("setup.py", "setup_tests.py"):
+        build = subprocess.run(
+            [sys.executable, setup, "build_ext", "--inplace"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=1200,  # as long as that under ThreadSanitizer
+        )
+        assert build.returncode == 0, build.stdout + build.stderr
+        assert "warning" not in build.stderr.lower(), build.stderr
     return folder
 
 
@@ -130,10 +135,11 @@ def test_cpp(built):
     assert [element.tolist() for element in sequence] == [[0, 1, 4, 9], []]
     with pytest.raises(TypeError, match="not \\[\\] of type list"):
         events_cpp.append_squares([], 4)
-    with pytest.raises(TypeError, match="strings"):
-        events_cpp.append_squares(sq.TensorSequence(dtype=str), 4)
+    for dtype in ("float32", "string"):
+        with pytest.raises(TypeError, match="a sequence of float64"):
+            events_cpp.append_squares(sq.TensorSequence(dtype=dtype), 4)
     table = np.arange(6.0).reshape(3, 2)
-    is_sequence, edited, rows, parts, joined = events_cpp.tour(table)
+    is_sequence, edited, rows, parts, joined = load(built, "tour").tour(table)
     assert is_sequence == 1
     assert [element.tolist() for element in edited] == [[0, 1]]
     assert rows.shapes == [(2,)] * 3
@@ -395,6 +401,6 @@ def test_the_header_lists_the_same_functions():
 def test_the_gil_stays_off(built):
     if sys.version_info < (3, 13) or sysconfig.get_config_var("Py_GIL_DISABLED") != 1:
         pytest.skip("this Python has a GIL")
-    for name in ("events", "probe", "events_c", "events_cpp"):
+    for name in ("events", "probe", "events_c", "events_cpp", "tour"):
         load(built, name)
     assert not sys._is_gil_enabled()

@@ -1,35 +1,8 @@
-// A std::vector that becomes an element without a copy, and every function of the table called once.
+// Every function of the table, called once from C++.
 
 #include <seqcore.h>
 
-#include <vector>
-
 static const seqcore_api *seqcore;
-
-static void delete_vector(PyObject *capsule) {
-    delete static_cast<std::vector<double> *>(PyCapsule_GetPointer(capsule, nullptr));
-}
-
-static PyObject *append_squares(PyObject *, PyObject *args) {
-    PyObject *sequence;
-    Py_ssize_t n;
-    if (!PyArg_ParseTuple(args, "On", &sequence, &n))
-        return nullptr;
-    auto *squares = new std::vector<double>(static_cast<size_t>(n));
-    for (Py_ssize_t i = 0; i < n; i++)
-        (*squares)[static_cast<size_t>(i)] = static_cast<double>(i) * static_cast<double>(i);
-    PyObject *owner = PyCapsule_New(squares, nullptr, delete_vector);
-    if (owner == nullptr) {
-        delete squares;
-        return nullptr;
-    }
-    Py_ssize_t end = seqcore->size(sequence);
-    int failed = end < 0 || seqcore->insert_memory(sequence, end, squares->data(), 1, &n, nullptr, owner);
-    Py_DECREF(owner);
-    if (failed)
-        return nullptr;
-    Py_RETURN_NONE;
-}
 
 static PyObject *tour(PyObject *, PyObject *tensor) {
     const Py_ssize_t lengths[] = {1, 2};
@@ -54,15 +27,14 @@ static PyObject *tour(PyObject *, PyObject *tensor) {
 }
 
 static PyMethodDef methods[] = {
-    {"append_squares", append_squares, METH_VARARGS, "Append 0, 1, 4, … of n numbers to a sequence of float64."},
     {"tour", tour, METH_O, "Return what each function makes of a float64 tensor of three rows."},
     {nullptr, nullptr, 0, nullptr},
 };
 
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "events_cpp", nullptr, -1, methods,
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tour", nullptr, -1, methods,
                                  nullptr, nullptr, nullptr, nullptr};
 
-PyMODINIT_FUNC PyInit_events_cpp() {
+PyMODINIT_FUNC PyInit_tour() {
     seqcore = seqcore_import();
     PyObject *module = seqcore ? PyModule_Create(&definition) : nullptr;
 #ifdef Py_GIL_DISABLED
