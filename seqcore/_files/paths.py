@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seqcore._shown import add_note, shown
 from seqcore.core.flat import chained
 from seqcore.dtypes import type_name
 
@@ -97,7 +98,7 @@ def restored(dtype, files, order, others):
         if isinstance(positions, range):
             parts.append(column[positions.start : positions.stop])
             if positions.step != 1 or len(parts[-1]) != len(positions):
-                raise IndexError(f"{file[0]} has {len(column)} elements, none from {positions!r}")
+                raise IndexError(f"{file[0]} has {len(column)} elements, none from {shown(positions)}")
         else:
             parts.append(column[np.asarray(positions, np.int64)])
     for part in parts:
@@ -121,7 +122,7 @@ def opened(file):
         file.check(os.stat(file.path))
         return _open(file)
     except (OSError, ValueError) as error:
-        error.add_note(f"a sequence was pickled as the path of this file: {REMEDY}")
+        add_note(error, f"a sequence was pickled as the path of this file: {REMEDY}")
         error.of_stored = True  # for maps, whose workers say no more than what went wrong
         raise
 
