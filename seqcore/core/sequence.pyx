@@ -24,6 +24,7 @@ from seqcore.core.ragged cimport Ragged
 from seqcore.core.selection cimport selection_in_rows, selection_of
 
 from seqcore._format import as_html, as_text
+from seqcore._protocols import Unreadable
 from seqcore._remedies import refuse_operator
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
@@ -36,7 +37,7 @@ cnp.import_array()
 
 cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer, object cls=TensorSequence):
     """A sequence that takes over one share of the buffer, even when this fails."""
-    return <TensorSequence>new_container(cls, dtype, buffer)
+    return <TensorSequence?>new_container(cls, dtype, buffer)
 
 
 cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
@@ -193,6 +194,9 @@ cdef class TensorSequence(Ragged):
         ------
         ValueError
             If there is none.
+        TypeError
+            If the tensor is an array that can't be read: it lies on a GPU, is sparse or requires grad. So it
+            is in `in`, `count` and `remove` too; what is no array at all is not in a sequence.
 
         Examples
         --------
@@ -230,9 +234,14 @@ cdef class TensorSequence(Ragged):
             drop(piece)
 
     cdef Piece *take_or_null(self, object tensor) except? NULL:
-        """The tensor as a piece, or NULL if no element could equal it."""
+        """The tensor as a piece, or NULL if no element could equal it.
+
+        Of an array that can't be read nobody knows whether one does: that is an error, as where it is put in.
+        """
         try:
             return self.take(tensor)
+        except Unreadable:
+            raise
         except (TypeError, ValueError, OverflowError):
             pass        # not a return, which in Cython 3.3 fails where there was no memory for the traceback
         return NULL
