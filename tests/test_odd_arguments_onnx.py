@@ -3,8 +3,9 @@
 import numpy as np
 import onnx
 import pytest
-from odd_values import VALUES, assert_fitting, each_value
+from odd_values import VALUES, MuteObject, MuteStr, assert_fitting, each_value
 from onnx import helper, parser
+from sessions import AGAIN
 
 import seqcore as sq
 from seqcore.onnx import GraphBody, InferenceSession, backend, from_proto, lower, to_proto
@@ -86,3 +87,51 @@ def test_odd_arguments(call, value, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert_fitting(CALLS[call], VALUES[value](), OTHERS)
     assert not any(tmp_path.iterdir())
+
+
+NAMES = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    names (string[N] x) => (string[N] y) { y = Identity (x) }
+"""
+
+
+def test_strings_that_are_none_do_not_end_the_process():
+    """onnxruntime reads what isn't there where an object can't be made a string."""
+    session = InferenceSession(parser.parse_model(NAMES))
+    for wrong in (np.array([MuteObject()], object), np.array([10**5000], object), [MuteObject()], [1]):
+        with pytest.raises(TypeError, match="input 'x'"):
+            session.run(None, {"x": wrong})
+    for right in (np.array(["a"], object), np.array(["a"]), ["a"], np.array([MuteStr("a")], object)):
+        assert session.run(None, {"x": right})[0].tolist() == ["a"]
+    with pytest.raises(TypeError, match="input 'x'"):
+        PLAIN.run(None, {"x": np.array([MuteObject()], object)})
+
+
+@pytest.mark.parametrize("text", [MODEL, TENSORS], ids=["sequences", "tensors"])
+def test_workers_are_counted_when_the_session_is_made(text):
+    for wrong, error in ((True, TypeError), ("2", TypeError), (0, ValueError), (-(10**5000), ValueError)):
+        with pytest.raises(error, match="max_workers"):
+            InferenceSession(parser.parse_model(text), max_workers=wrong)
+
+
+def test_a_fed_sequence_of_a_subclass_is_not_edited():
+    class Own(sq.TensorSequence):
+        pass
+
+    given = Own(feed()["s"])
+    for _ in range(AGAIN):
+        longer = SESSION.run(None, feed(s=given))[1]
+        assert (len(longer), len(given)) == (3, 2)
+
+
+def test_a_note_of_a_capture_is_there_once():
+    error = TypeError("again")
+
+    class Capture:
+        def __array__(self, dtype=None, copy=None):
+            raise error
+
+    for _ in range(3):
+        with pytest.raises(TypeError):
+            GraphBody(parser.parse_graph(CAPTURING), captures={"c": Capture()})
+    assert error.__notes__ == ["capture 'c' of the body 'add'"]
