@@ -31,7 +31,8 @@ def target_of(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "nseeds", "nrandom"), [("edits", 60, 800), ("splits", 240, 1500), ("protos", 380, 500)]
+    ("name", "nseeds", "nrandom"),
+    [("edits", 60, 800), ("splits", 240, 1500), ("pickles", 125, 2000), ("protos", 380, 500)],
 )
 def test_targets(name, nseeds, nrandom):
     target = target_of(name)

@@ -35,13 +35,17 @@ def test_lower(path, capsys):
     assert main(["lower", str(path), "-o", str(out)]) == 0
     assert onnx.load(out) == lower(parse(MODEL))
     printed = capsys.readouterr()
-    assert printed.out == f"{out}: 1 sequence lowered, 1 left\n  't' stays: it is an input of the model\n"
+    first, stays, then, option = printed.out.splitlines()
+    assert first == f"{out}: 1 sequence lowered, 1 left"
+    assert stays == "  't' stays: it is an input of the model"
+    assert then.startswith(f"next: load {out} in seqcore.onnx.InferenceSession")
+    assert "--ragged-io" in option
     assert printed.err == ""
     assert sorted(file.name for file in path.parent.iterdir()) == ["in.onnx", "out.onnx"]
 
 
 def test_lower_in_place(path):
-    assert main(["lower", str(path), "--output", str(path)]) == 0
+    assert main(["lower", str(path), "--output", str(path), "--replace-input"]) == 0
     assert left_in(onnx.load(path)) == ["SequenceAt"]
 
 
@@ -55,6 +59,9 @@ def test_explain(path, capsys):
         "    onnxruntime  all of it in one go, as long as the sequences are short",
         "    onnxruntime  Gather, Neg",
         "    seqcore      SequenceAt 'z'",
+        "what to do with it",
+        "    seqcore.onnx.InferenceSession takes it as it is, and runs it as told above",
+        f"    for other runtimes: python -m seqcore.onnx lower {path} -o OUT --ragged-io",
     ]
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
     assert main(["explain", str(path)]) == 0
@@ -78,7 +85,7 @@ def test_data_outside_stay_where_they_are(tmp_path, name):
     model, weights = weighty()
     onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin")
     for _ in range(2):
-        assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(tmp_path / name)]) == 0
+        assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(tmp_path / name), "--replace-input"]) == 0
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted({"in.onnx", "in.bin", name})
         assert (tmp_path / name).stat().st_size < 5000
         result = onnx.load(tmp_path / name)

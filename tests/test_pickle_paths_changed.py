@@ -283,6 +283,39 @@ def test_positions_that_the_file_has_not(path, column):
         damaged_files.read_all(back)
 
 
+def renamed(stored, **others):
+    file, positions = stored
+    return file._replace(**others), positions
+
+
+LYING = {
+    "positions from the back": lambda files, order, others: (
+        [(files[0][0], np.array([2**64 - 1], np.uint64))], None, others
+    ),
+    "signed positions": lambda files, order, others: ([(files[0][0], np.array([-1]))], None, others),
+    "positions that are none": lambda files, order, others: ([(files[0][0], np.array([0.5]))], None, others),
+    "a range from the back": lambda files, order, others: ([(files[0][0], range(-2, 0))], None, others),
+    "a range that goes on": lambda files, order, others: ([(files[0][0], range(1, 9))], None, others),
+    "a range with steps": lambda files, order, others: ([(files[0][0], range(0, 3, 2))], None, others),
+    "an element twice": lambda files, order, others: (files, np.array([0, 0, 1], np.uint8), others),
+    "too short an order": lambda files, order, others: (files, np.array([1, 0], np.uint8), others),
+    "a signed order": lambda files, order, others: (files, np.array([2, 1, 0]), others),
+    "a descriptor": lambda files, order, others: ([renamed(files[0], path=0)], order, others),
+    "a size in words": lambda files, order, others: ([renamed(files[0], nbytes="1")], order, others),
+    "no sequence": lambda files, order, others: (files, order, [np.zeros(3)]),
+    "a bare file": lambda files, order, others: ([files[0][0]], order, others),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LYING.values(), ids=LYING)
+def test_pickles_that_lie_are_refused(path, lie):
+    sq.save(path, ragged([1, 2, 3]))
+    make, (cls, dtype, *stored), _ = sq.load(path)[::-1].__reduce__()
+    assert np.array_equal(make(cls, dtype, *stored)[0], sq.load(path)[2])
+    with pytest.raises((TypeError, ValueError, IndexError), match=r"pickled sequence|positions|elements"):
+        make(cls, dtype, *lie(*stored))
+
+
 @pytest.mark.thread_unsafe
 def test_damaged_pickles_are_exceptions_or_sound_sequences(tmp_path):
     """In a process of its own: what this looks for are crashes."""

@@ -32,6 +32,16 @@ class StoredIn(NamedTuple):
     column: str | None
     elements: int  # how many it has
 
+    @classmethod
+    def of(cls, file):
+        """What a pickle says of a file; a TypeError if it can't be that."""
+        kinds = (str, int, int, (str, type(None)), int)
+        if not isinstance(file, tuple) or len(file) != len(kinds) or not all(map(isinstance, file, kinds)):
+            raise TypeError(
+                f"a pickled sequence names its file, size, time, column and length, not {shown(file)}"
+            )
+        return cls(*file)
+
     def check(self, found):
         """Refuse a file that is another one by now, by its status."""
         # Archives may keep whole seconds.
@@ -92,20 +102,48 @@ def restored(dtype, files, order, others):
     ValueError
         If it is another one by now.
     """
-    parts = [] if others is None else [others[:]]
-    for file, positions in files:
-        column = opened(StoredIn(*file))
-        if isinstance(positions, range):
-            parts.append(column[positions.start : positions.stop])
-            if positions.step != 1 or len(parts[-1]) != len(positions):
-                raise IndexError(f"{file[0]} has {len(column)} elements, none from {shown(positions)}")
-        else:
-            parts.append(column[np.asarray(positions, np.int64)])
+    if type(files) is not list:
+        raise TypeError(f"a pickled sequence has a list of files, not a {type(files).__name__}")
+    parts = []
+    if others is not None:
+        if not hasattr(others, "__getitems__"):
+            raise TypeError(f"a pickled sequence has its other elements as a sequence, not {shown(others)}")
+        parts.append(others[:])
+    for stored in files:
+        if type(stored) is not tuple or len(stored) != 2:
+            raise TypeError("a pickled sequence has pairs of a file and positions")
+        file, positions = stored
+        parts.append(_selected(opened(StoredIn.of(file)), positions, file[0]))
     for part in parts:
         if part.dtype != dtype:
             raise ValueError(f"tensors of {type_name(part.dtype)} are none of {type_name(dtype)}")
     whole = chained(parts)
-    return whole if order is None else whole[np.asarray(order, np.int64)]
+    if order is None:
+        return whole
+    _check(order, len(whole), "the order of a pickled sequence")
+    if len(order) != len(whole) or not np.all(np.bincount(order.astype(np.int64), minlength=len(order)) == 1):
+        raise ValueError(
+            f"the order of a pickled sequence doesn't have each of its {len(whole)} elements once"
+        )
+    return whole[order.astype(np.int64)]
+
+
+def _selected(column, positions, path):
+    """The elements of a file at positions, in the form of `_short`."""
+    if type(positions) is range:
+        if positions.step != 1 or not 0 <= positions.start <= positions.stop <= len(column):
+            raise IndexError(f"{path} has {len(column)} elements, none at {shown(positions)}")
+        return column[positions.start : positions.stop]
+    _check(positions, len(column), path)
+    return column[positions.astype(np.int64)]
+
+
+def _check(numbers, n, what):
+    """Refuse what is no row of positions from 0 to n - 1."""
+    if not isinstance(numbers, np.ndarray) or numbers.dtype.kind != "u" or numbers.ndim != 1:
+        raise TypeError(f"{what}: positions are a row of unsigned integers")
+    if len(numbers) and numbers.max() >= n:
+        raise IndexError(f"{what}: there are {n} elements, none at {numbers.max()}")
 
 
 def opened(file):

@@ -1,10 +1,7 @@
 """Sequences written part by part to a new file, which takes the old one's place when it is whole."""
 
 import contextlib
-import errno
 import os
-import shutil
-import stat
 import time
 import uuid
 
@@ -13,6 +10,7 @@ from seqcore._arrow.layouts import Tensors, layout_of
 from seqcore._files.arrow import pyarrow
 from seqcore._files.parts import about, cut
 from seqcore._files.reading import read_batches
+from seqcore._files.targets import naming, put_in_place, target_of
 from seqcore.core.arrow_export import array_capsule, schema_capsule
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import type_name
@@ -23,43 +21,23 @@ COLUMN = "tensors"
 def write(path, parts):
     """Write sequences, of one type and rank, behind each other to a file; see `seqcore.save`."""
     path = os.fsdecode(path)
-    target = os.path.realpath(path)
-    _check_target(path, target)
+    target = target_of(path, "a sequence")
     writer = Writer(pyarrow(), target)
+
+    def is_temporary(name):
+        return name == writer.temporary
+
     try:
-        with _naming(path, writer):
+        with naming(path, is_temporary):
             writer.open()
         for number, part in parts:
-            with _naming(path, writer):
+            with naming(path, is_temporary):
                 writer.write(part, f"part {number}")
-        with _naming(path, writer):
+        with naming(path, is_temporary):
             writer.finish()
-            if os.path.exists(target):
-                shutil.copymode(target, writer.temporary)
-            os.replace(writer.temporary, target)
+            put_in_place(writer.temporary, target)
     finally:
         writer.remove()  # what is left, if anything went wrong
-
-
-def _check_target(path, target):
-    """Refuse what is no file, before anything is written."""
-    if os.path.isdir(target) or path.endswith(os.sep):
-        raise IsADirectoryError(errno.EISDIR, "a sequence is saved to a file, and this is a folder", path)
-    if os.path.lexists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-        raise OSError(errno.EINVAL, "a sequence is saved to a file, and this is a device or the like", path)
-    if os.path.exists(target) and not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, "the file there may not be written to", path)
-
-
-@contextlib.contextmanager
-def _naming(path, writer):
-    """Let errors of writing name the file that was to be written, not the one beside it."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename not in (None, writer.temporary) or error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, path) from error
 
 
 class Writer:

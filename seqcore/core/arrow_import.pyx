@@ -176,6 +176,8 @@ cdef class Stream:
     def __next__(self):
         cdef ArrowArray array
         cdef int status
+        if self.stream.release == NULL:
+            raise ValueError("a Stream is what read_stream gives: this one has no producer")
         memset(&array, 0, sizeof(ArrowArray))
         with nogil:
             status = self.stream.get_next(&self.stream, &array)

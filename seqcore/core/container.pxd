@@ -4,13 +4,15 @@ cimport numpy as cnp
 from seqcore.core.buffer cimport GapBuffer
 from seqcore.core.pieces cimport Piece
 
-cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer)
+cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tuple positional=*,
+                             dict named=*)
 
 cdef class Container:
     cdef GapBuffer *_buffer             # never NULL; read and replaced under the lock of the object
     cdef cnp.dtype _dtype               # set once; None in an object that __init__ has not seen
     cdef object __weakref__
 
+    cdef bint claim(self, cnp.dtype dtype, GapBuffer *buffer) noexcept
     cdef GapBuffer *snapshot(self) noexcept
     cdef Py_ssize_t size(self) noexcept
     cdef Piece *take(self, object tensor) except NULL

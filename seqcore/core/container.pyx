@@ -38,19 +38,24 @@ from seqcore._tensors import as_tensor
 cnp.import_array()
 
 
-cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer):
-    """A container that takes over one share of the buffer, even when this fails."""
-    cdef Container container
+cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tuple positional=(),
+                             dict named=None):
+    """A container that takes over one share of the buffer, even when this fails.
+
+    A subclass's `__new__` is asked with the arguments given, and may be anybody's: only a container that has no
+    type yet is filled.
+    """
     try:
-        container = cls.__new__(cls)
+        made = cls.__new__(cls, *positional, **(named or {})) if positional or named else cls.__new__(cls)
+        if not isinstance(made, Container):
+            raise TypeError(f"{cls.__name__}.__new__ made a {type(made).__name__}: it has to make a sequence")
     except BaseException:
         release(buffer)
         raise
-    cdef GapBuffer *stale = container._buffer
-    container._dtype = dtype
-    container._buffer = buffer
-    release(stale)
-    return container
+    if not (<Container>made).claim(dtype, buffer):
+        raise TypeError(f"{cls.__name__}.__new__ gave a sequence that is in use already, and which stays as it "
+                        "is: give a new one that __init__ has not seen")
+    return made
 
 
 # -- the container -----------------------------------------------------------------------------------
@@ -64,6 +69,20 @@ cdef class Container:
 
     def __dealloc__(self):
         release(self._buffer)
+
+    cdef bint claim(self, cnp.dtype dtype, GapBuffer *buffer) noexcept:
+        """Give a container that has no type yet its type and elements, in one step; whether it had none.
+
+        The caller's share of the buffer is taken over in any case.
+        """
+        cdef bint fresh
+        with cython.critical_section(self):
+            fresh = self._dtype is None
+            if fresh:
+                self._dtype = dtype
+                self._buffer, buffer = buffer, self._buffer
+        release(buffer)
+        return fresh
 
     cdef GapBuffer *snapshot(self) noexcept:
         """A share of the buffer as it stands, for the caller to release."""

@@ -19,6 +19,8 @@ from seqcore.core.arrays cimport array_from
 from seqcore.core.owner cimport Owner, hold, owner_of, owner_of_pieces, pieces_of
 from seqcore.core.pieces cimport MAX_NDIM, Piece, Source, step_of, strides_of
 
+from seqcore._tensors import as_tensor
+
 cnp.import_array()
 
 # Arrays smaller than this, in bytes, cost more to pickle than to copy.
@@ -132,6 +134,30 @@ cdef tuple spans_of(GapBuffer *buffer, cnp.dtype dtype):
     return parts, table
 
 
+cdef list checked_parts(parts, cnp.dtype dtype):
+    """The parts of a pickle as exact arrays of the type, each with its axis."""
+    cdef list checked = []
+    if type(parts) is not list:
+        raise TypeError(f"a pickled sequence has a list of parts, not a {type(parts).__name__}")
+    for part in parts:
+        if (type(part) is not tuple or len(part) != 2 or not isinstance(part[0], np.ndarray)
+                or type(part[1]) is not int):
+            raise TypeError(f"part {len(checked)} of a pickled sequence is no array with its axis")
+        array, axis = part
+        checked.append((as_tensor(array, dtype), axis))
+    return checked
+
+
+cdef cnp.ndarray checked_table(table):
+    """The table of a pickle, as an array that is the caller's own."""
+    if not isinstance(table, np.ndarray) or table.dtype.kind != "i" or table.dtype.itemsize != 8:
+        raise TypeError("a pickled sequence has a table of int64")
+    table = as_tensor(table)
+    if table.ndim != 2 or table.shape[1] != 3:
+        raise ValueError(f"a table of elements has shape (n, 3), not {table.shape}")
+    return np.array(table, dtype=np.int64, order="C", copy=True)
+
+
 cdef int check_table(list parts, cnp.ndarray table) except -1:
     """Refuse a table that reaches outside the parts: a damaged pickle must not become a read anywhere."""
     # In loops of our own: NumPy's reductions fail without an exception of theirs where memory is short.
@@ -158,8 +184,10 @@ cdef int check_table(list parts, cnp.ndarray table) except -1:
     return 0
 
 
-cdef GapBuffer *put_together(cnp.dtype dtype, list parts, cnp.ndarray table) except NULL:
-    """The opposite of `take_apart`. The parts are exact arrays of the type, the table is the caller's own."""
+cdef GapBuffer *put_together(cnp.dtype dtype, given_parts, given_table) except NULL:
+    """The opposite of `take_apart`; what doesn't fit is refused, for pickles may be damaged."""
+    cdef list parts = checked_parts(given_parts, dtype)
+    cdef cnp.ndarray table = checked_table(given_table)
     check_table(parts, table)
     cdef Py_ssize_t n = cnp.PyArray_DIM(table, 0), i, which
     cdef const int64_t *row = <const int64_t *>cnp.PyArray_DATA(table)

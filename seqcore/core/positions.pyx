@@ -36,9 +36,11 @@ cdef Py_ssize_t as_position(position) except? -1:
 
 cdef Py_ssize_t position_in(cnp.ndarray position) except? -1:
     """The position in an array, as its own memory has it: a subclass may say anything."""
-    if isinstance(position, np.ma.MaskedArray):
-        raise TypeError(f"a position is one int32 or int64, not {MASKED}")
-    cdef cnp.ndarray array = np.ndarray.view(position, np.ndarray)
+    cdef cnp.ndarray array = position
+    if not cnp.PyArray_CheckExact(position):
+        if isinstance(position, np.ma.MaskedArray):
+            raise TypeError(f"a position is one int32 or int64, not {MASKED}")
+        array = np.ndarray.view(position, np.ndarray)
     dtype = array.dtype
     if cnp.PyArray_SIZE(array) != 1 or dtype.kind != "i" or dtype.itemsize not in (4, 8):
         raise TypeError(f"a position is one int32 or int64, not an array of {dtype} "

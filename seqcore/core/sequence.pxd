@@ -9,4 +9,4 @@ cdef class TensorSequence(Ragged):
     cdef Piece *take_or_null(self, object tensor) except? NULL
     cdef Py_ssize_t first_equal(self, object tensor, Py_ssize_t start, Py_ssize_t stop) except -2
 
-cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer, object cls=*)
+cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer)

@@ -26,6 +26,8 @@ from seqcore.core.selection cimport selection_in_rows, selection_of
 from seqcore._format import as_html, as_text
 from seqcore._protocols import Unreadable
 from seqcore._remedies import refuse_operator
+from seqcore._shown import shown
+from seqcore._subclasses import new_arguments, own_reduction, rebuilt, set_state
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
 
@@ -35,9 +37,9 @@ cdef extern from "Python.h":
 cnp.import_array()
 
 
-cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer, object cls=TensorSequence):
+cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer):
     """A sequence that takes over one share of the buffer, even when this fails."""
-    return <TensorSequence?>new_container(cls, dtype, buffer)
+    return <TensorSequence>new_container(TensorSequence, dtype, buffer)
 
 
 cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
@@ -127,13 +129,9 @@ cdef class TensorSequence(Ragged):
         news = gather(tensors, None if dtype is None else element_type(dtype), copy)
         if news._dtype is None:
             raise ValueError("an empty sequence needs a dtype: TensorSequence(dtype='float32')")
-        with cython.critical_section(self):
-            fresh = self._dtype is None
-            if fresh:
-                self._dtype = news._dtype
-        if not fresh:
+        # Not by `extend`: a subclass's own would find itself half made.
+        if not self.claim(news._dtype, news.take_out_all()):
             raise TypeError("a TensorSequence can't be initialised a second time: make a new one")
-        self.extend(news)
 
     @classmethod
     def __class_getitem__(cls, item):
@@ -362,7 +360,7 @@ cdef class TensorSequence(Ragged):
         self.put_all_behind(news.take_out_all())
 
     def __iadd__(self, tensors):
-        self.extend(tensors)
+        TensorSequence.extend(self, tensors)        # as in a list, not a subclass's own
         return self
 
     def __add__(self, other):
@@ -512,7 +510,7 @@ cdef class TensorSequence(Ragged):
     def copy(self):
         """Return a sequence of the same elements, that shares their memory.
 
-        O(1): the first edit of either copies the slots.
+        O(1): the first edit of either copies the slots. Of a subclass it is what `copy.copy` makes.
 
         Examples
         --------
@@ -522,39 +520,54 @@ cdef class TensorSequence(Ragged):
         >>> len(seq), len(other)
         (2, 3)
         """
-        cdef TensorSequence result = new_sequence(self._dtype, self.snapshot(), type(self))
-        if hasattr(self, "__dict__"):
-            result.__dict__.update(self.__dict__)
+        if type(self) is TensorSequence:
+            return new_sequence(self._dtype, self.snapshot())
+        reduction = own_reduction(self, TensorSequence)
+        if reduction is not None:
+            return rebuilt(self, reduction)
+        positional, named = new_arguments(self)
+        result = new_container(type(self), self._dtype, self.snapshot(), positional, named)
+        set_state(result, self.__getstate__())
         return result
 
     def __copy__(self):
-        return self.copy()
+        return TensorSequence.copy(self)
 
     def __deepcopy__(self, memo):
-        cdef TensorSequence result = new_sequence(self._dtype, self.snapshot(), type(self))
+        reduction = None if type(self) is TensorSequence else own_reduction(self, TensorSequence)
+        if reduction is not None:
+            return rebuilt(self, reduction, memo)
+        cdef TensorSequence result
+        positional, named = new_arguments(self)
+        if positional or named:
+            positional, named = deepcopy((positional, named), memo)
+        result = new_container(type(self), self._dtype, self.snapshot(), positional, named)
         memo[id(self)] = result
-        if size_of(result._buffer):
+        if result.size():
             result.move_together()
-        if hasattr(self, "__dict__"):
-            result.__dict__.update(deepcopy(self.__dict__, memo))
+        state = self.__getstate__()
+        if state is not None:
+            set_state(result, deepcopy(state, memo))
         return result
 
-    def __reduce_ex__(self, protocol):
+    def __reduce__(self):
         cdef GapBuffer *buffer = self.whole()
         try:
             stored = origins_of(buffer)
             if stored is None:
-                parts, table = take_apart(buffer, self._dtype)
+                make, contents = restore, take_apart(buffer, self._dtype)
             else:
                 elements = new_sequence(self._dtype, share(buffer))
         finally:
             release(buffer)
-        attributes = getattr(self, "__dict__", None)
-        if stored is None:
-            return restore, (type(self), type_name(self._dtype), parts, table), attributes
-        from seqcore._files.paths import reduced
+        if stored is not None:
+            from seqcore._files.paths import reduced
 
-        return reopen, (type(self), type_name(self._dtype), *reduced(elements, *stored)), attributes
+            make, contents = reopen, reduced(elements, *stored)
+        arguments = new_arguments(self)
+        if not any(arguments):
+            arguments = ()
+        return make, (type(self), type_name(self._dtype), *contents, *arguments), self.__getstate__()
 
     def _check(self):
         """Assert the invariants of the buffer; for tests."""
@@ -571,30 +584,27 @@ MutableSequence.register(TensorSequence)
 
 # -- what pickle calls -------------------------------------------------------------------------------
 
-def reopen(cls, dtype, files, order, others):
-    """Make a sequence of elements that stand in files, as `TensorSequence.__reduce_ex__` has found them."""
+def reopen(cls, dtype, files, order, others, positional=(), named=None):
+    """Make a sequence of elements that stand in files, as `TensorSequence.__reduce__` has found them."""
     from seqcore._files.paths import restored
 
-    cdef cnp.dtype own = element_type(dtype)
-    check_class(cls)
+    cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
     cdef TensorSequence elements = restored(own, files, order, others)
-    return new_sequence(own, elements.snapshot(), cls)
+    return new_container(cls, own, elements.snapshot(), positional, named)
 
 
-cdef int check_class(cls) except -1:
-    if not issubclass(cls, TensorSequence):
-        raise TypeError(f"{cls.__name__} is no TensorSequence")
-    return 0
+def restore(cls, dtype, parts, table, positional=(), named=None):
+    """Make a sequence of what `TensorSequence.__reduce__` has taken apart."""
+    cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
+    return new_container(cls, own, put_together(own, parts, table), positional, named)
 
 
-def restore(cls, dtype, parts, table):
-    """Make a sequence of what `TensorSequence.__reduce_ex__` has taken apart."""
-    cdef cnp.dtype own = element_type(dtype)
-    check_class(cls)
-    cdef list checked = []
-    for array, axis in parts:
-        checked.append((as_tensor(array, own), int(axis)))
-    cdef cnp.ndarray rows = np.array(table, dtype=np.int64, order="C", copy=True)
-    if (<object>rows).ndim != 2 or (<object>rows).shape[1] != 3:
-        raise ValueError(f"a table of elements has shape (n, 3), not {(<object>rows).shape}")
-    return new_sequence(own, put_together(own, checked, rows), cls)
+cdef cnp.dtype check_pickled(cls, dtype, positional, named):
+    """The element type that a pickle names; an error where it names no class or type of ours."""
+    if not isinstance(cls, type) or not issubclass(cls, TensorSequence):
+        raise TypeError(f"a pickled sequence has a class that derives from TensorSequence, not {shown(cls)}")
+    if type(dtype) is not str:
+        raise TypeError(f"a pickled sequence has its type by name, not {shown(dtype)}")
+    if type(positional) is not tuple or not (named is None or type(named) is dict):
+        raise TypeError("a pickled sequence has a tuple and a dict of arguments of __new__")
+    return element_type(dtype)

@@ -2,20 +2,16 @@
 
 import argparse
 import os
-import shutil
 import sys
-import tempfile
 
 import onnx
-from onnx import TensorProto
 
 from seqcore.onnx._engines.engines import explain
+from seqcore.onnx._files import STANDARD, check_output, read_model, write_model
+from seqcore.onnx._model.load import parse
+from seqcore.onnx._model.prepared import message_has_lists
 from seqcore.onnx._model.tensors import one_line
-from seqcore.onnx._model.weights import Weights
 from seqcore.onnx.lowering import lower_with_report
-
-# Protobuf's limit for a message, with some room for what is around the tensors.
-_MOST_NBYTES = (1 << 31) - (1 << 20)
 
 
 def main(arguments=None):
@@ -36,8 +32,15 @@ def main(arguments=None):
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = commands.add_parser("lower", help="compile the sequences of a model away, where they can be")
-    command.add_argument("model", metavar="IN", help="the model file")
-    command.add_argument("-o", "--output", metavar="OUT", required=True, help="where the result goes")
+    command.add_argument("model", metavar="IN", help="the model file; - is standard input")
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        required=True,
+        help="the file that the result goes to; - is standard output",
+    )
+    command.add_argument("--replace-input", action="store_true", help="let OUT be IN")
     command.add_argument(
         "--ragged-io",
         action="store_true",
@@ -48,84 +51,74 @@ def main(arguments=None):
     command = commands.add_parser(
         "explain", help="tell what becomes of each sequence of a model, and what of it runs where"
     )
-    command.add_argument("model", metavar="MODEL", help="the model file")
+    command.add_argument("model", metavar="MODEL", help="the model file; - is standard input")
     command.set_defaults(run=_explain)
     given = parser.parse_args(arguments)
     try:
         given.run(given)
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        print(f"seqcore.onnx: {one_line(error)}", file=sys.stderr)
-        return 1
+    except OSError as error:
+        # Without the system's number, and with the name in front.
+        named = error.strerror and error.filename is not None
+        return _fail(f"{error.filename}: {error.strerror}" if named else one_line(error))
+    except (ValueError, onnx.checker.ValidationError) as error:
+        return _fail(one_line(error))
     return 0
 
 
+def _fail(message):
+    print(f"seqcore.onnx: {message}", file=sys.stderr)
+    return 1
+
+
 def _lower(given):
-    _check_is_file(given.model)
-    lowered, notes = lower_with_report(given.model, ragged_io=given.ragged_io)
-    _write(lowered, given.output, os.path.dirname(os.path.abspath(given.model)))
+    model = read_model(given.model)
+    message = parse(model)
+    check_output(given.output, given.model, message, given.replace_input)
+    lowered, notes = lower_with_report(model, ragged_io=given.ragged_io)
+    write_model(lowered, given.output, given.model)
     gone = sum(note.is_lowered for note in notes)
     stay = len(notes) - gone
-    print(f"{given.output}: {_count(gone)} lowered, {stay or 'none'} left")
-    for note in notes:
-        if not note.is_lowered:
-            print(f"  {note}")
+    name = "standard output" if given.output == STANDARD else given.output
+    lines = [f"{name}: {_count(gone)} lowered, {stay or 'none'} left"]
+    lines += [f"  {note}" for note in notes if not note.is_lowered]
+    lines += _after_lower(message, "it" if given.output == STANDARD else name, stay, given.ragged_io)
+    print("\n".join(lines), file=sys.stderr if given.output == STANDARD else sys.stdout)
+
+
+def _after_lower(message, name, stay, ragged_io):
+    """What to do next, with a model that was lowered."""
+    if not message_has_lists(message):
+        return ["the model has no sequences: any runtime runs it as it was"]
+    if not stay:
+        return [f"next: load {name} in onnxruntime, OpenVINO or another runtime; none needs sequences for it"]
+    lines = [
+        f"next: load {name} in seqcore.onnx.InferenceSession: what is left takes linear time there, not "
+        "quadratic as in onnxruntime"
+    ]
+    if _has_lists_outside(message) and not ragged_io:
+        lines.append("      or say --ragged-io, so that what the model takes and gives are tensors too")
+    return lines
 
 
 def _explain(given):
-    _check_is_file(given.model)
-    for line in explain(given.model):
+    model = read_model(given.model)
+    message = parse(model)
+    for line in explain(model):
         print(line)
+    if message_has_lists(message):
+        print("what to do with it")
+        print("    seqcore.onnx.InferenceSession takes it as it is, and runs it as told above")
+        option = " --ragged-io" if _has_lists_outside(message) else ""
+        name = given.model if os.path.isfile(given.model) else "MODEL"
+        print(f"    for other runtimes: python -m seqcore.onnx lower {name} -o OUT{option}")
+
+
+def _has_lists_outside(message):
+    return any(one.type.HasField("sequence_type") for one in (*message.graph.input, *message.graph.output))
 
 
 def _count(n):
     return "1 sequence" if n == 1 else f"{n} sequences"
-
-
-def _check_is_file(path):
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"{path} is a folder, not a model")
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"there is no file {path}")
-
-
-def _write(model, path, source):
-    """Write a model, and its weights beside it if they were in files or it would be too large.
-
-    In the folder that it came from (`source`), they stay in the files where they are.
-    """
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"there is no folder {folder}")
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"{path} is a folder")
-    moves = _has_data_outside(model) and not os.path.samefile(folder, source)
-    if moves:
-        weights = Weights(source)
-        weights.stubs = {one.name: one for one in model.graph.initializer if one.external_data}
-        weights.check()
-        weights.filled_model(model)
-    # First elsewhere: what is at the path may be the model that was read, and should outlive a full disk.
-    with tempfile.TemporaryDirectory(prefix=".lower-", dir=folder) as scratch:
-        name = os.path.basename(path)
-        if moves or _nbytes(model) > _MOST_NBYTES:
-            data = f"{name}.data"
-            onnx.save(model, os.path.join(scratch, name), save_as_external_data=True, location=data)
-            # Small tensors stay inside: there may be no data at all.
-            if os.path.exists(os.path.join(scratch, data)):
-                shutil.move(os.path.join(scratch, data), os.path.join(folder, data))
-        else:
-            with open(os.path.join(scratch, name), "wb") as file:
-                file.write(model.SerializeToString())
-        os.replace(os.path.join(scratch, name), os.path.join(folder, name))
-
-
-def _has_data_outside(model):
-    return any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer)
-
-
-def _nbytes(model):
-    """Return about how many bytes a model takes: protobuf itself doesn't count as far."""
-    return sum(len(tensor.raw_data) for tensor in model.graph.initializer)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ GROUPS = {}
 #   and fixed-width strings
 #   pickle of dtypes: __reduce_ex__ is in           NumPy's arraydescr_reduce
 #   to_proto and from_proto                         protobuf's PyUpb_Message_New
+#   for name, value in some_dict.items()            CPython's dictiter_new
 # or leaks or waits for ever in others:
 #   hold and let_go by ctypes                       whose result is lost where it can't become an int
 #   Thread.start()                                  CPython waits for a thread that had no memory to begin
@@ -300,6 +301,29 @@ def arrow():
     }
 
 
+class Single(sq.TensorSequence):
+    one = sq.TensorSequence(MORE)
+
+    def __new__(cls):
+        return cls.one
+
+
+class Tagged(sq.TensorSequence):
+    __slots__ = ("tag",)
+
+    def __new__(cls, *arguments):
+        return super().__new__(cls)
+
+    def __getnewargs__(self):
+        return (self.tag,)
+
+
+def tagged():
+    made = Tagged(MORE)
+    made.tag = 5
+    return made
+
+
 @group
 def copies():
     taken = fresh().__reduce_ex__(5)
@@ -322,6 +346,8 @@ def copies():
         "construct without a type": Operation(lambda s: fails(ValueError, sq.TensorSequence)),
         "reduce": loose(lambda s: s.__reduce_ex__(5)),
         "restore": Operation(lambda s: taken[0](*taken[1])),
+        "restore to one in use": Operation(lambda s: fails(TypeError, taken[0], Single, *taken[1][1:])),
+        "copy of a subclass": loose(lambda s: (s.copy(), copy.deepcopy(s), s.__reduce__()), tagged),
         "restore what is damaged": Operation(lambda s: fails(ValueError, taken[0], *damaged)),
         "unpickle": loose(lambda s: pickle.loads(pickled)),
         "unpickle out of band": loose(lambda s: pickle.loads(apart, buffers=buffers)),

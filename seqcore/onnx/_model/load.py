@@ -13,12 +13,14 @@ from onnx import AttributeProto, ModelProto
 from seqcore.onnx._model.tensors import one_line
 
 
-def parse(model: Any) -> ModelProto:
+def parse(model: Any, name: str = "the bytes") -> ModelProto:
     """Return a model as a ModelProto, its external data left where they are.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
+    name : str, optional
+        What bytes are called in messages.
 
     Raises
     ------
@@ -33,7 +35,7 @@ def parse(model: Any) -> ModelProto:
     if isinstance(model, ModelProto):
         return model
     if isinstance(model, bytes | bytearray | memoryview):
-        data, what = bytes(model), "the bytes"
+        data, what = bytes(model), name
     else:
         what = path_of(model)
         with open(what, "rb") as file:

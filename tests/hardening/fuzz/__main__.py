@@ -4,7 +4,7 @@ import importlib
 import sys
 from pathlib import Path
 
-TARGETS = ("edits", "splits", "protos", "models")
+TARGETS = ("edits", "splits", "pickles", "protos", "models")
 
 
 def write_seeds(target, folder):

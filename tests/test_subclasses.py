@@ -1,0 +1,449 @@
+"""Subclasses are copied and pickled as subclasses of a list are, and none gets at another's elements."""
+
+import copy
+import copyreg
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import seqcore as sq
+from seqcore import TensorSequence
+
+FROM_PROTOCOL_2 = range(2, pickle.HIGHEST_PROTOCOL + 1)
+ROWS = [np.arange(3), np.arange(2), np.arange(3)]
+
+
+class Attributes:
+    def fill(self):
+        self.tag = ["x"]
+
+
+class Slots:
+    __slots__ = ()
+
+    def fill(self):
+        self.tag, self.other = ["x"], 5
+
+
+class State:
+    def fill(self):
+        self.tag, self.cache = ["x"], object
+
+    def __getstate__(self):
+        return {"tag": self.tag}
+
+
+class SetState:
+    def fill(self):
+        self.tag = ["x"]
+
+    def __getstate__(self):
+        return (self.tag, "and more")
+
+    def __setstate__(self, state):
+        self.tag, self.given = state
+
+
+class NoState:
+    def fill(self):
+        self.tag = ["x"]
+
+    def __getstate__(self):
+        return None
+
+
+class FalseState:
+    def fill(self):
+        self.tag = ["x"]
+
+    def __getstate__(self):
+        return 0
+
+    def __setstate__(self, state):
+        self.given = state
+
+
+class NewArguments:
+    def __new__(cls, *arguments):
+        self = super().__new__(cls)
+        self.given = arguments
+        return self
+
+    def fill(self):
+        self.tag = ["x"]
+
+    def __getnewargs__(self):
+        return (["an", "argument"], 2)
+
+    def __getstate__(self):
+        return {"tag": self.tag}
+
+
+class NamedNewArguments:
+    def __new__(cls, *arguments, **named):
+        self = super().__new__(cls)
+        self.given = arguments, named
+        return self
+
+    def fill(self):
+        self.tag = ["x"]
+
+    def __getnewargs_ex__(self):
+        return (1, ["two"]), {"three": [3]}
+
+    def __getnewargs__(self):
+        raise AssertionError("the other one goes first")
+
+    def __getstate__(self):
+        return {"tag": self.tag}
+
+
+class Reduce:
+    def fill(self):
+        self.tag = ["x"]
+
+    def __reduce__(self):
+        return type(self)._made, (list(self), "by reduce"), {"tag": self.tag}
+
+    @classmethod
+    def _made(cls, elements, how):
+        new = cls(elements)
+        new.how = how
+        return new
+
+
+class ReduceEx:
+    def fill(self):
+        self.tag = ["x"]
+
+    def __reduce_ex__(self, protocol):
+        kind, *rest = super().__reduce_ex__(protocol)
+        assert protocol >= 2
+        return _counted, (kind, *rest[0]), {"tag": [*self.tag, "more"]}, *rest[2:]
+
+
+def _counted(kind, *arguments):
+    new = kind(*arguments)
+    new.counted = True
+    return new
+
+
+class Items:
+    def fill(self):
+        self.tag = ["x"]
+
+    def __reduce__(self):
+        return type(self), ([[0]],), {"tag": self.tag}, iter([[1], [2, 3]]), iter([(0, [7])])
+
+
+class Named:
+    def fill(self):
+        self.tag = ["x"]
+
+    def __reduce__(self):
+        return f"{type(self).__name__}_THE_ONE"
+
+
+class Registered:
+    def fill(self):
+        self.tag = ["x"]
+
+
+class OtherMethods:
+    """Whatever a subclass has of its own, a copy doesn't go by."""
+
+    def fill(self):
+        self.tag = ["x"]
+
+    def copy(self):
+        raise AssertionError("copy.copy does not ask")
+
+    def __len__(self):
+        raise AssertionError
+
+    def __iadd__(self, other):
+        raise AssertionError
+
+
+MIXINS = [
+    Attributes, Slots, State, SetState, NoState, FalseState, NewArguments, NamedNewArguments, Reduce,
+    ReduceEx, Items, Named, Registered, OtherMethods,
+]  # fmt: skip
+
+
+def _both(mixin):
+    """A subclass of list and one of TensorSequence that say the same of themselves."""
+    classes = []
+    for base in (list, TensorSequence):
+        name = f"{mixin.__name__}Of{base.__name__}"
+        body = {"__module__": __name__}
+        if mixin is Slots:
+            body["__slots__"] = ("other", "tag")
+        globals()[name] = type(name, (mixin, base), body)
+        classes.append(globals()[name])
+    return classes
+
+
+PAIRS = {mixin.__name__: _both(mixin) for mixin in MIXINS}
+
+
+def _register(cls):
+    def reduced(one):
+        return _counted, (cls, [list(element) for element in one]), {"tag": one.tag}
+
+    copyreg.pickle(cls, reduced)
+
+
+for _cls in PAIRS["Registered"]:
+    _register(_cls)
+
+
+def _attributes(one):
+    names = ("tag", "other", "cache", "given", "how", "counted")
+    return {name: getattr(one, name) for name in names if hasattr(one, name)}
+
+
+def _elements(one):
+    base = list if isinstance(one, list) else TensorSequence
+    return [np.asarray(element).tolist() for element in base.__iter__(one)]
+
+
+def _pickled(protocol):
+    return lambda one: pickle.loads(pickle.dumps(one, protocol))
+
+
+WAYS = {"copy": copy.copy, "deepcopy": copy.deepcopy}
+WAYS |= {f"protocol {protocol}": _pickled(protocol) for protocol in FROM_PROTOCOL_2}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("name", PAIRS)
+def test_as_a_list_does(name, way):
+    results = []
+    for cls in PAIRS[name]:
+        one = cls([[1], [2, 3], []])
+        one.fill()
+        globals()[f"{cls.__name__}_THE_ONE"] = one
+        new = way(one)
+        assert type(new) is cls
+        results.append((_elements(new), _attributes(new), new is one))
+        if isinstance(one, TensorSequence):
+            assert new.dtype == one.dtype
+            new._check()
+            assert _elements(one) == [[1], [2, 3], []]
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("protocol", [0, 1])
+@pytest.mark.parametrize(
+    "name", ["Attributes", "State", "SetState", "NewArguments", "NamedNewArguments", "Slots"]
+)
+def test_old_protocols_keep_as_much(name, protocol):
+    _, cls = PAIRS[name]
+    one = cls([[1], [2, 3]])
+    one.fill()
+    new = _pickled(protocol)(one)
+    assert _elements(new) == [[1], [2, 3]]
+    assert new.tag == ["x"]
+
+
+@pytest.mark.parametrize("name", ["Attributes", "Slots", "SetState", "NewArguments", "Reduce", "Registered"])
+def test_the_method_copies_as_the_module(name):
+    one = PAIRS[name][1]([[1], [2, 3]])
+    one.fill()
+    new = one.copy()
+    assert type(new) is type(one)
+    assert _attributes(new) == _attributes(copy.copy(one))
+    assert new.tag is one.tag
+    assert _elements(new) == [[1], [2, 3]]
+    new.append([4])
+    assert len(one) == 2
+
+
+@pytest.mark.parametrize("name", ["Attributes", "Slots", "State", "NewArguments", "Items", "Registered"])
+def test_deep_copies_share_nothing_and_stand_cycles(name):
+    one = PAIRS[name][1]([np.arange(3)])
+    one.fill()
+    one.tag = [one]
+    new = copy.deepcopy(one)
+    assert new.tag[0] is new
+    assert not np.shares_memory(new[0], one[0])
+
+
+def test_a_reduction_may_go_on_from_the_base():
+    class Own(TensorSequence):
+        def __reduce__(self):
+            make, arguments, _ = super().__reduce__()
+            return make, arguments, {"from": "reduce"}
+
+    one = Own(ROWS)
+    new = copy.copy(one)
+    assert vars(new) == {"from": "reduce"}
+    assert all(map(np.array_equal, new, ROWS))
+
+
+@pytest.mark.parametrize("wrong", ["no tuple", ((1,), [2]), (1, {}), ((), {}, ())])
+def test_arguments_that_are_none(wrong):
+    class Wrong(TensorSequence):
+        def __getnewargs_ex__(self):
+            return wrong
+
+    class WrongToo(TensorSequence):
+        def __getnewargs__(self):
+            return [1]
+
+    for cls in (Wrong, WrongToo):
+        one = cls(ROWS)
+        for way in WAYS.values():
+            with pytest.raises(TypeError, match=f"{cls.__name__}.__getnewargs.*returns a tuple"):
+                way(one)
+
+
+# -- __new__ that gives what is there --------------------------------------------------------------------
+
+
+class Single(TensorSequence):
+    """There is one of them, ever."""
+
+    one = None
+
+    def __new__(cls, *arguments, **named):
+        if cls.one is None:
+            cls.one = super().__new__(cls)
+        return cls.one
+
+
+MADE_ANEW = {
+    **WAYS,
+    "method": lambda one: one.copy(),
+    "from_lengths": lambda one: type(one).from_lengths(np.arange(3.0), [1, 2]),
+    "from_offsets": lambda one: type(one).from_offsets(np.arange(3.0), [0, 3]),
+    "from_padded": lambda one: type(one).from_padded(np.ones((2, 2)), [1, 2]),
+    "from_arrow": lambda one: type(one).from_arrow(sq.TensorSequence([[0.5]])),
+    "astype": lambda one: one.astype("float32"),
+}
+
+
+@pytest.mark.parametrize("way", MADE_ANEW.values(), ids=MADE_ANEW)
+def test_a_sequence_in_use_is_not_filled_again(way):
+    Single.one = None
+    one = Single(ROWS)
+    inside = one[0]
+    with pytest.raises(TypeError, match=r"Single.__new__ gave a sequence that is in use already.*new one"):
+        way(one)
+    assert one.dtype == np.int64
+    assert all(map(np.array_equal, one, ROWS))
+    assert np.array_equal(inside, ROWS[0])
+    one._check()
+
+
+def test_a_second_init_changes_nothing():
+    Single.one = None
+    one = Single(ROWS)
+    with pytest.raises(TypeError, match="second time"):
+        Single([["text"]])
+    assert one.dtype == np.int64
+    assert len(one) == 3
+
+
+def test_a_sequence_comes_into_use_once():
+    """Threads unpickle into one instance: one has its elements, whole, and the others an error."""
+    data = []
+    for tensors in ([np.full(4, 1.5)] * 5, [["text"]] * 3):
+        Single.one = None
+        data.append(pickle.dumps(Single(tensors)))
+    for _ in range(50):
+        Single.one = TensorSequence.__new__(Single)
+        outcomes = []
+        start = threading.Barrier(4)
+
+        def load(which, outcomes=outcomes, start=start):
+            start.wait()
+            try:
+                outcomes.append(len(pickle.loads(data[which])))
+            except TypeError:
+                outcomes.append(None)
+
+        threads = [threading.Thread(target=load, args=(i % 2,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert outcomes.count(None) == 3
+        length = next(filter(None, outcomes))
+        assert len(Single.one) == length
+        assert Single.one.dtype == (np.float64 if length == 5 else object)
+        Single.one._check()
+
+
+@pytest.mark.parametrize("made", [None, 5, [], object()], ids=repr)
+def test_what_is_no_sequence_is_not_filled(made):
+    class Other(TensorSequence):
+        def __new__(cls, *arguments):
+            return made
+
+    with pytest.raises(TypeError, match=r"Other.__new__ made a .*it has to make a sequence"):
+        Other.from_lengths(np.arange(3), [1, 2])
+
+
+def test_an_error_of_new_goes_through():
+    class Failing(TensorSequence):
+        def __new__(cls, *arguments):
+            if not arguments:
+                raise ZeroDivisionError("as the class has it")
+            return super().__new__(cls)
+
+    one = Failing(ROWS)
+    with pytest.raises(ZeroDivisionError, match="as the class has it"):
+        one.copy()
+    assert len(one) == 3
+
+
+# -- methods of its own ----------------------------------------------------------------------------------
+
+
+def test_init_calls_no_method_of_a_subclass():
+    class Checked(TensorSequence):
+        def __init__(self, tensors, limit):
+            super().__init__(tensors)
+            self.limit = limit
+
+        def extend(self, tensors):
+            super().extend(tensor[: self.limit] for tensor in tensors)
+
+        append = insert = put = extend
+
+        def __len__(self):
+            return self.limit
+
+        def __iadd__(self, tensors):
+            raise AssertionError
+
+    assert list(next(TensorSequence.__iter__(Checked([[1, 2]], limit=1)))) == [1, 2]
+
+
+def test_adding_in_place_goes_by_no_method_of_a_subclass():
+    """As `list` has it, so `extend` may be written with it."""
+
+    def extended(base):
+        class Logged(base):
+            def extend(self, items):
+                self += [[0], *items]
+
+        one = Logged([[1]])
+        one.extend([[2]])
+        return [list(element) for element in one]
+
+    assert extended(TensorSequence) == extended(list) == [[1], [0], [2]]
+
+
+def test_initialising_from_a_sequence_leaves_that_one_alone():
+    one = TensorSequence(ROWS)
+    other = TensorSequence(one)
+    other.append([5])
+    one.reverse()
+    del one[0]
+    assert (len(one), len(other)) == (2, 4)
+    assert np.array_equal(other[1], ROWS[1])
