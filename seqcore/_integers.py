@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from seqcore._shown import shown
+from seqcore.core.integers import row_of_integers
 
 LONGEST = int(np.iinfo(np.int64).max)
-_OF_ONE_KIND = (range, array, memoryview)
+_OF_ONE_KIND = (range, array, memoryview, bytearray)
 MASKED = "a masked array, whose mask would be lost: use .filled() or .data"
 
 
@@ -60,14 +61,19 @@ def integers(name, value):
     ValueError
         If it is a ragged list.
     """
-    if isinstance(value, list | tuple) and not value:
-        return np.empty(0, np.int64)
+    if type(value) in (list, tuple):
+        row = row_of_integers(value)
+        if row is not None:
+            return row
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is {MASKED}")
-    if isinstance(value, str):
+    if isinstance(value, str | bytes):
         not_integral(name, value)
     if isinstance(value, Sequence) and not isinstance(value, _OF_ONE_KIND):
+        value = [*value]  # which is as long as it says
         _check_items(name, value)
+        if not value:
+            return np.empty(0, np.int64)
     try:
         lengths = np.asarray(value)
         if lengths.dtype.kind in "fO" and not isinstance(value, np.ndarray | np.generic):
@@ -85,8 +91,6 @@ def integers(name, value):
 
 def _check_items(name, items):
     """Refuse what NumPy takes for integers among others, bools and masked arrays of rank 0, and text."""
-    if set(map(type, items)) == {int}:
-        return
     for item in items:
         if isinstance(item, bool | str | np.ma.MaskedArray) or getattr(item, "dtype", None) == np.bool_:
             not_integral(name, items)

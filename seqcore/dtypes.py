@@ -86,7 +86,7 @@ def numpy_type(dtype):
     except (TypeError, ValueError):  # the latter of text that is none
         return None
     # To NumPy any class is a type of objects.
-    return None if given == STRING and isinstance(dtype, type) and dtype not in _OBJECTS else given
+    return None if isinstance(dtype, type) and given == STRING and dtype not in _OBJECTS else given
 
 
 def type_name(dtype):

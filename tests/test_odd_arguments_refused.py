@@ -308,3 +308,24 @@ def test_what_a_conversion_raises_goes_through():
             continue  # which asks for an array
         with pytest.raises(Spite):
             call(made(), Raises())
+
+
+def test_rows_of_integers_of_any_make():
+    values = np.arange(3)
+    for lengths in (
+        [1, 2],
+        (1, 2),
+        range(1, 3),
+        bytearray(b"\1\2"),
+        [np.int8(1), MuteInt(2)],
+        LongList([1, 2]),
+    ):
+        assert TensorSequence.from_lengths(values, lengths).lengths().tolist() == [1, 2]
+    for none in ([], (), LongList()):
+        assert len(TensorSequence.from_lengths(values[:0], none)) == 0
+    for wrong in (b"\1\2", "12", [1, "2"], [b"1"], [1.5], [None]):
+        with pytest.raises(TypeError, match="lengths is integral"):
+            TensorSequence.from_lengths(values, wrong)
+    for wrong in ([1, 2**63], [-(2**63) - 1, 2], (2**64, MuteInt(1))):
+        with pytest.raises(ValueError, match=r"lengths"):
+            TensorSequence.from_lengths(values, wrong)

@@ -193,8 +193,10 @@ cdef object padded(GapBuffer *buffer, cnp.dtype dtype, object padding_value, obj
     cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
     # Asked once: an object may answer otherwise the next time.
     cdef bint cuts = bool(truncate), wants_mask = bool(return_mask)
-    shape = as_extents("shape", shape, 0)
-    multiple_of = as_extents("multiple_of", multiple_of, 1)
+    if shape is not None:
+        shape = as_extents("shape", shape, 0)
+    if multiple_of is not None:
+        multiple_of = as_extents("multiple_of", multiple_of, 1)
     cdef int ndim = min(rank_of_nothing(shape, multiple_of), MAX_NDIM) if n == 0 else (
         slot_at(buffer, 0)[0].source.ndim)
     cdef cnp.ndarray value = as_padding_value(padding_value, dtype)
