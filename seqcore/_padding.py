@@ -52,7 +52,7 @@ def as_extents(name, given, least):
         given = np.ndarray.tolist(given)
     if isinstance(given, list | tuple):
         # A list of our own, which is as long as it says.
-        return [_number(name, number, least) for number in [*given]]
+        return [_number(name, number, least) for number in given]
     return _number(name, given, least)
 
 

@@ -24,6 +24,10 @@ __all__ = [
 ]
 
 
+def _is_empty(tensors):
+    return not any(True for _ in tensors)  # a subclass may say anything of its length
+
+
 def as_sequence(tensors, dtype="float32"):
     """Return a `TensorSequence` of what an operator takes for one; `dtype` is the type of an empty list."""
     if type(tensors) is TensorSequence:
@@ -34,7 +38,8 @@ def as_sequence(tensors, dtype="float32"):
         raise TypeError(
             f"a sequence is a TensorSequence or a list or tuple of tensors, not {type(tensors).__name__}"
         )
-    tensors = [*tensors]  # which is as long as it says
+    if type(tensors) not in (list, tuple):
+        tensors = [*tensors]  # which is as long as it says
     return TensorSequence(tensors) if tensors else TensorSequence(dtype=dtype)
 
 
@@ -173,7 +178,7 @@ def sequence_insert(seq, tensor, position=None):
     >>> sequence_insert([[1], [3]], [2], 1)
     <TensorSequence of 3 int64 tensors: (1,) (1,) (1,)>
     """
-    if not isinstance(seq, TensorSequence) and isinstance(seq, list | tuple) and not [*seq]:
+    if not isinstance(seq, TensorSequence) and isinstance(seq, list | tuple) and _is_empty(seq):
         tensor = as_tensor(tensor)
         result = TensorSequence(dtype=tensor.dtype)
     else:
