@@ -1,8 +1,54 @@
-"""Lengths and offsets as people write them: one integer or a row of them, of any type."""
+"""Integers as people write them: a number, lengths and offsets, of any type; a bool is none."""
+
+import operator
+from array import array
+from collections.abc import Sequence
 
 import numpy as np
 
+from seqcore._shown import shown
+from seqcore.core.integers import row_of_integers
+
 LONGEST = int(np.iinfo(np.int64).max)
+_OF_ONE_KIND = (range, array, memoryview, bytearray)
+MASKED = "a masked array, whose mask would be lost: use .filled() or .data"
+
+
+def as_integer(value):
+    """Return the Python int that a value is, or None if it is no integer.
+
+    Raises
+    ------
+    Exception
+        What the value's own `__index__` raises.
+    """
+    if type(value) is int:
+        return value
+    if isinstance(value, bool | np.ma.MaskedArray) or not hasattr(type(value), "__index__"):
+        return None
+    if isinstance(value, np.ndarray) and (np.ndim(value) or value.dtype.kind not in "iu"):
+        return None
+    return operator.index(value)
+
+
+def as_count(name, value):
+    """Return a number from 1 on, or None where none is given.
+
+    Raises
+    ------
+    TypeError
+        If it is no integer; `name` says in messages what it is.
+    ValueError
+        If it is less than 1.
+    """
+    if value is None:
+        return None
+    count = as_integer(value)
+    if count is None:
+        raise TypeError(f"{name} is a number or None, not {shown(value)}")
+    if count < 1:
+        raise ValueError(f"{name} is {shown(count)}, but must be at least 1")
+    return count
 
 
 def integers(name, value):
@@ -15,26 +61,46 @@ def integers(name, value):
     ValueError
         If it is a ragged list.
     """
-    if isinstance(value, list | tuple) and not value:
-        return np.empty(0, np.int64)
+    if type(value) in (list, tuple):
+        row = row_of_integers(value)
+        if row is not None:
+            return row
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is {MASKED}")
+    if isinstance(value, str | bytes):
+        not_integral(name, value)
+    if isinstance(value, Sequence) and not isinstance(value, _OF_ONE_KIND):
+        value = [*value]  # which is as long as it says
+        _check_items(name, value)
+        if not value:
+            return np.empty(0, np.int64)
     try:
         lengths = np.asarray(value)
         if lengths.dtype.kind in "fO" and not isinstance(value, np.ndarray | np.generic):
             lengths = np.asarray(value, dtype=object)
     except ValueError:
-        raise ValueError(f"{name} is one number or a row of them, not {value!r:.60}") from None
+        raise ValueError(f"{name} is one number or a row of them, not {shown(value)}") from None
     if lengths.dtype.kind in "iu":
         return lengths
     items = lengths.reshape(-1)  # not .flat, which NumPy has up to rank 32 only
     if lengths.dtype != object or not all(map(_is_integer, items)):
         not_integral(name, value)
     # All of one kind, in an array of our own: NumPy's integers don't compare to Python's past 64 bits.
-    return np.fromiter(map(int, items), object, items.size).reshape(lengths.shape)
+    return np.fromiter(map(operator.index, items), object, items.size).reshape(lengths.shape)
+
+
+def _check_items(name, items):
+    """Refuse what NumPy takes for integers among others, bools and masked arrays of rank 0, and text."""
+    for item in items:
+        if isinstance(item, bool | str | np.ma.MaskedArray) or getattr(item, "dtype", None) == np.bool_:
+            not_integral(name, items)
 
 
 def _is_integer(item):
     # NumPy counts spans of time among its integers.
-    return type(item) is int or (isinstance(item, np.integer) and not isinstance(item, np.timedelta64))
+    if isinstance(item, int):
+        return not isinstance(item, bool)
+    return isinstance(item, np.integer) and not isinstance(item, np.timedelta64)
 
 
 def integer_row(name, value):
@@ -58,4 +124,4 @@ def integer_row(name, value):
 
 
 def not_integral(name, value):
-    raise TypeError(f"{name} is integral, not {value!r:.60} of type {type(value).__name__}")
+    raise TypeError(f"{name} is integral, not {shown(value)} of type {type(value).__name__}")

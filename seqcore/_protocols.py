@@ -4,10 +4,15 @@ import sys
 
 import numpy as np
 
+from seqcore._shown import shown, shown_error
 from seqcore.dtypes import element_type
 
 # Of DLPack's devices those whose memory the CPU reads: its own, and what CUDA and ROCm pin or manage.
 _ON_HOST = (1, 3, 11, 13)
+
+
+class Unreadable(TypeError):
+    """An array whose values can't be read, so that nobody can say what it equals."""
 
 
 def from_protocol(value):
@@ -15,8 +20,10 @@ def from_protocol(value):
 
     Raises
     ------
+    Unreadable
+        If it is an array that NumPy can't read: it lies on a GPU, is sparse or requires grad.
     TypeError
-        If it has no protocol that NumPy knows, lacks values, is a table, or lies on a GPU.
+        If it has no protocol that NumPy knows, lacks values or is a table.
     Exception
         What the object itself raises.
     """
@@ -28,13 +35,15 @@ def from_protocol(value):
         try:
             return np.asarray(buffer)
         except ValueError as error:
-            raise TypeError(f"the items of this {kind} are of no type that NumPy has: {error}") from error
+            raise TypeError(
+                f"the items of this {kind} are of no type that NumPy has: {shown_error(error)}"
+            ) from error
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(value, kind)
     if hasattr(value, "__cuda_array_interface__"):
-        raise TypeError(_on_device(kind))
+        raise Unreadable(_on_device(kind))
     raise TypeError(
-        f"{value!r:.80} is no tensor: a {kind} is neither an array nor a number, a string "
+        f"{shown(value, 80)} is no tensor: a {kind} is neither an array nor a number, a string "
         "or nested lists of them"
     )
 
@@ -46,7 +55,12 @@ def _from_array(value, kind):
         raise TypeError(
             f"this {kind} has nulls, of which NumPy would make NaN or None: fill or drop them first"
         )
-    array = _as_array(value)
+    try:
+        array = _as_array(value)
+    except (TypeError, RuntimeError) as error:  # PyTorch has either, CuPy the first, JAX the second
+        if not hasattr(value, "__dlpack__"):
+            raise  # by an object of somebody's own, and theirs to know
+        raise Unreadable(f"NumPy can't read this {kind}: {shown_error(error)}") from error
     if array.dtype == object and array.size and isinstance(array[(0,) * array.ndim], np.ndarray):
         raise TypeError(
             f"the items of this {kind} are arrays: put them in one by one, or make one array of them "
@@ -94,10 +108,10 @@ def _buffer_of(value):
 def _from_dlpack(value, kind):
     try:
         if value.__dlpack_device__()[0] not in _ON_HOST:
-            raise TypeError(_on_device(kind))
+            raise Unreadable(_on_device(kind))
         return np.from_dlpack(value)
     except (AttributeError, BufferError, RuntimeError) as error:
-        raise TypeError(f"NumPy can't read this {kind} by DLPack: {error}") from error
+        raise Unreadable(f"NumPy can't read this {kind} by DLPack: {shown_error(error)}") from error
 
 
 def _on_device(kind):

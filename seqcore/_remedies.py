@@ -4,6 +4,8 @@ import numbers
 
 import numpy as np
 
+from seqcore._shown import shown
+
 _MAP = "sequence_map(body, seq) applies a body to each element, map_batches(body, seq) to many at a time"
 _JOIN = "seq.values() joins the elements along axis 0, concat_from_sequence(seq, axis) along any axis"
 _STACK = "concat_from_sequence(seq, 0, new_axis=1) stacks elements of one shape, seq.to_padded() pads others"
@@ -127,7 +129,7 @@ def _operand(sequence, other):
     dtype = sequence.dtype
     plain = type(other) in (bool, int, float, complex) and dtype is not None and dtype.kind in "biufc"
     if plain and np.result_type(dtype, other) == dtype:
-        return f"np.{dtype.type.__name__}({other})"
+        return f"np.{dtype.type.__name__}({shown(other)})"
     return "other"
 
 

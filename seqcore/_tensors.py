@@ -3,6 +3,7 @@
 import numpy as np
 
 from seqcore._protocols import from_protocol
+from seqcore._shown import shown
 from seqcore.dtypes import STRING, element_type, type_name
 
 _MOST_AXES = 64  # of NumPy's arrays
@@ -35,27 +36,30 @@ def as_tensor(value, dtype=None, copy=False):
         If nested lists are ragged.
     """
     if isinstance(value, np.ndarray):
-        array = value
+        array = value if type(value) is np.ndarray else _plain(value)
     elif isinstance(value, np.generic):
         array = np.asarray(value)
     elif isinstance(value, (*_PYTHON_VALUES, list, tuple)):
         return _from_python(value, dtype)
     else:
         array = from_protocol(value)
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(
-            "a masked array can't be a tensor, since its mask would be lost: use .filled() or .data"
-        )
     own = element_type(array.dtype)
     if dtype is not None and own != dtype:
         raise TypeError(_mismatch(type_name(own), dtype))
     if own == STRING:
         return _strings(array)
-    if type(array) is not np.ndarray:
-        array = array.view(np.ndarray)
     if copy or array.dtype != own:
         array = array.astype(own, order="C", copy=True)
     return array
+
+
+def _plain(array):
+    """An array without its subclass, which may say anything of itself."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array can't be a tensor, since its mask would be lost: use .filled() or .data"
+        )
+    return np.ndarray.view(array, np.ndarray)
 
 
 def _mismatch(given, dtype):
@@ -75,7 +79,7 @@ def _strings(array):
     for i, item in enumerate(np.asarray(array).reshape(-1)):
         if not isinstance(item, str):
             raise TypeError(
-                f"item {i} of an object array is {item!r:.60}, of type {type(item).__name__}: "
+                f"item {i} of an object array is {shown(item)}, of type {type(item).__name__}: "
                 "in a tensor of strings each item is a str"
             )
         flat[i] = item if type(item) is str else str.__str__(item)
@@ -91,18 +95,22 @@ def _from_python(value, dtype):
     weak, strong = set(), set()
     _collect_types(value, weak, strong)
     if (str in weak or STRING in strong) and len(weak | strong) > 1 and ({*weak, *strong} - {str, STRING}):
-        raise TypeError(f"{value!r:.80} mixes strings and numbers")
-    if dtype is None:
+        raise TypeError(f"{shown(value, 80)} mixes strings and numbers")
+    if dtype is None and str in weak:
+        dtype = STRING
+    elif dtype is None:
         array = np.asarray(value)
         if array.dtype == object and int in weak:
-            raise OverflowError(f"{value!r:.80} fits no integer type of NumPy")
+            raise OverflowError(f"{shown(value, 80)} fits no integer type of NumPy")
         dtype = element_type(array.dtype)
     else:
         _check_promotion(value, dtype, weak, strong)
     if dtype == STRING:
         array = np.array(value, dtype=object)
         if any(isinstance(item, list | tuple) for item in array.reshape(-1)):
-            raise ValueError(f"{value!r:.80} is ragged: in a tensor all lists of a level have one length")
+            raise ValueError(
+                f"{shown(value, 80)} is ragged: in a tensor all lists of a level have one length"
+            )
         return _strings(array)
     with np.errstate(over="ignore"):
         array = np.array(value, dtype=dtype)
@@ -110,7 +118,7 @@ def _from_python(value, dtype):
     if dtype.kind not in "biu":
         wide = np.array(value, dtype=np.complex128 if dtype.kind == "c" else np.float64)
         if not np.array_equal(np.isfinite(array), np.isfinite(wide)):
-            raise OverflowError(f"{value!r:.80} is too large for {type_name(dtype)}")
+            raise OverflowError(f"{shown(value, 80)} is too large for {type_name(dtype)}")
     return array
 
 
@@ -125,7 +133,7 @@ def _check_promotion(value, dtype, weak, strong):
         except TypeError:
             pass
     raise TypeError(
-        f"{value!r:.80} can't go into a sequence of {type_name(dtype)}: "
+        f"{shown(value, 80)} can't go into a sequence of {type_name(dtype)}: "
         "NumPy's promotion would change the type"
     )
 

@@ -6,6 +6,8 @@ Strings are object arrays of `str`, the form that onnx and onnxruntime use.
 
 import numpy as np
 
+from seqcore._shown import shown
+
 __all__ = ["ELEMENT_TYPES", "element_type", "type_name"]
 
 STRING = np.dtype(object)
@@ -17,6 +19,8 @@ ELEMENT_TYPES = {
         *("float16", "float32", "float64", "complex64", "complex128"),
     )
 } | {"string": STRING}
+
+_OBJECTS = (object, np.object_)
 
 # Many spellings are one type ('<f4' and 'float32', int64's two C types); these are the ones we keep.
 _CANONICAL = {dtype: dtype for dtype in ELEMENT_TYPES.values()}
@@ -52,10 +56,9 @@ def element_type(dtype):
             return STRING
         if dtype == "bfloat16":
             return _bfloat16()
-    try:
-        given = np.dtype(dtype)
-    except TypeError:
-        raise TypeError(f"{dtype!r} is no element type; there are {_names()}") from None
+    given = numpy_type(dtype)
+    if given is None:
+        raise TypeError(f"{shown(dtype)} is no element type; there are {_names()}")
     if given.kind in "UT":
         return STRING
     native = given.newbyteorder("=") if given.byteorder not in "=|" else given
@@ -66,6 +69,26 @@ def element_type(dtype):
     raise TypeError(f"{given.name} is no element type of ONNX sequences; there are {_names()}")
 
 
+def numpy_type(dtype):
+    """Return the `np.dtype` that something names, or None; of objects only `object` is one.
+
+    Only what can name one comes before NumPy, which shows all else in a message of its own.
+    """
+    if isinstance(dtype, np.dtype):
+        return dtype
+    if isinstance(dtype, str):
+        dtype = str.__str__(dtype)
+    elif not isinstance(dtype, type | bytes):
+        own = getattr(dtype, "dtype", None)
+        return own if isinstance(own, np.dtype) else None
+    try:
+        given = np.dtype(dtype)
+    except (TypeError, ValueError):  # the latter of text that is none
+        return None
+    # To NumPy any class is a type of objects.
+    return None if isinstance(dtype, type) and given == STRING and dtype not in _OBJECTS else given
+
+
 def type_name(dtype):
     """Return ONNX's word for an element type: NumPy's name, but `string` for object.
 
@@ -74,6 +97,8 @@ def type_name(dtype):
     >>> type_name(np.dtype("int8")), type_name(np.dtype(object))
     ('int8', 'string')
     """
+    if not isinstance(dtype, np.dtype):
+        dtype = element_type(dtype)
     return "string" if dtype == STRING else dtype.name
 
 

@@ -2,6 +2,8 @@
 
 import os
 
+from seqcore._shown import shown
+
 __all__ = ["load", "save"]
 
 
@@ -94,7 +96,7 @@ def load(path, column=None):
         raise ValueError("no files are no sequence, since there is nothing that tells the type")
     for one in paths:
         if not isinstance(one, str | bytes | os.PathLike):
-            raise TypeError(f"a file is named by its path, not by {one!r:.60} of type {type(one).__name__}")
+            raise TypeError(f"a file is named by its path, not by {shown(one)} of type {type(one).__name__}")
     if column is not None and not isinstance(column, str):
-        raise TypeError(f"a column is named by a str, not by {column!r:.60}")
+        raise TypeError(f"a column is named by a str, not by {shown(column)}")
     return read_all(paths, column)

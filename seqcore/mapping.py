@@ -1,9 +1,9 @@
 """SequenceMap: a body applied to each element, here, on threads, or on an executor."""
 
-import operator
 import os
 from concurrent.futures import Executor
 
+from seqcore._integers import as_count
 from seqcore._maps.batches import in_order, joined_work, stacked_work
 from seqcore._maps.executors import count_workers, run_on_executor
 from seqcore._maps.flat import flat_work
@@ -89,8 +89,8 @@ def sequence_map(
     """
     body = _as_body(body)
     # Asking for the number of CPUs takes 10 µs.
-    workers = _as_count("max_workers", max_workers, None) or os.cpu_count() or 1
-    chunksize = _as_count("chunksize", chunksize, None)
+    workers = as_count("max_workers", max_workers) or os.cpu_count() or 1
+    chunksize = as_count("chunksize", chunksize)
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
     work = flat_work(body, inputs, n) or ElementWork(body, inputs, n)
@@ -163,8 +163,8 @@ def map_batches(
     array(6.5)
     """
     body = _as_body(body)
-    workers = _as_count("max_workers", max_workers, None) or os.cpu_count() or 1
-    batch_size = _as_count("batch_size", batch_size, None)
+    workers = as_count("max_workers", max_workers) or os.cpu_count() or 1
+    batch_size = as_count("batch_size", batch_size)
     stacked = flag("new_axis", new_axis)
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
@@ -221,17 +221,6 @@ def _as_input(value):
     if isinstance(value, TensorSequence | list | tuple):
         return as_sequence(value)[:]
     return read_only(as_tensor(value))
-
-
-def _as_count(name, value, default):
-    if value is None:
-        return default
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} is a number or None, not {value!r:.60}")
-    value = operator.index(value)
-    if value < 1:
-        raise ValueError(f"{name} is {value}, but must be at least 1")
-    return value
 
 
 def _output_types(body, inputs, n, output_dtypes):

@@ -3,11 +3,11 @@
 The input is never changed. An input sequence may be a `TensorSequence` or a list or tuple of tensors.
 """
 
-import operator
-
 import numpy as np
 
-from seqcore._integers import LONGEST, integers, not_integral
+from seqcore._format.text import snapshot_of
+from seqcore._integers import LONGEST, as_integer, integers, not_integral
+from seqcore._shown import shown, shown_number
 from seqcore._tensors import as_tensor
 from seqcore.core.operations import element_at, join_elements, split_by_lengths, split_equally
 from seqcore.core.sequence import TensorSequence
@@ -24,14 +24,22 @@ __all__ = [
 ]
 
 
+def _is_empty(tensors):
+    return not any(True for _ in tensors)  # a subclass may say anything of its length
+
+
 def as_sequence(tensors, dtype="float32"):
     """Return a `TensorSequence` of what an operator takes for one; `dtype` is the type of an empty list."""
-    if isinstance(tensors, TensorSequence):
+    if type(tensors) is TensorSequence:
         return tensors
+    if isinstance(tensors, TensorSequence):
+        return snapshot_of(tensors)  # whatever a subclass makes of lengths and positions
     if not isinstance(tensors, list | tuple):
         raise TypeError(
             f"a sequence is a TensorSequence or a list or tuple of tensors, not {type(tensors).__name__}"
         )
+    if type(tensors) not in (list, tuple):
+        tensors = [*tensors]  # which is as long as it says
     return TensorSequence(tensors) if tensors else TensorSequence(dtype=dtype)
 
 
@@ -170,7 +178,7 @@ def sequence_insert(seq, tensor, position=None):
     >>> sequence_insert([[1], [3]], [2], 1)
     <TensorSequence of 3 int64 tensors: (1,) (1,) (1,)>
     """
-    if not isinstance(seq, TensorSequence) and isinstance(seq, list | tuple) and not seq:
+    if not isinstance(seq, TensorSequence) and isinstance(seq, list | tuple) and _is_empty(seq):
         tensor = as_tensor(tensor)
         result = TensorSequence(dtype=tensor.dtype)
     else:
@@ -262,13 +270,14 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
         raise ValueError(f"split is one length or a list of them, not an array of shape {lengths.shape}")
     if lengths.ndim == 0:
         if lengths < 1:
-            raise ValueError(f"split is {lengths}: pieces of one length need one above 0")
+            raise ValueError(f"split is {shown_number(lengths)}: pieces of one length need one above 0")
         return split_equally(input, axis, min(int(lengths), LONGEST), False)
     beyond = np.flatnonzero((lengths > LONGEST) | (lengths < -LONGEST - 1))
     if beyond.size:
         shapes = split_equally(input, axis, LONGEST, False).shapes  # which checks input and axis
         extent = shapes[0][axis] if shapes else 0
-        raise ValueError(f"split[{beyond[0]}] is {lengths[beyond[0]]}, but axis {axis} has {extent}")
+        length = shown_number(lengths[beyond[0]])
+        raise ValueError(f"split[{beyond[0]}] is {length}, but axis {shown_number(axis)} has {extent}")
     return split_by_lengths(input, axis, lengths)
 
 
@@ -315,10 +324,9 @@ def concat_from_sequence(seq, axis, new_axis=0):
 
 
 def flag(name, value):
-    try:
-        flag = operator.index(value)
-    except TypeError:
+    number = int(value) if isinstance(value, bool) else as_integer(value)
+    if number is None:
         not_integral(name, value)
-    if flag not in (0, 1):
-        raise ValueError(f"{name} is 0 or 1, not {value}")
-    return bool(flag)
+    if number not in (0, 1):
+        raise ValueError(f"{name} is 0 or 1, not {shown(number)}")
+    return number == 1

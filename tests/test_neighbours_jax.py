@@ -130,7 +130,7 @@ OTHERS = {
     "keys": (lambda: jax.random.split(jax.random.key(0), 3), TypeError, "key_data"),
     "int4": (lambda: jnp.ones(2, jnp.int4), TypeError, "int4"),
     "float8": (lambda: jnp.ones(2, jnp.float8_e4m3fn), TypeError, "float8"),
-    "deleted": (deleted, RuntimeError, "deleted"),
+    "deleted": (deleted, TypeError, "deleted"),
     "shape": (lambda: jax.ShapeDtypeStruct((2,), jnp.float32), TypeError, "no tensor"),
 }
 

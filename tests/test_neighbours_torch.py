@@ -202,15 +202,15 @@ def test_a_body_may_return_tensors():
 
 
 OTHERS = {
-    "gradient": (lambda: torch.ones(2, requires_grad=True), RuntimeError, "detach"),
-    "parameter": (lambda: torch.nn.Parameter(torch.ones(2)), RuntimeError, "detach"),
+    "gradient": (lambda: torch.ones(2, requires_grad=True), TypeError, "detach"),
+    "parameter": (lambda: torch.nn.Parameter(torch.ones(2)), TypeError, "detach"),
     "bfloat16-gradient": (
         lambda: torch.ones(2, dtype=torch.bfloat16, requires_grad=True),
-        RuntimeError,
+        TypeError,
         "detach",
     ),
-    "conjugate": (lambda: torch.ones(2, dtype=torch.complex64).conj(), RuntimeError, "resolve_conj"),
-    "negative": (lambda: torch.ones(2, dtype=torch.complex64).conj().imag, RuntimeError, "resolve_neg"),
+    "conjugate": (lambda: torch.ones(2, dtype=torch.complex64).conj(), TypeError, "resolve_conj"),
+    "negative": (lambda: torch.ones(2, dtype=torch.complex64).conj().imag, TypeError, "resolve_neg"),
     "sparse": (lambda: torch.ones(2).to_sparse(), TypeError, "to_dense"),
     "bfloat16-sparse": (lambda: torch.ones(2, dtype=torch.bfloat16).to_sparse(), TypeError, "to_dense"),
     "csr": (lambda: torch.ones(2, 2).to_sparse_csr(), TypeError, "to_dense"),
@@ -220,7 +220,7 @@ OTHERS = {
     "float8": (lambda: torch.ones(2).to(torch.float8_e4m3fn), TypeError, "Float8"),
     "nested": (
         lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(1)]),
-        RuntimeError,
+        TypeError,
         "(?i)nested",
     ),
     "storage": (lambda: torch.ones(2).untyped_storage(), TypeError, "no tensor"),
@@ -232,6 +232,27 @@ OTHERS = {
 @pytest.mark.parametrize(("make", "error", "match"), OTHERS.values(), ids=OTHERS)
 def test_other_tensors_are_errors_that_name_the_remedy(make, error, match):
     refused(quietly(make), error, match)
+
+
+UNREADABLE = {
+    "gradient": lambda: torch.ones(2, requires_grad=True),
+    "parameter": lambda: torch.nn.Parameter(torch.ones(2)),
+    "conjugate": lambda: torch.ones(2, dtype=torch.complex64).conj(),
+    "sparse": lambda: torch.ones(2).to_sparse(),
+    "elsewhere": lambda: torch.ones(2, device="meta"),
+}
+
+
+@pytest.mark.parametrize("make", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_cannot_be_read_is_looked_for_in_vain_with_the_error_of_append(make):
+    """Nobody can say whether it is there: `False` would be a guess."""
+    tensor = quietly(make)
+    seq = TensorSequence([np.ones(2, np.float32)])
+    for look in (seq.append, seq.__contains__, seq.index, seq.count, seq.remove):
+        for given in (tensor, [tensor]):
+            with pytest.raises(TypeError, match="NumPy can't read this"):
+                look(given)
+    assert_holds(seq, [np.ones(2, np.float32)])
 
 
 def test_a_nested_tensor_is_a_sequence():

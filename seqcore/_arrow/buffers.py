@@ -6,6 +6,7 @@ Everything is checked that can be: numbers that reach outside of what there is m
 import numpy as np
 
 from seqcore._arrow.fields import LARGE_LIST, LARGE_LIST_VIEW, LIST, LIST_VIEW, NUMBERS, RUN_ENDS
+from seqcore._shown import shown
 
 OFFSETS = {LIST: np.int32, LIST_VIEW: np.int32, LARGE_LIST: np.int64, LARGE_LIST_VIEW: np.int64}
 VIEWS = LIST_VIEW, LARGE_LIST_VIEW
@@ -119,7 +120,7 @@ def integers_of(field, name):
     if numbers is None:
         return None
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
-        raise ValueError(f"the {name} of {field.extension} is {numbers!r:.60}, no list of integers")
+        raise ValueError(f"the {name} of {field.extension} is {shown(numbers)}, no list of integers")
     return numbers
 
 
@@ -129,5 +130,5 @@ def permutation_of(field, rank):
     if order is None or order == list(range(rank)):
         return None
     if sorted(order) != list(range(rank)):
-        raise ValueError(f"the permutation of {field.extension} is {order!r:.60}, not of {rank} axes")
+        raise ValueError(f"the permutation of {field.extension} is {shown(order)}, not of {rank} axes")
     return order

@@ -5,6 +5,7 @@ from functools import partial
 from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.layouts import layout_of
 from seqcore._format.text import snapshot_of
+from seqcore._shown import shown
 from seqcore.core.arrow_export import array_capsule, schema_capsule, stream_capsule
 from seqcore.core.arrow_import import read_array, read_schema, read_stream
 
@@ -48,7 +49,7 @@ def take(given):
         capsules = given.__arrow_c_array__()
         if not isinstance(capsules, tuple) or len(capsules) != 2:
             raise TypeError(
-                f"{type(given).__name__}.__arrow_c_array__ gave {capsules!r:.60}, not two capsules"
+                f"{type(given).__name__}.__arrow_c_array__ gave {shown(capsules)}, not two capsules"
             )
         chunk = read_array(*capsules)
         return sequence_of(chunk.field, [chunk])
@@ -56,6 +57,6 @@ def take(given):
         stream = read_stream(given.__arrow_c_stream__())
         return sequence_of(stream.field, stream)
     raise TypeError(
-        f"{given!r:.60} is no array of Arrow's: a {type(given).__name__} has neither __arrow_c_array__ nor "
+        f"{shown(given)} is no array of Arrow's: a {type(given).__name__} has neither __arrow_c_array__ nor "
         "__arrow_c_stream__"
     )

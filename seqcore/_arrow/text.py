@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from seqcore._arrow.fields import LARGE_TEXT, TEXT, TEXT_VIEW, Column, Field
+from seqcore._shown import shown
 
 TEXTS = TEXT, LARGE_TEXT, TEXT_VIEW
 
@@ -69,7 +70,7 @@ def text_column(strings, field):
     try:
         encoded = [string.encode() for string in strings]
     except UnicodeEncodeError as error:
-        raise ValueError(f"{error.object!r:.60} has surrogates, of which UTF-8 knows none") from None
+        raise ValueError(f"{shown(error.object)} has surrogates, of which UTF-8 knows none") from None
     ends = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=ends[1:])
     if field.format == TEXT:

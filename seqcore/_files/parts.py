@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from seqcore._format.text import snapshot_of
+from seqcore._shown import shown_error
 from seqcore.core.sequence import TensorSequence
 from seqcore.core.spans import lie_together
 
@@ -72,7 +73,7 @@ def _gathered(items):
 def about(name, error):
     """A TypeError or ValueError that says which part it is about."""
     kind = TypeError if isinstance(error, TypeError) else ValueError
-    return kind(f"{name}: {error}")
+    return kind(f"{name}: {shown_error(error)}")
 
 
 def cut(part, layout):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seqcore._shown import add_note, shown
 from seqcore.core.flat import chained
 from seqcore.dtypes import type_name
 
@@ -37,7 +38,7 @@ class StoredIn(NamedTuple):
         kinds = (str, int, int, (str, type(None)), int)
         if not isinstance(file, tuple) or len(file) != len(kinds) or not all(map(isinstance, file, kinds)):
             raise TypeError(
-                f"a pickled sequence names its file, size, time, column and length, not {file!r:.60}"
+                f"a pickled sequence names its file, size, time, column and length, not {shown(file)}"
             )
         return cls(*file)
 
@@ -106,7 +107,7 @@ def restored(dtype, files, order, others):
     parts = []
     if others is not None:
         if not hasattr(others, "__getitems__"):
-            raise TypeError(f"a pickled sequence has its other elements as a sequence, not {others!r:.60}")
+            raise TypeError(f"a pickled sequence has its other elements as a sequence, not {shown(others)}")
         parts.append(others[:])
     for stored in files:
         if type(stored) is not tuple or len(stored) != 2:
@@ -131,7 +132,7 @@ def _selected(column, positions, path):
     """The elements of a file at positions, in the form of `_short`."""
     if type(positions) is range:
         if positions.step != 1 or not 0 <= positions.start <= positions.stop <= len(column):
-            raise IndexError(f"{path} has {len(column)} elements, none at {positions!r:.60}")
+            raise IndexError(f"{path} has {len(column)} elements, none at {shown(positions)}")
         return column[positions.start : positions.stop]
     _check(positions, len(column), path)
     return column[positions.astype(np.int64)]
@@ -159,7 +160,7 @@ def opened(file):
         file.check(os.stat(file.path))
         return _open(file)
     except (OSError, ValueError) as error:
-        error.add_note(f"a sequence was pickled as the path of this file: {REMEDY}")
+        add_note(error, f"a sequence was pickled as the path of this file: {REMEDY}")
         error.of_stored = True  # for maps, whose workers say no more than what went wrong
         raise
 

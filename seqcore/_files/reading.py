@@ -8,6 +8,7 @@ import sys
 
 from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
+from seqcore._shown import add_note, shown, shown_error
 from seqcore.core.flat import chained
 from seqcore.core.origins import mark_origin
 from seqcore.core.sequence import TensorSequence
@@ -68,9 +69,10 @@ def read(path, column, check=None):
         if error.filename is None:
             error.filename = path
         if error.errno == errno.EMFILE:
-            error.add_note(
+            add_note(
+                error,
                 "before Python 3.13 each file that is loaded needs a descriptor: raise their number, as "
-                "`ulimit -n 65536` does, or save what is in many files as few"
+                "`ulimit -n 65536` does, or save what is in many files as few",
             )
         raise
 
@@ -129,7 +131,7 @@ def _number_of(column, schema):
         return 0
     if schema.names.count(column) != 1:
         raise ValueError(
-            f"it has {schema.names.count(column)} columns called {column!r}, of {names or 'none'}"
+            f"it has {schema.names.count(column)} columns called {shown(column)}, of {names or 'none'}"
         )
     return schema.names.index(column)
 
@@ -153,4 +155,4 @@ def _why(path, error):
         return "it is incomplete, for its end is missing"
     if isinstance(error, MemoryError):
         return f"it is damaged, or there is no memory for what it holds: {error}"
-    return str(error)
+    return shown_error(error)

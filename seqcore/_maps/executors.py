@@ -12,6 +12,7 @@ from concurrent.futures import BrokenExecutor, CancelledError
 from seqcore._maps.lending import Lender, OutOfReach
 from seqcore._maps.outputs import Chunk
 from seqcore._maps.parcels import NotOpened, Parcel, Reply, run_away
+from seqcore._shown import described, shown
 
 CHUNK = 5e-2  # seconds of work that are handed out at once
 CHUNK_NBYTES = 4 << 20  # and what they may weigh
@@ -91,7 +92,7 @@ class _Dispatch:
             raise self.failure(start, stop, parcel, error) from error
         if not isinstance(chunk, Chunk):
             raise self.lost(
-                start, stop, f"it gave back {chunk!r:.60}", "its futures are for what a call returns"
+                start, stop, f"it gave back {shown(chunk)}", "its futures are for what a call returns"
             )
         if isinstance(chunk.error, OutOfReach):
             self.lender.send_inline()
@@ -113,7 +114,7 @@ class _Dispatch:
 
     def failure(self, start, stop, parcel, error):
         """What to raise where the executor has failed, rather than the body."""
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        said = described(error)
         if parcel.failure is not None:
             reason, parcel.failure = parcel.failure, None
             return TypeError(f"the map's body can't be pickled ({reason}): {PICKLE_REMEDY}")
@@ -122,7 +123,7 @@ class _Dispatch:
         if isinstance(error, BrokenExecutor):
             remedy = "see whether the body or an initializer ends its process, and make a new executor"
             return self.lost(start, stop, f"a worker has died ({said})", remedy)
-        if "shutdown" in str(error):
+        if "shutdown" in said:
             return self.lost(start, stop, f"it was shut down ({said})", "leave it open until the map ends")
         return self.lost(start, stop, said, "see whether it can run any other function")
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from seqcore._shown import add_note, shown_error
 from seqcore._tensors import as_tensor
 from seqcore.core.calls import OutputError, absorb, put_results
 from seqcore.core.sequence import TensorSequence
@@ -41,7 +42,7 @@ class Outputs:
         """Add the next chunk; what has failed in it is raised, as a serial loop would have met it."""
         unit, error, chunk.error = chunk.start + chunk.count, chunk.error, None
         if chunk.note is not None and error is not None and not isinstance(error, OutputError):
-            error.add_note(chunk.note)
+            add_note(error, chunk.note)
         try:
             if chunk.sequences is not None:
                 self._add_sequences(chunk)
@@ -122,9 +123,9 @@ def raise_for(error, name):
         output, reason = error.args
         which = "" if output is None else f", output {output}"
         if type(reason) in (TypeError, ValueError, OverflowError):
-            raise type(reason)(f"{name} of the map{which}: {reason}") from reason
+            raise type(reason)(f"{name} of the map{which}: {shown_error(reason)}") from reason
         error = reason  # of a class that may not be made from a message
-    error.add_note(f"raised for {name} of a SequenceMap")
+    add_note(error, f"raised for {name} of a SequenceMap")
     try:
         raise error
     finally:

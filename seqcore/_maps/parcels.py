@@ -17,6 +17,7 @@ import traceback
 
 from seqcore._maps.lending import OutOfReach, fetch
 from seqcore._maps.outputs import Chunk
+from seqcore._shown import described, shown_error
 from seqcore._tensors import as_tensor
 from seqcore.core.calls import Bound, OutputError
 
@@ -61,7 +62,7 @@ class Arrived:
             if self.data is not None:
                 content = pickle.loads(self.data, buffers=content)
         except Exception as error:
-            chunk = Chunk(0, 0, NotOpened(_described(error), getattr(error, "of_stored", False)))
+            chunk = Chunk(0, 0, NotOpened(described(error), getattr(error, "of_stored", False)))
         else:
             chunk = run_part(content[0], Bound(), *content[1:], scattered)
         return Reply(chunk, pickler)
@@ -127,7 +128,7 @@ class PackedError:
         self.is_output = isinstance(error, OutputError)
         if self.is_output:
             self.output, error = error.args
-        self.description = f"{type(error).__name__}, which can't be pickled: {_text(error)}"
+        self.description = f"{type(error).__name__}, which can't be pickled: {shown_error(error)}"
         try:
             self.data = pickler.dumps(error)
         except BaseException:  # whatever its own methods raise
@@ -169,9 +170,9 @@ def _why_no_tensor(result, failure):
         for value in result if isinstance(result, tuple) else (result,):
             as_tensor(value)
     except Exception as error:
-        return TypeError(f"{_text(error)} (nor can it be pickled: {_described(failure)})")
+        return TypeError(f"{shown_error(error)} (nor can it be pickled: {described(failure)})")
     return TypeError(
-        f"the body returned what can't be pickled ({_described(failure)}): let it return arrays, "
+        f"the body returned what can't be pickled ({described(failure)}): let it return arrays, "
         "or run it on threads"
     )
 
@@ -181,14 +182,3 @@ def _pickled(value, pickler, protocol=5):
     buffers = []
     data = pickler.dumps(value, protocol=5, buffer_callback=buffers.append)
     return data, buffers if protocol >= 5 else [bytes(one.raw()) for one in buffers]
-
-
-def _described(error):
-    return f"{type(error).__name__}: {_text(error)}"
-
-
-def _text(error):
-    try:
-        return str(error)
-    except Exception:
-        return "it has no text"

@@ -22,6 +22,7 @@ from seqcore.core.arrow cimport ARROW_NULLABLE, ArrowArray, ArrowArrayStream, Ar
 from seqcore.core.pieces cimport MAX_BYTES
 
 from seqcore._arrow.fields import Chunk, Field
+from seqcore._shown import shown
 
 cnp.import_array()
 
@@ -106,7 +107,7 @@ def read_schema(capsule):
 
 cdef void *pointer_of(capsule, const char *name) except NULL:
     if not PyCapsule_IsValid(capsule, name):
-        raise TypeError(f"{capsule!r:.60} is no capsule of the name {name.decode()}")
+        raise TypeError(f"{shown(capsule)} is no capsule of the name {name.decode()}")
     return PyCapsule_GetPointer(capsule, name)
 
 

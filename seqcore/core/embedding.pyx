@@ -16,6 +16,7 @@ from seqcore.core.owner cimport take_whole
 from seqcore.core.pieces cimport Piece, extent, strides_of
 from seqcore.core.sequence cimport TensorSequence
 
+from seqcore._shown import shown
 from seqcore.core.operations import join_elements, split_by_lengths, split_equally
 
 cnp.import_array()
@@ -24,7 +25,7 @@ cnp.import_array()
 cdef TensorSequence checked(object value):
     """The value as a sequence that has a type."""
     if not isinstance(value, TensorSequence):
-        raise TypeError(f"a TensorSequence is needed, not {value!r:.60} of type {type(value).__name__}")
+        raise TypeError(f"a TensorSequence is needed, not {shown(value)} of type {type(value).__name__}")
     cdef TensorSequence sequence = <TensorSequence>value
     sequence.check_initialised(NULL)
     return sequence

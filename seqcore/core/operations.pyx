@@ -1,5 +1,6 @@
 """What the operators call: inputs checked, then one call each."""
 
+from cpython.bool cimport PyBool_Check
 cimport numpy as cnp
 
 import numpy as np
@@ -10,6 +11,7 @@ from seqcore.core.join cimport join, shape_of
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split cimport cut_by_lengths, cut_equally
 
+from seqcore._shown import shown, shown_number
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type
 
@@ -18,14 +20,14 @@ cnp.import_array()
 
 cdef Py_ssize_t as_integer(axis) except? -1:
     """What an axis says; foreign code runs here, so before anything is looked at that it could change."""
-    if not PyIndex_Check(axis) or isinstance(axis, np.ndarray):
-        raise TypeError(f"axis is an integer, not {axis!r:.60} of type {type(axis).__name__}")
+    if not PyIndex_Check(axis) or PyBool_Check(axis) or cnp.PyArray_Check(axis):
+        raise TypeError(f"axis is an integer, not {shown(axis)} of type {type(axis).__name__}")
     return PyNumber_AsSsize_t(axis, NULL)
 
 
 cdef int as_axis(Py_ssize_t given, axis, Py_ssize_t rank, str what) except -1:
     if not -rank <= given < rank:
-        raise ValueError(f"axis {axis} is out of range for {what} ({-rank} to {rank - 1})")
+        raise ValueError(f"axis {shown_number(axis)} is out of range for {what} ({-rank} to {rank - 1})")
     return <int>(given + rank if given < 0 else given)
 
 

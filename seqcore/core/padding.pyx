@@ -27,7 +27,10 @@ from seqcore.core.pieces cimport (
 from seqcore.core.split cimport RELEASE_FROM
 
 from seqcore._integers import integer_row
-from seqcore._padding import as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing
+from seqcore._padding import (
+    as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
+)
+from seqcore._shown import shown
 
 cnp.import_array()
 
@@ -188,6 +191,12 @@ cdef object padded(GapBuffer *buffer, cnp.dtype dtype, object padding_value, obj
     cdef Py_ssize_t[MAX_NDIM + 1] strides
     cdef Py_ssize_t n = size_of(buffer), at, i
     cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
+    # Asked once: an object may answer otherwise the next time.
+    cdef bint cuts = bool(truncate), wants_mask = bool(return_mask)
+    if shape is not None:
+        shape = as_extents("shape", shape, 0)
+    if multiple_of is not None:
+        multiple_of = as_extents("multiple_of", multiple_of, 1)
     cdef int ndim = min(rank_of_nothing(shape, multiple_of), MAX_NDIM) if n == 0 else (
         slot_at(buffer, 0)[0].source.ndim)
     cdef cnp.ndarray value = as_padding_value(padding_value, dtype)
@@ -213,15 +222,15 @@ cdef object padded(GapBuffer *buffer, cnp.dtype dtype, object padding_value, obj
     nbytes = n * dtype.itemsize
     extents[0] = n
     for i in range(ndim):
-        if most[i] > wanted[i] and not truncate:
+        if most[i] > wanted[i] and not cuts:
             at = first_beyond(buffer, i, wanted[i])
             raise ValueError(f"tensor {at} of shape {shape_of(slot_at(buffer, at)[0])} is longer than "
-                             f"{wanted[i]} along axis {i}: truncate=True cuts it")
+                             f"{shown(wanted[i])} along axis {i}: truncate=True cuts it")
         nbytes *= max(wanted[i], 1)
         if nbytes > MAX_BYTES or wanted[i] > MAX_BYTES:
-            raise ValueError(f"{n} tensors padded to {tuple(wanted)} are larger than any array can be")
+            raise ValueError(f"{n} tensors padded to ({', '.join(map(shown, wanted))}) are larger than any array can be")
         extents[i + 1] = wanted[i]
-    if return_mask and ndim == 0:
+    if wants_mask and ndim == 0:
         raise ValueError("elements of rank 0 have no length that a mask could show")
 
     result = checked_out(out, (n, *wanted), dtype) if out is not None else None
@@ -249,7 +258,7 @@ cdef object padded(GapBuffer *buffer, cnp.dtype dtype, object padding_value, obj
         result[...] = batch
     if out is not None:
         result = out
-    if not return_mask:
+    if not wants_mask:
         return result
     mask = new_array(np.dtype(np.bool_), 2, extents)
     data = cnp.PyArray_BYTES(mask)

@@ -58,8 +58,8 @@ cdef int widen(dict reaches, key, const Reach *reach) except -1:
 
 cdef object nbytes_of(memory):
     """The size of a memory, or None where it doesn't tell."""
-    if isinstance(memory, np.ndarray):
-        return memory.nbytes
+    if cnp.PyArray_Check(memory):       # and not what a subclass says
+        return cnp.PyArray_NBYTES(memory)
     try:
         return memoryview(memory).nbytes
     except (TypeError, ValueError, BufferError):

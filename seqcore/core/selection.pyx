@@ -21,6 +21,8 @@ from seqcore.core.owner cimport hold_all
 from seqcore.core.pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
 from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, raise_for
 
+from seqcore._integers import MASKED
+from seqcore._shown import shown
 from seqcore._tensors import as_tensor
 
 cnp.import_array()
@@ -32,7 +34,7 @@ cdef cnp.ndarray selection_of(object key):
     """The positions or the mask that a key stands for, or None where it is a single position."""
     if isinstance(key, (list, range)):
         return selection_in_rows(key)
-    if isinstance(key, np.ndarray):
+    if cnp.PyArray_Check(key):          # not isinstance, which believes a `__class__`
         return selection_in_rows(key) if (<cnp.ndarray>key).ndim else None
     if PyIndex_Check(key):
         # A tensor of PyTorch with one element is an index to Python, whatever its rank.
@@ -77,9 +79,11 @@ cdef cnp.ndarray selection_in_list(tuple items):
                 masks += 1
                 positions[i] = bool(item)
                 continue
+            if isinstance(item, np.ma.MaskedArray):
+                raise TypeError(f"item {i} of a selection is {MASKED}")
             if not PyIndex_Check(item) or getattr(item, "ndim", 0):
                 raise TypeError(f"a selection is a list of integers or of bools, but item {i} is "
-                                f"{item!r:.60} of type {type(item).__name__}")
+                                f"{shown(item)} of type {type(item).__name__}")
         positions[i] = PyNumber_AsSsize_t(item, NULL)
     if masks == 0:
         return selection

@@ -24,7 +24,9 @@ from seqcore.core.ragged cimport Ragged
 from seqcore.core.selection cimport selection_in_rows, selection_of
 
 from seqcore._format import as_html, as_text
+from seqcore._protocols import Unreadable
 from seqcore._remedies import refuse_operator
+from seqcore._shown import shown
 from seqcore._subclasses import new_arguments, own_reduction, rebuilt, set_state
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
@@ -191,6 +193,9 @@ cdef class TensorSequence(Ragged):
         ------
         ValueError
             If there is none.
+        TypeError
+            If the tensor is an array that can't be read: it lies on a GPU, is sparse or requires grad. So it
+            is in `in`, `count` and `remove` too; what is no array at all is not in a sequence.
 
         Examples
         --------
@@ -228,9 +233,14 @@ cdef class TensorSequence(Ragged):
             drop(piece)
 
     cdef Piece *take_or_null(self, object tensor) except? NULL:
-        """The tensor as a piece, or NULL if no element could equal it."""
+        """The tensor as a piece, or NULL if no element could equal it.
+
+        Of an array that can't be read nobody knows whether one does: that is an error, as where it is put in.
+        """
         try:
             return self.take(tensor)
+        except Unreadable:
+            raise
         except (TypeError, ValueError, OverflowError):
             pass        # not a return, which in Cython 3.3 fails where there was no memory for the traceback
         return NULL
@@ -593,9 +603,9 @@ def restore(cls, dtype, parts, table, positional=(), named=None):
 cdef cnp.dtype check_pickled(cls, dtype, positional, named):
     """The element type that a pickle names; an error where it names no class or type of ours."""
     if not isinstance(cls, type) or not issubclass(cls, TensorSequence):
-        raise TypeError(f"a pickled sequence has a class that derives from TensorSequence, not {cls!r:.60}")
+        raise TypeError(f"a pickled sequence has a class that derives from TensorSequence, not {shown(cls)}")
     if type(dtype) is not str:
-        raise TypeError(f"a pickled sequence has its type by name, not {dtype!r:.60}")
+        raise TypeError(f"a pickled sequence has its type by name, not {shown(dtype)}")
     if type(positional) is not tuple or not (named is None or type(named) is dict):
         raise TypeError("a pickled sequence has a tuple and a dict of arguments of __new__")
     return element_type(dtype)

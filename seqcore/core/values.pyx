@@ -27,7 +27,9 @@ from seqcore.core.pieces cimport (
 from seqcore.core.split cimport RELEASE_FROM, cut_by_lengths, cut_by_offsets
 
 from seqcore._integers import integer_row
+from seqcore._shown import shown
 from seqcore._tensors import as_tensor
+from seqcore.dtypes import numpy_type
 
 cnp.import_array()
 
@@ -261,10 +263,10 @@ cdef Py_ssize_t write_some_lengths(Piece **slots, Py_ssize_t n, int64_t *into) n
 
 
 cdef object integer_type(object dtype, str what):
-    dtype = np.dtype(dtype)
-    if dtype.kind not in "iu":
-        raise TypeError(f"{what} are of an integer type, not {dtype}")
-    return dtype
+    given = numpy_type(dtype)
+    if given is None or given.kind not in "iu":
+        raise TypeError(f"{what} are of an integer type, not {shown(dtype) if given is None else given}")
+    return given
 
 
 cdef object fitted(cnp.ndarray numbers, object dtype, str what):

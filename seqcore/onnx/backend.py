@@ -9,10 +9,11 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
+from seqcore._shown import shown
 from seqcore._tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._model.graph import STANDARD
-from seqcore.onnx._model.load import operators_of
+from seqcore.onnx._model.load import check_kind, operators_of
 from seqcore.onnx._model.tensors import tensor_type
 from seqcore.onnx._model.versions import newest_opset
 from seqcore.onnx.session import InferenceSession
@@ -155,6 +156,8 @@ class SeqcoreBackend(Backend):
             If onnx's checker finds the model invalid.
         ValueError
             If the device is not supported.
+        TypeError
+            If `model` is nothing of the kind.
 
         Examples
         --------
@@ -167,6 +170,7 @@ class SeqcoreBackend(Backend):
         1
         """
         cls._check_device(device)
+        check_kind(model)
         checked: Any = model
         super().prepare(checked, device, **kwargs)
         options = {name: kwargs[name] for name in _SESSION_OPTIONS if name in kwargs}
@@ -247,7 +251,7 @@ class SeqcoreBackend(Backend):
     @classmethod
     def _check_device(cls, device):
         if not cls.supports_device(device):
-            raise ValueError(f"{device!r} is no device of this backend: it runs models on the CPU")
+            raise ValueError(f"{shown(device)} is no device of this backend: it runs models on the CPU")
 
 
 def _as_list(output):

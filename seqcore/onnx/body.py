@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from onnx import GraphProto, ModelProto, OperatorSetIdProto
 
+from seqcore._shown import add_note
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
 from seqcore.onnx._bodies.program import Program
@@ -240,7 +241,7 @@ class GraphBody:
                 else:
                     arrays.append(as_tensor(value, dtype))
             except (TypeError, ValueError, OverflowError) as error:
-                error.add_note(f"input '{name}' of the body '{self.name}'")
+                add_note(error, f"input '{name}' of the body '{self.name}'")
                 raise
         return tuple(arrays)
 

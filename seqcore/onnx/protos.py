@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, overload
 from google.protobuf.message import DecodeError
 from onnx import SequenceProto
 
+from seqcore._shown import add_note, shown
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, element_type
+from seqcore.onnx._model.load import path_of
 from seqcore.onnx._protos.reading import read_elements
 from seqcore.onnx._protos.tensors import check_size
 from seqcore.onnx._protos.writing import write_numbers, write_strings
@@ -119,12 +121,13 @@ def from_proto(proto: Any, dtype: Any = None) -> Any:
     if not isinstance(proto, str | os.PathLike):
         what = type(proto).__name__
         raise TypeError(f"a sequence is read from a SequenceProto, its bytes or a path, not from a {what}")
+    path = path_of(proto)
     try:
-        with open(proto, "rb") as file:
+        with open(path, "rb") as file:
             check_size(os.fstat(file.fileno()).st_size)
             return _read(_parsed(file.read()), dtype)
     except (ValueError, TypeError) as error:
-        error.add_note(f"in the file {os.fspath(proto)!r}")
+        add_note(error, f"in the file {shown(path, 300)}")
         raise
 
 
@@ -155,7 +158,7 @@ def _check_message(proto):
     if kind not in SequenceProto.DataType.values():
         raise ValueError(f"elem_type {kind} of the SequenceProto is none of ONNX's")
     if isinstance(proto.name, bytes):  # protobuf could not decode it
-        raise ValueError(f"the SequenceProto is damaged: its name {proto.name!r:.60} is no UTF-8")
+        raise ValueError(f"the SequenceProto is damaged: its name {shown(proto.name)} is no UTF-8")
     if kind == SequenceProto.UNDEFINED:
         raise ValueError(
             "the SequenceProto does not tell of what it is a sequence: its elem_type is undefined"

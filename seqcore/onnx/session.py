@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsIndex
 
-from onnx import ModelProto, TypeProto
+from onnx import ModelProto, TensorProto, TypeProto
 
+from seqcore._integers import as_count
 from seqcore.onnx._engines.engines import Engines
-from seqcore.onnx._engines.feeds import NodeArg, check_feed
+from seqcore.onnx._engines.feeds import NodeArg, check_feed, with_safe_strings
 from seqcore.onnx._model.load import folder_of, operators_of, parse, path_of
 from seqcore.onnx._model.prepared import message_has_lists
 from seqcore.onnx._model.versions import restamp_proto
@@ -43,7 +44,7 @@ class InferenceSession:
     ValueError
         If the model is invalid: what onnx's checker or its type inference says.
     TypeError
-        If `model` is nothing of the kind.
+        If `model` is nothing of the kind, or `max_workers` is no integer.
     FileNotFoundError
         If there is no file at the path.
 
@@ -84,10 +85,12 @@ class InferenceSession:
         *,
         max_workers: SupportsIndex | None = 1,
     ) -> None:
+        max_workers = as_count("max_workers", max_workers)
         self._sessions = sessions = Sessions(sess_options, providers, provider_options)
         self._engines: Engines | None = None
         self._whole: Any = None  # onnxruntime's session, where the model has no sequences
         self._kinds: dict[str, TypeProto] = {}  # of its inputs, as far as they are known
+        self._strings: list[str] = []  # of these those that are strings
         if _is_ort_format(model):
             self._whole = sessions.as_given(_for_onnxruntime(model))
             return
@@ -101,6 +104,9 @@ class InferenceSession:
         else:
             self._whole = sessions.as_given(_loadable(model, message))
             self._kinds = {one.name: one.type for one in message.graph.input}
+            self._strings = [
+                name for name, kind in self._kinds.items() if kind.tensor_type.elem_type == TensorProto.STRING
+            ]
 
     # An array, a TensorSequence or None for each output, in a model without sequences whatever onnxruntime
     # has. The model tells which, so nobody should have to ask; feeds are as varied.
@@ -140,6 +146,7 @@ class InferenceSession:
         """
         if self._engines is not None:
             return self._engines.run(output_names, input_feed, run_options)
+        input_feed = with_safe_strings(input_feed, self._strings)
         try:
             return self._whole.run(output_names, input_feed, run_options)
         except Exception:

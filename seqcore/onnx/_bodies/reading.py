@@ -9,9 +9,11 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, helper
 
+from seqcore._integers import as_integer
+from seqcore._shown import add_note, shown
 from seqcore._tensors import as_tensor
 from seqcore.onnx._model.checks import check_message
-from seqcore.onnx._model.load import operators_of
+from seqcore.onnx._model.load import operators_of, path_of
 from seqcore.onnx._model.tensors import declared_dtype, one_line, to_tensor_proto
 from seqcore.onnx._model.versions import newest_opset, restamp_proto
 
@@ -75,7 +77,7 @@ def _as_model(graph, opset_imports):
         model.CopyFrom(graph)
         return model
     if isinstance(graph, str | os.PathLike):
-        path = os.fspath(graph)
+        path = path_of(graph)
         try:
             return onnx.load(path)
         except OSError:
@@ -91,8 +93,21 @@ def _opset_imports(given, model):
     if given is None:
         given = {}
     elif not isinstance(given, Mapping):
+        given = list(given)
+        for one in given:
+            if not isinstance(one, OperatorSetIdProto):
+                raise TypeError(f"opset_imports is of OperatorSetIdProtos, not of {shown(one)}")
         return given
-    named = {"" if domain == "ai.onnx" else domain: version for domain, version in given.items()}
+    named = {}
+    for domain, version in given.items():
+        if not isinstance(domain, str):
+            raise TypeError(f"opset_imports has versions by domains, not by {shown(domain)}")
+        number = as_integer(version)
+        if number is None:
+            raise TypeError(f"the version of the opset '{domain}' is an integer, not {shown(version)}")
+        if not 0 < number < 1 << 63:
+            raise ValueError(f"there is no version {shown(number)} of the opset '{domain}'")
+        named["" if domain == "ai.onnx" else domain] = number
     domains = {"": None} | {"" if n == "ai.onnx" else n: None for n, _ in operators_of(model)}
     versions = {domain: named.get(domain) or newest_opset(domain) for domain in domains} | named
     return [helper.make_opsetid(domain, version) for domain, version in versions.items()]
@@ -107,7 +122,7 @@ def _capture(graph, captures):
         try:
             tensor = as_tensor(captures[name])
         except (TypeError, ValueError, OverflowError) as error:
-            error.add_note(f"capture '{name}' of the body '{graph.name}'")
+            add_note(error, f"capture '{name}' of the body '{graph.name}'")
             raise
         graph.initializer.append(to_tensor_proto(tensor, name))
     if missing:

@@ -22,6 +22,7 @@ from typing import Any
 
 from onnx import ModelProto
 
+from seqcore._shown import add_note
 from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_little
 from seqcore.onnx._engines.explain import lines_of
 from seqcore.onnx._engines.interface import Interface
@@ -169,7 +170,8 @@ class Engines:
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
-        if output_names and not (type(output_names) is list and all(map(_is_str, output_names))):
+        known = self.interface.names.__contains__
+        if output_names and not (type(output_names) is list and all(map(known, output_names))):
             self.interface.check_names(output_names, feed)
         whole: WholeModel | None = self.whole
         failed: BaseException | None = None
@@ -201,7 +203,7 @@ class Engines:
             # The weights may be gone, with what the user gave.
             if failed is None:
                 raise
-            failed.add_note(f"the node can't be named: {one_line(why)}")
+            add_note(failed, f"the node can't be named: {one_line(why)}")
             raise failed from None
         return self._run_in(steps, output_names, feed, options)
 
@@ -238,10 +240,6 @@ class Engines:
             return
         steps = self._first_steps().get()
         yield from lines_of(steps.planner.schedule, steps.planner, "    ")
-
-
-def _is_str(name: Any) -> bool:
-    return isinstance(name, str)
 
 
 def _without_beliefs(prepared: Prepared) -> Prepared:

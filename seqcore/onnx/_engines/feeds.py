@@ -6,6 +6,8 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, TypeProto
 
+from seqcore._format.text import snapshot_of
+from seqcore._shown import add_note, shown_error
 from seqcore._tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
@@ -135,7 +137,7 @@ class Feed:
 
     def has_fitting_elements(self, value):
         """Return whether the elements of a fed sequence have the declared shapes, as far as one sees."""
-        if isinstance(value, TensorSequence):
+        if issubclass(type(value), TensorSequence):  # not isinstance, which believes a `__class__`
             shapes = set(value.shapes)
         elif isinstance(value, list | tuple) and all(type(one) is np.ndarray for one in value):
             shapes = {one.shape for one in value}
@@ -206,7 +208,7 @@ class Feed:
 def _tensor(name, value, dtype):
     if isinstance(value, onnxruntime.OrtValue):
         value = value.numpy()
-    if isinstance(value, TensorSequence):
+    if issubclass(type(value), TensorSequence):
         raise TypeError(f"input '{name}' is a tensor, but a sequence of {len(value)} tensors was given")
     if value is None:
         raise TypeError(f"input '{name}' is a tensor, but None was given")
@@ -223,8 +225,10 @@ def _raise_naming(name, error):
     """Raise an error of Python's own that names the input, or another library's with a note."""
     for kind in (TypeError, OverflowError, ValueError):
         if isinstance(error, kind):
-            raise kind(f"input '{name}': {error}") from error  # its own class may want other arguments
-    error.add_note(f"input '{name}'")
+            raise kind(
+                f"input '{name}': {shown_error(error)}"
+            ) from error  # its own class may want other arguments
+    add_note(error, f"input '{name}'")
     raise error
 
 
@@ -234,12 +238,12 @@ def _sequence(name, value, element):
     dtype = dtype_of(element.tensor_type.elem_type)
     if dtype is None:
         raise TypeError(f"input '{name}' is a sequence of a type that sequences don't have")
-    if isinstance(value, TensorSequence):
+    if issubclass(type(value), TensorSequence):
         if value.dtype != dtype:
             raise TypeError(
                 f"input '{name}' is a sequence of {type_name(dtype)} tensors, not {type_name(value.dtype)}"
             )
-        return value.copy()
+        return snapshot_of(value)  # of the class itself: a plan edits nothing else in place
     if not isinstance(value, list | tuple):
         raise TypeError(
             f"input '{name}' is a sequence: give a TensorSequence or a list of tensors, "
@@ -249,6 +253,25 @@ def _sequence(name, value, element):
         return TensorSequence(value, dtype=dtype)
     except Exception as error:
         _raise_naming(name, error)
+
+
+def with_safe_strings(feed, names):
+    """Return a feed in which all arrays of objects are of exact strings, as onnxruntime has to get them.
+
+    It ends the process at an item that can't be made a string. `names` are the inputs that are strings.
+    """
+    if not isinstance(feed, Mapping):
+        return feed
+    safe = {name: _tensor(name, value, STRING) for name, value in feed.items() if _has_objects(value)}
+    for name in names:
+        if isinstance(feed.get(name), list | tuple):
+            safe[name] = _tensor(name, feed[name], STRING)
+    return {**feed, **safe} if safe else feed
+
+
+def _has_objects(value):
+    # Not by its own word, for a subclass may say anything.
+    return isinstance(value, np.ndarray) and np.asarray(value).dtype == STRING
 
 
 def check_feed(feed, kinds):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import TypeProto
 
+from seqcore._shown import shown
 from seqcore.onnx._engines.feeds import Feed, NodeArg, declares_shape
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, to_type_proto
@@ -62,7 +63,7 @@ class Interface:
     def check_names(self, output_names: Any, feed: Any) -> None:
         """Raise TypeError or ValueError where these aren't names of outputs and values by names of inputs."""
         if isinstance(output_names, str):
-            raise TypeError(f"output_names is a list of names, not the str {output_names!r}")
+            raise TypeError(f"output_names is a list of names, not the str {shown(output_names)}")
         if output_names is not None and not isinstance(output_names, list | tuple):
             raise TypeError(f"output_names is a list of names, not a {type(output_names).__name__}")
         for name in output_names or ():
@@ -76,10 +77,10 @@ class Interface:
             raise ValueError(f"the feed lacks {quoted}: the model's inputs are {self._named()}")
         for name in feed:
             if name not in self.feeds:
-                raise ValueError(f"the model has no input '{name}': its inputs are {self._named()}")
+                raise ValueError(f"the model has no input {shown(name)}: its inputs are {self._named()}")
         for name in output_names or ():
             if name not in self.names:
-                raise ValueError(f"the model has no output '{name}': it has {', '.join(self.names)}")
+                raise ValueError(f"the model has no output {shown(name)}: it has {', '.join(self.names)}")
 
     def _named(self) -> str:
         return ", ".join(self.feeds) or "none"

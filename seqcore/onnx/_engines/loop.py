@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from seqcore._shown import add_note
 from seqcore.onnx._engines.loop_batches import plan_batches
 from seqcore.onnx._engines.stacked import Stacked, only_item
 from seqcore.onnx._operators.loop_parts import parts_of
@@ -69,7 +70,7 @@ class LoopStep:
                 going = self._iterate(frame, i, stacks)
                 i += 1
         except Exception as error:
-            error.add_note(f"in iteration {i} of Loop '{self.name}'")
+            add_note(error, f"in iteration {i} of Loop '{self.name}'")
             raise
         results = []
         for place in self._inner:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from seqcore._shown import add_note, shown_error
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.last_uses import find_takes
 from seqcore.onnx._engines.numpy_part import numpy_part
@@ -212,10 +213,10 @@ def _located(error: Exception, label: str) -> Exception:
         return error
     if type(error) in (IndexError, TypeError, ValueError, OverflowError, MemoryError):
         notes = getattr(error, "__notes__", ())
-        error = type(error)(f"{label}: {error}")
+        error = type(error)(f"{label}: {shown_error(error)}")
         for note in notes:
-            error.add_note(note)
+            add_note(error, note)
     else:
-        error.add_note(f"in {label}")
+        add_note(error, f"in {label}")
     error.seqcore_node = label  # type: ignore[attr-defined]
     return error

@@ -31,16 +31,15 @@ def parse(model: Any, name: str = "the bytes") -> ModelProto:
     FileNotFoundError
         If there is no file at the path.
     """
+    check_kind(model)
     if isinstance(model, ModelProto):
         return model
     if isinstance(model, bytes | bytearray | memoryview):
         data, what = bytes(model), name
-    elif isinstance(model, str | os.PathLike):
+    else:
         what = path_of(model)
         with open(what, "rb") as file:
             data = file.read()
-    else:
-        raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(model).__name__}")
     try:
         loaded = ModelProto.FromString(data)
     except DecodeError as error:
@@ -50,9 +49,15 @@ def parse(model: Any, name: str = "the bytes") -> ModelProto:
     return loaded
 
 
+def check_kind(model: Any) -> None:
+    """Raise TypeError for what is neither a model nor bytes or a path of one."""
+    if not isinstance(model, ModelProto | bytes | bytearray | memoryview | str | os.PathLike):
+        raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(model).__name__}")
+
+
 def path_of(model: Any) -> str:
-    """Return a path as a str, whatever bytes it consists of."""
-    return os.fsdecode(os.fspath(model))
+    """Return a path as an exact str, whatever bytes it consists of."""
+    return str.__str__(os.fsdecode(os.fspath(model)))
 
 
 def folder_of(model: Any) -> str | None:

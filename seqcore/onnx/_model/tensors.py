@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, ValueInfoProto, numpy_helper
 
+from seqcore._shown import shown_error
 from seqcore.dtypes import ELEMENT_TYPES, STRING, element_type, type_name
 
 # ONNX's words for the types where they are not NumPy's.
@@ -14,7 +15,7 @@ _WORDS = {"float32": "float", "float64": "double"}
 
 def one_line(error: BaseException) -> str:
     """Return an exception's message on one line."""
-    return " ".join(str(error).split())
+    return " ".join(shown_error(error).split())
 
 
 @functools.cache
