@@ -131,8 +131,19 @@ def test_numbers_of_thousands_of_digits_are_shown_by_their_size(call):
         (LENGTHS | NUMBERS)[call](made(), given)
 
 
-@pytest.mark.parametrize("value", BOOLS)
-@pytest.mark.parametrize("call", POSITIONS | NUMBERS)
+@pytest.mark.parametrize("call", POSITIONS)
+def test_pythons_bool_is_a_position_as_in_a_list(call):
+    by_bool, by_number = made(), made()
+    found, wanted = POSITIONS[call](by_bool, True), POSITIONS[call](by_number, 1)
+    assert str(found) == str(wanted)
+    assert by_bool == by_number
+
+
+NO_INTEGERS = [(call, value) for call in NUMBERS for value in BOOLS]
+NO_INTEGERS += [(call, value) for call in POSITIONS for value in BOOLS if value != "True"]
+
+
+@pytest.mark.parametrize(("call", "value"), NO_INTEGERS)
 def test_a_bool_is_no_integer(call, value):
     seq = made()
     with pytest.raises(TypeError):

@@ -1,6 +1,5 @@
 """Positions as arguments, and the exceptions that name them."""
 
-from cpython.bool cimport PyBool_Check
 from cpython.long cimport PyLong_CheckExact
 cimport numpy as cnp
 
@@ -20,9 +19,6 @@ cdef Py_ssize_t as_position(position) except? -1:
         return PyNumber_AsSsize_t(position, NULL)
     if cnp.PyArray_Check(position):
         return position_in(position)
-    if PyBool_Check(position):
-        raise TypeError(f"a position is an integer, not {position}: seq[[{position}]] is a mask, and "
-                        "int() makes an integer of a bool")
     if PyIndex_Check(position):
         return PyNumber_AsSsize_t(position, NULL)
     if type(position) is tuple and len(position) == 1 and cnp.PyArray_Check(position[0]):
