@@ -1,5 +1,7 @@
 """Sequences of tensors: ONNX's sequence operators on a typed container with a Cython core."""
 
+from seqcore._distribution import look_for_strangers as _look_for_strangers
+
 try:
     from seqcore.core.sequence import TensorSequence
 except ModuleNotFoundError as error:
@@ -47,6 +49,8 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_look_for_strangers(__path__[0])
 
 
 def __getattr__(name):
