@@ -91,6 +91,10 @@ def draw(run, folder):
         if rows := [row for row in shown if row["group"] in groups]:
             text = chart(title, rows, run["machine"])
             (Path(folder) / f"benchmark-{name}.svg").write_text(text, encoding="utf-8")
+    from .front import front
+
+    if text := front(run):
+        (Path(folder) / "benchmark-front.svg").write_text(text, encoding="utf-8")
 
 
 def chart(title, rows, machine):
