@@ -11,7 +11,8 @@ from seqcore.core.equality cimport (
     EQUAL, FAILED, PAUSED, TEXT, UNEQUAL, Comparison, Equality, begin_comparison, equal_pieces,
 )
 from seqcore.core.interrupts cimport let_others_in
-from seqcore.core.pieces cimport AHEAD, Piece, prefetch, same_shape
+from seqcore.core.pieces cimport AHEAD, MAX_BYTES, Piece, prefetch, same_shape
+from seqcore.core.places cimport Places, place_of
 
 cnp.import_array()
 
@@ -77,6 +78,33 @@ cdef Py_ssize_t find(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t stop, Piece
     """The first position from start to stop of an element equal to the piece, or -1."""
     cdef Py_ssize_t at = start
     return at if search(buffer, &at, stop, piece, dtype, NULL) else -1
+
+
+cdef Py_ssize_t find_among(GapBuffer *buffer, Places *places, Piece *piece, cnp.dtype dtype) except -2:
+    """As `find` in all of a buffer, where those noted are known to be unequal, and the last of them equal.
+
+    No foreign code runs here, and the GIL stays: it may be called under a lock.
+    """
+    cdef Comparison comparison
+    cdef Piece *element
+    cdef Py_ssize_t i, place, work
+    cdef Equality result
+    begin_comparison(&comparison, dtype)
+    for i in range(size_of(buffer)):
+        element = slot_at(buffer, i)[0]
+        place = place_of(places, element)
+        if place >= 0:
+            result = EQUAL if place == places.n - 1 else UNEQUAL
+        else:
+            work = MAX_BYTES        # under a lock there is no pause
+            result = UNEQUAL
+            if same_shape(element, piece):
+                result = equal_pieces(&comparison, element, piece, &work)
+        if result == FAILED:
+            raise_what_is_set()
+        if result == EQUAL:
+            return i
+    return -1
 
 
 cdef Py_ssize_t count_equal(GapBuffer *buffer, Piece *piece, cnp.dtype dtype) except -1:
