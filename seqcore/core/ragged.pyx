@@ -47,7 +47,8 @@ cdef class Ragged(Remedies):
         """Bytes of the memory that the elements keep alive. O(n).
 
         That is more than `nbytes` where an element is a small piece of a large array, and less where
-        elements share memory. `compact` makes the two equal.
+        elements share memory. `compact` makes the two equal. Memory that doesn't tell its size, as through
+        DLPack, counts from the first to the last of the elements in it.
         """
         cdef GapBuffer *buffer = self.snapshot()
         try:
