@@ -486,7 +486,8 @@ cdef class TensorSequence(Ragged):
     def compact(self):
         """Copy the elements into one tight buffer and let go of the memory they were taken from.
 
-        Afterwards `pinned_nbytes` equals `nbytes`. O(nbytes); the GIL is released.
+        Afterwards `pinned_nbytes` equals `nbytes`; only what other threads put in meanwhile stays as it is.
+        O(nbytes); the GIL is released.
 
         Examples
         --------
