@@ -161,6 +161,8 @@ cdef Equality equal_row(Kind kind, const char *a, Py_ssize_t a_step, const char 
     if a_step == itemsize and b_step == itemsize:
         if kind == EXACT:
             return EQUAL if memcmp(a, b, n * itemsize) == 0 else UNEQUAL
+        if kind == TRUTH:
+            return equal_truths(a, b, n)
         if kind == SINGLE_PAIR:
             return equal_reals[float](a, 4, b, 4, 2 * n)
         if kind == DOUBLE_PAIR:
@@ -210,6 +212,19 @@ cdef Equality equal_reals(const char *a, Py_ssize_t a_step, const char *b, Py_ss
         if load[real](a + i * a_step, NULL) != load[real](b + i * b_step, NULL):
             return UNEQUAL
         i += 1
+    return EQUAL
+
+
+cdef Equality equal_truths(const char *a, const char *b, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i = 0, j
+    cdef char differ
+    while i < n:
+        differ = 0
+        for j in range(i, min(i + BLOCK, n)):
+            differ |= (a[j] != 0) ^ (b[j] != 0)
+        if differ:
+            return UNEQUAL
+        i += BLOCK
     return EQUAL
 
 
