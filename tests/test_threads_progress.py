@@ -1,5 +1,6 @@
 """What takes long ends beside threads that never stop to edit."""
 
+import itertools
 import sys
 import threading
 import weakref
@@ -147,21 +148,18 @@ def test_remove_takes_the_first():
 
 
 def test_remove_finds_what_comes_meanwhile():
-    """Who puts an equal element in front, and takes the other away: one of them goes, whichever it is."""
+    """At each moment one equal element is there, but never for long the same."""
     seq, array = rows("numbers")
-    wanted = np.zeros_like(array[0])
+    others, wanted = seq.copy(), np.zeros_like(array[0])
     seq.append(wanted)
-    front = [True]
+    places = itertools.cycle([N, 0, N // 2])
 
     def move():
-        # One of them is there at each moment.
-        if front[0]:
-            seq[0:0] = [wanted.copy()]
-        else:
-            seq.append(wanted.copy())
-        front[0] = not front[0]
+        moved = others.copy()
+        moved.insert(next(places), wanted.copy())
+        seq[:] = moved
 
-    beside(move, lambda: [seq.remove(wanted) for _ in range(3)])
+    beside(move, lambda: [seq.remove(wanted) or move() for _ in range(5)])
     seq._check()
     assert len(seq) - seq.count(wanted) == N
 
