@@ -7,7 +7,9 @@ How an edit goes, always in this order:
 3. Then what was taken out is let go, for that can run finalizers, and those may use the sequence.
 
 The lock is a critical section: without the GIL it is the object's own lock; with the GIL, that is the lock,
-and nothing in step 2 gives it away. What takes long, or gives the GIL away, works on a snapshot.
+and nothing in step 2 gives it away. What takes long, or gives the GIL away, works on a snapshot. If others
+have edited meanwhile, what was done with the snapshot's pieces is found again (`places`), and not begun
+again: who edits all the time would never let it end.
 """
 
 cimport cython
@@ -24,10 +26,11 @@ from seqcore.core.buffer cimport (
     GapBuffer, copy_range, empty_buffer, new_buffer, put_all, put_one, release, replace_span, reverse_all,
     share, size_of, slot_at, swap_at, swap_one, swap_range, take_marked, take_one, take_range, unshare,
 )
-from seqcore.core.compare cimport find
+from seqcore.core.compare cimport find, find_among
 from seqcore.core.join cimport tighten
 from seqcore.core.owner cimport drop, make_element, take_whole
 from seqcore.core.pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
+from seqcore.core.places cimport Places, exchanged, forget, note_places
 from seqcore.core.positions cimport raise_for
 from seqcore.core.selection cimport (
     check_positions, is_mask, mark, raise_for_selection, select,
@@ -318,27 +321,39 @@ cdef class Container:
 
     cdef bint take_out_equal(self, Piece *wanted) except -1:
         """Remove the first element that equals a piece; whether there was one."""
-        cdef GapBuffer *buffer
+        cdef Places places
+        cdef GapBuffer *buffer = self.snapshot()
         cdef GapBuffer *stale = NULL
         cdef Piece *taken = NULL
         cdef Py_ssize_t at
         cdef Status status = OK
-        cdef bint in_time = False
-        # NumPy compares, and may let other threads in: begin again if they have edited meanwhile.
-        while not in_time:
-            buffer = self.snapshot()
-            try:
-                at = find(buffer, 0, size_of(buffer), wanted, self._dtype)
-                if at < 0:
-                    return False
+        cdef bint in_time
+        places.table = NULL
+        try:
+            at = find(buffer, 0, size_of(buffer), wanted, self._dtype)
+            if at < 0:
+                return False
+            with cython.critical_section(self):
+                in_time = self._buffer == buffer
+                if in_time:
+                    status = take_one(&self._buffer, &stale, at, &taken)
+            if not in_time:
+                # Others have edited meanwhile. What was compared is not compared again, so that they wait for
+                # what is new alone.
+                with nogil:
+                    status = note_places(&places, buffer, at + 1)
+                raise_for(status, None, at)
                 with cython.critical_section(self):
-                    in_time = self._buffer == buffer
-                    if in_time:
+                    at = find_among(self._buffer, &places, wanted, self._dtype)
+                    if at >= 0:
                         status = take_one(&self._buffer, &stale, at, &taken)
-            finally:
-                release(buffer)
-        release(stale)
+        finally:
+            forget(&places)
+            release(stale)
+            release(buffer)
         raise_for(status, None, at)
+        if taken == NULL:
+            return False
         drop(taken)
         return True
 
@@ -407,19 +422,34 @@ cdef class Container:
         return raise_for(status, None, n)
 
     cdef int move_together(self) except -1:
-        """Give the elements tight memory of their own."""
-        cdef GapBuffer *before = NULL
+        """Give the elements tight memory of their own, but for those that others put in meanwhile."""
+        cdef Places places
+        cdef GapBuffer *before = self.snapshot()
         cdef GapBuffer *after = NULL
-        cdef bint done = False
-        while not done:         # again if another thread has edited meanwhile
-            before = self.snapshot()
-            try:
-                after = tighten(before, self._dtype) if size_of(before) else empty_buffer()
+        cdef GapBuffer *stale = NULL
+        cdef Py_ssize_t n = size_of(before)
+        cdef Status status = OK
+        cdef bint in_time
+        places.table = NULL
+        try:
+            after = tighten(before, self._dtype) if n else empty_buffer()
+            with cython.critical_section(self):
+                in_time = self._buffer == before
+                if in_time:
+                    stale, self._buffer = self._buffer, share(after)
+            if not in_time:
+                # Others have edited meanwhile: what is still there is exchanged where it stands now.
+                with nogil:
+                    status = note_places(&places, before, n)
+                raise_for(status, None, n)
                 with cython.critical_section(self):
-                    done = self._buffer == before
-                    if done:
-                        self._buffer = after
-            finally:
-                release(before)
-            release(before if done else after)
-        return 0
+                    stale = self._buffer
+                    status = exchanged(stale, &places, after, &self._buffer)
+                    if status != OK:
+                        stale = NULL
+        finally:
+            forget(&places)
+            release(stale)
+            release(after)
+            release(before)
+        return raise_for(status, None, n)

@@ -31,6 +31,7 @@ cdef inline Piece *pieces_of(Owner owner) noexcept:
     return <Piece *>PyBytes_AS_STRING(owner.more)
 
 cdef object kept_memory(const Source *source)
+cdef object kept_by(Owner owner)
 cdef Piece *take_whole(cnp.ndarray array) except NULL
 cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n)
 cdef Owner owner_like(cnp.ndarray items, Piece *like, Py_ssize_t n)

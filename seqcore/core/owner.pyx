@@ -61,7 +61,12 @@ cdef object memory_of(cnp.ndarray array):
 
 
 cdef object kept_memory(const Source *source):
-    cdef object memory = (<Owner>owner_of(source)).memory
+    return kept_by(<Owner>owner_of(source))
+
+
+cdef object kept_by(Owner owner):
+    """What keeps the memory of an owner's pieces alive."""
+    cdef object memory = owner.memory
     if type(memory) is Stored:
         memory = (<Stored>memory).memory
     return (<Keeper>memory).memory if type(memory) is Keeper else memory

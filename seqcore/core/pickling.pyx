@@ -14,6 +14,7 @@ import numpy as np
 from seqcore.core.buffer cimport (
     GapBuffer, fill, new_buffer, release, size_of, slot_at,
 )
+from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.join cimport tighten, total_nbytes
 from seqcore.core.arrays cimport array_from
 from seqcore.core.owner cimport Owner, hold, owner_of, owner_of_pieces, pieces_of
@@ -72,6 +73,8 @@ cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype):
             release(tight)
     cdef list sent = []
     for array, axis in parts:
+        if len(sent) % INTERVAL == INTERVAL - 1:
+            let_others_in()
         sent.append((as_contiguous(array), axis))
     return sent, table
 
@@ -102,6 +105,8 @@ cdef tuple spans_of(GapBuffer *buffer, cnp.dtype dtype):
     cdef list starts = []               # and how far it reaches around that element
     cdef list stops = []
     for i in range(n):
+        if i % INTERVAL == INTERVAL - 1:
+            let_others_in()
         piece = slot_at(buffer, i)[0]
         if piece.source != known:
             known = piece.source
@@ -123,6 +128,8 @@ cdef tuple spans_of(GapBuffer *buffer, cnp.dtype dtype):
             stops[which] = stop
     parts = []
     for i, start, stop in zip(firsts, starts, stops):
+        if len(parts) % INTERVAL == INTERVAL - 1:
+            let_others_in()
         piece = slot_at(buffer, i)[0]
         parts.append((spanned_array(piece, start, stop, dtype), piece.source.axis))
     cdef cnp.ndarray begins = np.array(starts, np.int64)

@@ -5,7 +5,9 @@ cimport numpy as cnp
 
 from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, share, size_of, slot_at
 from seqcore.core.container cimport Container, new_container
+from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.join cimport cut_like, shape_of, tight_items, total_nbytes
+from seqcore.core.owner cimport make_element
 from seqcore.core.padding cimport cut_padded, padded
 from seqcore.core.pinned cimport pinned_nbytes
 from seqcore.core.remedies cimport Remedies
@@ -45,7 +47,8 @@ cdef class Ragged(Remedies):
         """Bytes of the memory that the elements keep alive. O(n).
 
         That is more than `nbytes` where an element is a small piece of a large array, and less where
-        elements share memory. `compact` makes the two equal.
+        elements share memory. `compact` makes the two equal. Memory that doesn't tell its size, as through
+        DLPack, counts from the first to the last of the elements in it.
         """
         cdef GapBuffer *buffer = self.snapshot()
         try:
@@ -62,6 +65,8 @@ cdef class Ragged(Remedies):
         try:
             shapes = [None] * size_of(buffer)
             for i in range(size_of(buffer)):
+                if i % INTERVAL == INTERVAL - 1:
+                    let_others_in()
                 shapes[i] = shape_of(slot_at(buffer, i)[0])
             return shapes
         finally:
@@ -390,7 +395,22 @@ cdef class Ragged(Remedies):
         >>> TensorSequence([[[1, 2]], [3]]).tolist()
         [[[1, 2]], [3]]
         """
-        return [element.tolist() for element in self]
+        cdef GapBuffer *buffer = self.snapshot()
+        cdef Py_ssize_t i, items = 0
+        cdef list lists
+        cdef cnp.ndarray element
+        try:
+            lists = [None] * size_of(buffer)
+            for i in range(size_of(buffer)):
+                element = make_element(slot_at(buffer, i)[0], self._dtype)
+                items += 1 + cnp.PyArray_SIZE(element)
+                if items >= INTERVAL:
+                    let_others_in()
+                    items = 0
+                lists[i] = (<object>element).tolist()
+            return lists
+        finally:
+            release(buffer)
 
     # -- padding -------------------------------------------------------------------------------------
 

@@ -12,8 +12,9 @@ from copy import deepcopy
 import numpy as np
 
 from seqcore.core.buffer cimport GapBuffer, broken_invariant, empty_buffer, release, share, size_of
-from seqcore.core.compare cimport equal_buffers, find
+from seqcore.core.compare cimport count_equal, equal_buffers, find
 from seqcore.core.container cimport new_container
+from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.iterator cimport ElementIterator
 from seqcore.core.origins cimport origins_of
 from seqcore.core.owner cimport drop
@@ -45,6 +46,7 @@ cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer):
 cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
     """A new sequence of what an iterable gives; its type stays None where there is nothing to tell it."""
     cdef TensorSequence result
+    cdef Py_ssize_t taken = 0
     if isinstance(tensors, TensorSequence):
         (<TensorSequence>tensors).check_initialised(NULL)
         result = new_sequence((<TensorSequence>tensors)._dtype, (<TensorSequence>tensors).snapshot())
@@ -59,6 +61,9 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
                         "into a list, or cut it with split_to_sequence")
     result = new_sequence(dtype, empty_buffer())
     for tensor in tensors:
+        taken += 1
+        if taken % INTERVAL == 0:
+            let_others_in()
         if result._dtype is None:
             tensor = as_tensor(tensor)
             result._dtype = element_type(tensor.dtype)
@@ -217,17 +222,12 @@ cdef class TensorSequence(Ragged):
         2
         """
         cdef GapBuffer *buffer
-        cdef Py_ssize_t position = -1, n = 0
         cdef Piece *piece = self.take_or_null(tensor)
         if piece == NULL:
             return 0
         buffer = self.snapshot()
         try:
-            while True:
-                position = find(buffer, position + 1, size_of(buffer), piece, self._dtype)
-                if position < 0:
-                    return n
-                n += 1
+            return count_equal(buffer, piece, self._dtype)
         finally:
             release(buffer)
             drop(piece)
@@ -494,7 +494,8 @@ cdef class TensorSequence(Ragged):
     def compact(self):
         """Copy the elements into one tight buffer and let go of the memory they were taken from.
 
-        Afterwards `pinned_nbytes` equals `nbytes`. O(nbytes); the GIL is released.
+        Afterwards `pinned_nbytes` equals `nbytes`; only what other threads put in meanwhile stays as it is.
+        O(nbytes); the GIL is released.
 
         Examples
         --------

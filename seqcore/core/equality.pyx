@@ -1,0 +1,241 @@
+"""Whether two pieces have equal items, in plain C and as NumPy's == has it.
+
+NaN equals nothing, 0.0 equals -0.0, and a bool is true whatever its byte but 0. Nothing here runs foreign
+code or gives the GIL away, so that it may be called under a lock. Without the GIL too, but for strings.
+"""
+
+from cpython.ref cimport PyObject
+from libc.stdint cimport uint16_t
+from libc.string cimport memcmp, memcpy
+cimport numpy as cnp
+
+from seqcore.core.pieces cimport MAX_NDIM, NOT_SOLID, Piece, extent, solid_row, strides_of
+
+cdef extern from *:
+    """
+    /* 1, 0, or -1 with an exception; of strings this runs no code of theirs. */
+    static inline int seqcore_same_text(PyObject *a, PyObject *b)
+    {
+        if (a == b)
+            return 1;
+        PyObject *same = PyUnicode_RichCompare(a, b, Py_EQ);
+        if (same == NULL)
+            return -1;
+        int result = same == Py_True;
+        Py_DECREF(same);
+        return result;
+    }
+    """
+    int same_text "seqcore_same_text"(PyObject *a, PyObject *b) noexcept nogil
+
+cdef enum:
+    BLOCK = 64                  # items compared at once
+    SMALL = 1 << 16             # bytes, for which no pause is made
+
+ctypedef fused real:
+    float
+    double
+
+cdef struct Rows:
+    # Items of two pieces, the innermost axis first.
+    int last                    # axis
+    Py_ssize_t extents[MAX_NDIM]
+    Py_ssize_t left[MAX_NDIM]   # strides, in bytes
+    Py_ssize_t right[MAX_NDIM]
+
+
+cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
+    comparison.left = comparison.right = NULL
+    comparison.solid = False
+    comparison.done = 0
+    if dtype.type_num == cnp.NPY_OBJECT:
+        comparison.kind = TEXT
+    elif dtype.kind == c"i" or dtype.kind == c"u":
+        comparison.kind = EXACT
+    elif dtype.kind == c"b":
+        comparison.kind = TRUTH
+    elif dtype.kind == c"f":
+        comparison.kind = HALF if dtype.itemsize == 2 else SINGLE if dtype.itemsize == 4 else DOUBLE
+    elif dtype.kind == c"c":
+        comparison.kind = SINGLE_PAIR if dtype.itemsize == 8 else DOUBLE_PAIR
+    elif dtype.name == "bfloat16":
+        comparison.kind = BFLOAT
+    else:
+        raise TypeError(f"elements of type {dtype.name} can't be compared")
+    return 0
+
+
+cdef Equality equal_pieces(Comparison *comparison, const Piece *a, const Piece *b,
+                           Py_ssize_t *work) noexcept nogil:
+    """Whether two pieces of one shape are equal. What it takes, in bytes, is subtracted from `work`."""
+    cdef Rows rows
+    cdef const Py_ssize_t *left = strides_of(a.source)
+    cdef const Py_ssize_t *right = strides_of(b.source)
+    cdef Py_ssize_t itemsize = a.source.itemsize, n = 1
+    cdef int axis
+    if a.source != comparison.left or b.source != comparison.right:
+        comparison.left, comparison.right = a.source, b.source
+        comparison.solid = solid_row(a.source) != NOT_SOLID and solid_row(b.source) != NOT_SOLID
+    if comparison.solid:
+        for axis in range(a.source.ndim):
+            n *= extent(a, axis)
+        if n * itemsize <= SMALL:
+            work[0] -= n * itemsize
+            return equal_row(comparison.kind, a.data, itemsize, b.data, itemsize, n, itemsize)
+    rows.last = 0
+    rows.extents[0] = n
+    rows.left[0] = rows.right[0] = itemsize
+    if not comparison.solid:
+        # The axes innermost first: those along which there is one item dropped, neighbours that lie together
+        # on both sides made one.
+        for axis in range(a.source.ndim - 1, -1, -1):
+            n = extent(a, axis)
+            if n == 0:
+                return EQUAL
+            if n == 1 or left[axis] == right[axis] == 0:
+                continue
+            if (left[axis] == rows.left[rows.last] * rows.extents[rows.last]
+                    and right[axis] == rows.right[rows.last] * rows.extents[rows.last]):
+                rows.extents[rows.last] *= n
+                continue
+            if rows.extents[rows.last] > 1:
+                rows.last += 1
+            rows.extents[rows.last] = n
+            rows.left[rows.last] = left[axis]
+            rows.right[rows.last] = right[axis]
+    return equal_rows(comparison, &rows, a.data, b.data, itemsize, work)
+
+
+cdef Equality equal_rows(Comparison *comparison, const Rows *rows, const char *a, const char *b,
+                         Py_ssize_t itemsize, Py_ssize_t *work) noexcept nogil:
+    """Go on with rows along axis 0 that stand along the others, from where the comparison was paused."""
+    cdef Py_ssize_t[MAX_NDIM] index
+    cdef Py_ssize_t row = comparison.done // rows.extents[0], at = comparison.done % rows.extents[0], n
+    cdef int axis
+    cdef Equality result
+    for axis in range(1, rows.last + 1):
+        index[axis] = row % rows.extents[axis]
+        row //= rows.extents[axis]
+        a += index[axis] * rows.left[axis]
+        b += index[axis] * rows.right[axis]
+    while True:
+        n = min(rows.extents[0] - at, max(work[0], 0) // itemsize + 1)
+        work[0] -= n * itemsize
+        result = equal_row(comparison.kind, a + at * rows.left[0], rows.left[0], b + at * rows.right[0],
+                           rows.right[0], n, itemsize)
+        comparison.done += n
+        at += n
+        if result == EQUAL and at < rows.extents[0]:
+            return PAUSED
+        at = 0
+        axis = 1
+        while axis <= rows.last:
+            index[axis] += 1
+            a += rows.left[axis]
+            b += rows.right[axis]
+            if index[axis] < rows.extents[axis]:
+                break
+            a -= rows.left[axis] * rows.extents[axis]
+            b -= rows.right[axis] * rows.extents[axis]
+            index[axis] = 0
+            axis += 1
+        if result != EQUAL or axis > rows.last:
+            comparison.done = 0
+            return result
+        if work[0] <= 0:
+            return PAUSED
+
+
+cdef Equality equal_row(Kind kind, const char *a, Py_ssize_t a_step, const char *b, Py_ssize_t b_step,
+                        Py_ssize_t n, Py_ssize_t itemsize) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef Equality result
+    if kind == SINGLE:
+        return equal_reals[float](a, a_step, b, b_step, n)
+    if kind == DOUBLE:
+        return equal_reals[double](a, a_step, b, b_step, n)
+    if kind == HALF:
+        return equal_halves(a, a_step, b, b_step, n, 0x7c00)
+    if kind == BFLOAT:
+        return equal_halves(a, a_step, b, b_step, n, 0x7f80)
+    if a_step == itemsize and b_step == itemsize:
+        if kind == EXACT:
+            return EQUAL if memcmp(a, b, n * itemsize) == 0 else UNEQUAL
+        if kind == TRUTH:
+            return equal_truths(a, b, n)
+        if kind == SINGLE_PAIR:
+            return equal_reals[float](a, 4, b, 4, 2 * n)
+        if kind == DOUBLE_PAIR:
+            return equal_reals[double](a, 8, b, 8, 2 * n)
+    for i in range(n):
+        result = equal_item(kind, a + i * a_step, b + i * b_step, itemsize)
+        if result != EQUAL:
+            return result
+    return EQUAL
+
+
+cdef inline Equality equal_item(Kind kind, const char *a, const char *b, Py_ssize_t itemsize) noexcept nogil:
+    cdef int same
+    if kind == EXACT:
+        return EQUAL if memcmp(a, b, itemsize) == 0 else UNEQUAL
+    if kind == TRUTH:
+        return EQUAL if (a[0] != 0) == (b[0] != 0) else UNEQUAL
+    if kind == SINGLE_PAIR:
+        return equal_reals[float](a, 4, b, 4, 2)
+    if kind == DOUBLE_PAIR:
+        return equal_reals[double](a, 8, b, 8, 2)
+    same = same_text((<PyObject **>a)[0], (<PyObject **>b)[0])
+    return FAILED if same < 0 else EQUAL if same else UNEQUAL
+
+
+cdef inline real load(const char *data, real *unused) noexcept nogil:
+    # A memcpy of a constant size is one move, aligned or not.
+    cdef real value
+    memcpy(&value, data, sizeof(real))
+    return value
+
+
+cdef Equality equal_reals(const char *a, Py_ssize_t a_step, const char *b, Py_ssize_t b_step, Py_ssize_t n,
+                          real *unused=NULL) noexcept nogil:
+    cdef Py_ssize_t i = 0, j
+    cdef bint differ
+    if a_step == sizeof(real) and b_step == sizeof(real):
+        while i + BLOCK <= n:
+            # No branch inside, so that compilers make vector instructions of it.
+            differ = False
+            for j in range(i, i + BLOCK):
+                differ |= load[real](a + j * sizeof(real), NULL) != load[real](b + j * sizeof(real), NULL)
+            if differ:
+                return UNEQUAL
+            i += BLOCK
+    while i < n:
+        if load[real](a + i * a_step, NULL) != load[real](b + i * b_step, NULL):
+            return UNEQUAL
+        i += 1
+    return EQUAL
+
+
+cdef Equality equal_truths(const char *a, const char *b, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i = 0, j
+    cdef char differ
+    while i < n:
+        differ = 0
+        for j in range(i, min(i + BLOCK, n)):
+            differ |= (a[j] != 0) ^ (b[j] != 0)
+        if differ:
+            return UNEQUAL
+        i += BLOCK
+    return EQUAL
+
+
+cdef Equality equal_halves(const char *a, Py_ssize_t a_step, const char *b, Py_ssize_t b_step, Py_ssize_t n,
+                           uint16_t infinity) noexcept nogil:
+    """Numbers of 16 bits, the first of which is the sign; what is above infinity is NaN."""
+    cdef Py_ssize_t i
+    cdef uint16_t x, y
+    for i in range(n):
+        memcpy(&x, a + i * a_step, 2)
+        memcpy(&y, b + i * b_step, 2)
+        if (x != y and (x | y) & 0x7fff) or (x & 0x7fff) > infinity:
+            return UNEQUAL
+    return EQUAL

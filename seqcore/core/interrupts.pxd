@@ -1,0 +1,16 @@
+# How a loop over many elements stays open to Ctrl-C, and to other threads.
+
+from cpython.exc cimport PyErr_CheckSignals
+
+cdef enum:
+    INTERVAL = 1 << 14          # elements, of loops that make a Python object or two for each
+
+cdef inline int let_others_in() except -1:
+    """Run handlers of signals that have come, and give the GIL away to who waits for it.
+
+    That is foreign code: call it under no lock, and where an exception leaves everything as it was.
+    """
+    PyErr_CheckSignals()
+    with nogil:
+        pass
+    return 0
