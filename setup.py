@@ -1,7 +1,9 @@
-"""The compiled core; all else about the package stands in pyproject.toml."""
+"""The compiled core, and README as an index of packages shows it; all else stands in pyproject.toml."""
 
 import os
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,16 @@ MACROS = [
 # Debug symbols make a wheel three times as large; who wants them says so: CFLAGS=-g.
 WANTS_SYMBOLS = "-g" in os.environ.get("CFLAGS", "").split()
 WITHOUT_SYMBOLS = [] if WANTS_SYMBOLS or sys.platform == "win32" else ["-g0"]
+
+
+def readme():
+    """README with addresses in place of paths, for it is read far from the repository."""
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    home = project["urls"]["Repository"]
+    text = Path("README.md").read_text(encoding="utf-8")
+    # A picture as it is, and anything else as the repository shows it.
+    text = re.sub(r"(!\[[^\]]*\]\()(?!https?:|#)", rf"\1{home}/raw/main/", text)
+    return re.sub(r"((?<!!)\[[^\]]*\]\()(?!https?:|#)", rf"\1{home}/blob/main/", text)
 
 
 class BuildAlsoInPlace(build_ext):
@@ -48,6 +60,8 @@ extensions = [
 ]
 
 setup(
+    long_description=readme(),
+    long_description_content_type="text/markdown",
     ext_modules=cythonize(
         extensions,
         compiler_directives={

@@ -141,7 +141,7 @@ def run_suite(python, wheel, numpy, work):
     extras = EXTRAS if has_gil.strip() == "True" else EXTRAS_WITHOUT_GIL
     pinned = [f"numpy=={numpy}"] if numpy != "newest" else []
     pip(installed, wheel, *pinned)
-    pip(installed, f"seqcore[{extras}] @ {wheel.as_uri()}", *pinned)
+    pip(installed, f"seqcore-tensors[{extras}] @ {wheel.as_uri()}", *pinned)
     outside = folder / "outside"
     outside.mkdir()
     for name in BESIDE:

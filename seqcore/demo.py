@@ -8,7 +8,7 @@ The page, by default the one that scikit-image ships, goes through a sequence of
          --sequence_map(read)->  strings and numbers                     on several threads
 
 The recogniser is the ONNX model inside the ``rapidocr`` wheel. It and all else that this needs comes with
-``pip install "seqcore[demo]"``.
+``pip install "seqcore-tensors[demo]"``.
 """
 
 import argparse
@@ -218,7 +218,7 @@ def find_model():
     if package := find_spec("rapidocr"):
         for model in Path(package.origin).parent.glob("models/*rec*.onnx"):
             return model
-    raise DemoError('no recogniser found: pip install "seqcore[demo]" brings one')
+    raise DemoError('no recogniser found: pip install "seqcore-tensors[demo]" brings one')
 
 
 # --- show it --------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def main(argv=None):
         parser.error("--picture takes a file whose name ends in .png, .svg or .pdf")
     try:
         if MISSING:
-            raise DemoError(f'{MISSING}: pip install "seqcore[demo]" brings what this needs')
+            raise DemoError(f'{MISSING}: pip install "seqcore-tensors[demo]" brings what this needs')
         print(f"Reading {arguments.image or 'the page that scikit-image ships'}")
         tour(**vars(arguments))
     except DemoError as error:

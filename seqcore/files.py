@@ -27,7 +27,7 @@ def save(path, sequence):
     OSError
         If the file can't be written. Whatever is raised, an older file is still there.
     ImportError
-        If pyarrow is not installed: `pip install "seqcore[arrow]"`.
+        If pyarrow is not installed: `pip install "seqcore-tensors[arrow]"`.
 
     Notes
     -----
@@ -73,7 +73,7 @@ def load(path, column=None):
     TypeError
         If several files differ in type.
     ImportError
-        If pyarrow is not installed: `pip install "seqcore[arrow]"`.
+        If pyarrow is not installed: `pip install "seqcore-tensors[arrow]"`.
 
     Notes
     -----

@@ -36,7 +36,7 @@ def sequence_map(
     ----------
     body : callable or onnx.GraphProto or onnx.ModelProto or path
         Called with one element of each sequence, and each whole tensor. Returns a tensor, or a tuple of
-        them for several outputs. An ONNX graph, or a path to a model, needs the extra `seqcore[onnx]`.
+        them for several outputs. An ONNX graph, or a path to a model, needs `seqcore-tensors[onnx]`.
     input_sequence : TensorSequence or list or tuple of array_like
         The map works on its elements as they are at the call.
     *additional_inputs : TensorSequence, list, tuple or array_like

@@ -179,8 +179,9 @@ def run_interpreter(*arguments):
 def check_installs(arguments):
     """Each argument is an option, this project with extras that it has, or the plain name of a package."""
     for argument in arguments:
-        found = re.fullmatch(r"(?:seqcore-tensors|seqcore|\.)(?:\[([\w,]+)\])?", argument)
+        found = re.fullmatch(r"(?:seqcore-tensors|\.)(?:\[([\w,]+)\])?", argument)
         assert argument == "-e" or found or re.fullmatch(r"[A-Za-z][a-z_]*", argument), argument
+        assert argument != "seqcore", "that is a stranger's"
         if found and found[1]:
             assert {*found[1].split(",")} <= known_extras(), argument
 
@@ -191,7 +192,7 @@ def known_extras():
 
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         return {*project["optional-dependencies"]}
-    return {*metadata.metadata("seqcore").get_all("Provides-Extra", ())}
+    return {*metadata.metadata("seqcore-tensors").get_all("Provides-Extra", ())}
 
 
 def check_benchmarks(arguments):

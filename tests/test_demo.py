@@ -259,11 +259,11 @@ class TestErrors:
         assert done.returncode == 1
         (line,) = done.stderr.splitlines()
         assert library in line
-        assert 'pip install "seqcore[demo]"' in line
+        assert 'pip install "seqcore-tensors[demo]"' in line
 
     def test_recogniser_not_installed(self, capsys, monkeypatch):
         monkeypatch.setattr(demo, "find_spec", lambda name: None)
-        assert 'pip install "seqcore[demo]"' in self.complaint(capsys)
+        assert 'pip install "seqcore-tensors[demo]"' in self.complaint(capsys)
 
 
 def test_needs_nothing_that_seqcore_does_not():

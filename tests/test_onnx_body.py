@@ -371,7 +371,7 @@ class TestReading:
     def test_missing_packages_are_named(self):
         code = "import sys; sys.modules['onnxruntime'] = None; import seqcore.onnx"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        said = 'ImportError: seqcore.onnx needs the package onnxruntime: pip install "seqcore[onnx]"'
+        said = 'ImportError: seqcore.onnx needs the package onnxruntime: pip install "seqcore-tensors[onnx]"'
         assert said in done.stderr
 
 

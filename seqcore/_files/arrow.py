@@ -12,5 +12,5 @@ def pyarrow():
     try:
         import pyarrow.ipc
     except ImportError as error:
-        raise ImportError('files need the package pyarrow: pip install "seqcore[arrow]"') from error
+        raise ImportError('files need the package pyarrow: pip install "seqcore-tensors[arrow]"') from error
     return pyarrow

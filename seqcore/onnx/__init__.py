@@ -1,11 +1,11 @@
-"""ONNX models with sequences, run on onnxruntime: needs the extra `seqcore[onnx]`."""
+"""ONNX models with sequences, run on onnxruntime: needs the extra `seqcore-tensors[onnx]`."""
 
 try:
     import onnx as _onnx  # noqa: F401
     import onnxruntime as _onnxruntime  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f'seqcore.onnx needs the package {error.name}: pip install "seqcore[onnx]"', name=error.name
+        f'seqcore.onnx needs the package {error.name}: pip install "seqcore-tensors[onnx]"', name=error.name
     ) from None
 
 from seqcore.onnx.body import GraphBody
