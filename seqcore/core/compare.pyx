@@ -4,6 +4,7 @@ from libc.string cimport memchr
 cimport numpy as cnp
 
 from seqcore.core.buffer cimport GapBuffer, size_of, slot_at
+from seqcore.core.counters cimport COMPARED_ALONE, ROWS_GATHERED, count
 from seqcore.core.join cimport count_strings, new_array
 from seqcore.core.owner cimport make_element
 from seqcore.core.pieces cimport Piece, copy_tight, piece_nbytes, same_shape
@@ -49,10 +50,12 @@ cdef cnp.ndarray gathered(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t stop, 
             end = copy_tight(end, slot_at(buffer, i), 1)
     if dtype.type_num == cnp.NPY_OBJECT:
         count_strings(row)
+    count(ROWS_GATHERED, 1)
     return row
 
 
 cdef bint equal_values(Piece *a, Piece *b, cnp.dtype dtype) except -1:
+    count(COMPARED_ALONE, 1)
     return all_hold(make_element(a, dtype) == make_element(b, dtype))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
+from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
 from seqcore.core.join cimport fits_behind, join, new_array
 from seqcore.core.owner cimport kept_memory, owner_of, sealed
 from seqcore.core.pieces cimport (
@@ -59,8 +60,10 @@ cdef object values_of(GapBuffer *buffer, cnp.dtype dtype):
                              "concat_from_sequence(seq, axis=0, new_axis=1)")
         values = values_view(buffer, dtype)
         if values is not None:
+            count(LEFT_IN_PLACE, 1)
             return values
         values = join(buffer, dtype, 0, False)
+        count(JOINED, 1)
     return sealed(values, dtype)
 
 
@@ -191,8 +194,10 @@ cdef object stack_of(GapBuffer *buffer, cnp.dtype dtype):
             for axis in range(source.ndim):
                 shape[axis + 1] = extent(first, axis)
                 strides[axis + 1] = strides_of(source)[axis]
+            count(LEFT_IN_PLACE, 1)
             return array_from(<PyObject *>dtype, source.ndim + 1, shape, strides, first.data,
                               owner_of(source))
+    count(JOINED, 1)
     return sealed(join(buffer, dtype, 0, True), dtype)
 
 
