@@ -71,7 +71,7 @@ cdef object values_view(GapBuffer *buffer, cnp.dtype dtype):
     """As `values_of` without a copy, or None where there must be one."""
     cdef Py_ssize_t[MAX_NDIM] shape
     cdef Py_ssize_t[MAX_NDIM] strides
-    cdef Py_ssize_t n = size_of(buffer), i = 0, k
+    cdef Py_ssize_t n = size_of(buffer), i = 0, k, end
     cdef Stretch stretch
     cdef Source *known = NULL
     cdef Source *source
@@ -93,11 +93,12 @@ cdef object values_view(GapBuffer *buffer, cnp.dtype dtype):
             if kept_memory(known) is not kept_memory(source):
                 return None
         known = source
+        end = buffer.lo if i < buffer.lo else n         # the gap may be amid pieces of one source
         if i < buffer.lo:
-            i = go_on(&stretch, buffer.slots, i, buffer.lo)
+            i = go_on(&stretch, buffer.slots, i, end)
         else:
             i = buffer.lo + go_on(&stretch, back_of(buffer), i - buffer.lo, back_size(buffer))
-        if i < n and slot_at(buffer, i)[0].source == known:
+        if i < end and slot_at(buffer, i)[0].source == known:
             return None
     source = stretch.first.source
     memcpy(&strides[0], strides_of(source), source.ndim * sizeof(Py_ssize_t))
