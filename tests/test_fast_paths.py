@@ -188,6 +188,7 @@ def peak_of(action):
         tracemalloc.stop()
 
 
+@pytest.mark.thread_unsafe
 def test_padding_writes_straight_into_out():
     seq = TensorSequence([np.ones((n, 1000)) for n in (3, 1, 4)])
     out = np.zeros((3, 4, 1000))
@@ -198,6 +199,7 @@ def test_padding_writes_straight_into_out():
     assert np.array_equal(out, expected)
 
 
+@pytest.mark.thread_unsafe
 def test_a_join_allocates_its_result_alone():
     seq = rows(1000, 100)
     nbytes = seq.nbytes

@@ -1,4 +1,4 @@
-"""Slots are copied, moved and given back no more often than need be, and the GIL is given away where it pays."""
+"""Slots are copied, moved and given back no more often than need be; the GIL is given away where it pays."""
 
 import pickle
 
