@@ -283,3 +283,32 @@ def test_arguments_are_read_before_the_sequence_is():
     assert sq.concat_from_sequence(seq, Index(0, lambda: seq.append([4]))).tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="empty"):
         sq.concat_from_sequence(seq, Index(0, seq.clear))
+
+
+class Writer:
+    """A file that edits a sequence whenever something is written to it."""
+
+    def __init__(self, edit):
+        self.parts, self.edit = [], edit
+
+    def write(self, data):
+        self.parts.append(bytes(data))
+        self.edit()
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickling_into_what_edits_the_sequence(meanwhile, protocol):
+    seq = plain(0, 1) + [np.full(100_000, 2)] + plain(3)  # large enough to be written in parts
+    file = Writer(lambda: MEANWHILE[meanwhile](seq))
+    pickle.dump([seq, 1], file, protocol)
+    back, _ = pickle.loads(b"".join(file.parts))
+    assert len(file.parts) > 1
+    assert numbers(back) == [0, 1, 2, 3]
+    assert numbers(seq) != [0, 1, 2, 3] or meanwhile in ("compacts", "turns it round")
+    seq = plain(0, 1, 2, 3)
+    buffers = []
+    data = pickle.dumps(
+        seq, protocol=5, buffer_callback=lambda one: (buffers.append(one), MEANWHILE[meanwhile](seq))[0]
+    )
+    assert numbers(pickle.loads(data, buffers=buffers)) == [0, 1, 2, 3]
