@@ -7,6 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 from counting import done, pairs, rows, tensor
+from seqcore.core.flat import items_of, stack
+from seqcore.core.spans import as_lists
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -156,6 +158,28 @@ def test_values_are_a_view_wherever_the_gap_is(position, of):
     assert np.array_equal(seq.values(), array)
     seq[position - 1] = array[:1] + 1
     assert done(seq.values).keys() == {"joined", "runs_copied"}
+
+
+@pytest.mark.parametrize("position", range(7))
+def test_items_and_stacks_are_views_wherever_the_gap_is(position):
+    array = np.arange(24).reshape(6, 2, 2)
+    seq = sq.split_to_sequence(array, keepdims=0)
+    seq.insert(position, array[0])
+    seq.erase(position)
+    assert done(lambda: stack(seq)) == {"left_in_place": 1}
+    assert np.array_equal(stack(seq), array)
+    seq = sq.split_to_sequence(array.reshape(12, 2), 2)
+    seq.insert(position, array[0])
+    seq.erase(position)
+    assert done(lambda: items_of(seq)) == {"left_in_place": 1}
+    assert np.array_equal(items_of(seq), array.reshape(-1))
+    values, offsets = as_lists(seq)
+    assert np.shares_memory(values, array)
+    assert offsets.tolist() == [*range(0, 13, 2)]
+    seq[position - 1] = array[0]
+    assert "left_in_place" not in done(lambda: items_of(seq))
+    assert as_lists(seq) is None
+    assert np.array_equal(items_of(seq), np.concatenate([t.reshape(-1) for t in seq]))
 
 
 def test_a_body_gets_views():

@@ -1,10 +1,12 @@
 """Slots are copied, moved and given back no more often than need be; the GIL is given away where it pays."""
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
 from counting import done, rows, tensor
+from seqcore.core.counters import counted
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -168,3 +170,24 @@ def test_only_elements_of_the_shape_are_compared_to_one_that_is_looked_for():
     assert done(lambda: seq.count(np.arange(2))) == {"compared_alone": 3}
     assert done(lambda: np.ones(9) in seq) == {}  # of another type
     assert done(lambda: seq.index(np.arange(2), 2)) == {"compared_alone": 1}
+
+
+# -- the counters --------------------------------------------------------------------------------------
+
+
+def test_each_thread_counts_its_own():
+    seen = []
+
+    def work():
+        seen.append(counted())
+        rows(2000)
+        seen.append(counted())
+
+    before = counted()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert counted() == before
+    first, second = seen
+    assert set(first.values()) == {0}
+    assert second == {**first, "cut_without_gil": 1}
