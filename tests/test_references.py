@@ -106,7 +106,7 @@ def test_arrays_are_let_go(name, shared):
 @pytest.mark.thread_unsafe
 @pytest.mark.parametrize("name", CALLS)
 def test_raw_memory_is_let_go(name):
-    """Slots, marks and structs are no objects: their bytes are counted, of many elements so that they show."""
+    """Slots, marks and structs are no objects: their bytes are counted, of so many elements that it tells."""
 
     def rounds(n):
         for _ in range(n):
