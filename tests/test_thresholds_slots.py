@@ -185,3 +185,39 @@ def test_single_tensors_are_gathered(monkeypatch, gathered, parts):
     assert [len(part) for _, part in made] == parts
     assert [first for first, _ in made] == [sum(parts[:i]) for i in range(len(parts))]
     assert [row[0] for _, part in made for row in part] == [0, 1, 2, 3, 4]
+
+
+# -- where the gap cuts what is even -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("front", [[2, 2, 2], [2, 2, 1], [2], [0, 0], [3, 3]])
+@pytest.mark.parametrize("back", [[2, 2, 2], [3, 3, 3], [1, 1], [5], [0, 0, 0]])
+@pytest.mark.parametrize("make", ["compact", "astype", "deepcopy", "map", "batches"])
+def test_two_even_blocks_with_the_gap_between(front, back, make):
+    """Of even pieces the lengths are not read, so a block of two lengths must not count as even."""
+    seq = TensorSequence(dtype="int64")
+    for lengths in (front, back):
+        if max(lengths):
+            seq += sq.split_to_sequence(np.arange(sum(lengths)), max(lengths))
+        else:
+            seq += TensorSequence.from_lengths(np.arange(0), lengths)
+    seq.insert(len(front), np.arange(9))
+    seq.erase(len(front))
+    model = list(seq)
+    assert [len(one) for one in model] == front + back
+    for _ in range(3):  # what one copy says of its block, the next one believes
+        if make == "compact":
+            seq = seq.copy()
+            seq.insert(len(front), np.arange(9))
+            seq.erase(len(front))
+            seq.compact()
+        else:
+            seq = {
+                "astype": lambda seq: seq.astype("float32").astype("int64"),
+                "deepcopy": lambda seq: TensorSequence(seq, copy=True),
+                "map": lambda seq: sq.sequence_map(np.positive, seq),
+                "batches": lambda seq: sq.map_batches(np.positive, seq),
+            }[make](seq)
+        assert_holds(seq, model)
+        assert seq.lengths().tolist() == front + back
+        assert TensorSequence.from_arrow(seq).tolist() == [one.tolist() for one in model]
