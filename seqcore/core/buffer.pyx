@@ -22,6 +22,7 @@ back in. No function here runs foreign code but `release`. On a failure nothing 
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memmove
+from seqcore.core.counters cimport GAP_MOVED, GROWN, SHRUNK, SLOTS_COPIED, count
 from seqcore.core.owner cimport drop_all, hold_all
 from seqcore.core.pieces cimport (
     EVEN, MAX_BYTES, NO_MEMORY, OK, Piece, Status, add_to, read_counter, step_of,
@@ -94,6 +95,7 @@ cdef Status unshare(GapBuffer **buffer) noexcept:
         if new == NULL:
             return NO_MEMORY
         copy_range(old, 0, 1, new)
+        count(SLOTS_COPIED, 1)
         buffer[0] = new
         release(old)
     return OK
@@ -109,6 +111,9 @@ cdef void move_gap(GapBuffer *buffer, Py_ssize_t position) noexcept nogil:
     elif position > lo:
         n = position - lo
         memmove(&buffer.slots[lo], &buffer.slots[hi], n * sizeof(Piece *))
+    else:
+        return
+    count(GAP_MOVED, 1)
     buffer.hi = hi + (position - lo)
     buffer.lo = position
 
@@ -127,6 +132,7 @@ cdef Status grow(GapBuffer **buffer, Py_ssize_t n) noexcept nogil:
     new.hi = capacity - back
     new.capacity = capacity
     buffer[0] = new
+    count(GROWN, 1)
     return OK
 
 
@@ -143,6 +149,7 @@ cdef void shrink(GapBuffer **buffer) noexcept nogil:
     cdef GapBuffer *new = <GapBuffer *>PyMem_RawRealloc(old, nbytes_of(capacity))
     if new != NULL:                 # else the old block stays, longer than it need be
         buffer[0] = new
+        count(SHRUNK, 1)
 
 
 cdef Status open_gap(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t position,
@@ -165,6 +172,7 @@ cdef Status open_gap(GapBuffer **buffer, GapBuffer **stale, Py_ssize_t position,
         hold_all(back_of(new), n - position)
         buffer[0] = new
         stale[0] = old
+        count(SLOTS_COPIED, 1)
         return OK
     if old.hi - old.lo < room:
         if grow(buffer, n + room) != OK:

@@ -7,6 +7,7 @@ once; then it goes on in portions, between which signals are seen and other thre
 cimport numpy as cnp
 
 from seqcore.core.buffer cimport GapBuffer, size_of, slot_at
+from seqcore.core.counters cimport COMPARED_ON, count as tally
 from seqcore.core.equality cimport (
     EQUAL, FAILED, PAUSED, TEXT, UNEQUAL, Comparison, Equality, begin_comparison, equal_pieces,
 )
@@ -46,6 +47,7 @@ cdef bint equal_buffers(GapBuffer *a, GapBuffer *b, cnp.dtype dtype) except -1:
         if result != PAUSED:
             return result == EQUAL
         let_others_in()
+        tally(COMPARED_ON, 1)
         work = PORTION
 
 
@@ -133,6 +135,7 @@ cdef bint search(GapBuffer *buffer, Py_ssize_t *at, Py_ssize_t stop, Piece *piec
         if result != PAUSED:
             return result == EQUAL
         let_others_in()
+        tally(COMPARED_ON, 1)
         work = PORTION
 
 

@@ -16,6 +16,7 @@ from seqcore.core.arrays cimport array_from
 from seqcore.core.buffer cimport (
     GapBuffer, empty_buffer, move_all, new_buffer, release, size_of, slot_at,
 )
+from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
 from seqcore.core.join cimport cut_along, cut_like, tight_items
 from seqcore.core.owner cimport owner_of, sealed
 from seqcore.core.pieces cimport (
@@ -37,6 +38,7 @@ def items_of(TensorSequence sequence not None):
     cdef GapBuffer *buffer = sequence.whole()
     try:
         items = items_view(buffer, sequence._dtype)
+        count(JOINED if items is None else LEFT_IN_PLACE, 1)
         if items is None:
             items = sealed(tight_items(buffer, sequence._dtype), sequence._dtype)
         return items

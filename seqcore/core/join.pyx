@@ -11,10 +11,11 @@ from seqcore.core.arrays cimport array_from
 from seqcore.core.buffer cimport (
     GapBuffer, back_of, back_size, empty_buffer, fill, new_buffer, release, size_of, slot_at,
 )
+from seqcore.core.counters cimport COPIED_WITHOUT_GIL, RUNS_COPIED, count
 from seqcore.core.owner cimport Owner, hold_fresh, owner_like, owner_of_pieces, pieces_of
 from seqcore.core.pieces cimport (
     AHEAD, EVEN, MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, TILED, TOO_LARGE, Join, Piece,
-    Source, Status, begin_join, copy_join, copy_kept_runs, copy_tight, count_consecutive, extent, finish_plan,
+    Source, Status, begin_join, copy_join, copy_kept_runs, copy_runs, count_consecutive, extent, finish_plan,
     plan_join, prefetch, step_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
@@ -86,6 +87,7 @@ cdef object join(GapBuffer *buffer, cnp.dtype dtype, int axis, bint stacking):
     else:
         with nogil:
             copy_all(&plan, data, buffer)
+        count(COPIED_WITHOUT_GIL, 1)
     if strings:
         count_strings(result)
     return result
@@ -102,10 +104,18 @@ cdef void copy_all(Join *plan, char *data, GapBuffer *buffer) noexcept nogil:
     if plan.nruns <= MAX_RUNS:
         copy_kept_runs(plan, data)
     elif plan.axis == 0:        # behind each other along the first axis is behind each other in memory
-        copy_tight(copy_tight(data, buffer.slots, buffer.lo), back_of(buffer), back_size(buffer))
+        copy_together(data, buffer)
     else:
         copy_join(plan, data, buffer.slots, buffer.lo)
         copy_join(plan, data, back_of(buffer), back_size(buffer))
+
+
+cdef void copy_together(char *data, GapBuffer *buffer) noexcept nogil:
+    """Copy all elements one behind the other, each in C order."""
+    cdef Py_ssize_t runs = 0
+    data = copy_runs(data, buffer.slots, buffer.lo, &runs)
+    copy_runs(data, back_of(buffer), back_size(buffer), &runs)
+    count(RUNS_COPIED, runs)
 
 
 cdef object total_nbytes(GapBuffer *buffer):
@@ -146,10 +156,11 @@ cdef cnp.ndarray tight_items(GapBuffer *buffer, cnp.dtype dtype):
     cdef cnp.ndarray memory = new_array(dtype, 1, &items)
     cdef char *data = cnp.PyArray_BYTES(memory)
     if dtype.type_num == cnp.NPY_OBJECT or nbytes < 8 * RELEASE_FROM:
-        copy_tight(copy_tight(data, buffer.slots, buffer.lo), back_of(buffer), back_size(buffer))
+        copy_together(data, buffer)
     else:
         with nogil:
-            copy_tight(copy_tight(data, buffer.slots, buffer.lo), back_of(buffer), back_size(buffer))
+            copy_together(data, buffer)
+        count(COPIED_WITHOUT_GIL, 1)
     if dtype.type_num == cnp.NPY_OBJECT:
         count_strings(memory)
     return memory

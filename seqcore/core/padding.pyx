@@ -19,6 +19,7 @@ import numpy as np
 from seqcore.core.buffer cimport (
     GapBuffer, back_of, back_size, empty_buffer, fill, new_buffer, release, size_of, slot_at,
 )
+from seqcore.core.counters cimport COPIED_WITHOUT_GIL, count
 from seqcore.core.join cimport count_strings, new_array, shape_of
 from seqcore.core.owner cimport Owner, hold_fresh, owner_of_pieces, pieces_of, take_whole
 from seqcore.core.pieces cimport (
@@ -250,6 +251,7 @@ cdef object padded(GapBuffer *buffer, cnp.dtype dtype, object padding_value, obj
     else:
         with nogil:
             pad_all(data, strides[0], buffer, &to)
+        count(COPIED_WITHOUT_GIL, 1)
     if strings:
         count_strings(batch)
     if result is None:

@@ -136,4 +136,9 @@ cdef Status plan_join(Join *join, Piece **slots, Py_ssize_t n) noexcept nogil
 cdef Status finish_plan(Join *join) noexcept nogil
 cdef void copy_join(Join *join, char *out, Piece **slots, Py_ssize_t n) noexcept nogil
 cdef void copy_kept_runs(Join *join, char *out) noexcept nogil
-cdef char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil
+cdef char *copy_runs(char *out, Piece **slots, Py_ssize_t n, Py_ssize_t *runs) noexcept nogil
+
+cdef inline char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
+    """As `copy_runs`, for who doesn't care in how many."""
+    cdef Py_ssize_t runs = 0
+    return copy_runs(out, slots, n, &runs)

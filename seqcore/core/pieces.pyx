@@ -10,6 +10,7 @@ one run, and a run is one strided copy; a run whose items lie together on both s
 """
 
 from libc.string cimport memcpy
+from seqcore.core.counters cimport RUNS_COPIED, count
 
 cdef enum:
     BLOCK = 64                  # slots compared at once
@@ -239,11 +240,13 @@ cdef Status finish_plan(Join *join) noexcept nogil:
 cdef void copy_join(Join *join, char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
     """Copy planned pieces behind those copied before."""
     cdef Run run
-    cdef Py_ssize_t i = 0
+    cdef Py_ssize_t i = 0, runs = 0
     while i < n:
         run = next_run(join, slots + i, n - i)
         copy_run(join, out, &run)
         i += run.pieces
+        runs += 1
+    count(RUNS_COPIED, runs)
 
 
 cdef void copy_kept_runs(Join *join, char *out) noexcept nogil:
@@ -251,6 +254,7 @@ cdef void copy_kept_runs(Join *join, char *out) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(join.nruns):
         copy_run(join, out, &join.runs[i])
+    count(RUNS_COPIED, join.nruns)
 
 
 cdef void copy_run(Join *join, char *out, const Run *run) noexcept nogil:
@@ -268,8 +272,11 @@ cdef void copy_run(Join *join, char *out, const Run *run) noexcept nogil:
     join.copied += run.length
 
 
-cdef char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
-    """Copy the pieces one behind the other, each in C order; return where the next would go."""
+cdef char *copy_runs(char *out, Piece **slots, Py_ssize_t n, Py_ssize_t *runs) noexcept nogil:
+    """Copy the pieces one behind the other, each in C order, and count the runs that they came in.
+
+    Returned is where the next one would go.
+    """
     cdef Py_ssize_t i = 0, run, row = NOT_SOLID
     cdef Piece *last
     cdef Piece piece
@@ -293,6 +300,7 @@ cdef char *copy_tight(char *out, Piece **slots, Py_ssize_t n) noexcept nogil:
             memcpy(out, piece.data, piece.length * row)
             out += piece.length * row
         i += run
+        runs[0] += 1
     return out
 
 

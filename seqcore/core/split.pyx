@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 
 from seqcore.core.buffer cimport GapBuffer, empty_buffer, fill, new_buffer
+from seqcore.core.counters cimport CUT_WITHOUT_GIL, count
 from seqcore.core.owner cimport Owner, hold_fresh, owner_of_pieces, pieces_of
 from seqcore.core.pieces cimport (
     LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, NEGATIVE_LENGTH, Piece, Source, Status, check_lengths, cut_equal,
@@ -34,6 +35,7 @@ cdef GapBuffer *cut(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n, P
     else:
         with nogil:
             write_pieces(pieces, buffer.slots, n, source, data, length, whole, lengths)
+        count(CUT_WITHOUT_GIL, 1)
     hold_fresh(owner, n)
     fill(buffer)
     return buffer

@@ -19,6 +19,7 @@ import numpy as np
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
+from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
 from seqcore.core.join cimport fits_behind, join, new_array
 from seqcore.core.owner cimport kept_memory, owner_of, sealed
 from seqcore.core.pieces cimport (
@@ -61,8 +62,10 @@ cdef object values_of(GapBuffer *buffer, cnp.dtype dtype):
                              "concat_from_sequence(seq, axis=0, new_axis=1)")
         values = values_view(buffer, dtype)
         if values is not None:
+            count(LEFT_IN_PLACE, 1)
             return values
         values = join(buffer, dtype, 0, False)
+        count(JOINED, 1)
     return sealed(values, dtype)
 
 
@@ -70,7 +73,7 @@ cdef object values_view(GapBuffer *buffer, cnp.dtype dtype):
     """As `values_of` without a copy, or None where there must be one."""
     cdef Py_ssize_t[MAX_NDIM] shape
     cdef Py_ssize_t[MAX_NDIM] strides
-    cdef Py_ssize_t n = size_of(buffer), i = 0, k
+    cdef Py_ssize_t n = size_of(buffer), i = 0, k, end
     cdef Stretch stretch
     cdef Source *known = NULL
     cdef Source *source
@@ -92,11 +95,12 @@ cdef object values_view(GapBuffer *buffer, cnp.dtype dtype):
             if kept_memory(known) is not kept_memory(source):
                 return None
         known = source
+        end = buffer.lo if i < buffer.lo else n         # the gap may be amid pieces of one source
         if i < buffer.lo:
-            i = go_on(&stretch, buffer.slots, i, buffer.lo)
+            i = go_on(&stretch, buffer.slots, i, end)
         else:
             i = buffer.lo + go_on(&stretch, back_of(buffer), i - buffer.lo, back_size(buffer))
-        if i < n and slot_at(buffer, i)[0].source == known:
+        if i < end and slot_at(buffer, i)[0].source == known:
             return None
     source = stretch.first.source
     memcpy(&strides[0], strides_of(source), source.ndim * sizeof(Py_ssize_t))
@@ -193,8 +197,10 @@ cdef object stack_of(GapBuffer *buffer, cnp.dtype dtype):
             for axis in range(source.ndim):
                 shape[axis + 1] = extent(first, axis)
                 strides[axis + 1] = strides_of(source)[axis]
+            count(LEFT_IN_PLACE, 1)
             return array_from(<PyObject *>dtype, source.ndim + 1, shape, strides, first.data,
                               owner_of(source))
+    count(JOINED, 1)
     return sealed(join(buffer, dtype, 0, True), dtype)
 
 
