@@ -264,6 +264,28 @@ class TestBatches:
         assert [int(one) for one in result] == [i + i * (1 + i % 2) for i in range(12)]
         assert sorted(shapes) == [((2, 1), (2, 1)), ((2, 1), (2, 2)), ((4, 1), (4, 1)), ((4, 1), (4, 2))]
 
+    def test_names_of_several_batches(self):
+        """As they are lost with an executor."""
+        joined = batches.joined_work(len, (numbers(9),), 9, 2, 1)
+        assert [joined.name(0), joined.name(0, 2), joined.name(1, 5)] == [
+            *("elements 0 to 1", "elements 0 to 3", "elements 2 to 8")
+        ]
+        assert joined.name(4) == joined.name(4, 5) == "element 8"
+        seq = sq.TensorSequence([np.zeros(1 + i % 2) for i in (0, 1, 2, 3, 5, 4)])
+        stacked = batches.stacked_work(len, (seq,), 6, 2, 1)
+        assert [stacked.name(0), stacked.name(0, 2), stacked.name(2, 4)] == [
+            *("elements 0, 2", "elements 0 to 3", "elements 4 to 5")
+        ]
+        seq = sq.TensorSequence([np.zeros(length) for length in (1, 2, 3, 2, 3, 1)])
+        stacked = batches.stacked_work(len, (seq,), 6, 2, 1)  # which takes 0 and 5, 1 and 3, 2 and 4
+        assert stacked.name(0, 2) == "elements 0, 1, 3, 5"
+
+    def test_batches_of_shapes_go_in_the_order_of_their_first_elements(self):
+        firsts = []
+        seq = [np.full(1 + (i % 3), i) for i in range(12)]
+        sq.map_batches(lambda batch: firsts.append(int(batch[0, 0])) or batch, seq, new_axis=1, batch_size=2)
+        assert firsts == [0, 1, 2, 6, 7, 8]
+
     @pytest.mark.parametrize(("size", "more"), [(8, ""), (9, ", …")])
     def test_names_of_elements_that_stand_apart(self, size, more):
         seq = [np.full(1 + i % 2, i) for i in range(2 * size)]
