@@ -262,3 +262,16 @@ def test_the_lists_here_are_lowered_where_that_keeps_errors():
         model = parse(text_of(out, "good = Gather(x, zero) bad = Gather(x, one)", made, read))
         gone += not SEQUENCE_OPS.intersection(left_in(lower_with_report(model)[0]))
     assert gone == len(LISTS)
+
+
+def test_a_loop_of_which_only_a_shape_is_read():
+    """It runs in every runtime; as one operator it would be left out where its shape is known."""
+    text = """g (float[3, 4] x, int64[3] at) => (int64[2] y, int64 m)
+    <bool yes = {1}, int64 three = {3}, int64[2] both = {0, 1}> {
+        rows = Loop(three, yes) <body = b (int64 i, bool g) => (bool g2, float[4] h) {
+            g2 = Identity(g) p = Gather(at, i) h = Gather(x, p)
+        }>
+        y = Shape(rows) l = SequenceConstruct(OF) m = SequenceLength(l)
+    }"""
+    good, bad = feed_of(at=[0, 2, 1]), feed_of(at=[0, 3, 1])
+    check(parse(text.replace("OF", "yes, yes")), good, bad)

@@ -1,4 +1,4 @@
-"""Lists of which nobody reads an element: where making one may be an error, it has to be made all the same.
+"""What nobody reads but for its number or shape: where making it may be an error, it is made all the same.
 
 l = SequenceInsert (rows, bad)    n = Add (Shape (l), what is 0 once l is made)
 n = SequenceLength (l)      ──▶
@@ -32,6 +32,17 @@ def is_only_counted(name: str, prepared: Prepared, read: set[str]) -> bool:
         if node is not None and is_data and graph is place and node.outputs[0] in read:
             return False
     return _makes_errors(name, prepared)
+
+
+def why_errors_are_lost(loop: Node, prepared: Prepared, read: set[str]) -> str:
+    """Return of which output a loop had better stay one, "" for none: only its shape is read.
+
+    A runtime runs a loop, but leaves out an operator of which it knows the shape.
+    """
+    for name, inner in zip(loop.outputs, loop.body.outputs[1:], strict=False):
+        if name and name not in read and prepared.readers[name] and may_fail(prepared, inner):
+            return f"makes '{name}', of which only the shape is read, and may fail"
+    return ""
 
 
 def _makes_errors(name: str, prepared: Prepared) -> bool:

@@ -25,6 +25,8 @@ from seqcore.onnx._lowering.build import Builder, Nodes
 from seqcore.onnx._lowering.forms import ZEROS_ALLOWED
 from seqcore.onnx._lowering.loop_shapes import LoopShapes
 from seqcore.onnx._lowering.loop_sizes import LoopSizes, fits_padded, sizes_of
+from seqcore.onnx._lowering.prune import read_names
+from seqcore.onnx._lowering.unread import why_errors_are_lost
 from seqcore.onnx._lowering.vector_body import NotVectorised, Value, VectorBody
 from seqcore.onnx._lowering.vector_lists import appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._lowering.vector_states import States
@@ -80,9 +82,12 @@ def vectorise_loops(
         Whether runtimes other than onnxruntime are to run it.
     """
     notes = []
+    read = read_names(model)
     for node in model.graph.all_nodes():
         if node.is_op("Loop") and node.name not in settled:
             try:
+                if why := why_errors_are_lost(node, prepared, read):
+                    raise NotVectorised(why)
                 one = _Vectorised(node, prepared, builder, is_portable)
                 settled |= one.write()
             except NotVectorised as why:
