@@ -173,6 +173,16 @@ class TestGraphs:
         sq.sequence_map(body_of(self.SHAPED), seq)
         assert blocks == [(0, 128, True), (128, 256, True), (256, 300, True)]
 
+    @pytest.mark.parametrize(("opset", "is_flat"), [(6, False), (7, True)])
+    def test_operators_that_broadcast_by_attributes_run_one_by_one(self, jobs, body_of, opset, is_flat):
+        import onnx
+
+        from seqcore.onnx import GraphBody
+
+        body = GraphBody(onnx.parser.parse_graph(self.SHAPED), {"": opset})
+        sq.sequence_map(body, ragged())
+        assert jobs[0].in_blocks == 300 * is_flat
+
     def test_what_depends_on_more_than_its_number_runs_one_by_one(self, jobs, body_of):
         body = body_of("g (float[N] x) => (float[N] y) { y = Softmax(x) }")
         sq.sequence_map(body, ragged())
