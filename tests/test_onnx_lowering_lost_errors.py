@@ -227,31 +227,32 @@ def test_a_round_that_nobody_reads(kind, read, length):
     check(model, feed_of(**good), feed_of(at=[0, 3, 1]))
 
 
-@pytest.mark.parametrize(
-    "read", ["y = SequenceAt(l, zero)", "y = SequenceAt(l, back)", "y = SequenceLength(l)"]
-)
-@pytest.mark.parametrize(
-    ("lens", "is_constant"),
-    [(one, k) for one in ([1, 1], [2, 2], [4]) for k in (False, True)] + [([-1, 4], False)],
-)
-def test_pieces_that_do_not_add_up(lens, read, is_constant):
+SPLITS = {
+    "first": ("y = SequenceAt(l, zero)", "float[A, B]"),
+    "last": ("y = SequenceAt(l, back)", "float[A, B]"),
+    "number": ("y = SequenceLength(l)", "int64"),
+    "size": ("p = SequenceAt(l, zero) y = Size(p)", "int64"),
+}
+
+
+@pytest.mark.parametrize("read", SPLITS)
+@pytest.mark.parametrize("lens", [[1, 1], [2, 2], [4], [-1, 4]])
+def test_pieces_that_do_not_add_up(lens, read):
     """The piece that is read is there, but the split is an error."""
-    if is_constant:
-        code = f"l = SplitToSequence(z, parts) {read}"
-        text = text_of("int64" if "Length" in read else "float[A, B]", code).replace(
-            "float[3, 4] x", "float[M, 4] z"
-        )
-        text = text.replace(
-            "<bool yes", f"<int64[{len(lens)}] parts = {{{', '.join(map(str, lens))}}}, bool yes", 1
-        )
-        model = parse(text)
-        good = feed_of(z=rows(sum(lens)))
-        check(model, good, {**good, "z": rows(3)})
-        return
-    model = parse(
-        text_of("int64" if "Length" in read else "float[A, B]", f"l = SplitToSequence(x, lens) {read}")
-    )
+    code, out = SPLITS[read]
+    model = parse(text_of(out, f"l = SplitToSequence(x, lens) {code}"))
     check(model, feed_of(), feed_of(lens=lens))
+
+
+@pytest.mark.parametrize("read", SPLITS)
+@pytest.mark.parametrize("lens", [[1, 1], [2, 2], [4]])
+def test_constant_lengths_that_do_not_add_up(lens, read):
+    code, out = SPLITS[read]
+    text = text_of(out, f"l = SplitToSequence(x, parts) {code}").replace("float[3, 4] x", "float[M, 4] x")
+    parts = ", ".join(map(str, lens))
+    model = parse(text.replace("<bool yes", f"<int64[{len(lens)}] parts = {{{parts}}}, bool yes", 1))
+    good = feed_of()
+    check(model, {**good, "x": rows(sum(lens))}, good)
 
 
 def test_the_lists_here_are_lowered_where_that_keeps_errors():
