@@ -77,6 +77,14 @@ LISTS = {
         }>""",
         "y = SequenceAt(l, zero)",
     ),
+    "what was taken out of a list that rounds hand on": (
+        """l0 = SequenceConstruct(bad, good, good) s0 = SequenceErase(l0, zero)
+        l = Loop(n, yes, s0) <body = b (int64 i, bool g, seq(float[4]) s) => (bool g2, seq(float[4]) t) {
+            g2 = Identity(g) h = SequenceAt(s, zero) h2 = Neg(h) t0 = SequenceErase(s, zero)
+            t = SequenceInsert(t0, h2, zero)
+        }>""",
+        "y = SequenceAt(l, zero)",
+    ),
     "a list that a branch makes": (
         """l = If(yes) <then_branch = t () => (seq(float[4]) p) { p = SequenceConstruct(good, bad) },
                        else_branch = e () => (seq(float[4]) q) { q = SequenceConstruct(good, good) }>""",
@@ -155,9 +163,9 @@ GOOD = {"k": 2, "at": [0, 2, 1], "lens": [1, 2], "c": True, "n": 0}
 
 def ways_of(model):
     """The model as it is lowered for each kind of runtime, loops as loops, and as one operator."""
-    for packs, vectorises in ((False, False), (True, False), (True, True)):
-        if vectorises <= any(node.op_type in ("Loop", "SequenceMap") for node in model.graph.node):
-            yield lower_with_report(model, packs=packs, vectorises=vectorises)[0]
+    has_loops = any(node.op_type in ("Loop", "SequenceMap") for node in model.graph.node)
+    for packs, vectorises in ((False, False), (True, has_loops)):
+        yield lower_with_report(model, packs=packs, vectorises=vectorises)[0]
 
 
 def feed_of(**other):
