@@ -122,6 +122,7 @@ class TestSizes:
             *((k, k + 10, True) for k in range(0, start, 10)),
             (start, min(start + 10, 25), False),
         ]
+        assert jobs[0].in_blocks == start
 
 
 class TestGraphs:
@@ -142,11 +143,9 @@ class TestGraphs:
         body = body_of(self.SHAPED)
         sq.sequence_map(body, ragged())
         sq.sequence_map(body, ragged(), **way)
-        # Another process makes a session of its own, for which its first chunks may be too small.
-        in_blocks = jobs[1].in_blocks
-        assert (
-            in_blocks == 300 if not isinstance(way.get("executor"), ProcessPoolExecutor) else in_blocks >= 100
-        )
+        # Another process makes a session of its own, for which its first chunk may be too small.
+        is_away = isinstance(way.get("executor"), ProcessPoolExecutor)
+        assert jobs[1].in_blocks == 300 or (is_away and jobs[1].in_blocks in (100, 200))
 
     def test_from_so_many_elements_on(self, jobs, body_of):
         from seqcore.onnx._bodies.program import FLAT_PAYS
