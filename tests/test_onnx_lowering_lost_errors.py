@@ -245,7 +245,7 @@ SPLITS = {
     "first": ("y = SequenceAt(l, zero)", "float[A, B]"),
     "last": ("y = SequenceAt(l, back)", "float[A, B]"),
     "number": ("y = SequenceLength(l)", "int64"),
-    "size": ("p = SequenceAt(l, zero) y = Size(p)", "int64"),
+    "shape": ("p = SequenceAt(l, zero) y = Shape(p)", "int64[C]"),
 }
 
 
