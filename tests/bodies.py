@@ -158,6 +158,21 @@ class FailAt:
 
 
 @dataclass
+class OneWrong:
+    """Three outputs, of which one is something else for the element or batch that begins with a number."""
+
+    at: int
+    output: int
+    wrong: object
+
+    def __call__(self, a):
+        results = [a, a + 0.5, -a]
+        if a.ravel()[0] == self.at:
+            results[self.output] = self.wrong
+        return tuple(results)
+
+
+@dataclass
 class Logged:
     """Writes the number of each element that it starts on a line of its own, and takes its time."""
 

@@ -97,3 +97,19 @@ class Used:
     @property
     def reason(self):
         return self.whole.attempts.reason
+
+
+def ran(engines):
+    """How often each engine that was made gave results, and how often it failed."""
+    second = engines._lowered_whole
+    wholes = {"whole": engines.whole, "lowered whole": second._made[0] if second and second._made else None}
+    found = {
+        name: (one.attempts.taken, one.attempts.failures)
+        for name, one in wholes.items()
+        if one is not None and not isinstance(one, str)
+    }
+    steps = {"lowered steps": engines._lowered_steps, "given steps": engines._given_steps}
+    for name, once in {**steps, "unsure steps": engines._unsure_steps}.items():
+        if once._made:
+            found[name] = once.get().taken, once.get().failures
+    return {name: counts for name, counts in found.items() if any(counts)}

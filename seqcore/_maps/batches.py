@@ -58,7 +58,8 @@ class BatchWork(Work):
 
     def name(self, start, stop=None):
         begin, end = self.bounds[start], self.bounds[start + 1 if stop is None else stop]
-        places = range(begin, end) if self.positions is None else self.positions[begin:end].tolist()
+        # Several batches may take turns in the sequence.
+        places = range(begin, end) if self.positions is None else sorted(self.positions[begin:end].tolist())
         if len(places) == 1:
             return f"element {places[0]}"
         if places[-1] - places[0] == len(places) - 1:

@@ -109,12 +109,13 @@ class FlatWork(Work):
             return None
         if dtypes is not None and dtypes != tuple(one.dtype for one in sequences):
             return None
-        return Chunk(start, stop - start, None, None, sequences, single)
+        return Chunk(start, stop - start, None, None, sequences, single, in_blocks=stop - start)
 
 
 def _joined(done, part):
     """One chunk of two, the second of which begins where the first one ends."""
     done.count += part.count
+    done.in_blocks += part.in_blocks
     done.error, part.error = part.error, None
     if done.sequences is not None and part.sequences is not None:
         for mine, more in zip(done.sequences, part.sequences, strict=True):

@@ -19,7 +19,15 @@ SAMPLE = 64  # units that are run to find out
 
 
 class Job:
-    """A map that is being run. `report` is called with the elements done, or None."""
+    """A map that is being run. `report` is called with the elements done, or None.
+
+    Attributes
+    ----------
+    chunks : int
+        How many chunks came back.
+    in_blocks : int
+        How many units ran in blocks, which is quick, and not one by one.
+    """
 
     def __init__(self, work, outputs, chunksize, report):
         self.work, self.outputs, self.chunksize, self.report = work, outputs, chunksize, report
@@ -28,6 +36,7 @@ class Job:
         self.claimed = 0  # units handed out, from the front
         self.added = 0  # units in the outputs
         self.done = 0  # elements that have come back, in any order
+        self.chunks = self.in_blocks = 0
         self.waiting = {}  # chunks that came back too early, by their start
         self.seconds = 0.0  # that one unit takes, as far as was measured
         self.largest = 0  # chunk that came back measured
@@ -39,6 +48,8 @@ class Job:
     def take_back(self, chunk):
         """Take a finished chunk, and add all chunks whose turn has come."""
         self.done += self.work.elements(chunk.start, chunk.start + chunk.count)
+        self.chunks += 1
+        self.in_blocks += chunk.in_blocks
         self.waiting[chunk.start] = chunk
         while (chunk := self.waiting.pop(self.added, None)) is not None:
             self.outputs.add(chunk)

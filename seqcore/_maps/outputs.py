@@ -22,6 +22,7 @@ class Chunk:
     single: bool | None = None  # whether the sequences are the outputs of one tensor, or of a tuple
     note: str | None = None  # the traceback of an error in another process
     seconds: float = 0.0  # that it took, where a worker has measured it
+    in_blocks: int = 0  # of the units, how many ran in blocks, in one piece each
 
 
 class Outputs:

@@ -47,8 +47,8 @@ class ManyRunner:
 
     Attributes
     ----------
-    ncopies : int
-        How many rows went in copies.
+    ncopies, nrefused : int
+        How many rows went in copies, and how many onnxruntime refused so, which then went singly.
     why_no_copies : str
         What onnxruntime said where it refused a model of copies.
     """
@@ -60,7 +60,7 @@ class ManyRunner:
         self._can_copy = bool(fed) and can_copy(model)
         self._built = {}  # names of whole arguments → what runs it in copies
         self._asked = 0  # elements so far; two threads may lose a count, which only delays a decision
-        self.ncopies = 0
+        self.ncopies = self.nrefused = 0
         self.why_no_copies = ""
 
     def run(self, rows):
@@ -95,6 +95,7 @@ class ManyRunner:
         try:
             results = copies.run(rows)
         except Refused:
+            self.nrefused += len(rows)
             return None  # singly they fail again: at the right row, with the message for it
         self.ncopies += len(rows)
         return self._program.assemble(rows, results)

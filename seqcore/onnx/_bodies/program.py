@@ -97,12 +97,14 @@ class Program:
         calls before, to pay for it.
         """
         self._asked += elements
+        if self._given_whole(whole):
+            return None  # asked each time: forms are kept by what is fed, and what is given need not be
         names = frozenset(name for name, i in self._fed if i in whole)
         try:
             return self._flat[names]
         except KeyError:
             pass
-        if self._flat_plan is None or not self._flat_plan.allows(names) or self._given_whole(whole):
+        if self._flat_plan is None or not self._flat_plan.allows(names):
             self._flat[names] = None
             return None
         free = all(self._extents[i] is None for name, i in self._fed if name not in names)

@@ -29,6 +29,11 @@ class StepsEngine:
     sessions : Sessions
     max_workers : int or None
         For SequenceMap nodes.
+
+    Attributes
+    ----------
+    taken, failures : int
+        How many runs went well, and how many didn't. Threads may lose some.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class StepsEngine:
         self._shared = {name for name in names if name in holders}
         self._fresh = {name for name in names if _is_fresh(name, prepared, planner.own)}
         self._frame = planner.frame
+        self.taken = self.failures = 0
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none: tensors of their own, sequences.
@@ -55,6 +61,15 @@ class StepsEngine:
         Exception
             What a node raises; it is named.
         """
+        try:
+            results = self._run(output_names, feed, options)
+        except Exception:
+            self.failures += 1
+            raise
+        self.taken += 1
+        return results
+
+    def _run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         stop_if_told(options)
         frame = self._frame.copy()
         frame[0] = options

@@ -75,12 +75,15 @@ class Form:
         Whether the sequence stays after all.
     takers : tuple of Form
         The forms of lists that loops and inserts start with it: they have that `node`, and its `start_name`.
+    is_only_counted : bool
+        Whether nothing but their number asks for the elements, whose making may be an error: see `unread`.
     """
 
     element_type = 0
     count: int | None = None
     became = ""
     is_declined = False
+    is_only_counted = False
 
     takers: tuple[Any, ...] = ()
 
@@ -122,6 +125,10 @@ class Form:
     def is_sound(self) -> bool:
         """Return whether the sequence can be made without an error."""
         return True
+
+    def whole(self) -> str:
+        """Return a tensor that can't be had without all elements, "" where they are bound otherwise."""
+        return ""
 
     def fail_outside(self, nodes: Nodes, position: Position) -> str:
         """Return a scalar that is 0, of nodes that fail where a position is out of range."""
@@ -203,6 +210,9 @@ class Stack(Form):
     @property
     def rank(self) -> int | None:
         return None if self.shape is None else len(self.shape)
+
+    def whole(self):
+        return self.tensor
 
     def _why_not_uniform(self):
         return "" if self.is_uniform else "their shapes may differ"

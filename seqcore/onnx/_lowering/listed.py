@@ -197,12 +197,39 @@ def edited_list(forms: Forms, node: Node, inserts: bool) -> Listed | str | None:
         position = told
     if not -n <= position < n + inserts:
         return f"position {position} at '{node.name}' is out of range for {n} elements"
+    if not inserts and (why := _why_not_taken_out(forms, node, source, position % n)):
+        return why
     elements = source.hand_on(node)
     if inserts:
         elements.insert(position + n if position < 0 else position, node.inputs[1])
     else:
         del elements[position]
     return Listed(forms, node, elements)
+
+
+def _why_not_taken_out(forms: Forms, erase: Node, source: Listed, position: int) -> str:
+    """Return why an element may not go whose making may be an error, "" where somebody needs it too."""
+    prepared, element = forms.prepared, source.elements[position]
+    if not forms.may_fail.setdefault(element, may_fail(prepared, element)):
+        return ""
+    if forms.doubts is not None:
+        forms.doubts.add(element)
+        return ""
+    graph = prepared.producers[element][1]
+    for reader, place in prepared.readers[element]:
+        if place is graph and (reader is None or not _looks_no_further(reader)):
+            return ""
+    for reader, place in prepared.readers[erase.inputs[0]]:
+        if place is graph and reader is not None and reader.is_op("SequenceAt"):
+            told = position_of(prepared, reader.inputs[1]).value
+            if told is not None and told % len(source.elements) == position:
+                return ""  # it is read before
+    return f"'{element}' is taken out at '{erase.name}', which may be an error"
+
+
+def _looks_no_further(node: Node) -> bool:
+    """Return whether a node may do without the numbers of a tensor."""
+    return record_of(node).is_of_lists or node.is_op("Shape", "Size")
 
 
 def may_fail(prepared: Prepared, name: str) -> bool:

@@ -69,6 +69,9 @@ class Packed(Form):
     def find_bounds(self, nodes: Nodes) -> None:
         """Find out where the elements lie, for all who pick them: once the list is there, in its place."""
 
+    def whole(self) -> str:
+        return self.parts[0]
+
     def count_of(self, nodes: Nodes) -> str:
         """Return the number of elements, in a tensor of shape [1]."""
         lengths = nodes.op("Shape", self.parts[-1])

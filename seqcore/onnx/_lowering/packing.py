@@ -16,6 +16,7 @@ from functools import reduce
 from seqcore.onnx._lowering.build import Builder
 from seqcore.onnx._lowering.packed import Packed, pack_as
 from seqcore.onnx._lowering.prune import prune, read_names
+from seqcore.onnx._lowering.unread import is_only_counted
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.types import join
@@ -53,6 +54,7 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
     if not forms:
         return {}, stays
     for name, form in forms.items():
+        form.is_only_counted = is_only_counted(name, prepared, read)
         maker, place = prepared.producers.get(name, (None, None))
         # In a loop that leaves the list as it is, places are the same in all rounds.
         if maker is not None and any(

@@ -20,6 +20,7 @@ from seqcore.onnx._lowering.portable import (
     take_known_branches,
 )
 from seqcore.onnx._lowering.prune import drop_aliases, prune, read_names
+from seqcore.onnx._lowering.unread import is_only_counted
 from seqcore.onnx._lowering.vectorise import LoopNote, vectorise_loops
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.prepared import Prepared
@@ -225,6 +226,7 @@ class _Trial:
         self.stays = {name: why for name, why in forms.found.items() if isinstance(why, str)}
         accepted = {name: form for name, form in forms.found.items() if isinstance(form, Form)}
         for name, form in accepted.items():
+            form.is_only_counted = is_only_counted(name, prepared, read)
             form.plan(name, prepared, read)
             form.prepare(builder, prepared)
             for node, _ in prepared.readers[name]:

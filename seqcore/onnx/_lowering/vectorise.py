@@ -25,6 +25,8 @@ from seqcore.onnx._lowering.build import Builder, Nodes
 from seqcore.onnx._lowering.forms import ZEROS_ALLOWED
 from seqcore.onnx._lowering.loop_shapes import LoopShapes
 from seqcore.onnx._lowering.loop_sizes import LoopSizes, fits_padded, sizes_of
+from seqcore.onnx._lowering.prune import read_names
+from seqcore.onnx._lowering.unread import why_errors_are_lost
 from seqcore.onnx._lowering.vector_body import NotVectorised, Value, VectorBody
 from seqcore.onnx._lowering.vector_lists import appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._lowering.vector_states import States
@@ -38,16 +40,26 @@ if TYPE_CHECKING:
     from seqcore.onnx._model.prepared import Prepared
 
 
+# What there is beside all iterations at once, and what is said of it.
+_OTHERWISE = {
+    "": "",
+    "nothing": "",
+    "loop": ", or one by one where that is too much",
+    "blocks": ", or in blocks where that is too much",
+}
+
+
 class LoopNote(NamedTuple):
-    """What became of a loop: its name, whether it is one operator, and why not."""
+    """What became of a loop: its name, whether it is one operator, and why not, or else when it isn't."""
 
     loop: str
     is_vectorised: bool
     why_not: str
+    otherwise: str = ""  # a word of `_OTHERWISE` where a run decides
 
     def __str__(self) -> str:
         if self.is_vectorised:
-            return f"'{self.loop}' is one operator: all iterations at once"
+            return f"'{self.loop}' is one operator: all iterations at once{_OTHERWISE[self.otherwise]}"
         return f"'{self.loop}' goes iteration by iteration: it {self.why_not}"
 
 
@@ -70,14 +82,18 @@ def vectorise_loops(
         Whether runtimes other than onnxruntime are to run it.
     """
     notes = []
+    read = read_names(model)
     for node in model.graph.all_nodes():
         if node.is_op("Loop") and node.name not in settled:
             try:
-                settled |= _Vectorised(node, prepared, builder, is_portable).write()
+                if why := why_errors_are_lost(node, prepared, read):
+                    raise NotVectorised(why)
+                one = _Vectorised(node, prepared, builder, is_portable)
+                settled |= one.write()
             except NotVectorised as why:
                 notes.append(LoopNote(node.name, False, str(why)))
             else:
-                notes.append(LoopNote(node.name, True, ""))
+                notes.append(LoopNote(node.name, True, "", one.otherwise))
     builder.apply()
     return notes
 
@@ -89,6 +105,11 @@ _Branch = tuple[Nodes, list[str]]
 class _Vectorised:
     """A loop that is to be one operator.
 
+    Attributes
+    ----------
+    otherwise : str
+        What there is beside it, once it is written: see `LoopNote`.
+
     Raises
     ------
     NotVectorised
@@ -97,6 +118,7 @@ class _Vectorised:
 
     def __init__(self, loop: Node, prepared: Prepared, builder: Builder, is_portable: bool) -> None:
         self._given, self._prepared, self._builder = loop, prepared, builder
+        self.otherwise = ""
         self._is_portable = is_portable
         if why := _why_not_a_range(loop, prepared):
             raise NotVectorised(why)
@@ -139,19 +161,20 @@ class _Vectorised:
             condition = self._may_go(body, before, at_once, trips, is_filled)
             if not sizes.are_small:
                 condition = before.op("And", condition, sizes.fits(before, trips))
-            other = self._as_it_was()
+            self.otherwise, other = "loop", self._as_it_was()
         elif sizes.are_small and (is_filled or not body.may_fail_empty):
             at_once.rename(results, self._outputs)
             before.nodes += at_once.nodes
         elif sizes.are_small:
             condition = before.op("Greater", trips, before.constant(0))
-            other = self._nothing()
+            self.otherwise, other = "nothing", self._nothing()
         else:
             condition = sizes.fits(before, trips)
             if body.may_fail_empty and not is_filled:
                 condition = before.op("And", condition, before.op("Greater", trips, before.constant(0)))
             # To copy for each iteration what is the same for all costs more than blocks save.
             is_cut = sizes.grow and not sizes.are_repeated and self._can_cut()
+            self.otherwise = "blocks" if is_cut else "loop"
             other = self._blocks(trips, sizes) if is_cut else self._as_it_was()
         if other:
             self._choose(before, condition, (at_once, results), other)

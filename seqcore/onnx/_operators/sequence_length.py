@@ -31,4 +31,7 @@ class SequenceLength(Looks):
         return reason and f"'{node.name}' counts elements, but {reason}"
 
     def lower(self, node, form, nodes, prepared, is_read):
-        form.length(nodes, node.outputs[0])
+        if form.is_only_counted and (whole := form.whole()):
+            nodes.op("Add", form.length(nodes, ""), nodes.made(whole), out=node.outputs[0])
+        else:
+            form.length(nodes, node.outputs[0])
