@@ -5,7 +5,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from strategies import NAMES, assert_holds, dtype_of, filled
+from strategies import NAMES, assert_holds, dtype_of, filled, types_and_layouts
 from test_split import INTEGERS, LAYOUTS, assert_same, laid_out, native
 
 import seqcore as sq
@@ -31,9 +31,8 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 2), (2, 0)], ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "layout"), types_and_layouts(LAYOUTS))
 class TestTypesAndLayouts:
     def test_construct_and_at(self, name, shape, layout):
         tensors = [laid_out(filled(name, shape, 10 * seed), layout) for seed in range(3)]

@@ -8,7 +8,7 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import NAMES, assert_holds, dtype_of, filled
+from strategies import NAMES, assert_holds, dtype_of, filled, types_and_layouts
 
 import seqcore as sq
 
@@ -46,8 +46,7 @@ def cut(tensor, lengths, axis=0):
     return [np.moveaxis(moved[start : start + n], 0, axis) for start, n in zip(starts, lengths, strict=False)]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "layout"), types_and_layouts(LAYOUTS))
 class TestTypesAndLayouts:
     @pytest.mark.parametrize("axis", [0, 1, -1])
     def test_in_ones(self, name, layout, axis):
