@@ -1,10 +1,51 @@
 import gc
+import shlex
 
-from hypothesis import HealthCheck, settings
+import pytest
+import random_cases
 
-# How fast a machine is, a sanitized interpreter above all, is no finding.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--seed", help="a number for the random tests, or 'new': many new cases, not the few of always"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    """Decide on the seed before workers start, which find it in the environment."""
+    if hasattr(config, "workerinput"):
+        random_cases.settle(None)
+    else:
+        try:
+            random_cases.settle(config.getoption("--seed"))
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+    random_cases.load_profile()
+    if (seed := random_cases.run_seed()) is not None:
+        config.option.hypothesis_seed = str(seed)
+
+
+def pytest_report_header():
+    seed = random_cases.run_seed()
+    return "random tests: the few cases of always" if seed is None else f"random tests: --seed {seed}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say it at the end too, for -q prints no header, and what ends a worker has no report of its own."""
+    if (seed := random_cases.run_seed()) is not None:
+        terminalreporter.write_line(f"random tests: --seed {seed}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Say with a failure how to have the same random numbers again."""
+    report = yield
+    seed = random_cases.run_seed()
+    if report.failed and seed is not None:
+        again = f"pytest -m '' --seed {seed} {shlex.quote(item.nodeid)}"
+        report.sections.append(("the same random cases again", again))
+    return report
 
 
 def pytest_collection_finish():

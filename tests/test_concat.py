@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from random_cases import examples
 from strategies import NAMES, dtype_of, filled, names, types_and_layouts
 from test_split import LAYOUTS, assert_same, laid_out, native
 
@@ -296,7 +297,7 @@ def edited(draw):
     return axis, seq, model
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(edited(), st.data())
 def test_edited_before_joined(case, data):
     axis, seq, model = case

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_cases import examples
 from strategies import LAYOUTS, NUMBER_NAMES, filled, laid_out
 
 import seqcore as sq
@@ -245,7 +246,7 @@ def test_methods_of_ufuncs_and_subclasses_are_just_callables():
 # --- any ---
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     data=st.data(),
     name=st.sampled_from(["int8", "uint16", "int64", "float16", "float32", "complex64", "bool", "bfloat16"]),

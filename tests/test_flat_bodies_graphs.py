@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_cases import examples
 from strategies import LAYOUTS, assert_holds, filled, laid_out
 
 import seqcore as sq
@@ -279,7 +280,7 @@ def test_results_share_no_memory_with_the_input_or_are_read_only():
 # --- any ---
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     steps=st.lists(
         st.sampled_from(["Neg", "Abs", "Sigmoid", "Relu", "Add x", "Mul c", "Sub x", "Max c", "Add w"]),

@@ -8,6 +8,7 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_cases import examples
 from strategies import NAMES, assert_holds, dtype_of, filled, types_and_layouts
 
 import seqcore as sq
@@ -294,7 +295,7 @@ def tensors(draw):
     return laid_out(filled(draw(strategies.names), shape), draw(st.sampled_from(LAYOUTS)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), tensor=tensors())
 def test_random_splits(data, tensor):
     axis = data.draw(st.integers(-tensor.ndim, tensor.ndim - 1))
