@@ -50,5 +50,16 @@ def pytest_runtest_makereport(item):
 
 def pytest_collection_finish():
     """Let searches for garbage, of which there are many, pass by the modules of all packages."""
+    freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """And by what a file has loaded, and by pytest's reports: that grows to a million objects."""
+    if nextitem is None or nextitem.path != item.path:
+        freeze()
+
+
+def freeze():
     gc.collect()
     gc.freeze()

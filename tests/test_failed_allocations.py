@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).with_name("hardening")))
 import failed_allocations
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.thread_unsafe,
     pytest.mark.skipif(
         bool(sysconfig.get_config_var("Py_GIL_DISABLED")),

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).with_name("hardening")))
 
 import leaks
 
-pytestmark = pytest.mark.thread_unsafe
+pytestmark = [pytest.mark.slow, pytest.mark.thread_unsafe]
 
 
 @pytest.mark.parametrize("group", ["container", "c_api", "operators", "arrow", "maps", "edits"])

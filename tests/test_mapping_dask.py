@@ -139,6 +139,7 @@ class TestWhereItRuns:
 
 
 # Dask warns, and here that is an error, where a task brings more than 10 MB.
+@pytest.mark.slow
 class TestSizes:
     def test_many_small_elements_are_few_tasks(self, client, tasks):
         seq = sq.split_to_sequence(np.arange(20_000.0), 4)
@@ -273,6 +274,7 @@ class TestFailures:
         assert len(body.started()) < 1000
 
 
+@pytest.mark.slow
 class TestLostWorkers:
     def test_killed_half_way(self, client, tmp_path):
         body, killed = Logged(str(tmp_path / "log"), 0.02), []

@@ -361,7 +361,7 @@ class TestFailures:
             sq.sequence_map(body, numbers(9), executor=executor, chunksize=chunksize, output_dtypes=dtype)
         assert usable(executor)
 
-    @pytest.mark.parametrize("error", [Unpicklable(3, reason="no"), Refusal(threading.Lock())], ids=repr)
+    @pytest.mark.parametrize("error", [Unpicklable(3, reason="no"), Refusal(threading.Lock())], ids=type)
     @pytest.mark.thread_unsafe
     def test_any_exception_as_it_is_from_a_thread(self, threads, error):
         with pytest.raises(type(error)) as caught:

@@ -7,8 +7,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from exported import MODELS, some
+from exported import MODELS
 from sessions import assert_values
+from slow import each_nth
 
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
@@ -64,7 +65,7 @@ def test_short_runs_go_in_one(name):
     assert not list(loops_of(engines))
 
 
-@pytest.mark.parametrize("name", some(NAMES, 5))
+@pytest.mark.parametrize("name", each_nth(NAMES, 5))
 def test_long_runs_fail_in_no_batch(name):
     engines, _ = after_long_runs(name)
     for node, batches in loops_of(engines):
@@ -73,7 +74,7 @@ def test_long_runs_fail_in_no_batch(name):
         assert where in FAILING or batches.attempts.failures == 0, batches.attempts.reason
 
 
-@pytest.mark.parametrize("name", some(WHOLE, 5))
+@pytest.mark.parametrize("name", each_nth(WHOLE, 5))
 def test_long_runs_fail_for_being_long(name):
     """And for nothing else: an index of the checks is out of range."""
     engines, runs = after_long_runs(name)
@@ -83,7 +84,7 @@ def test_long_runs_fail_for_being_long(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize("name", some(WHOLE, 6))
+@pytest.mark.parametrize("name", each_nth(WHOLE, 6))
 def test_at_the_limit(name):
     """About which a run is short or long: what onnxruntime takes, it does, and else steps do."""
     engines, runs = engines_of(name, (LONG - 1, LONG, LONG + 1, 2), 1)
@@ -92,7 +93,7 @@ def test_at_the_limit(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize("name", some(NAMES, 4))
+@pytest.mark.parametrize("name", each_nth(NAMES, 4))
 def test_steps_are_built_once(name):
     """Of the two that there may be, lowered or not, only those that run."""
     engines, _ = after_long_runs(name)

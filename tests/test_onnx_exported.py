@@ -9,8 +9,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from exported import FOLDER, MODELS, SIZES, answers, some
+from exported import FOLDER, MODELS, SIZES, answers
 from sessions import reference
+from slow import each_nth
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
@@ -103,7 +104,7 @@ def test_modules_have_answers():
     assert set(EXPECTED) == set(MODELS) - modules
 
 
-@pytest.mark.parametrize("name", some(NAMES, 3))
+@pytest.mark.parametrize("name", each_nth(NAMES, 3))
 def test_sizes(name):
     one = MODELS[name]
     used = InferenceSession(one.path)
@@ -123,7 +124,7 @@ def test_sizes_that_change(name):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", some(NAMES, 6))
+@pytest.mark.parametrize("name", each_nth(NAMES, 6))
 def test_one_size(name, size):
     used = InferenceSession(MODELS[name].path)
     for k in range(8 if size == "long" else 24):
