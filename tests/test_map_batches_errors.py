@@ -330,6 +330,7 @@ assert len(sq.map_batches(bodies.double, bodies.numbers(9), batch_size=2, **way)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize("way", ["{}", "{'max_workers': 4}", "{'executor': ThreadPoolExecutor(4)}"])

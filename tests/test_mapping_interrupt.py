@@ -237,6 +237,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 class TestCtrlC:
     def press(self, script, *arguments):

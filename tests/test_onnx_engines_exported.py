@@ -47,14 +47,14 @@ def loops_of(engines):
             yield from once.get().planner.loops.items()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", each_nth(NAMES, 4))
 def test_declined(name):
     engines, _ = engines_of(name, (1, 4), 1)
     assert (engines.whole is None) == (name in DECLINED), engines.declined
     assert DECLINED.get(name, "") in engines.declined
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", each_nth(WHOLE, 5))
 def test_short_runs_go_in_one(name):
     """All of them, from the first on: no step is even built."""
     engines, runs = engines_of(name, (1, 2, 4, 8), 3)
@@ -65,7 +65,7 @@ def test_short_runs_go_in_one(name):
     assert not list(loops_of(engines))
 
 
-@pytest.mark.parametrize("name", each_nth(NAMES, 5))
+@pytest.mark.parametrize("name", each_nth(NAMES, 15))
 def test_long_runs_fail_in_no_batch(name):
     engines, _ = after_long_runs(name)
     for node, batches in loops_of(engines):
@@ -74,7 +74,7 @@ def test_long_runs_fail_in_no_batch(name):
         assert where in FAILING or batches.attempts.failures == 0, batches.attempts.reason
 
 
-@pytest.mark.parametrize("name", each_nth(WHOLE, 5))
+@pytest.mark.parametrize("name", each_nth(WHOLE, 15))
 def test_long_runs_fail_for_being_long(name):
     """And for nothing else: an index of the checks is out of range."""
     engines, runs = after_long_runs(name)
@@ -84,7 +84,7 @@ def test_long_runs_fail_for_being_long(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize("name", each_nth(WHOLE, 6))
+@pytest.mark.parametrize("name", each_nth(WHOLE, 12))
 def test_at_the_limit(name):
     """About which a run is short or long: what onnxruntime takes, it does, and else steps do."""
     engines, runs = engines_of(name, (LONG - 1, LONG, LONG + 1, 2), 1)
@@ -93,7 +93,7 @@ def test_at_the_limit(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize("name", each_nth(NAMES, 4))
+@pytest.mark.parametrize("name", each_nth(NAMES, 15))
 def test_steps_are_built_once(name):
     """Of the two that there may be, lowered or not, only those that run."""
     engines, _ = after_long_runs(name)

@@ -104,7 +104,7 @@ def test_modules_have_answers():
     assert set(EXPECTED) == set(MODELS) - modules
 
 
-@pytest.mark.parametrize("name", each_nth(NAMES, 3))
+@pytest.mark.parametrize("name", each_nth(NAMES, 9))
 def test_sizes(name):
     one = MODELS[name]
     used = InferenceSession(one.path)
@@ -114,7 +114,7 @@ def test_sizes(name):
             assert n < one.least or result is not None or name in BROKEN
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", each_nth(NAMES, 8))
 def test_sizes_that_change(name):
     used = InferenceSession(MODELS[name].path)
     kept = [(n, check(used, name, n)) for n in CHANGING]
@@ -124,14 +124,14 @@ def test_sizes_that_change(name):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", each_nth(NAMES, 6))
+@pytest.mark.parametrize("name", each_nth(NAMES, 20))
 def test_one_size(name, size):
     used = InferenceSession(MODELS[name].path)
     for k in range(8 if size == "long" else 24):
         check(used, name, size, seed=k % 3)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", each_nth(NAMES, 3))
 def test_lowered(name):
     one = MODELS[name]
     used = reference(lower(one.path))
@@ -141,7 +141,7 @@ def test_lowered(name):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in NAMES if MODELS[name].exporter in ("torchscript", "dynamo")]
+    "name", each_nth([name for name in NAMES if MODELS[name].exporter in ("torchscript", "dynamo")], 5)
 )
 def test_answers_of_pytorch(name):
     one = MODELS[name]

@@ -212,13 +212,13 @@ def prepared(request, name):
     return believed if request.param == "believed" else lower_prepared(believed).prepared
 
 
-@pytest.mark.parametrize("name", each_nth(PATHS, 4))
+@pytest.mark.parametrize("name", each_nth(PATHS, 8))
 def test_values_of_the_main_graph(name, prepared):
     session = session_of(exposed(prepared), prepared)
     assert sum(check_values(prepared, session, feed) for feed in feeds_for(name, prepared))
 
 
-@pytest.mark.parametrize("name", each_nth(PATHS, 4))
+@pytest.mark.parametrize("name", each_nth(PATHS, 12))
 def test_values_inside(name, prepared):
     keeper = Keeper(prepared)
     if keeper.names:

@@ -311,6 +311,7 @@ class TestSeveral:
         body = f"q = Gather(x, i) t0 = SequenceInsert(s, q) {chain} t = SequenceInsert(t{many}, q)"
         assert why(loop(body)) == "stays: the loop 'l' inserts into it more than 32 times in a round"
 
+    @pytest.mark.slow
     def test_many_branches_stay(self):
         branches = " ".join(
             f"""t{k + 1} = If(big) <then_branch = f{k} () => (seq(float[?]) f1_{k})
