@@ -51,7 +51,7 @@ def run(tmp_path):
 
 
 class TestSeeds:
-    @pytest.fixture(autouse=True)
+    @pytest.fixture
     def settle(self, monkeypatch):
         """Settle on what is given, beside what the environment has; afterwards all is as it was."""
 
