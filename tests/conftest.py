@@ -1,5 +1,6 @@
 import gc
 import shlex
+from collections import Counter
 
 import pytest
 import random_cases
@@ -46,6 +47,18 @@ def pytest_runtest_makereport(item):
         again = f"pytest -m '' --seed {seed} {shlex.quote(item.nodeid)}"
         report.sections.append(("the same random cases again", again))
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of each test that is mostly slow, mark all cases but the first and each n-th behind it."""
+    counts = Counter()
+    for item in items:
+        if mark := item.get_closest_marker("mostly_slow"):
+            test = item.nodeid.partition("[")[0]
+            if counts[test] % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+            counts[test] += 1
 
 
 def pytest_collection_finish():

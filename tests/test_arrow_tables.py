@@ -172,6 +172,7 @@ def arrow_tables(relation):
         yield relation
 
 
+@pytest.mark.mostly_slow(7)
 @kinds
 @all_names
 @pytest.mark.thread_unsafe

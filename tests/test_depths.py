@@ -115,6 +115,7 @@ CHAINS = ("memoryview", "array on a memoryview", "dlpack", "interface")  # that 
 WAYS = [line.split(chr(34))[1] for line in CHAIN.splitlines() if line.endswith(",") and line[4:5] == chr(34)]
 
 
+@pytest.mark.mostly_slow(3)
 @long
 @pytest.mark.parametrize("way", WAYS)
 def test_elements_put_back_over_and_over(way, million):

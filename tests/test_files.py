@@ -175,6 +175,7 @@ def test_subclasses_are_saved_as_sequences(path):
 # --- where the values lie ---
 
 
+@pytest.mark.mostly_slow(7)
 @needs_proc
 @pytest.mark.parametrize("shapes", [shapes for shapes in SHAPES.values() if len(shapes) > 1], ids=str)
 @pytest.mark.parametrize("name", MAPPED_NAMES)
@@ -214,6 +215,7 @@ def test_no_element_is_read_before_it_is_looked_at(path):
     del pickled, picked
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.thread_unsafe
 def test_what_nobody_has_any_longer_is_unmapped(path):

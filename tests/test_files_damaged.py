@@ -13,7 +13,6 @@ import damaged_files
 import numpy as np
 import pytest
 from saved import needs_proc, open_files, pa, ragged, write_column
-from slow import each_nth
 from strategies import assert_holds
 
 import seqcore as sq
@@ -26,7 +25,8 @@ def path(tmp_path):
     return tmp_path / "file.arrow"
 
 
-@pytest.mark.parametrize("kinds", each_nth([KINDS[i::6] for i in range(6)], 6), ids=" ".join)
+@pytest.mark.mostly_slow(7)
+@pytest.mark.parametrize("kinds", [KINDS[i::6] for i in range(6)], ids=" ".join)
 def test_no_damage_is_a_crash(tmp_path, kinds):
     """In a process of its own, whose last line says what it crashed at."""
     script = Path(damaged_files.__file__)

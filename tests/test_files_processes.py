@@ -89,6 +89,7 @@ def loads(seq):
     return ForkingPickler.loads(ForkingPickler.dumps(seq))
 
 
+@pytest.mark.mostly_slow(5)
 def test_processes_that_get_it_as_an_argument(context, seq):
     """With fork it is simply there, with the others it is opened again."""
     answers = context.SimpleQueue()
@@ -161,6 +162,7 @@ def workers(context, dataset, collate, count=2):
     assert [process.exitcode for process in processes] == [0] * count
 
 
+@pytest.mark.mostly_slow(5)
 def test_a_loader_without_pytorch(context, seq):
     """Two workers, shuffled epochs: each element once, padded as it should be."""
     rng = np.random.default_rng(9)
@@ -174,6 +176,7 @@ def test_a_loader_without_pytorch(context, seq):
                 assert np.array_equal(array, seq[positions].to_padded(-1))
 
 
+@pytest.mark.mostly_slow(5)
 def test_a_map_in_a_worker_over_what_was_loaded(pool, seq):
     (found,) = pool.map(doubled, [seq[:40]])
     assert_holds(found, [2 * element for element in seq[:40]])

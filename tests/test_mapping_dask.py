@@ -228,6 +228,7 @@ class TestFailures:
             sq.sequence_map(bodies.BreaksOnArrival(), numbers(9), executor=client, chunksize=2)
         assert usable(client)
 
+    @pytest.mark.mostly_slow(5)
     @CHUNKSIZES
     @pytest.mark.parametrize("later", ["raise", "type", "number"])
     @pytest.mark.parametrize("first", ["raise", "type", "number"])

@@ -243,6 +243,7 @@ class TestTypesThatAWorkerFinds:
         expected = sq.sequence_map(body, numbers(20))
         assert sq.sequence_map(body, numbers(20), executor=executor, chunksize=chunksize) == expected
 
+    @pytest.mark.mostly_slow(5)
     @CHUNKSIZES
     @pytest.mark.parametrize(
         "other",
@@ -313,6 +314,7 @@ class TestFailures:
         (note,) = [note for note in caught.value.__notes__ if "Traceback" in note]
         assert re.search(r"bodies\.py.*\n.*raise failure", note)
 
+    @pytest.mark.mostly_slow(5)
     @CHUNKSIZES
     @pytest.mark.parametrize("later", ["raise", "type", "number"])
     @pytest.mark.parametrize("first", ["raise", "type", "number"])

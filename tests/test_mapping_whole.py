@@ -101,6 +101,7 @@ class TestLarge:
         result = sq.sequence_map(bodies.at, numbers(50), whole, **ways["process executor"])
         assert_holds(result, [np.array(whole[i]) for i in range(50)])
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("layout", ["F", "stepped", "turned", "empty axis", "strings"])
     def test_layouts(self, folder, layout):
         whole = table().reshape(512, -1)

@@ -9,7 +9,6 @@ pytest.importorskip("onnxruntime")
 
 from exported import MODELS
 from sessions import assert_values
-from slow import each_nth
 
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
@@ -47,14 +46,16 @@ def loops_of(engines):
             yield from once.get().planner.loops.items()
 
 
-@pytest.mark.parametrize("name", each_nth(NAMES, 4))
+@pytest.mark.mostly_slow(5)
+@pytest.mark.parametrize("name", NAMES)
 def test_declined(name):
     engines, _ = engines_of(name, (1, 4), 1)
     assert (engines.whole is None) == (name in DECLINED), engines.declined
     assert DECLINED.get(name, "") in engines.declined
 
 
-@pytest.mark.parametrize("name", each_nth(WHOLE, 5))
+@pytest.mark.mostly_slow(5)
+@pytest.mark.parametrize("name", WHOLE)
 def test_short_runs_go_in_one(name):
     """All of them, from the first on: no step is even built."""
     engines, runs = engines_of(name, (1, 2, 4, 8), 3)
@@ -65,7 +66,8 @@ def test_short_runs_go_in_one(name):
     assert not list(loops_of(engines))
 
 
-@pytest.mark.parametrize("name", each_nth(NAMES, 15))
+@pytest.mark.mostly_slow(13)
+@pytest.mark.parametrize("name", NAMES)
 def test_long_runs_fail_in_no_batch(name):
     engines, _ = after_long_runs(name)
     for node, batches in loops_of(engines):
@@ -74,7 +76,8 @@ def test_long_runs_fail_in_no_batch(name):
         assert where in FAILING or batches.attempts.failures == 0, batches.attempts.reason
 
 
-@pytest.mark.parametrize("name", each_nth(WHOLE, 15))
+@pytest.mark.mostly_slow(13)
+@pytest.mark.parametrize("name", WHOLE)
 def test_long_runs_fail_for_being_long(name):
     """And for nothing else: an index of the checks is out of range."""
     engines, runs = after_long_runs(name)
@@ -84,7 +87,8 @@ def test_long_runs_fail_for_being_long(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize("name", each_nth(WHOLE, 12))
+@pytest.mark.mostly_slow(11)
+@pytest.mark.parametrize("name", WHOLE)
 def test_at_the_limit(name):
     """About which a run is short or long: what onnxruntime takes, it does, and else steps do."""
     engines, runs = engines_of(name, (LONG - 1, LONG, LONG + 1, 2), 1)
@@ -93,7 +97,8 @@ def test_at_the_limit(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize("name", each_nth(NAMES, 15))
+@pytest.mark.mostly_slow(13)
+@pytest.mark.parametrize("name", NAMES)
 def test_steps_are_built_once(name):
     """Of the two that there may be, lowered or not, only those that run."""
     engines, _ = after_long_runs(name)

@@ -11,7 +11,6 @@ pytest.importorskip("onnxruntime")
 
 from exported import FOLDER, MODELS, SIZES, answers
 from sessions import reference
-from slow import each_nth
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
@@ -104,7 +103,8 @@ def test_modules_have_answers():
     assert set(EXPECTED) == set(MODELS) - modules
 
 
-@pytest.mark.parametrize("name", each_nth(NAMES, 9))
+@pytest.mark.mostly_slow(7)
+@pytest.mark.parametrize("name", NAMES)
 def test_sizes(name):
     one = MODELS[name]
     used = InferenceSession(one.path)
@@ -114,7 +114,8 @@ def test_sizes(name):
             assert n < one.least or result is not None or name in BROKEN
 
 
-@pytest.mark.parametrize("name", each_nth(NAMES, 8))
+@pytest.mark.mostly_slow(7)
+@pytest.mark.parametrize("name", NAMES)
 def test_sizes_that_change(name):
     used = InferenceSession(MODELS[name].path)
     kept = [(n, check(used, name, n)) for n in CHANGING]
@@ -124,14 +125,16 @@ def test_sizes_that_change(name):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", each_nth(NAMES, 20))
+@pytest.mark.mostly_slow(19)
+@pytest.mark.parametrize("name", NAMES)
 def test_one_size(name, size):
     used = InferenceSession(MODELS[name].path)
     for k in range(8 if size == "long" else 24):
         check(used, name, size, seed=k % 3)
 
 
-@pytest.mark.parametrize("name", each_nth(NAMES, 3))
+@pytest.mark.mostly_slow(3)
+@pytest.mark.parametrize("name", NAMES)
 def test_lowered(name):
     one = MODELS[name]
     used = reference(lower(one.path))
@@ -140,8 +143,9 @@ def test_lowered(name):
             check(used, name, n, seed)
 
 
+@pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize(
-    "name", each_nth([name for name in NAMES if MODELS[name].exporter in ("torchscript", "dynamo")], 5)
+    "name", [name for name in NAMES if MODELS[name].exporter in ("torchscript", "dynamo")]
 )
 def test_answers_of_pytorch(name):
     one = MODELS[name]

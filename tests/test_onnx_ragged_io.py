@@ -64,6 +64,7 @@ def list_of(word, values, second=None):
     return [part.reshape(shape) for part, shape in zip(parts, second, strict=True)]
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("edit", EDITS)
@@ -94,6 +95,7 @@ def test_in_and_out(opset, type_, edit):
             assert_same(None if found is None else [list_of(word, *found[:-1]), found[-1]], expected)
 
 
+@pytest.mark.mostly_slow(3)
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("type_", ["float[N]", "float[N, M]", "float[2, N, M]", "string[N]", "float[N, 4]"])
 @pytest.mark.parametrize("source", ["s", "t"])

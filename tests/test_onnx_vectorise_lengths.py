@@ -159,6 +159,7 @@ FILLED_RULES = [
 
 
 class TestRules:
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize(("code", "rest", "v"), [*RULES, *FILLED_RULES])
     def test_each(self, code, rest, v):
         text = body(
@@ -171,6 +172,7 @@ class TestRules:
         bounds = tuple(BOUNDS) if (code, rest, v) in RULES else FILLED
         check_listed(code.replace("q = ", "e = "), element, 17, bounds, **({"v": v} if v else {}))
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize(
         "op", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"]
     )

@@ -233,6 +233,7 @@ REDUCTIONS = [
 
 
 class TestReduce:
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("op", REDUCTIONS)
     @pytest.mark.parametrize("opset", [11, 13, 18])
     @pytest.mark.parametrize(("axes", "shape"), [([0], [3, 4]), ([-1, 0], [3]), ([1], [2, 4]), ([], [])])

@@ -20,6 +20,7 @@ AXES += [("float[2, 3, 4]", axis) for axis in (0, 1, 2, -1, -2, -3)]
 
 
 class TestProducts:
+    @pytest.mark.mostly_slow(3)
     @pytest.mark.parametrize(
         ("one", "other", "out"),
         [
@@ -41,6 +42,7 @@ class TestProducts:
         check("e = MatMul(w, a)", out, opset, FILLED, x=other, w=one)
         check("e = MatMul(a, b)", out, opset, FILLED, x=one, z=other)
 
+    @pytest.mark.mostly_slow(7)
     @pytest.mark.parametrize("flips", [(0, 0), (0, 1), (1, 0), (1, 1)])
     @pytest.mark.parametrize("c", ["", "float[4]", "float[1, 4]", "float[2, 4]", "float"])
     def test_gemm(self, flips, c):
@@ -107,6 +109,7 @@ class TestProducts:
 
 
 class TestPicking:
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize(("type_", "axis"), AXES)
     @pytest.mark.parametrize("at", ["int64", "int64[2]", "int32[2, 1]"])
     def test_gather(self, type_, axis, at):
