@@ -205,7 +205,7 @@ class Case:
         return []
 
     def loses_an_error(self, model, feed):
-        """Whether onnxruntime fails, too, unless it optimizes: then it reads no element whose shape it knows."""
+        """Whether onnxruntime fails too, unless it optimizes, and reads no element whose shape it knows."""
         return isinstance(outcome(made(lambda: reference(model, optimizes=False)), feed), str)
 
     def is_read(self, model, feed):

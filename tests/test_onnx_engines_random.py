@@ -14,6 +14,7 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail  # noqa: E402
 from random_cases import seeds  # noqa: E402
 from sessions import plain  # noqa: E402
 
@@ -319,6 +320,25 @@ class Maker:
         return feed
 
 
+class Refused:
+    """What stands for a model of which a node can only fail, as onnxruntime finds when it loads it."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def run(self, *_):
+        raise self.error
+
+
+def loaded(make):
+    try:
+        return make()
+    except Fail as error:
+        if "[ShapeInferenceError]" not in str(error):
+            raise
+        return Refused(error)
+
+
 def without_batches(model):
     """A session that runs the model as it was, step by step."""
     session = InferenceSession(model)
@@ -365,8 +385,8 @@ def assert_agreement(found, expected):
 def test_engines_agree(seed):
     maker = Maker(seed)
     model, shapes = maker.model()
-    session = InferenceSession(model)
-    if not len(model.graph.output) or session._engines is None:
+    session = loaded(lambda: InferenceSession(model))
+    if not len(model.graph.output) or isinstance(session, Refused) or session._engines is None:
         return
     reference = without_batches(model)
     is_lowered = session._engines._is_lowered and not session._engines._has_lists
@@ -374,7 +394,7 @@ def test_engines_agree(seed):
     options.log_severity_level = 4
     lowered = None
     if is_lowered:
-        lowered = onnxruntime.InferenceSession(lower(model).SerializeToString(), options)
+        lowered = loaded(lambda: onnxruntime.InferenceSession(lower(model).SerializeToString(), options))
     reference_of_live = None
     feeds = [maker.feed(shapes) for _ in range(5)]
     for feed in feeds + feeds[:2]:
@@ -382,7 +402,7 @@ def test_engines_agree(seed):
         if isinstance(expected, str) and _EXCUSED in expected:
             continue
         if isinstance(expected, str):
-            reference_of_live = reference_of_live or without_dead(model)
+            reference_of_live = reference_of_live or loaded(lambda: without_dead(model))
             if not isinstance(outcome(reference_of_live.run, feed), str):
                 continue  # the error is of a state that nobody reads
         assert_agreement(outcome(session.run, feed), expected)
