@@ -24,6 +24,8 @@ from strategies import LAYOUTS, array_lists, assert_holds, dtype_of, filled, lai
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 SHAPES = {
     "numbers": [(), (), ()],
     "one number": [()],

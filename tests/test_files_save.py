@@ -13,6 +13,8 @@ from strategies import assert_holds, dtype_of, filled
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 
 @pytest.fixture
 def path(tmp_path):

@@ -10,6 +10,8 @@ from strategies import LAYOUTS, NUMBER_NAMES, filled, laid_out
 import seqcore as sq
 from seqcore._maps import flat
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 WORKERS = pytest.mark.parametrize("max_workers", [1, 2, None])
 SHAPES = [(2, 3), (), (0,), (5,), (1,), (3, 0, 2), (1, 1), (), (4,), (2, 2, 2), (5,)]
 UNARY = [np.negative, np.sqrt, np.exp, np.sign, np.isfinite, np.logical_not, np.rint, np.square, np.conjugate]

@@ -17,6 +17,8 @@ pytest.importorskip("onnxruntime")
 
 from seqcore.onnx import GraphBody  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>\n'
 SHAPES = [(2, 3), (), (0,), (5,), (1,), (3, 0, 2), (1, 1), (), (4,), (2, 2, 2), (5,)]
 WORKERS = pytest.mark.parametrize("max_workers", [1, 2, None])

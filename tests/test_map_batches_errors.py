@@ -17,6 +17,8 @@ from test_map_batches import AXES, WORKERS, Seen, ragged, rows
 
 import seqcore as sq
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 # --- errors ---
 
 

@@ -14,6 +14,8 @@ from strategies import NAMES, assert_holds, filled
 
 import seqcore as sq
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 distributed = pytest.importorskip("distributed")
 Client, LocalCluster = distributed.Client, distributed.LocalCluster
 
@@ -266,6 +268,7 @@ class TestFailures:
         with pytest.raises(Local, match="nope"):
             sq.sequence_map(body, numbers(9), executor=client, chunksize=2)
 
+    @pytest.mark.slow
     def test_behind_a_failure_few_run(self, client, tmp_path):
         body = Logged(str(tmp_path / "log"), 0.005, fails_at=20)
         with pytest.raises(Refusal):

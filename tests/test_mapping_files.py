@@ -207,6 +207,7 @@ def test_dask(client, tasks, loaded, chunksize):
     assert sum(tasks) <= 6_000 * len(tasks) + 40 * COUNT
 
 
+@pytest.mark.slow
 def test_dask_in_batches(client, tasks, loaded):
     result = sq.map_batches(bodies.double, loaded[::-1], batch_size=50, executor=client)
     assert_holds(result, doubles(range(COUNT)[::-1]))

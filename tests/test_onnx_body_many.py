@@ -30,6 +30,8 @@ from seqcore.onnx import GraphBody  # noqa: E402
 from seqcore.onnx._bodies.copies import COPIES, Copies  # noqa: E402
 from seqcore.onnx._runtimes.sessions import REFUSALS  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 def constant(array):
     return [numpy_helper.from_array(array.astype(np.float32), "k")]

@@ -10,6 +10,8 @@ pytest.importorskip("ml_dtypes")
 from lists_in_loops import APPEND, LENGTHS, NONE, ONE, OPSETS, SOME, STACK, TWO, feeds, loop, why
 from lowering import check, left_in, lowered, ops, outcome, parse, quick_report, rows, session
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 class TestStarts:
     """Lists that don't start empty."""

@@ -26,6 +26,8 @@ from lowering import (  # noqa: E402
 
 from seqcore import split_to_sequence  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 LENGTHS = [0, 1, 2, 5, 6, 7]
 TWO, LISTED = "int64 k = {2}", "int64[3] k = {3, 0, 4}"
 

@@ -21,6 +21,8 @@ from lowering import (  # noqa: E402
 from seqcore.onnx import InferenceSession  # noqa: E402
 from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 # Before opset 13, loops and branches take no sequences.
 LOOPS = [opset for opset in OPSETS if opset >= 13]
 LENGTHS = [0, 1, 2, 5]

@@ -14,6 +14,8 @@ from seqcore.onnx import InferenceSession, lower  # noqa: E402
 from seqcore.onnx.__main__ import main  # noqa: E402
 from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 # Edits and reads of a list, by its elements' type: which tensors go in and out, and what else.
 EDITS = {
     "erase": "t = SequenceErase(s, p)",

@@ -24,6 +24,8 @@ from strategies import LAYOUTS, OPERATOR_NAMES, dtype_of, filled, laid_out, same
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 # Inputs of every kind, each of which also goes through an operator.
 ALL_KINDS = """
     kinds (seq(float[]) frames, float[N, 3] image, int64 count, optional(float[M]) maybe,

@@ -26,6 +26,8 @@ from vectorising import (  # noqa: E402
     vectorised,
 )
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 def reduced(code, axes=(0,), opset=17):
     """Code that reduces its q to e, over axes that are gone then."""

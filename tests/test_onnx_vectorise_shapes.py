@@ -11,6 +11,8 @@ from vectorising import TRIPS, body, check_at_once, check_stays, feeds_for  # no
 from vectorising import check_no_rule as no_rule  # noqa: E402
 from vectorising import check_rule as check  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 FILLED = TRIPS[1:]
 FEWER = TRIPS[:-1]  # onnxruntime leaves out a Gather that only a shape is asked of
 MATRIX = "float[2, 3]"
