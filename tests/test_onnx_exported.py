@@ -105,7 +105,7 @@ def test_modules_have_answers():
     assert set(EXPECTED) == set(MODELS) - modules
 
 
-@pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_slow(13)
 @pytest.mark.parametrize("name", NAMES)
 def test_sizes(name):
     one = MODELS[name]
@@ -116,7 +116,7 @@ def test_sizes(name):
             assert n < one.least or result is not None or name in BROKEN
 
 
-@pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_slow(13)
 @pytest.mark.parametrize("name", NAMES)
 def test_sizes_that_change(name):
     used = InferenceSession(MODELS[name].path)
@@ -135,7 +135,7 @@ def test_one_size(name, size):
         check(used, name, size, seed=k % 3)
 
 
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("name", NAMES)
 def test_lowered(name):
     one = MODELS[name]

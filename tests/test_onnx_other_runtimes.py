@@ -16,7 +16,7 @@ from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
 from seqcore.onnx._runtimes.reference import evaluator_of
 
-pytestmark = pytest.mark.mostly_slow(5)
+pytestmark = pytest.mark.mostly_slow(13)
 
 # Of what the model does itself, without lists: onnxruntime gives the same with and without them.
 FAULTS_OF_OPENVINO = {
@@ -79,13 +79,11 @@ def assert_close(found, expected):
         np.testing.assert_allclose(one, other, 1e-4, 1e-5)
 
 
-@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("name", MODELS)
 def test_no_list_is_left(name):
     assert left_in(lowered(name)) == []
 
 
-@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("name", MODELS)
 def test_onnxruntime(name):
     used = reference(lowered(name))
@@ -94,7 +92,6 @@ def test_onnxruntime(name):
         assert_close(used.run(None, feed), expected)
 
 
-@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in FAULTS_OF_THE_EVALUATOR])
 def test_reference_evaluator(name):
     used = evaluator_of(lowered(name))
@@ -103,7 +100,6 @@ def test_reference_evaluator(name):
         assert_close(used.run(None, feed), expected)
 
 
-@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("name", MODELS)
 def test_openvino(name, openvino, tmp_path, request):
     if name in FAULTS_OF_OPENVINO:

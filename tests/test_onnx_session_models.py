@@ -238,7 +238,7 @@ def sessions():
     return make
 
 
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("name", CASES)
 def test_model(name, sessions):
     one = CASES[name]
