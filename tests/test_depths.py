@@ -115,7 +115,7 @@ CHAINS = ("memoryview", "array on a memoryview", "dlpack", "interface")  # that 
 WAYS = [line.split(chr(34))[1] for line in CHAIN.splitlines() if line.endswith(",") and line[4:5] == chr(34)]
 
 
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(11)
 @long
 @pytest.mark.parametrize("way", WAYS)
 def test_elements_put_back_over_and_over(way, million):
@@ -227,6 +227,7 @@ seq.clear()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds the memory of a process")
 def test_a_sequence_doubled_until_there_is_no_memory():
     in_a_process_of_its_own(DOUBLING, 256)

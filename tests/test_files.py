@@ -204,6 +204,7 @@ def test_several_files_lie_each_in_its_own(tmp_path):
     assert [lies_in(element, paths[i // 2]) for i, element in enumerate(back)] == [True] * 6
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.thread_unsafe
 def test_no_element_is_read_before_it_is_looked_at(path):

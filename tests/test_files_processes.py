@@ -118,6 +118,7 @@ def save_ones(path):
     sq.save(path, (np.ones(5) for _ in range(2)))
 
 
+@pytest.mark.mostly_slow(5)
 def test_attributes_arrive(pool, seq):
     assert pool.submit(tag_and_sum, Tagged(seq, "x")).result(60) == ("Tagged", "x", sum_of(seq))
 

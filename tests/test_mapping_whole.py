@@ -216,6 +216,7 @@ class TestLarge:
         pickle.dumps(kept[0])
         assert list(folder.iterdir()) == []
 
+    @pytest.mark.slow
     def test_result_that_is_the_whole_tensor(self, ways):
         whole = filled("float32", (1 << 19,), 3)
         result = sq.sequence_map(bodies.second, numbers(3), whole, **ways["process executor"], chunksize=2)

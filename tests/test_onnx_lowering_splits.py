@@ -185,6 +185,7 @@ class TestPicking:
         result, _ = check(text, feeds([100]))
         assert ops(result) == ["Gather"]
 
+    @pytest.mark.slow
     def test_readers_in_branches_and_loops(self):
         text = split(
             """b = SequenceAt(s, k)

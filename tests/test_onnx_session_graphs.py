@@ -24,6 +24,8 @@ from sessions import (
 
 from seqcore.onnx import InferenceSession
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 FUNCTIONS = '<ir_version: 8, opset_import: ["" : 17, "mine" : 1]>\n'
 
 
