@@ -1,4 +1,4 @@
-"""Seeds of random tests: none, a given one or any, and how a failure comes back."""
+"""Seeds of random tests: none, a given one or any, and how a failure comes back; and which cases are slow."""
 
 import os
 import re
@@ -33,14 +33,35 @@ def test_drawn():
 """
 
 
+MOSTLY_SLOW = """
+import pytest
+
+pytestmark = pytest.mark.mostly_slow(3)
+
+@pytest.mark.parametrize("k", range(8))
+@pytest.mark.parametrize("word", ["a"])
+def test_of_the_file(word, k):
+    pass
+
+class TestOne:
+    @pytest.mark.mostly_slow(5)
+    @pytest.mark.parametrize("k", range(6))
+    def test_of_its_own(self, k):
+        pass
+
+    def test_single(self):
+        pass
+"""
+
+
 @pytest.fixture
 def run(tmp_path):
     """What pytest says of the tests above, with some arguments and a seed in the environment."""
     for name in ("conftest.py", "random_cases.py"):
         shutil.copy(HERE / name, tmp_path)
-    (tmp_path / "test_them.py").write_text(TESTS)
 
-    def run(*arguments, seed=None):
+    def run(*arguments, seed=None, tests=TESTS):
+        (tmp_path / "test_them.py").write_text(tests)
         environment = {key: value for key, value in os.environ.items() if "SEQCORE" not in key}
         environment |= {"PYTHONPATH": "", "PYTEST_ADDOPTS": ""} | ({"SEQCORE_SEED": seed} if seed else {})
         command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *arguments]
@@ -130,3 +151,17 @@ def test_workers_have_the_seed_too(run):
 @pytest.mark.slow
 def test_what_is_no_seed(run):
     assert "a seed is a whole number or 'new', not 'some'" in run("--seed", "some")
+
+
+@pytest.mark.slow
+def test_mostly_slow_leaves_the_first_and_each_nth(run):
+    said = run("-m", "not slow", tests=MOSTLY_SLOW)
+    assert re.findall(r"PASSED test_them.py::(?:\w+::)?(\S+)", said) == [
+        "test_of_the_file[a-0]",
+        "test_of_the_file[a-3]",
+        "test_of_the_file[a-6]",
+        "test_of_its_own[0]",
+        "test_of_its_own[5]",
+        "test_single",
+    ]
+    assert "15 passed" in run("-m", "", tests=MOSTLY_SLOW)
