@@ -14,7 +14,7 @@ from strategies import NAMES, assert_holds, filled
 
 import seqcore as sq
 
-pytestmark = pytest.mark.mostly_slow(3)
+pytestmark = pytest.mark.mostly_slow(5)
 
 distributed = pytest.importorskip("distributed")
 Client, LocalCluster = distributed.Client, distributed.LocalCluster

@@ -46,7 +46,7 @@ def loops_of(engines):
             yield from once.get().planner.loops.items()
 
 
-@pytest.mark.mostly_slow(5)
+@pytest.mark.mostly_slow(13)
 @pytest.mark.parametrize("name", NAMES)
 def test_declined(name):
     engines, _ = engines_of(name, (1, 4), 1)
@@ -54,7 +54,7 @@ def test_declined(name):
     assert DECLINED.get(name, "") in engines.declined
 
 
-@pytest.mark.mostly_slow(5)
+@pytest.mark.mostly_slow(13)
 @pytest.mark.parametrize("name", WHOLE)
 def test_short_runs_go_in_one(name):
     """All of them, from the first on: no step is even built."""
@@ -66,7 +66,7 @@ def test_short_runs_go_in_one(name):
     assert not list(loops_of(engines))
 
 
-@pytest.mark.mostly_slow(13)
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", NAMES)
 def test_long_runs_fail_in_no_batch(name):
     engines, _ = after_long_runs(name)
@@ -76,7 +76,7 @@ def test_long_runs_fail_in_no_batch(name):
         assert where in FAILING or batches.attempts.failures == 0, batches.attempts.reason
 
 
-@pytest.mark.mostly_slow(13)
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", WHOLE)
 def test_long_runs_fail_for_being_long(name):
     """And for nothing else: an index of the checks is out of range."""
@@ -87,7 +87,7 @@ def test_long_runs_fail_for_being_long(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.mostly_slow(11)
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", WHOLE)
 def test_at_the_limit(name):
     """About which a run is short or long: what onnxruntime takes, it does, and else steps do."""
@@ -97,7 +97,7 @@ def test_at_the_limit(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.mostly_slow(13)
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", NAMES)
 def test_steps_are_built_once(name):
     """Of the two that there may be, lowered or not, only those that run."""

@@ -116,7 +116,7 @@ def test_sizes(name):
             assert n < one.least or result is not None or name in BROKEN
 
 
-@pytest.mark.mostly_slow(13)
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", NAMES)
 def test_sizes_that_change(name):
     used = InferenceSession(MODELS[name].path)
@@ -145,7 +145,7 @@ def test_lowered(name):
             check(used, name, n, seed)
 
 
-@pytest.mark.mostly_slow(5)
+@pytest.mark.mostly_slow(13)
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if MODELS[name].exporter in ("torchscript", "dynamo")]
 )
