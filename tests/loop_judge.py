@@ -3,7 +3,6 @@
     python tests/loop_judge.py --first 0 --count 5000      # each kind of failure, with its smallest model
     python tests/loop_judge.py --count 300 --only reshape  # bodies of one operator or two, of that function
     python tests/loop_judge.py --seed 1234                 # one model, both texts, and what each gave
-    pytest --seed 1234 tests/test_onnx_lowering_bodies.py  # a hundred from that one on
 
 Judge is onnxruntime with the model as it was, and where that fails, the session that takes it in steps.
 """
