@@ -11,6 +11,7 @@ other platforms are built by .github/workflows/wheels.yml.
 import argparse
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ LARGEST = 1_000_000  # bytes
 BESIDE = ("tests", "benchmarks", "docs", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml")
 # What the suite needs; the demo's and Dask's packages have no wheels for builds without the GIL.
 EXTRAS, EXTRAS_WITHOUT_GIL = "test", "test-base,onnx"
+SEED = str(secrets.randbelow(1_000_000_000))  # of the random tests, for all suites
 # An older NumPy with a wheel for a Python is better than to compile the newest.
 os.environ["PIP_PREFER_BINARY"] = "1"
 
@@ -36,6 +38,7 @@ def main():
     )
     parser.add_argument("--jobs", type=int, default=1, help="how many suites run at a time")
     options = parser.parse_args()
+    print(f"== random tests: --seed {SEED}", flush=True)
     house = ROOT / "wheelhouse"
     shutil.rmtree(house, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -150,7 +153,7 @@ def run_suite(python, wheel, numpy, work):
     version = run(installed, "-c", "import numpy; print(numpy.__version__)").strip()
     path = f"{installed.parent}{os.pathsep}{os.environ['PATH']}"  # the tests of embedding do compile
     suite = subprocess.run(
-        [installed, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        [installed, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "-m", "", "--seed", SEED],
         cwd=outside, env={**os.environ, "PATH": path}, text=True, capture_output=True,
     )  # fmt: skip
     if suite.returncode:

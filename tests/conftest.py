@@ -1,18 +1,82 @@
 import gc
+import shlex
+from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, settings
+import random_cases
 
 from seqcore import mapping
 from seqcore._maps.flat import FlatWork
 
-# How fast a machine is, a sanitized interpreter above all, is no finding.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--seed", help="a number for the random tests, or 'new': many new cases, not the few of always"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    """Decide on the seed before workers start, which find it in the environment."""
+    if hasattr(config, "workerinput"):
+        random_cases.settle(None)
+    else:
+        try:
+            random_cases.settle(config.getoption("--seed"))
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+    random_cases.load_profile()
+    if (seed := random_cases.run_seed()) is not None:
+        config.option.hypothesis_seed = str(seed)
+
+
+def pytest_report_header():
+    seed = random_cases.run_seed()
+    return "random tests: the few cases of always" if seed is None else f"random tests: --seed {seed}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say it at the end too, for -q prints no header, and what ends a worker has no report of its own."""
+    if (seed := random_cases.run_seed()) is not None:
+        terminalreporter.write_line(f"random tests: --seed {seed}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Say with a failure how to have the same random numbers again."""
+    report = yield
+    seed = random_cases.run_seed()
+    if report.failed and seed is not None:
+        again = f"pytest -m '' --seed {seed} {shlex.quote(item.nodeid)}"
+        report.sections.append(("the same random cases again", again))
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of each test that is mostly slow, mark all cases but the first and each n-th behind it."""
+    counts = Counter()
+    for item in items:
+        if mark := item.get_closest_marker("mostly_slow"):
+            test = item.nodeid.partition("[")[0]
+            if counts[test] % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+            counts[test] += 1
 
 
 def pytest_collection_finish():
     """Let searches for garbage, of which there are many, pass by the modules of all packages."""
+    freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """And by what a file has loaded, and by pytest's reports: that grows to a million objects."""
+    if nextitem is None or nextitem.path != item.path:
+        freeze()
+
+
+def freeze():
     gc.collect()
     gc.freeze()
 

@@ -3,7 +3,6 @@
 A size is about the length of a model's lists. The scripts beside the models make them from these feeds too.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +11,6 @@ import numpy as np
 FOLDER = Path(__file__).parent / "models" / "exported"
 SIZES = {"short": 4, "middle": 32, "long": 512}
 MODELS = {}  # a model's name → what is known of it
-
-
-def some(names, every):
-    """Each n-th of some names; all where the environment has SEQCORE_SLOW=1."""
-    return list(names)[:: 1 if os.environ.get("SEQCORE_SLOW") == "1" else every]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,17 @@ NUMBER_NAMES = [*NUMERIC_NAMES, "bfloat16"]
 NAMES = [*NUMBER_NAMES, "string"]
 OPERATOR_NAMES = [*NUMERIC_NAMES, "string"]  # which all of ONNX's sequence operators take
 LAYOUTS = ["plain", "fortran", "transposed", "strided", "reversed", "offset", "broadcast", "unaligned"]
+A_NAME_FOR_EACH_SIZE = ["uint8", "int16", "float32", "int64", "complex128"]
+
+
+def types_and_layouts(layouts):
+    """Each type, each layout, and each size of an item in each layout; strings too.
+
+    Loops that copy items know of a type no more than that. All types in all layouts would say nothing new.
+    """
+    everywhere = [*A_NAME_FOR_EACH_SIZE, "string"]
+    others = [name for name in NAMES if name not in everywhere]
+    return [*itertools.product(everywhere, layouts), *zip(others, itertools.cycle(layouts))]
 
 
 def dtype_of(name):

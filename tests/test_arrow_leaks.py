@@ -86,6 +86,7 @@ def go_round(seq):
     assert len(from_arrow(seq)) == len(seq)
 
 
+@pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize("action", [take_all, take_nothing, take_half, go_round])
 @sequences
 def test_rounds(seq, action):

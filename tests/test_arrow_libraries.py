@@ -9,6 +9,8 @@ from test_arrow_tables import all_names, from_arrow, kinds, lists_of, some
 
 from seqcore import TensorSequence, split_to_sequence
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 VARIABLE = [(2, 3), (1, 4), (0, 2), (3, 1)]
 
 

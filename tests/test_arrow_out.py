@@ -69,6 +69,7 @@ def test_types_and_values(name, shapes):
     assert_same(elements_of(made), arrays)
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(), (4,), (3, 4), (2, 3, 2), (0, 3), (2, 0)], ids=str)
 @pytest.mark.parametrize("name", ITEM_NAMES)

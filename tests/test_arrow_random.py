@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+from random_cases import examples
 from strategies import assert_holds, filled, laid_out, layouts, same, slices
 
 from seqcore import TensorSequence, split_to_sequence
@@ -71,7 +72,7 @@ def expected_type(seq):
 
 
 @given(sequences())
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_any_sequence_goes_there_and_back(seq):
     expected = list(seq)
     made = sound(array_of(seq))
@@ -98,7 +99,7 @@ def test_any_sequence_goes_there_and_back(seq):
 
 
 @given(sequences(), st.sampled_from(LISTS), st.sampled_from([pa.list_, pa.large_list, None]))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_sequence_as_lists_that_are_asked_for(seq, outer, within):
     kind = expected_type(seq)
     if kind is None or not seq.shapes or not seq.shapes[0]:
@@ -117,7 +118,7 @@ def test_any_sequence_as_lists_that_are_asked_for(seq, outer, within):
 @given(
     sequences(), st.sampled_from([*ITEMS.values(), pa.list_(pa.int8(), 2), pa.list_(pa.list_(pa.int16()))])
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_request_gives_the_elements(seq, kind):
     pair = seq.__arrow_c_array__(kind.__arrow_c_schema__())
     if expected_type(seq) is None and seq.dtype == object:
@@ -174,7 +175,7 @@ def arrow_arrays(draw):
 
 
 @given(arrow_arrays())
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_any_array_comes_as_it_is(pair):
     array, expected = pair
     seq = from_arrow(array)
@@ -186,7 +187,7 @@ def test_any_array_comes_as_it_is(pair):
 
 
 @given(st.lists(arrow_arrays(), min_size=1, max_size=4))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_chunks_come_as_they_are(pairs):
     first = pairs[0][0].type
     pairs = [pair for pair in pairs if pair[0].type == first]
@@ -199,7 +200,7 @@ def test_any_chunks_come_as_they_are(pairs):
 
 
 @given(st.lists(st.none() | st.lists(st.none() | st.integers(-99, 99), max_size=3), max_size=8), st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_nulls_are_found_where_they_are(rows, data):
     array = pa.array(rows, data.draw(st.sampled_from(LISTS))(pa.int8()))
     start = data.draw(st.integers(0, len(rows)))

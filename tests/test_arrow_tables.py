@@ -6,6 +6,8 @@ from strategies import NUMERIC_NAMES, assert_holds, filled, laid_out
 
 from seqcore import TensorSequence, split_to_sequence
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 from_arrow = TensorSequence.from_arrow
 NAMES = [name for name in NUMERIC_NAMES if "complex" not in name] + ["string"]
 all_names = pytest.mark.parametrize("name", NAMES)
@@ -172,6 +174,7 @@ def arrow_tables(relation):
         yield relation
 
 
+@pytest.mark.mostly_slow(7)
 @kinds
 @all_names
 @pytest.mark.thread_unsafe

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import NAMES, dtype_of, filled, names
+from random_cases import examples
+from strategies import NAMES, dtype_of, filled, names, types_and_layouts
 from test_split import LAYOUTS, assert_same, laid_out, native
 
 import seqcore as sq
@@ -15,8 +16,7 @@ def joined(tensors, axis, new_axis=0):
     return native((np.stack if new_axis else np.concatenate)(tensors, axis))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "layout"), types_and_layouts(LAYOUTS))
 class TestTypesAndLayouts:
     @pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
     def test_along_an_axis(self, name, layout, axis):
@@ -297,7 +297,7 @@ def edited(draw):
     return axis, seq, model
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(edited(), st.data())
 def test_edited_before_joined(case, data):
     axis, seq, model = case

@@ -126,6 +126,7 @@ def test_samplers_of_their_own(dataset):
 # --- in workers ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", METHODS)
 def test_each_element_once_an_epoch(dataset, context):
     orders = order_of(11, epochs=2)
@@ -149,6 +150,7 @@ def test_each_element_once_an_epoch(dataset, context):
     del loader
 
 
+@pytest.mark.slow
 def test_workers_of_a_selection(dataset):
     """What goes to them is positions in files; elements of its own go as data."""
     seq = dataset[::-1][:60] + TensorSequence([np.float32([[7, 7]])])

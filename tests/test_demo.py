@@ -177,6 +177,7 @@ class TestDecode:
         assert confidence == pytest.approx(0.8)
 
 
+@pytest.mark.slow
 class TestMain:
     @pytest.mark.parametrize("threads", ["1", "2"])
     def test_reads_the_page(self, capsys, threads):
@@ -237,6 +238,7 @@ class TestErrors:
         file.write_bytes(file.read_bytes()[:9000])
         assert "cannot read" in self.complaint(capsys, "--image", file)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("noise", [0, 6, 60])
     def test_no_text(self, capsys, tmp_path, noise):
         page = np.random.default_rng(0).normal(200, noise, (300, 400)).clip(0, 255)
@@ -252,6 +254,7 @@ class TestErrors:
             demo.main(arguments)
         assert arguments[0] in capsys.readouterr().err
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("library", ["matplotlib", "onnxruntime", "skimage"])
     def test_library_not_installed(self, library):
         code = f"import sys; sys.modules[{library!r}] = None; from seqcore.demo import main; sys.exit(main())"
@@ -272,6 +275,7 @@ def test_needs_nothing_that_seqcore_does_not():
     assert not done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_recogniser_is_found_without_an_import():
     assert demo.find_model().suffix == ".onnx"
     code = "import sys; from seqcore import demo; demo.find_model(); print('rapidocr' in sys.modules)"

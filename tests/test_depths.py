@@ -1,10 +1,9 @@
 """Sequences of a million elements, chains of views and histories of copies as deep: right, and freed without
 recursion.
 
-What takes minutes or gigabytes runs where the environment has SEQCORE_SLOW=1: see tests/hardening/README.md.
+What takes a minute and gigabytes is ten times as long, and marked as slow.
 """
 
-import os
 import pickle
 import subprocess
 import sys
@@ -19,13 +18,13 @@ from seqcore import TensorSequence
 
 # -- long sequences, long histories ----------------------------------------------------------------------
 
-# The slow part is ten times as long.
-MILLION = 1_000_000 if os.environ.get("SEQCORE_SLOW") == "1" else 100_000
+long = pytest.mark.parametrize("million", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 
 
 @pytest.mark.thread_unsafe
-def test_a_sequence_of_millions_of_pieces():
-    n = 10 * MILLION
+@long
+def test_a_sequence_of_millions_of_pieces(million):
+    n = 10 * million
     array = np.arange(n, dtype=np.int32)
     tracemalloc.start()
     try:
@@ -116,23 +115,26 @@ CHAINS = ("memoryview", "array on a memoryview", "dlpack", "interface")  # that 
 WAYS = [line.split(chr(34))[1] for line in CHAIN.splitlines() if line.endswith(",") and line[4:5] == chr(34)]
 
 
+@pytest.mark.mostly_slow(11)
+@long
 @pytest.mark.parametrize("way", WAYS)
-def test_elements_put_back_over_and_over(way):
+def test_elements_put_back_over_and_over(way, million):
     """However long the chain of views that an element has come by, it is freed without a chain of calls."""
     if way == "dlpack" and np.lib.NumpyVersion(np.__version__) < "2.1.0":
         pytest.skip("NumPy 2.0 doesn't export what is read-only")
-    n = MILLION if way in CHAINS else MILLION // 5
+    n = million if way in CHAINS else million // 5
     assert in_a_process_of_its_own(CHAIN, n, way) == "freed\n"
 
 
+@long
 @pytest.mark.parametrize("edited", [False, True])
-def test_a_long_history_of_copies(edited):
+def test_a_long_history_of_copies(edited, million):
     source = np.zeros(3)
     gone = weakref.ref(source)
     seq = TensorSequence([source, source, source])
     del source
     keep = [seq]
-    for i in range(MILLION):
+    for i in range(million):
         seq = seq.copy()
         if edited:
             seq[i % 3] = seq[(i + 1) % 3]
@@ -146,17 +148,18 @@ def test_a_long_history_of_copies(edited):
     assert gone() is None
 
 
-def test_many_sequences_that_share_one_source():
+@long
+def test_many_sequences_that_share_one_source(million):
     source = np.arange(6.0)
     gone = weakref.ref(source)
     pieces = sq.split_to_sequence(source, 2)
-    sequences = [pieces[i % 3 :] for i in range(MILLION)]
+    sequences = [pieces[i % 3 :] for i in range(million)]
     del source, pieces
     assert all(seq.pinned_nbytes == 48 for seq in sequences[::1000])
     for i, seq in enumerate(sequences):
         if i % 2:
             seq.reverse()
-    order = np.random.default_rng(0).permutation(MILLION)
+    order = np.random.default_rng(0).permutation(million)
     for i in order[1:]:
         sequences[i] = None
     last = sequences[order[0]]
@@ -224,6 +227,7 @@ seq.clear()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds the memory of a process")
 def test_a_sequence_doubled_until_there_is_no_memory():
     in_a_process_of_its_own(DOUBLING, 256)

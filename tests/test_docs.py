@@ -8,12 +8,16 @@ from pages import ROOT, blocks_of, is_there, run
 
 PAGES = sorted((ROOT / "docs").glob("*.md")) + [ROOT / "README.md"]
 NEEDS = sorted({(page, need) for page in PAGES for block in blocks_of(page) for need in block.needs})
+SLOW = {"training.md", "models.md", "portable.md", "threads.md"}  # a second or more
 FIGURES = sorted((ROOT / "docs" / "figures").glob("*.svg"))
 
 pytestmark = pytest.mark.thread_unsafe
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] * (page.name in SLOW), id=page.name) for page in PAGES],
+)
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # Where the benchmarks are, and what a page has built.

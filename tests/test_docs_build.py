@@ -8,7 +8,7 @@ import seqcore
 for needed in ("sphinx", "myst_parser", "furo", "onnx", "onnxruntime"):
     pytest.importorskip(needed)
 
-pytestmark = pytest.mark.thread_unsafe
+pytestmark = [pytest.mark.slow, pytest.mark.thread_unsafe]
 
 
 def test_build(tmp_path):

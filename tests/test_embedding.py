@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "embedding.md"
 SOURCES = Path(__file__).with_name("embedding")
 PACKAGE = Path(sq.__file__).parent
 
-pytestmark = pytest.mark.thread_unsafe
+pytestmark = [pytest.mark.slow, pytest.mark.thread_unsafe]
 
 
 @pytest.fixture(scope="module")

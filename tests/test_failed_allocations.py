@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).with_name("hardening")))
 import failed_allocations
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.thread_unsafe,
     pytest.mark.skipif(
         bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
@@ -34,7 +35,7 @@ def count(record_property, table):
 @pytest.mark.parametrize("group", failed_allocations.GROUPS)
 def test_failed_allocation_leaves_all_as_it_was(group, record_property):
     pytest.importorskip("_testcapi", reason="this Python has no hook that makes allocations fail")
-    table = failed_allocations.start_group(group, timeout=120)
+    table = failed_allocations.start_group(group, timeout=300)
     if not table:
         pytest.skip("other Pythons end the process in operations like these: see failed_allocations.py")
     assert count(record_property, table) > 20
@@ -46,7 +47,7 @@ def test_failed_malloc_leaves_all_as_it_was(group, tmp_path, record_property):
     library = failed_allocations.compile_malloc(tmp_path)
     if library is None:
         pytest.skip("this needs Linux, glibc and a C compiler")
-    table = failed_allocations.start_group(group, library, timeout=120)
+    table = failed_allocations.start_group(group, library, timeout=300)
     if not table:
         pytest.skip("other Pythons end the process in operations like these: see failed_allocations.py")
     count(record_property, table)

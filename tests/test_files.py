@@ -24,6 +24,8 @@ from strategies import LAYOUTS, array_lists, assert_holds, dtype_of, filled, lai
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 SHAPES = {
     "numbers": [(), (), ()],
     "one number": [()],
@@ -175,6 +177,7 @@ def test_subclasses_are_saved_as_sequences(path):
 # --- where the values lie ---
 
 
+@pytest.mark.mostly_slow(7)
 @needs_proc
 @pytest.mark.parametrize("shapes", [shapes for shapes in SHAPES.values() if len(shapes) > 1], ids=str)
 @pytest.mark.parametrize("name", MAPPED_NAMES)
@@ -201,6 +204,7 @@ def test_several_files_lie_each_in_its_own(tmp_path):
     assert [lies_in(element, paths[i // 2]) for i, element in enumerate(back)] == [True] * 6
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.thread_unsafe
 def test_no_element_is_read_before_it_is_looked_at(path):
@@ -214,6 +218,7 @@ def test_no_element_is_read_before_it_is_looked_at(path):
     del pickled, picked
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.thread_unsafe
 def test_what_nobody_has_any_longer_is_unmapped(path):

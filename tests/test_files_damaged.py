@@ -25,6 +25,7 @@ def path(tmp_path):
     return tmp_path / "file.arrow"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [KINDS[i::6] for i in range(6)], ids=" ".join)
 def test_no_damage_is_a_crash(tmp_path, kinds):
     """In a process of its own, whose last line says what it crashed at."""

@@ -192,6 +192,7 @@ sq.save(path + ".small", [np.arange(3)])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a limit of files' sizes is POSIX's")
 @pytest.mark.parametrize("older", [True, False])
 def test_a_full_disk_is_an_error_that_names_the_file(path, older):

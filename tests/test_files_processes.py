@@ -89,6 +89,7 @@ def loads(seq):
     return ForkingPickler.loads(ForkingPickler.dumps(seq))
 
 
+@pytest.mark.mostly_slow(5)
 def test_processes_that_get_it_as_an_argument(context, seq):
     """With fork it is simply there, with the others it is opened again."""
     answers = context.SimpleQueue()
@@ -117,6 +118,7 @@ def save_ones(path):
     sq.save(path, (np.ones(5) for _ in range(2)))
 
 
+@pytest.mark.mostly_slow(5)
 def test_attributes_arrive(pool, seq):
     assert pool.submit(tag_and_sum, Tagged(seq, "x")).result(60) == ("Tagged", "x", sum_of(seq))
 
@@ -161,6 +163,7 @@ def workers(context, dataset, collate, count=2):
     assert [process.exitcode for process in processes] == [0] * count
 
 
+@pytest.mark.mostly_slow(5)
 def test_a_loader_without_pytorch(context, seq):
     """Two workers, shuffled epochs: each element once, padded as it should be."""
     rng = np.random.default_rng(9)
@@ -174,6 +177,7 @@ def test_a_loader_without_pytorch(context, seq):
                 assert np.array_equal(array, seq[positions].to_padded(-1))
 
 
+@pytest.mark.mostly_slow(5)
 def test_a_map_in_a_worker_over_what_was_loaded(pool, seq):
     (found,) = pool.map(doubled, [seq[:40]])
     assert_holds(found, [2 * element for element in seq[:40]])

@@ -9,6 +9,8 @@ from test_files import SHAPES, tensors
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 pytest.importorskip("pyarrow", "18", reason="its bools of bytes came with 18")
 feather = pytest.importorskip("pyarrow.feather")
 

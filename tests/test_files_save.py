@@ -13,6 +13,8 @@ from strategies import assert_holds, dtype_of, filled
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 
 @pytest.fixture
 def path(tmp_path):
@@ -142,6 +144,7 @@ def peak_of(path, parts):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 @pytest.mark.parametrize("last", [8, 9], ids=["same", "other widths at last"])
 @pytest.mark.parametrize("name", ["float32", "bool"])
@@ -156,6 +159,7 @@ def test_parts_are_not_gathered_in_memory(path, last, name):
     assert len(sq.load(path)) == 120
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 def test_tensors_are_not_all_gathered_in_memory(path):
     peak = peak_of(path, (np.full(1 << 14, i, np.float32) for i in range(4096)))  # 256 MB

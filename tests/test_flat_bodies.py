@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_cases import examples
 from strategies import LAYOUTS, NUMBER_NAMES, filled, laid_out
 
 import seqcore as sq
 from seqcore._maps import flat
+
+pytestmark = pytest.mark.mostly_slow(3)
 
 WORKERS = pytest.mark.parametrize("max_workers", [1, 2, None])
 SHAPES = [(2, 3), (), (0,), (5,), (1,), (3, 0, 2), (1, 1), (), (4,), (2, 2, 2), (5,)]
@@ -245,7 +248,7 @@ def test_methods_of_ufuncs_and_subclasses_are_just_callables():
 # --- any ---
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     data=st.data(),
     name=st.sampled_from(["int8", "uint16", "int64", "float16", "float32", "complex64", "bool", "bfloat16"]),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_cases import examples
 from strategies import LAYOUTS, assert_holds, filled, laid_out
 
 import seqcore as sq
@@ -15,6 +16,8 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from seqcore.onnx import GraphBody  # noqa: E402
+
+pytestmark = pytest.mark.mostly_slow(3)
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>\n'
 SHAPES = [(2, 3), (), (0,), (5,), (1,), (3, 0, 2), (1, 1), (), (4,), (2, 2, 2), (5,)]
@@ -279,7 +282,7 @@ def test_results_share_no_memory_with_the_input_or_are_read_only():
 # --- any ---
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     steps=st.lists(
         st.sampled_from(["Neg", "Abs", "Sigmoid", "Relu", "Add x", "Mul c", "Sub x", "Max c", "Add w"]),

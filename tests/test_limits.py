@@ -111,6 +111,7 @@ def test_lists_64_deep_are_tensors(leaf):
     assert shape == (1,) * 64
 
 
+@pytest.mark.mostly_slow(3)
 @pytest.mark.parametrize("depth", [65, 500, 100_000])
 @pytest.mark.parametrize("leaf", [1.5, "x"])
 def test_deeper_lists_are_errors_that_say_so(depth, leaf):
@@ -164,6 +165,7 @@ def test_positions_beyond_are_errors_that_name_them(position):
     assert_holds(seq, list(np.arange(5)))
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("step", [None, 1, 2, -1, -2, *BEYOND])
 @pytest.mark.parametrize("start", [None, 0, 3, -2, *BEYOND])
 def test_slices_reach_beyond_as_a_lists_do(start, step):
@@ -181,6 +183,7 @@ def test_slices_reach_beyond_as_a_lists_do(start, step):
         assert_holds(seq, rest)
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("start", [0, -2, *BEYOND])
 @pytest.mark.parametrize("stop", [5, -1, *BEYOND])
 def test_index_looks_where_list_looks(start, stop):

@@ -17,6 +17,8 @@ from test_map_batches import AXES, WORKERS, Seen, ragged, rows
 
 import seqcore as sq
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 # --- errors ---
 
 
@@ -330,6 +332,7 @@ assert len(sq.map_batches(bodies.double, bodies.numbers(9), batch_size=2, **way)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize("way", ["{}", "{'max_workers': 4}", "{'executor': ThreadPoolExecutor(4)}"])

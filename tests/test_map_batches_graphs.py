@@ -96,6 +96,7 @@ def test_a_batch_that_fails_is_named(max_workers):
         sq.map_batches(body, seq, new_axis=1, batch_size=3, max_workers=max_workers)
 
 
+@pytest.mark.slow
 def test_on_executors():
     with ThreadPoolExecutor(2) as pool:
         assert_holds(

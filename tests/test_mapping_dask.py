@@ -14,6 +14,8 @@ from strategies import NAMES, assert_holds, filled
 
 import seqcore as sq
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 distributed = pytest.importorskip("distributed")
 Client, LocalCluster = distributed.Client, distributed.LocalCluster
 
@@ -139,6 +141,7 @@ class TestWhereItRuns:
 
 
 # Dask warns, and here that is an error, where a task brings more than 10 MB.
+@pytest.mark.slow
 class TestSizes:
     def test_many_small_elements_are_few_tasks(self, client, tasks):
         seq = sq.split_to_sequence(np.arange(20_000.0), 4)
@@ -227,6 +230,7 @@ class TestFailures:
             sq.sequence_map(bodies.BreaksOnArrival(), numbers(9), executor=client, chunksize=2)
         assert usable(client)
 
+    @pytest.mark.mostly_slow(5)
     @CHUNKSIZES
     @pytest.mark.parametrize("later", ["raise", "type", "number"])
     @pytest.mark.parametrize("first", ["raise", "type", "number"])
@@ -264,6 +268,7 @@ class TestFailures:
         with pytest.raises(Local, match="nope"):
             sq.sequence_map(body, numbers(9), executor=client, chunksize=2)
 
+    @pytest.mark.slow
     def test_behind_a_failure_few_run(self, client, tmp_path):
         body = Logged(str(tmp_path / "log"), 0.005, fails_at=20)
         with pytest.raises(Refusal):
@@ -273,6 +278,7 @@ class TestFailures:
         assert len(body.started()) < 1000
 
 
+@pytest.mark.slow
 class TestLostWorkers:
     def test_killed_half_way(self, client, tmp_path):
         body, killed = Logged(str(tmp_path / "log"), 0.02), []

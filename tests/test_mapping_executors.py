@@ -21,6 +21,8 @@ from strategies import NAMES, assert_holds, filled
 import seqcore as sq
 from seqcore._maps import executors, parcels
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 SLOW_START = {0: 0.001}  # so that the chunks stay small
 CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7, 1000])
 
@@ -243,6 +245,7 @@ class TestTypesThatAWorkerFinds:
         expected = sq.sequence_map(body, numbers(20))
         assert sq.sequence_map(body, numbers(20), executor=executor, chunksize=chunksize) == expected
 
+    @pytest.mark.mostly_slow(5)
     @CHUNKSIZES
     @pytest.mark.parametrize(
         "other",
@@ -313,6 +316,7 @@ class TestFailures:
         (note,) = [note for note in caught.value.__notes__ if "Traceback" in note]
         assert re.search(r"bodies\.py.*\n.*raise failure", note)
 
+    @pytest.mark.mostly_slow(5)
     @CHUNKSIZES
     @pytest.mark.parametrize("later", ["raise", "type", "number"])
     @pytest.mark.parametrize("first", ["raise", "type", "number"])
@@ -361,7 +365,7 @@ class TestFailures:
             sq.sequence_map(body, numbers(9), executor=executor, chunksize=chunksize, output_dtypes=dtype)
         assert usable(executor)
 
-    @pytest.mark.parametrize("error", [Unpicklable(3, reason="no"), Refusal(threading.Lock())], ids=repr)
+    @pytest.mark.parametrize("error", [Unpicklable(3, reason="no"), Refusal(threading.Lock())], ids=type)
     @pytest.mark.thread_unsafe
     def test_any_exception_as_it_is_from_a_thread(self, threads, error):
         with pytest.raises(type(error)) as caught:

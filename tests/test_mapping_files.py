@@ -199,6 +199,7 @@ def tasks(client, monkeypatch):
     return sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunksize", [None, 9])
 def test_dask(client, tasks, loaded, chunksize):
     result = sq.sequence_map(bodies.double, loaded, executor=client, chunksize=chunksize)
@@ -206,12 +207,14 @@ def test_dask(client, tasks, loaded, chunksize):
     assert sum(tasks) <= 6_000 * len(tasks) + 40 * COUNT
 
 
+@pytest.mark.slow
 def test_dask_in_batches(client, tasks, loaded):
     result = sq.map_batches(bodies.double, loaded[::-1], batch_size=50, executor=client)
     assert_holds(result, doubles(range(COUNT)[::-1]))
     assert sum(tasks) <= 6_000 * len(tasks) + 40 * COUNT
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_half_way(client, loaded, tmp_path):
     """The worker that gets what it did opens the file itself."""
     marker = tmp_path / "died"

@@ -42,6 +42,7 @@ def way(request, pools):
 
 
 class TestCallback:
+    @pytest.mark.mostly_slow(3)
     @COUNTS
     @CHUNKSIZES
     def test_rises_to_the_end_in_the_calling_thread(self, way, count, chunksize):
@@ -69,6 +70,7 @@ class TestCallback:
         sq.sequence_map(np.copy, [], progress=lambda *call: calls.append(call), output_dtypes="int8", **way)
         assert calls == [(0, 0)]
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("at", [1, 50])
     @pytest.mark.parametrize("kind", [Refusal, KeyboardInterrupt])
     @CHUNKSIZES
@@ -178,6 +180,7 @@ class TestBar:
 class TestRaisedInTheBody:
     """What isn't an Exception arrives like one."""
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("chunksize", [None, 3])
     @pytest.mark.parametrize("at", [0, 20])
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
@@ -237,6 +240,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 class TestCtrlC:
     def press(self, script, *arguments):

@@ -101,6 +101,7 @@ class TestLarge:
         result = sq.sequence_map(bodies.at, numbers(50), whole, **ways["process executor"])
         assert_holds(result, [np.array(whole[i]) for i in range(50)])
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("layout", ["F", "stepped", "turned", "empty axis", "strings"])
     def test_layouts(self, folder, layout):
         whole = table().reshape(512, -1)
@@ -215,6 +216,7 @@ class TestLarge:
         pickle.dumps(kept[0])
         assert list(folder.iterdir()) == []
 
+    @pytest.mark.slow
     def test_result_that_is_the_whole_tensor(self, ways):
         whole = filled("float32", (1 << 19,), 3)
         result = sq.sequence_map(bodies.second, numbers(3), whole, **ways["process executor"], chunksize=2)

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from random_cases import examples
 from strategies import LAYOUTS, assert_holds, laid_out, same, slices
 
 from seqcore import TensorSequence, concat_from_sequence, split_to_sequence
@@ -315,11 +316,11 @@ class StringMachine(NumberMachine):
 
 
 several = settings(
-    max_examples=120,
+    max_examples=examples(120),
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 TestNumbers = NumberMachine.TestCase
 TestNumbers.settings = several
 TestStrings = StringMachine.TestCase
-TestStrings.settings = settings(several, max_examples=50)
+TestStrings.settings = settings(several, max_examples=examples(50))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from random_cases import examples
 from strategies import LAYOUTS, assert_holds, laid_out, slices
 
 from seqcore import TensorSequence, concat_from_sequence, split_to_sequence
@@ -239,11 +240,11 @@ class StringMachine(SelectionMachine):
 
 
 several = settings(
-    max_examples=100,
+    max_examples=examples(100),
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 TestSelections = SelectionMachine.TestCase
 TestSelections.settings = several
 TestStrings = StringMachine.TestCase
-TestStrings.settings = settings(several, max_examples=40)
+TestStrings.settings = settings(several, max_examples=examples(40))

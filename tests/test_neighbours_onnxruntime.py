@@ -91,6 +91,7 @@ print((peak() - before) / table.nbytes)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process")
 @pytest.mark.parametrize("cut", ["rows", "columns"])

@@ -30,6 +30,8 @@ from seqcore.onnx import GraphBody  # noqa: E402
 from seqcore.onnx._bodies.copies import COPIES, Copies  # noqa: E402
 from seqcore.onnx._runtimes.sessions import REFUSALS  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 def constant(array):
     return [numpy_helper.from_array(array.astype(np.float32), "k")]
@@ -105,6 +107,7 @@ def attempts(monkeypatch):
 
 
 class TestManyElements:
+    @pytest.mark.mostly_slow(3)
     @pytest.mark.parametrize("name", BODIES)
     def test_equals_singly(self, name):
         body, other = GraphBody(BODIES[name]), GraphBody(BODIES[name])
@@ -124,6 +127,7 @@ class TestManyElements:
             rows = [(x[: 1 + i // 50 % 8], y[: 1 + i // 50 % 8]) for i, (x, y) in enumerate(cases[0])]
             assert_same(body.run_many(rows), singly(other, rows))
 
+    @pytest.mark.mostly_slow(3)
     @pytest.mark.parametrize(
         "shapes", [((8,), (1,)), ((8,), ()), ((), ()), ((2, 8), (8,)), ((3, 1), (1, 8)), ((0,), (1,))]
     )
@@ -137,6 +141,7 @@ class TestManyElements:
                 body = GraphBody(given)
                 assert_same(body.run_many(rows), singly(body, rows))
 
+    @pytest.mark.mostly_slow(3)
     @pytest.mark.parametrize("name", [name for name in ELEMENT_TYPES if name[0] in "ifu"])
     def test_arithmetic_of_every_type(self, name):
         nodes = [node("Add", "x y", "s"), node("Mul", "s y", "z")]

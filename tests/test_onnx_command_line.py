@@ -139,6 +139,7 @@ def test_missing_data(tmp_path, capsys):
     assert "in.bin" in failure(capsys, "explain", tmp_path / "in.onnx")
 
 
+@pytest.mark.slow
 def test_from_a_shell(path):
     def run(*arguments):
         command = [sys.executable, "-m", "seqcore.onnx", *map(str, arguments)]

@@ -16,6 +16,8 @@ from onnx.backend.test.loader import load_model_tests
 
 from seqcore.onnx import backend
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 PATTERNS = [
     "sequence_map",
     "sequence_insert",

@@ -23,6 +23,8 @@ from seqcore.onnx._engines.loop_batches import LoopBatches
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.whole import WholeModel
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 # A loop that appends `t`, of whatever shape, to a sequence of `x`, and a join of all.
 JOIN = """
     first = SequenceConstruct (x)

@@ -15,6 +15,8 @@ from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines.checked_model import LONG
 from seqcore.onnx._engines.loop_batches import LoopBatches
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 @pytest.fixture
 def batches(monkeypatch):
@@ -86,6 +88,7 @@ class TestBatches:
             assert "in iteration 700 of Loop 't'" in caught.value.__notes__
         assert max(stop for _, stop in batches) <= 700
 
+    @pytest.mark.slow
     def test_loops_inside_are_guarded(self, batches):
         """Of more than so many iterations inside, a batch fails, and its iterations run as steps."""
         text = """g (float[K] x, int64 n, int64 m, int64 k) => (seq(float[]) t) {
@@ -157,6 +160,7 @@ class TestWithoutBatches:
         _, batches = self.batches_of("w = Cast <to = 1> (h) q = SequenceInsert (p, w)", ", bfloat16[N] h")
         assert batches.why_not == "'h' does not go into onnxruntime or out of it in Python"
 
+    @pytest.mark.slow
     def test_loops_inside_that_are_always_long(self):
         """That shows once the model is built."""
         inside = """start = SequenceConstruct (x, x)

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from exported import MODELS, some
+from exported import MODELS
 from sessions import assert_values
 
 from seqcore.onnx import InferenceSession
@@ -46,6 +46,7 @@ def loops_of(engines):
             yield from once.get().planner.loops.items()
 
 
+@pytest.mark.mostly_slow(13)
 @pytest.mark.parametrize("name", NAMES)
 def test_declined(name):
     engines, _ = engines_of(name, (1, 4), 1)
@@ -53,6 +54,7 @@ def test_declined(name):
     assert DECLINED.get(name, "") in engines.declined
 
 
+@pytest.mark.mostly_slow(13)
 @pytest.mark.parametrize("name", WHOLE)
 def test_short_runs_go_in_one(name):
     """All of them, from the first on: no step is even built."""
@@ -64,7 +66,8 @@ def test_short_runs_go_in_one(name):
     assert not list(loops_of(engines))
 
 
-@pytest.mark.parametrize("name", some(NAMES, 5))
+@pytest.mark.mostly_slow(31)
+@pytest.mark.parametrize("name", NAMES)
 def test_long_runs_fail_in_no_batch(name):
     engines, _ = after_long_runs(name)
     for node, batches in loops_of(engines):
@@ -73,7 +76,8 @@ def test_long_runs_fail_in_no_batch(name):
         assert where in FAILING or batches.attempts.failures == 0, batches.attempts.reason
 
 
-@pytest.mark.parametrize("name", some(WHOLE, 5))
+@pytest.mark.mostly_slow(31)
+@pytest.mark.parametrize("name", WHOLE)
 def test_long_runs_fail_for_being_long(name):
     """And for nothing else: an index of the checks is out of range."""
     engines, runs = after_long_runs(name)
@@ -83,7 +87,8 @@ def test_long_runs_fail_for_being_long(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize("name", some(WHOLE, 6))
+@pytest.mark.mostly_slow(31)
+@pytest.mark.parametrize("name", WHOLE)
 def test_at_the_limit(name):
     """About which a run is short or long: what onnxruntime takes, it does, and else steps do."""
     engines, runs = engines_of(name, (LONG - 1, LONG, LONG + 1, 2), 1)
@@ -92,7 +97,8 @@ def test_at_the_limit(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize("name", some(NAMES, 4))
+@pytest.mark.mostly_slow(31)
+@pytest.mark.parametrize("name", NAMES)
 def test_steps_are_built_once(name):
     """Of the two that there may be, lowered or not, only those that run."""
     engines, _ = after_long_runs(name)

@@ -14,6 +14,7 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail  # noqa: E402
 from sessions import plain  # noqa: E402
 
 from seqcore.onnx import InferenceSession, lower  # noqa: E402
@@ -318,6 +319,32 @@ class Maker:
         return feed
 
 
+class Refused:
+    """What stands for a model that onnxruntime doesn't load: of which a node can only fail, above all."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def run(self, *_):
+        raise self.error
+
+
+def loaded(make, given):
+    """What is made; where onnxruntime refuses that, it has to refuse the model as it was given, too."""
+    try:
+        return make()
+    except Fail as error:
+        with pytest.raises(Fail):
+            in_onnxruntime(given)
+        return Refused(error)
+
+
+def in_onnxruntime(model):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+
 def without_batches(model):
     """A session that runs the model as it was, step by step."""
     session = InferenceSession(model)
@@ -360,20 +387,18 @@ def assert_agreement(found, expected):
         assert agree(found, expected)
 
 
+# Always these. Of new ones two in a thousand differ: sessions lose the error of a position (502608).
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("seed", range(120))
 def test_engines_agree(seed):
     maker = Maker(seed)
     model, shapes = maker.model()
-    session = InferenceSession(model)
-    if not len(model.graph.output) or session._engines is None:
+    session = loaded(lambda: InferenceSession(model), model)
+    if not len(model.graph.output) or isinstance(session, Refused) or session._engines is None:
         return
     reference = without_batches(model)
     is_lowered = session._engines._is_lowered and not session._engines._has_lists
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    lowered = None
-    if is_lowered:
-        lowered = onnxruntime.InferenceSession(lower(model).SerializeToString(), options)
+    lowered = loaded(lambda: in_onnxruntime(lower(model)), model) if is_lowered else None
     reference_of_live = None
     feeds = [maker.feed(shapes) for _ in range(5)]
     for feed in feeds + feeds[:2]:
@@ -381,9 +406,9 @@ def test_engines_agree(seed):
         if isinstance(expected, str) and _EXCUSED in expected:
             continue
         if isinstance(expected, str):
-            reference_of_live = reference_of_live or without_dead(model)
+            reference_of_live = reference_of_live or loaded(lambda: without_dead(model), model)
             if not isinstance(outcome(reference_of_live.run, feed), str):
                 continue  # the error is of a state that nobody reads
         assert_agreement(outcome(session.run, feed), expected)
-        if lowered is not None:
+        if lowered is not None and not isinstance(lowered, Refused):
             assert_agreement(outcome(lowered.run, feed), expected)

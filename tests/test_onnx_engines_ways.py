@@ -7,7 +7,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from engines import Used, explained, operators, planner_of, ran, steps_of  # noqa: E402
-from exported import MODELS, some  # noqa: E402
+from exported import MODELS  # noqa: E402
 from sessions import assert_values, constant, f32, floats, i64, model  # noqa: E402
 
 from seqcore.onnx import InferenceSession  # noqa: E402
@@ -50,7 +50,8 @@ SLICES = """g (float[N, 4] x, int64 n) => (float[M, 4] y)
 
 
 class TestExported:
-    @pytest.mark.parametrize("name", some(MODELS, 2))
+    @pytest.mark.mostly_slow(2)
+    @pytest.mark.parametrize("name", MODELS)
     def test_who_comes_first(self, name):
         engines = InferenceSession(MODELS[name].path)._engines
         assert engines.whole is not None
@@ -64,7 +65,8 @@ class TestExported:
             way: names.split().count(name) for way, names in ONE_OPERATOR.items()
         }
 
-    @pytest.mark.parametrize("name", some(MODELS, 6))
+    @pytest.mark.mostly_slow(7)
+    @pytest.mark.parametrize("name", MODELS)
     def test_nothing_fails_unseen(self, name):
         """What is long fails in the first engine, and steps give the result, of one model alone."""
         one = MODELS[name]

@@ -16,6 +16,8 @@ from seqcore.onnx._engines.attempts import Attempts
 from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
 from seqcore.onnx._engines.engines import explain
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 class TestWhole:
     def test_short_runs_go_in_one(self):

@@ -9,11 +9,13 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from exported import FOLDER, MODELS, SIZES, answers, some
+from exported import FOLDER, MODELS, SIZES, answers
 from sessions import reference
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
+
+pytestmark = pytest.mark.mostly_slow(5)
 
 NAMES = list(MODELS)
 # A session goes by the lengths that it has seen and the number of runs: so sizes come in many orders.
@@ -103,7 +105,8 @@ def test_modules_have_answers():
     assert set(EXPECTED) == set(MODELS) - modules
 
 
-@pytest.mark.parametrize("name", some(NAMES, 3))
+@pytest.mark.mostly_slow(13)
+@pytest.mark.parametrize("name", NAMES)
 def test_sizes(name):
     one = MODELS[name]
     used = InferenceSession(one.path)
@@ -113,6 +116,7 @@ def test_sizes(name):
             assert n < one.least or result is not None or name in BROKEN
 
 
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", NAMES)
 def test_sizes_that_change(name):
     used = InferenceSession(MODELS[name].path)
@@ -123,13 +127,15 @@ def test_sizes_that_change(name):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", some(NAMES, 6))
+@pytest.mark.mostly_slow(19)
+@pytest.mark.parametrize("name", NAMES)
 def test_one_size(name, size):
     used = InferenceSession(MODELS[name].path)
     for k in range(8 if size == "long" else 24):
         check(used, name, size, seed=k % 3)
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("name", NAMES)
 def test_lowered(name):
     one = MODELS[name]
@@ -139,6 +145,7 @@ def test_lowered(name):
             check(used, name, n, seed)
 
 
+@pytest.mark.mostly_slow(13)
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if MODELS[name].exporter in ("torchscript", "dynamo")]
 )

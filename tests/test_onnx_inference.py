@@ -14,7 +14,7 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from exported import MODELS, some  # noqa: E402
+from exported import MODELS  # noqa: E402
 from sessions import MODELS as FOLDER  # noqa: E402
 from soundness import named_lengths, unsound  # noqa: E402
 
@@ -211,13 +211,15 @@ def prepared(request, name):
     return believed if request.param == "believed" else lower_prepared(believed).prepared
 
 
-@pytest.mark.parametrize("name", some(PATHS, 4))
+@pytest.mark.mostly_slow(7)
+@pytest.mark.parametrize("name", PATHS)
 def test_values_of_the_main_graph(name, prepared):
     session = session_of(exposed(prepared), prepared)
     assert sum(check_values(prepared, session, feed) for feed in feeds_for(name, prepared))
 
 
-@pytest.mark.parametrize("name", some(PATHS, 4))
+@pytest.mark.mostly_slow(11)
+@pytest.mark.parametrize("name", PATHS)
 def test_values_inside(name, prepared):
     keeper = Keeper(prepared)
     if keeper.names:

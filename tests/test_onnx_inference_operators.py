@@ -1,7 +1,5 @@
 """Inference of tensor operators: what their rules say of types, shapes and numbers is so, whatever is fed."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,7 @@ pytest.importorskip("ml_dtypes")
 from lowering import session, unchecked  # noqa: E402
 from onnx import helper  # noqa: E402
 from operator_cases import CASES, ENDS, any_of, lengths, maybe  # noqa: E402
+from random_cases import seeds  # noqa: E402
 from soundness import inference_of, named_lengths, unsound, unsound_numbers  # noqa: E402
 
 from seqcore.onnx._model.prepared import prepare  # noqa: E402
@@ -22,7 +21,7 @@ from seqcore.onnx._operators import record  # noqa: E402
 from seqcore.onnx._operators.tensor_operators import TensorOperator  # noqa: E402
 
 OPSETS = [11, 13, 17, 21]
-NCASES = 40 if os.environ.get("SEQCORE_SLOW") == "1" else 12  # for each operator and version
+CASES_OF_EACH = seeds(2, 24)  # for each operator and version
 # Operators that are younger than all of these versions → theirs.
 YOUNG = {"Swish": 24}
 
@@ -146,7 +145,7 @@ def test_of_one_node(op_type):
     opsets = [YOUNG[op_type]] if op_type in YOUNG else OPSETS
     opsets = [opset for opset in opsets if onnx.defs.has(op_type, opset)]
     for opset in opsets:
-        for seed in range(NCASES):
+        for seed in CASES_OF_EACH:
             rng = np.random.default_rng([seed, opset])
             case = CASES[op_type](rng, opset)
             graph = Graph(rng)
@@ -157,7 +156,7 @@ def test_of_one_node(op_type):
             ran += 1
             wrong = list(faults(graph, opset, results))
             assert not wrong, f"{wrong}\n{described(graph, opset)}"
-    assert ran >= NCASES * len(opsets) // 2
+    assert ran >= len(CASES_OF_EACH) * len(opsets) // 2
 
 
 class Chain(Graph):
@@ -292,7 +291,7 @@ STEPS += ["Transpose", "Concat", "Gather"]
 NUMPY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}
 
 
-@pytest.mark.parametrize("first", range(0, 400, 100))
+@pytest.mark.parametrize("first", seeds(100, 400)[::100])
 def test_of_integers(first):
     """What is known of numbers is so, and so are the shapes that are made of them."""
     ran = 0

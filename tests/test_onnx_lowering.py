@@ -11,6 +11,8 @@ from lowering import OPSETS, check, left_in, lowered, ops, outcome, parse, quick
 
 from seqcore.onnx import lower  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 LENGTHS = [0, 1, 2, 7]
 
 

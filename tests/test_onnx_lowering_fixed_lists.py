@@ -10,6 +10,8 @@ pytest.importorskip("ml_dtypes")
 from lists_in_loops import APPEND, NONE, ONE, OPSETS, STACK, TWO, feeds, loop, why
 from lowering import check, left_in, lowered, ops, outcome, parse, quick_report, session
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 class TestFixedLists:
     """Lists that have as many elements after a round as before."""

@@ -10,6 +10,8 @@ pytest.importorskip("ml_dtypes")
 from lists_in_loops import APPEND, LENGTHS, NONE, ONE, OPSETS, SOME, STACK, TWO, feeds, loop, why
 from lowering import check, left_in, lowered, ops, outcome, parse, quick_report, rows, session
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 class TestStarts:
     """Lists that don't start empty."""
@@ -311,6 +313,7 @@ class TestSeveral:
         body = f"q = Gather(x, i) t0 = SequenceInsert(s, q) {chain} t = SequenceInsert(t{many}, q)"
         assert why(loop(body)) == "stays: the loop 'l' inserts into it more than 32 times in a round"
 
+    @pytest.mark.slow
     def test_many_branches_stay(self):
         branches = " ".join(
             f"""t{k + 1} = If(big) <then_branch = f{k} () => (seq(float[?]) f1_{k})

@@ -11,6 +11,7 @@ pytest.importorskip("hypothesis")
 from hypothesis import given, note, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from lowering import outcome, parse, session  # noqa: E402
+from random_cases import examples  # noqa: E402
 
 from seqcore.onnx import InferenceSession, lower  # noqa: E402
 from seqcore.onnx._lowering.prune import prune  # noqa: E402
@@ -156,7 +157,7 @@ def without_dead_nodes(model):
     return to_message(prepared.model)
 
 
-@settings(max_examples=120, derandomize=True, database=None)
+@settings(max_examples=examples(120))
 @given(texts(), st.sampled_from([14, 17, 21]))
 def test_random_bodies(text, opset):
     model = parse(text, opset)

@@ -4,7 +4,6 @@ Each list is made of `good` and of `bad`, whose making is an error where the fee
 the number of elements, is read.
 """
 
-import os
 
 import numpy as np
 import pytest
@@ -209,12 +208,16 @@ def text_of(out, *code):
     return (head.rstrip()[:-1] + ", " + extra + ">\n" if extra else head) + "{" + code + "}"
 
 
-# Each list with an error of a position, and one of another kind in turn.
-ALL = [(kind, fault) for kind in LISTS for fault in FAULTS]
-TURNS = [(kind, list(FAULTS)[i]) for k, kind in enumerate(LISTS) for i in (0, 1 + k % (len(FAULTS) - 1))]
+# Each list with an error of a position and one of another kind in turn; with all others where time is.
+TURNS = {(kind, list(FAULTS)[i]) for k, kind in enumerate(LISTS) for i in (0, 1 + k % (len(FAULTS) - 1))}
+ALL = [
+    pytest.param(kind, fault, marks=() if (kind, fault) in TURNS else pytest.mark.slow)
+    for kind in LISTS
+    for fault in FAULTS
+]
 
 
-@pytest.mark.parametrize(("kind", "fault"), ALL if os.environ.get("SEQCORE_SLOW") == "1" else TURNS)
+@pytest.mark.parametrize(("kind", "fault"), ALL)
 def test_an_element_that_nobody_reads(kind, fault):
     make, wrong = FAULTS[fault]
     made, read = LISTS[kind]

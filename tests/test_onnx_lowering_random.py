@@ -12,6 +12,7 @@ from hypothesis import given, note, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from lowering import outcome, session  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
+from random_cases import examples  # noqa: E402
 
 import seqcore as sq  # noqa: E402
 from seqcore.onnx import lower  # noqa: E402
@@ -305,11 +306,7 @@ def programs(draw):
     return program, program.model()
 
 
-@settings(
-    max_examples=250,
-    derandomize=True,
-    database=None,
-)
+@settings(max_examples=examples(250))
 @given(programs(), st.data())
 def test_random_programs(drawn, data):
     program, model = drawn

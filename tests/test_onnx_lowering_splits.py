@@ -26,6 +26,8 @@ from lowering import (  # noqa: E402
 
 from seqcore import split_to_sequence  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 LENGTHS = [0, 1, 2, 5, 6, 7]
 TWO, LISTED = "int64 k = {2}", "int64[3] k = {3, 0, 4}"
 
@@ -51,6 +53,7 @@ AT = "y = SequenceAt(s, p)"
 
 
 class TestPicking:
+    @pytest.mark.mostly_slow(7)
     @pytest.mark.parametrize("opset", OPSETS)
     @pytest.mark.parametrize("kind", ["scalar", "int64[1] p", "int32[1] p", "int64[K] p"])
     @pytest.mark.parametrize("keepdims", [0, 1])
@@ -63,6 +66,7 @@ class TestPicking:
         fed = [one | {"p": one["p"].astype(dtype)} for one in positions(kind)]
         check(split(AT, outs, split="x", attributes=attributes, inputs=inputs), fed, opset)
 
+    @pytest.mark.mostly_slow(7)
     @pytest.mark.parametrize("opset", OPSETS)
     @pytest.mark.parametrize("constants", [TWO, "int32 k = {3}", "int64 k = {9}", "int64 k = {1}", LISTED])
     @pytest.mark.parametrize("shape", ["N, 4", "7, 4", "N, M"])
@@ -82,6 +86,7 @@ class TestPicking:
         )
         check(text, positions("scalar"))
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("opset", OPSETS)
     @pytest.mark.parametrize("k", [-1, 0, 1, 2, 7, 9])
     def test_length_that_is_fed(self, opset, k):
@@ -180,6 +185,7 @@ class TestPicking:
         result, _ = check(text, feeds([100]))
         assert ops(result) == ["Gather"]
 
+    @pytest.mark.slow
     def test_readers_in_branches_and_loops(self):
         text = split(
             """b = SequenceAt(s, k)
@@ -271,6 +277,7 @@ class TestPicking:
 
 
 class TestJoiningPieces:
+    @pytest.mark.mostly_slow(7)
     @pytest.mark.parametrize("opset", [11, 17])
     @pytest.mark.parametrize("split_axis", [0, 1, 2, -1])
     @pytest.mark.parametrize(
@@ -395,6 +402,7 @@ class TestLists:
         %s
     }"""
 
+    @pytest.mark.mostly_slow(7)
     @pytest.mark.parametrize("opset", OPSETS)
     @pytest.mark.parametrize("at", ["", "o", "i", "b"])
     @pytest.mark.parametrize("erased", ["", ", o", ", b"])

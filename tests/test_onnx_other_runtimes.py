@@ -16,6 +16,8 @@ from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
 from seqcore.onnx._runtimes.reference import evaluator_of
 
+pytestmark = pytest.mark.mostly_slow(13)
+
 # Of what the model does itself, without lists: onnxruntime gives the same with and without them.
 FAULTS_OF_OPENVINO = {
     "breadth_first": "takes a state for one number for good, since it starts with one",

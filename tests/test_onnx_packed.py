@@ -21,6 +21,8 @@ from lowering import (  # noqa: E402
 from seqcore.onnx import InferenceSession  # noqa: E402
 from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 # Before opset 13, loops and branches take no sequences.
 LOOPS = [opset for opset in OPSETS if opset >= 13]
 LENGTHS = [0, 1, 2, 5]
@@ -84,12 +86,14 @@ class TestEdits:
         model = listing(element, APPEND, "y = SequenceLength(l)", "int64 y", opset)
         check(model, feeds())
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("edits", [APPEND, AT_P, TWO_BUT_ONE])
     def test_picks(self, opset, element, edits):
         shape = ELEMENTS[element][1].replace("?", "A", 1).replace("?", "B")
         model = listing(element, edits, "y = SequenceAt(l, p)", f"{shape} y", opset)
         check(model, feeds(0, 1, -1, 3, -2, 9))
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("position", ["", ", zero", ", back", ", p", ", one"])
     def test_erases(self, opset, element, position):
         shape = ELEMENTS[element][1].replace("?", "A", 1).replace("?", "B")
@@ -97,6 +101,7 @@ class TestEdits:
         model = listing(element, APPEND, reads, f"{shape} y, int64 m", opset)
         check(model, feeds(0, 1, -1, -3, 9))
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("position", ["", ", zero", ", back", ", p", ", one"])
     def test_inserts(self, opset, element, position):
         shape = ELEMENTS[element][1].replace("?", "A", 1).replace("?", "B")
@@ -161,6 +166,7 @@ def test_elements_that_do_not_fit_are_an_error(opset):
         check(listing(element, APPEND, reads, f"float[{y}] y", opset), fed, fails=departs)
 
 
+@pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize("opset", LOOPS)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("given", ["", ", one", ", two", ", m", ", k"])
@@ -209,6 +215,7 @@ class TestEditsOfSplits:
                 for q in (0, -2):
                     yield {"x": np.random.rand(*shape).astype("f"), "p": np.array(p), "q": np.array(q)}
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize(
         "edit", ["t = SequenceErase(s, p)", "e = SequenceAt(s, q) t = SequenceInsert(s, e, p)"]
     )
@@ -216,6 +223,7 @@ class TestEditsOfSplits:
         y = "float[A, B] y" if keeps else "float[A] y"
         check(self.model(opset, axis, keeps, edit, "y = SequenceAt(t, q)", y), self.feeds())
 
+    @pytest.mark.mostly_slow(3)
     def test_joins(self, opset, axis, keeps):
         for at in (0, 1):
             for stacks in (0, 1):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_cases import examples
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -47,8 +48,7 @@ def loaded(model, optimizes):
 
 
 @settings(
-    max_examples=200,
-    deadline=None,
+    max_examples=examples(200),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 @given(programs(), st.sampled_from([17, 18, 21]), st.booleans())

@@ -9,6 +9,8 @@ pytest.importorskip("ml_dtypes")
 
 from lowering import assert_same, check, left_in, lowered, ops, outcome, parse, rows, session  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 SQUEEZED = """g (float[N, 4] x, int64 n) => (float[A] y, int64 m)
     <bool yes = {1}, int64[1] one = {1}, int64[1] nought = {0}, float half = {50}> {
         none = SequenceEmpty<dtype = 7>()

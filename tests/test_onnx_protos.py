@@ -23,6 +23,8 @@ from seqcore.onnx._protos.reading import A_RUN  # noqa: E402
 from seqcore.onnx._protos.tensors import SMALL  # noqa: E402
 from seqcore.onnx._protos.writing import BLOCK  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 TEXTS = ["", "é", "日本", "\0", "a\0b\ufeff", "😀" * 20, "x" * 127, "x" * 128, "é" * 10_000]
 SHAPES = [(), (0,), (1,), (3,), (2, 0, 3), (2, 3), (1, 2, 3, 1)]
 
@@ -393,6 +395,7 @@ class TestDamagedTensors:
             from_proto(sequence(plain()), dtype="int64")
         assert len(from_proto(sequence(plain()), dtype=">f4")) == 1
 
+    @pytest.mark.slow
     def test_no_memory_for_what_is_not_there(self):
         code = (
             "import re, seqcore.onnx as sqo, onnx\n"

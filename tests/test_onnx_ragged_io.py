@@ -14,6 +14,8 @@ from seqcore.onnx import InferenceSession, lower  # noqa: E402
 from seqcore.onnx.__main__ import main  # noqa: E402
 from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 # Edits and reads of a list, by its elements' type: which tensors go in and out, and what else.
 EDITS = {
     "erase": "t = SequenceErase(s, p)",
@@ -64,6 +66,7 @@ def list_of(word, values, second=None):
     return [part.reshape(shape) for part, shape in zip(parts, second, strict=True)]
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("edit", EDITS)
@@ -94,6 +97,7 @@ def test_in_and_out(opset, type_, edit):
             assert_same(None if found is None else [list_of(word, *found[:-1]), found[-1]], expected)
 
 
+@pytest.mark.mostly_slow(3)
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("type_", ["float[N]", "float[N, M]", "float[2, N, M]", "string[N]", "float[N, 4]"])
 @pytest.mark.parametrize("source", ["s", "t"])

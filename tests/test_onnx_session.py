@@ -28,6 +28,8 @@ from sessions import (
 
 from seqcore.onnx import InferenceSession
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 def plain_feed(n=4, k=2):
     return {"x": np.arange(3 * n, dtype=np.float32).reshape(n, 3) - 5, "w": f32(1, 2, 3), "k": i64(k)}

@@ -24,6 +24,8 @@ from strategies import LAYOUTS, OPERATOR_NAMES, dtype_of, filled, laid_out, same
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 # Inputs of every kind, each of which also goes through an operator.
 ALL_KINDS = """
     kinds (seq(float[]) frames, float[N, 3] image, int64 count, optional(float[M]) maybe,
@@ -72,6 +74,7 @@ class TestGood:
         feed = good() | {"frames": empty, "perhaps": []}
         assert_values(kinds.run(None, feed), expected(feed))
 
+    @pytest.mark.mostly_slow(3)
     @pytest.mark.parametrize("name", OPERATOR_NAMES)
     def test_an_empty_list_of_every_type(self, name):
         kind = text_type(name)

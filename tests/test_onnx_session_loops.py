@@ -10,6 +10,8 @@ from sessions import assert_fails, assert_value, assert_values, check, f32, floa
 
 from seqcore.onnx import InferenceSession, lower
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 TRUE, FALSE = np.array(True), np.array(False)
 
 

@@ -22,6 +22,8 @@ from sessions import (
 )
 from strategies import OPERATOR_NAMES, filled
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 SCALE = """
     g (seq(float[]) s, float[N] k) => (seq(float[]) t) {
         [the_map] t = SequenceMap (s) <body = b (float[M] x) => (float[M] y) { [inside] y = Mul (x, k) }>

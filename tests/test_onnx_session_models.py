@@ -22,6 +22,8 @@ from sessions import (
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 LENGTHS = [0, 1, 2, 7, 300, 1500]
 
 
@@ -238,6 +240,7 @@ def sessions():
     return make
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("name", CASES)
 def test_model(name, sessions):
     one = CASES[name]
@@ -275,6 +278,7 @@ def test_bytes_and_strings_of_a_path(name):
         assert_values(InferenceSession(given).run(None, feed), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mapped_crops", "map_captures"])
 def test_maps_on_threads(name):
     one = CASES[name]

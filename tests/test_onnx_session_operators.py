@@ -24,6 +24,8 @@ from strategies import OPERATOR_NAMES, dtype_of, filled
 
 import seqcore as sq
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 def as_position(position, shape, dtype):
     return np.array([position] if shape else position, dtype)

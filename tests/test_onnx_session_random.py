@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from random_cases import examples
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -15,7 +16,7 @@ from seqcore.onnx import InferenceSession
 
 
 @settings(
-    max_examples=300,
+    max_examples=examples(300),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 @given(programs())

@@ -8,6 +8,8 @@ pytest.importorskip("onnxruntime")
 
 from sessions import assert_value, assert_values, check, f32, floats, i64, session
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 TRUE, FALSE = np.array(True), np.array(False)
 
 
@@ -61,6 +63,7 @@ class TestEdits:
             feed = {"s": s, "t": t, "x": x, "n": i64(n)}
             assert_values(used.run(None, feed), [t, t, x if n % 2 == 0 else -x])
 
+    @pytest.mark.slow
     def test_a_state_and_its_copy(self):
         """Two states begin as one sequence; each is edited in its own way."""
         text = """g (seq(float[]) s, float[N] x, int64 n)

@@ -9,6 +9,8 @@ pytest.importorskip("onnxruntime")
 from sessions import assert_values, i64, run, session, text_type
 from strategies import OPERATOR_NAMES, filled
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 class TestEveryType:
     """Also the types that onnxruntime refuses."""

@@ -25,6 +25,8 @@ from vectorising import (  # noqa: E402
 
 from seqcore.onnx._lowering import loop_sizes  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 TRIPS = [-1, 0, 1, 2, 7, 40]
 MATRIX = "float[2, 3]"
 

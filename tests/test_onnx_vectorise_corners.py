@@ -10,6 +10,8 @@ from lowering import assert_same, left_in, lowered, ops, outcome, parse, session
 
 from seqcore.onnx.lowering import lower_with_report
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 def loop(body, scan, ins="", out="float[A] y", before="", states=("", "", "", "")):
     """A model with a loop over x, and a list so that there is something to lower.

@@ -26,6 +26,8 @@ from vectorising import (  # noqa: E402
     vectorised,
 )
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 
 def reduced(code, axes=(0,), opset=17):
     """Code that reduces its q to e, over axes that are gone then."""
@@ -159,6 +161,7 @@ FILLED_RULES = [
 
 
 class TestRules:
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize(("code", "rest", "v"), [*RULES, *FILLED_RULES])
     def test_each(self, code, rest, v):
         text = body(
@@ -171,6 +174,7 @@ class TestRules:
         bounds = tuple(BOUNDS) if (code, rest, v) in RULES else FILLED
         check_listed(code.replace("q = ", "e = "), element, 17, bounds, **({"v": v} if v else {}))
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize(
         "op", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"]
     )

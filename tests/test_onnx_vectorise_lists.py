@@ -26,6 +26,8 @@ from vectorising import (  # noqa: E402
 
 from seqcore.onnx._lowering import loop_sizes  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 
 @pytest.fixture
 def small(monkeypatch):

@@ -11,6 +11,8 @@ from vectorising import body, check_at_once, feeds_for  # noqa: E402
 from vectorising import check_no_rule as no_rule  # noqa: E402
 from vectorising import check_rule as check  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 FORMS = [11, 13, 17, 18, 21]
 MATRIX = "float[2, 3]"
 CUBE = "float[2, 3, 4]"
@@ -233,6 +235,7 @@ REDUCTIONS = [
 
 
 class TestReduce:
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("op", REDUCTIONS)
     @pytest.mark.parametrize("opset", [11, 13, 18])
     @pytest.mark.parametrize(("axes", "shape"), [([0], [3, 4]), ([-1, 0], [3]), ([1], [2, 4]), ([], [])])

@@ -11,6 +11,8 @@ from vectorising import TRIPS, body, check_at_once, check_stays, feeds_for  # no
 from vectorising import check_no_rule as no_rule  # noqa: E402
 from vectorising import check_rule as check  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 FILLED = TRIPS[1:]
 FEWER = TRIPS[:-1]  # onnxruntime leaves out a Gather that only a shape is asked of
 MATRIX = "float[2, 3]"
@@ -20,6 +22,7 @@ AXES += [("float[2, 3, 4]", axis) for axis in (0, 1, 2, -1, -2, -3)]
 
 
 class TestProducts:
+    @pytest.mark.mostly_slow(3)
     @pytest.mark.parametrize(
         ("one", "other", "out"),
         [
@@ -41,6 +44,7 @@ class TestProducts:
         check("e = MatMul(w, a)", out, opset, FILLED, x=other, w=one)
         check("e = MatMul(a, b)", out, opset, FILLED, x=one, z=other)
 
+    @pytest.mark.mostly_slow(7)
     @pytest.mark.parametrize("flips", [(0, 0), (0, 1), (1, 0), (1, 1)])
     @pytest.mark.parametrize("c", ["", "float[4]", "float[1, 4]", "float[2, 4]", "float"])
     def test_gemm(self, flips, c):
@@ -107,6 +111,7 @@ class TestProducts:
 
 
 class TestPicking:
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize(("type_", "axis"), AXES)
     @pytest.mark.parametrize("at", ["int64", "int64[2]", "int32[2, 1]"])
     def test_gather(self, type_, axis, at):

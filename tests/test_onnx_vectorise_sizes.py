@@ -21,6 +21,8 @@ from vectorising import (  # noqa: E402
 
 from seqcore.onnx._lowering import loop_sizes  # noqa: E402
 
+pytestmark = pytest.mark.mostly_slow(5)
+
 # Rows of x as they come, and what is made of them: no more than them, or many times as much.
 ROWS = {"x": "float[D]", "w": "float[D]"}
 FIVE = {"x": "float[5]", "w": "float[5]"}

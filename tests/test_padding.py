@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_cases import examples
 from strategies import LAYOUTS, NAMES, assert_holds, dtype_of, filled, laid_out, names, same
 
 from seqcore import TensorSequence, split_to_sequence
@@ -276,7 +277,7 @@ def test_many():
 # --- any ---
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), name=names, rank=st.integers(0, 4), side=st.sampled_from(["right", "left"]))
 def test_any_sequence(data, name, rank, side):
     extents = st.tuples(*[st.integers(0, 4)] * rank)

@@ -21,6 +21,8 @@ from strategies import assert_holds, filled
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 PROTOCOLS = range(2, 6)
 SMALL = 2_000
 

@@ -196,6 +196,7 @@ def frequent_switches():
     sys.setswitchinterval(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("frequent_switches")
 @pytest.mark.thread_unsafe
 def test_a_file_that_is_replaced_while_it_is_loaded(path):
@@ -316,6 +317,7 @@ def test_pickles_that_lie_are_refused(path, lie):
         make(cls, dtype, *lie(*stored))
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 def test_damaged_pickles_are_exceptions_or_sound_sequences(tmp_path):
     """In a process of its own: what this looks for are crashes."""

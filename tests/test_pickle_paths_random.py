@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_cases import examples
 from saved import ragged
 from strategies import assert_holds, filled, slices
 from test_pickle_paths import PROTOCOLS, size_of
@@ -134,7 +135,7 @@ HELPERS = ("position", "positions", "other", "put")
 STEPS = [name for name in vars(Edits) if name not in HELPERS and not name.startswith("_")]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_any_edits_come_back(files, data):
     edits = Edits(files, data.draw)

@@ -321,6 +321,7 @@ def assert_sound(seq):
         assert 0 <= element[0] < 100
 
 
+@pytest.mark.mostly_slow(7)
 @every_kind
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)

@@ -49,7 +49,7 @@ NOT_POSITIONS = [
     np.array([], "int64"),
     np.array(["1"]),
     np.array([1], object),
-    object(),
+    pytest.param(object(), id="object"),
     ...,
     (slice(None), 0),
 ]

@@ -386,6 +386,7 @@ def test_any_sequence_shows_itself(tensors):
     assert len({a.shape[0] for a in tensors if a.ndim}) > 1 or page.all("svg") == []
 
 
+@pytest.mark.slow
 @given(st.lists(npst.arrays(np.uint8, npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=130))))
 def test_any_bytes_show_themselves(tensors):
     page = shown(TensorSequence(tensors, dtype="uint8"))

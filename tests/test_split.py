@@ -8,7 +8,8 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import NAMES, assert_holds, dtype_of, filled
+from random_cases import examples
+from strategies import NAMES, assert_holds, dtype_of, filled, types_and_layouts
 
 import seqcore as sq
 
@@ -46,8 +47,7 @@ def cut(tensor, lengths, axis=0):
     return [np.moveaxis(moved[start : start + n], 0, axis) for start, n in zip(starts, lengths, strict=False)]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "layout"), types_and_layouts(LAYOUTS))
 class TestTypesAndLayouts:
     @pytest.mark.parametrize("axis", [0, 1, -1])
     def test_in_ones(self, name, layout, axis):
@@ -295,7 +295,7 @@ def tensors(draw):
     return laid_out(filled(draw(strategies.names), shape), draw(st.sampled_from(LAYOUTS)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), tensor=tensors())
 def test_random_splits(data, tensor):
     axis = data.draw(st.integers(-tensor.ndim, tensor.ndim - 1))

@@ -332,7 +332,7 @@ def test_too_large_for_the_type_is_an_overflow_error(name, value):
         [1, "2"],
         b"1",
         [b"1"],
-        object(),
+        pytest.param(object(), id="object"),
         decimal.Decimal(1),
         fractions.Fraction(1, 2),
         datetime.datetime(2020, 1, 1),

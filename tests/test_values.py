@@ -570,6 +570,7 @@ ROUNDS = {
 ROUNDS_COUNTED = 4000
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("work", ROUNDS.values(), ids=ROUNDS)
 def test_nothing_is_left_behind(work):
     seq = TensorSequence([rows(), rows(2), rows(1)])

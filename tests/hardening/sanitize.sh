@@ -51,4 +51,4 @@ if [ $# = 0 ]; then
     set -- tests --ignore=tests/test_failed_allocations.py --ignore=tests/test_leaks.py \
         --ignore=tests/test_typing.py --ignore=tests/test_docs_build.py --ignore=tests/test_demo.py
 fi
-"$python" -m pytest -q -p no:cacheprovider "$@"
+"$python" -m pytest -q -p no:cacheprovider -m "" "$@"
