@@ -109,6 +109,7 @@ def test_the_input_is_replaced_only_if_asked(path, capfd):
     assert names[2].read_bytes() == before  # the other name of what was there
 
 
+@pytest.mark.slow
 def test_the_input_may_come_by_standard_input(path):
     before = path.read_bytes()
     with path.open("rb") as file:
@@ -223,12 +224,14 @@ def test_from_standard_input_to_standard_output(path):
     assert shell("explain", "-", input=path.read_bytes()).stdout.startswith(b"sequences\n")
 
 
+@pytest.mark.slow
 def test_weights_in_files_come_along_to_standard_output(weighty, tmp_path):
     ended = shell("lower", weighty, "-o", "-")
     (weights,) = onnx.load_model_from_string(ended.stdout).graph.initializer
     assert np.array_equal(onnx.numpy_helper.to_array(weights), rows(100, 100))
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("data", [b"", b"hello", b"\x08\x08"])
 @pytest.mark.parametrize("command", [["explain", "-"], ["lower", "-", "-o", "-"]])
 def test_what_is_no_model(data, command):
@@ -238,6 +241,7 @@ def test_what_is_no_model(data, command):
     assert b"what came on standard input can't be read as an ONNX model" in ended.stderr
 
 
+@pytest.mark.slow
 @posix
 def test_pipes_are_read_once(path):
     """As of a shell's `<(…)`."""
@@ -250,6 +254,7 @@ def test_pipes_are_read_once(path):
     assert b"lower MODEL -o OUT" in ended.stdout
 
 
+@pytest.mark.slow
 @posix
 def test_a_terminal_gets_no_model(path):
     import pty
@@ -279,6 +284,7 @@ def test_it_says_what_to_do_next(path, capfd):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["with space.onnx", "-.onnx", "ünï.onnx"])
 def test_odd_names(tmp_path, name):
     onnx.save(parse(MODEL), tmp_path / "in.onnx")
