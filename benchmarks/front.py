@@ -36,7 +36,7 @@ ROWS = [  # the words for it, the row, its peer, the words for that, and for one
         "",
     ),
     (
-        "A model that appends 10,000 times",
+        "A model of 10,000 appends",
         "a PyTorch loop: append and stack, 10,000 iterations",
         "onnxruntime",
         "onnxruntime",
