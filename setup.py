@@ -40,9 +40,17 @@ class BuildAlsoInPlace(build_ext):
 
     `pip install .` builds in the checkout, and a Python started there imports seqcore from there: without
     its modules that import would hide the package that was just installed.
+
+    The other way round, `build_ext --inplace` begins with what is there, as an editable install has left it:
+    else the first one would build all of it again.
     """
 
     def run(self):
+        if self.inplace:
+            for name in map(self.get_ext_filename, [extension.name for extension in self.extensions]):
+                if os.path.exists(name) and not os.path.exists(os.path.join(self.build_lib, name)):
+                    self.mkpath(os.path.join(self.build_lib, os.path.dirname(name)))
+                    self.copy_file(name, os.path.join(self.build_lib, name))
         super().run()
         if not self.inplace:
             self.copy_extensions_to_source()
