@@ -390,7 +390,11 @@ cdef class Ragged(Remedies):
         >>> TensorSequence([[[1, 2]], [3]]).tolist()
         [[[1, 2]], [3]]
         """
-        return [element.tolist() for element in self]
+        # Not as a comprehension: Cython 3.3.1's let go of an item twice where the list can't grow.
+        cdef list result = []
+        for element in self:
+            result.append(element.tolist())
+        return result
 
     # -- padding -------------------------------------------------------------------------------------
 
