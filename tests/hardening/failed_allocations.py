@@ -248,8 +248,9 @@ def compile_malloc(folder):
 
 def start_group(name, library=None, timeout=600):
     """Run a group in a process of its own; return its table: operation, failed, MemoryErrors, others."""
-    # What a thread of glibc keeps to hand out again counts as in use, and from 2.42 on it takes 16 pieces at a time.
-    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", GLIBC_TUNABLES="glibc.malloc.tcache_count=0")
+    # What glibc keeps for a thread's next malloc counts as in use, so bytes would come and go in waves.
+    tunables = "glibc.malloc.tcache_count=0"
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", GLIBC_TUNABLES=tunables)
     command = [sys.executable, "-X", "faulthandler", __file__, "--here", name]
     if library is not None:
         environment["LD_PRELOAD"] = str(library)
