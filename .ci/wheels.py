@@ -2,8 +2,8 @@
 
     python .ci/wheels.py [--build-only] [--jobs N] PYTHON [PYTHON …]
 
-Each wheel must be no more than 1.25 MB, hold no C, no tests and no debug symbols, and satisfy auditwheel for a
-manylinux tag. It is installed where there is no compiler, once with the oldest NumPy from 2.0 on that has a
+Each wheel must be no more than 1.25 MB, hold no C, no tests and no debug symbols, and satisfy auditwheel for
+a manylinux tag. It is installed where there is no compiler, once with the oldest NumPy from 2.0 on that has a
 wheel for that Python and once with the newest. What comes out stands in `wheelhouse/`. Linux only; the
 other platforms are built by .github/workflows/wheels.yml.
 """
