@@ -16,13 +16,16 @@ CORE = sorted(Path("seqcore/core").glob("*.pyx"))
 MACROS = [
     ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),
     # Cython 3.3.1's way to make objects with keywords lets go of references that it has not written yet
-    # where there is no memory for their names (__Pyx_CallTpnewAsVectorcall).
+    # where there is no memory for their names (__Pyx_CallTpnewAsVectorcall). Left out so, with any CFLAGS.
     ("CYTHON_VECTORCALL_TPNEW", "0"),
 ]
 
-# Debug symbols make a wheel three times as large; who wants them says so: CFLAGS=-g.
-WANTS_SYMBOLS = "-g" in os.environ.get("CFLAGS", "").split()
-WITHOUT_SYMBOLS = [] if WANTS_SYMBOLS or sys.platform == "win32" else ["-g0"]
+# Debug symbols make a wheel three times as large; who wants them says so: SEQCORE_DEBUG=1. A -g in CFLAGS
+# keeps them too, but CFLAGS takes the place of all of Python's own flags.
+if sys.platform == "win32" or "-g" in os.environ.get("CFLAGS", "").split():
+    SYMBOLS = []
+else:
+    SYMBOLS = ["-g" if os.environ.get("SEQCORE_DEBUG", "0") not in ("", "0") else "-g0"]
 
 
 def readme():
@@ -62,7 +65,7 @@ extensions = [
         [source.as_posix()],
         include_dirs=[np.get_include(), "seqcore/include"],
         define_macros=MACROS,
-        extra_compile_args=WITHOUT_SYMBOLS,
+        extra_compile_args=SYMBOLS,
     )
     for source in CORE
 ]

@@ -35,6 +35,8 @@ MOST = 2000  # allocations of one operation
 TRIED = sys.version_info[:2] == (3, 11)
 THROUGH = 25  # that did not fail, one behind the other, tell that an operation is through
 SWEEPS = 4  # the first also looks at the contents, the others count
+# What glibc keeps for a thread's next malloc counts as in use, so bytes would come and go in waves.
+COUNTED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
 # Whose threads the C library's own mallocs would not spare.
 MALLOC_GROUPS = [name for name in GROUPS if name != "maps"]
@@ -248,7 +250,7 @@ def compile_malloc(folder):
 
 def start_group(name, library=None, timeout=600):
     """Run a group in a process of its own; return its table: operation, failed, MemoryErrors, others."""
-    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
+    environment = os.environ | COUNTED | {"OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-X", "faulthandler", __file__, "--here", name]
     if library is not None:
         environment["LD_PRELOAD"] = str(library)

@@ -191,8 +191,8 @@ WATCHED.append(LARGE)
 
 INDICES, MASK = np.array([3, 0, -1, 3]), np.arange(22) % 2 == 0
 OFFSETS, EACH = np.array([0, 3, 3, 20]), np.array([3, 0, 17])
-BATCH = np.zeros((5, 4, 2), np.float32)
-WATCHED.append(BATCH)
+BATCH, LARGE_NUMBERS = np.zeros((5, 4, 2), np.float32), np.arange(1000, 1020)
+WATCHED.extend([BATCH, LARGE_NUMBERS])
 
 
 @group
@@ -228,6 +228,9 @@ def ragged():
     def mixed():
         return sq.TensorSequence([BASE[:3], BASE[2:9], TENSOR.reshape(1, 3)[:, :2]])
 
+    def numbers():
+        return sq.split_to_sequence(LARGE_NUMBERS, keepdims=0)
+
     made = {
         "values in place": Operation(lambda s: s.values(), make=uniform),
         "values joined": Operation(lambda s: s.values(), make=mixed),
@@ -257,6 +260,7 @@ def ragged():
         ),
         "astype": loose(lambda s: s.astype("int32")),
         "tolist": Operation(lambda s: s.tolist()),
+        "tolist of numbers": Operation(lambda s: s.tolist(), make=numbers),
         "what it has not": loose(lambda s: fails(AttributeError, getattr, s, "sort")),
         "no operator of it": loose(lambda s: fails(TypeError, lambda: s * 2)),
     }
