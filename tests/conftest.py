@@ -81,6 +81,11 @@ def freeze():
     gc.freeze()
 
 
+def pytest_unconfigure():
+    """At the end of the process extensions look for what nobody has collected."""
+    gc.unfreeze()
+
+
 @pytest.fixture
 def jobs(monkeypatch):
     """The jobs of a test's maps. `sizes` has how many units each chunk brought, in the order of coming."""

@@ -10,6 +10,8 @@ from strategies import LAYOUTS, NAMES, dtype_of, filled, laid_out, layouts, name
 import seqcore as sq
 from seqcore import TensorSequence
 
+pytestmark = pytest.mark.mostly_slow(2)
+
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
 
 

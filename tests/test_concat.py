@@ -10,6 +10,8 @@ from test_split import LAYOUTS, assert_same, laid_out, native
 
 import seqcore as sq
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 
 def joined(tensors, axis, new_axis=0):
     """Join by NumPy, with the type that goes into a sequence."""

@@ -18,6 +18,7 @@ import seqcore as sq
 from seqcore import TensorSequence
 
 pytestmark = [
+    pytest.mark.mostly_slow(3),
     pytest.mark.thread_unsafe,
     pytest.mark.skipif(os.name != "posix", reason="needs signals"),
 ]

@@ -9,6 +9,8 @@ from bodies import Inline, OneWrong, numbers
 
 import seqcore as sq
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 TYPES = ("int64", "float64", "int64")
 WAYS = ("serial", "two threads", "chunks on threads", "inline", "thread executor", "process executor")
 OUTPUTS = pytest.mark.parametrize("output", [0, 1, 2])

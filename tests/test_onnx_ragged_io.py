@@ -261,5 +261,5 @@ def test_the_command(tmp_path, capsys):
     onnx.save(parse(text), tmp_path / "in.onnx")
     out = tmp_path / "out.onnx"
     assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(out), "--ragged-io"]) == 0
-    assert capsys.readouterr().out == f"{out}: 1 sequence lowered, none left\n"
+    assert capsys.readouterr().out.startswith(f"{out}: 1 sequence lowered, none left\n")
     assert onnx.load(out) == lower(parse(text), ragged_io=True)

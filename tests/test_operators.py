@@ -10,6 +10,8 @@ from test_split import INTEGERS, LAYOUTS, assert_same, laid_out, native
 
 import seqcore as sq
 
+pytestmark = pytest.mark.mostly_slow(2)
+
 
 def three(kind=sq.TensorSequence):
     """A sequence that tells its positions by its values."""

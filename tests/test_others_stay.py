@@ -8,6 +8,8 @@ from strategies import assert_holds
 import seqcore as sq
 from seqcore import TensorSequence
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 
 def whole():
     return TensorSequence([tensor(10 + i) for i in range(6)])

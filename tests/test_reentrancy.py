@@ -11,7 +11,10 @@ import pytest
 import seqcore as sq
 from seqcore import TensorSequence
 
-pytestmark = pytest.mark.thread_unsafe  # what finalizers raise goes through a hook of all threads
+pytestmark = [
+    pytest.mark.thread_unsafe,  # what finalizers raise goes through a hook of all threads
+    pytest.mark.mostly_slow(7),
+]
 
 
 class Memory:

@@ -13,6 +13,8 @@ from strategies import NAMES, assert_holds, dtype_of, filled, types_and_layouts
 
 import seqcore as sq
 
+pytestmark = pytest.mark.mostly_slow(2)
+
 INTEGERS = [name for name in NAMES if "int" in name]
 LAYOUTS = [*strategies.LAYOUTS, "foreign_endian", "read_only"]
 

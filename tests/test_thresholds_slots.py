@@ -20,6 +20,8 @@ from strategies import assert_holds, filled, laid_out
 import seqcore as sq
 from seqcore import TensorSequence
 
+pytestmark = pytest.mark.mostly_slow(3)
+
 # -- slots ---------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,8 @@ from strategies import NAMES, NUMBER_NAMES, NUMERIC_NAMES, assert_holds, dtype_o
 
 from seqcore import TensorSequence, sequence_empty, split_to_sequence
 
+pytestmark = pytest.mark.mostly_slow(2)
+
 INTEGERS = [name for name in NUMERIC_NAMES if "int" in name]
 FLOATS = ["float16", "float32", "float64"]
 COMPLEX = ["complex64", "complex128"]
