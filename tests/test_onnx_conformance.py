@@ -1,4 +1,4 @@
-"""onnx's own backend tests of sequences and optionals, each of them a test here."""
+"""onnx's own backend tests of sequences and optionals, which onnx makes in seconds: so not at import."""
 
 import re
 import unittest
@@ -16,7 +16,7 @@ from onnx.backend.test.loader import load_model_tests
 
 from seqcore.onnx import backend
 
-pytestmark = pytest.mark.mostly_slow(5)
+pytestmark = pytest.mark.slow
 
 PATTERNS = [
     "sequence_map",
@@ -44,7 +44,8 @@ class Suite(BackendTest):
         super().assert_similar_outputs(ref_outputs, outputs, *args, **kwargs)
 
 
-def collected():
+@pytest.fixture(scope="module")
+def cases():
     """The cases whose names have one of the patterns, by name, on the device that there is.
 
     Only onnx's node tests and small models, whose data is in the package: others are downloaded when run.
@@ -63,17 +64,19 @@ def collected():
     return cases
 
 
-CASES = collected()
-
-
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_there_are_cases_of(pattern):
-    assert [name for name in CASES if re.search(pattern, name)]
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_case(name):
-    getattr(CASES[name], name)()
+def test_cases(pattern, cases):
+    chosen = [name for name in cases if re.search(pattern, name)]
+    assert chosen
+    failed = []
+    for name in chosen:
+        try:
+            getattr(cases[name], name)()
+        except Exception as error:
+            error.add_note(f"in onnx's {name}")
+            failed.append(error)
+    if failed:
+        raise ExceptionGroup(f"of {len(chosen)} cases", failed)
 
 
 @pytest.mark.parametrize("given", [[np.array(0, np.float32)], None])
