@@ -39,7 +39,7 @@ CC=aarch64-linux-gnu-gcc LDSHARED="aarch64-linux-gnu-gcc -shared" CFLAGS="-O3 -D
     "$tools/python" setup.py -q bdist_wheel --plat-name linux_aarch64
 PATH=$tools:$PATH auditwheel repair -w "$here/wheelhouse" dist/*.whl
 "$tools/pip" install -q --target "$work/site" --no-deps --platform linux_aarch64 --platform manylinux_2_17_aarch64 \
-    --platform manylinux2014_aarch64 --python-version "$version" --only-binary :all: "$here"/wheelhouse/seqcore-*aarch64.whl
+    --platform manylinux2014_aarch64 --python-version "$version" --only-binary :all: "$here"/wheelhouse/seqcore_tensors-*aarch64.whl
 
 mkdir "$work/outside"
 cp -r tests docs benchmarks README.md CHANGELOG.md LICENSE pyproject.toml "$work/outside"
