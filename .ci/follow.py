@@ -2,7 +2,8 @@
 
     python .ci/follow.py [--wheel FILE] [PAGE …]
 
-What a page says to install is installed, seqcore-tensors from the wheel, which is built if none is given.
+What a page says to install is installed. seqcore-tensors is there by then, from the wheel, which is built if
+none is given: the page's commands find it by its name.
 Blocks become files, commands run as they stand, and code runs in its order. CONTRIBUTING.md is followed in a
 fresh clone, but for commands that take longer than some minutes. The suite runs the same code in its own
 environment; this finds what is missing on the page.
@@ -32,8 +33,10 @@ for kind, line, text, fails in json.load(open(sys.argv[1], encoding="utf-8")):
             print("$", command, flush=True)
             subprocess.run(["bash", "-ec", command], check=True)
     else:
+        name = f"line{line}.py"  # a file, as a notebook's cells are to those who ask for their source
+        open(name, "w", encoding="utf-8").write(text)
         try:
-            exec(compile(text, f"<line {line}>", "exec"), names)
+            exec(compile(text, name, "exec"), names)
         except Exception as error:
             if type(error).__name__ not in fails:
                 raise
@@ -64,7 +67,6 @@ def follow(page, wheel):
         place.mkdir()
         environment = os.environ | {
             "PATH": f"{folder / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "PIP_FIND_LINKS": str(wheel.parent),
             "PIP_QUIET": "1",
             "PYTHONWARNINGS": "",
         }
@@ -85,6 +87,7 @@ def follow(page, wheel):
                 if not any(word in command for word in LONG):
                     run(command, place)
             return
+        run(f"pip install {wheel}", place)
         # What is said in a sentence, and what blocks need beside it, which the reader is told there.
         for command in dict.fromkeys(re.findall(r"`(pip install (?!\"?\.)[^`]+)`", source)):
             run(command, place)
