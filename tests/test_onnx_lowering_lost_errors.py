@@ -4,7 +4,6 @@ Each list is made of `good` and of `bad`, whose making is an error where the fee
 the number of elements, is read.
 """
 
-
 import numpy as np
 import pytest
 
