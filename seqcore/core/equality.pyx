@@ -58,10 +58,10 @@ cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
         comparison.kind = HALF if dtype.itemsize == 2 else SINGLE if dtype.itemsize == 4 else DOUBLE
     elif dtype.kind == c"c":
         comparison.kind = SINGLE_PAIR if dtype.itemsize == 8 else DOUBLE_PAIR
-    elif dtype.name == "bfloat16":
+    elif cnp.PyTypeNum_ISUSERDEF(dtype.type_num):   # of element types bfloat16 alone; its name is Python code
         comparison.kind = BFLOAT
     else:
-        raise TypeError(f"elements of type {dtype.name} can't be compared")
+        raise TypeError("elements of this type can't be compared")
     return 0
 
 
