@@ -6,6 +6,8 @@ are far apart here. A round in which it came too late says nothing and is tried 
 
 import sys
 import threading
+import time
+import warnings
 
 import numpy as np
 import pytest
@@ -41,7 +43,10 @@ def beside(call, edit):
 
     thread = threading.Thread(target=run)
     thread.start()
-    ready.set()  # the thread is woken, and waits for the GIL
+    ready.set()
+    awake = time.perf_counter() + 0.003
+    while time.perf_counter() < awake:  # the thread wakes up, and waits for the GIL
+        pass
     try:
         early = bool(edited)
         result = call()
@@ -176,3 +181,27 @@ def test_splits_and_lengths_of_many():
         lambda seq: seq.append(np.zeros(1)),
         check,
     )
+
+
+# -- arrays that are cut ---------------------------------------------------------------------------------
+
+
+def test_a_cut_goes_by_the_shape_that_it_has_checked():
+    lengths = np.ones(LARGE, np.int64)
+    for _ in range(ROUNDS):
+        array = np.zeros((LARGE, 2), np.int8)
+
+        def turn(array=array):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # as later versions of NumPy have it
+                array.shape = 2, LARGE
+
+        def cut(array=array):
+            return TensorSequence.from_lengths(array, lengths) if array.shape[0] == LARGE else None
+
+        seq, in_time = beside(cut, turn)
+        if in_time:
+            assert (len(seq), seq.shapes[0], seq.shapes[-1]) == (LARGE, (1, 2), (1, 2))
+            assert not seq.values().any()
+            return
+    raise AssertionError("the other thread never came in")

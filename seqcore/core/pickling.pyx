@@ -16,8 +16,8 @@ from seqcore.core.buffer cimport (
 )
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.join cimport tighten, total_nbytes
-from seqcore.core.arrays cimport array_from
-from seqcore.core.owner cimport Owner, hold, owner_of, owner_of_pieces, pieces_of
+from seqcore.core.arrays cimport array_from, own_view
+from seqcore.core.owner cimport Owner, check_type, hold, owner_of, owner_of_pieces, pieces_of
 from seqcore.core.pieces cimport MAX_NDIM, Piece, Source, step_of, strides_of
 
 from seqcore._tensors import as_tensor
@@ -151,7 +151,9 @@ cdef list checked_parts(parts, cnp.dtype dtype):
                 or type(part[1]) is not int):
             raise TypeError(f"part {len(checked)} of a pickled sequence is no array with its axis")
         array, axis = part
-        checked.append((as_tensor(array, dtype), axis))
+        array = own_view(as_tensor(array, dtype))
+        check_type(array, dtype)
+        checked.append((array, axis))
     return checked
 
 
