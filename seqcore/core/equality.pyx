@@ -11,6 +11,8 @@ cimport numpy as cnp
 
 from seqcore.core.pieces cimport MAX_NDIM, NOT_SOLID, Piece, extent, solid_row, strides_of
 
+cnp.import_array()
+
 cdef extern from *:
     """
     /* 1, 0, or -1 with an exception; of strings this runs no code of theirs. */
