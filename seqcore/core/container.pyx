@@ -338,6 +338,10 @@ cdef class Container:
             with cython.critical_section(self):
                 in_time = self._buffer == buffer
                 if in_time:
+                    # A share beside the container's own would have all slots copied. It is not the last one,
+                    # so that nothing is let go here.
+                    release(buffer)
+                    buffer = NULL
                     status = take_one(&self._buffer, &stale, at, &taken)
             if not in_time:
                 # Others have edited meanwhile. What was compared is not compared again, so that they wait for
