@@ -161,10 +161,10 @@ cdef cnp.ndarray checked_table(table):
     """The table of a pickle, as an array that is the caller's own."""
     if not isinstance(table, np.ndarray) or table.dtype.kind != "i" or table.dtype.itemsize != 8:
         raise TypeError("a pickled sequence has a table of int64")
-    table = as_tensor(table)
-    if table.ndim != 2 or table.shape[1] != 3:
-        raise ValueError(f"a table of elements has shape (n, 3), not {table.shape}")
-    return np.array(table, dtype=np.int64, order="C", copy=True)
+    own = np.array(as_tensor(table), dtype=np.int64, order="C", copy=True)
+    if own.ndim != 2 or own.shape[1] != 3:
+        raise ValueError(f"a table of elements has shape (n, 3), not {own.shape}")
+    return own
 
 
 cdef int check_table(list parts, cnp.ndarray table) except -1:
