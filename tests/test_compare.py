@@ -1,5 +1,7 @@
 """Elements compared in plain C, against what NumPy says of the same arrays."""
 
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -142,3 +144,22 @@ def test_pauses_between_elements():
     assert seq != other
     other.remove([4.0])
     assert other == seq[:-1]
+
+
+@pytest.mark.thread_unsafe  # a profile function is asked for one thread
+@pytest.mark.parametrize("name", NAMES)
+def test_comparisons_run_no_python_code(name):
+    """Some are made under the lock of a sequence, and with a GIL Python code is where others come in."""
+    seq = TensorSequence([filled(name, (2,), start=1)])
+    other, tensor, calls = seq.copy(), seq[0], []
+    acts = [lambda: seq == other]
+    if name != "string":  # which is read in Python before
+        acts += [lambda: seq.count(tensor), lambda: tensor in seq, lambda: seq.remove(tensor)]
+    for act in acts:
+        sys.setprofile(lambda frame, event, arg: event == "call" and calls.append(frame.f_code.co_name))
+        try:
+            act()
+        finally:
+            sys.setprofile(None)
+    assert calls == ["<lambda>"] * len(acts)
+    assert len(seq) == (name == "string")

@@ -1,11 +1,15 @@
 """Another thread edits while a call has given the GIL away: the call goes by one moment, and loses nothing.
 
 With the GIL a thread that waits for it gets it when the call gives it away, and at no other time: switches
-are far apart here. A round in which it came too late says nothing and is tried again.
+are far apart here. Without a GIL it comes at any time. A round in which it came too early or too late says
+nothing and is tried again.
 """
 
+import random
 import sys
 import threading
+import time
+import warnings
 
 import numpy as np
 import pytest
@@ -17,6 +21,7 @@ pytestmark = pytest.mark.thread_unsafe  # the interval is that of all threads
 
 LARGE = 1 << 19  # numbers: NumPy and the core take milliseconds for as many, without the GIL
 ROUNDS = 200
+WITH_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +34,17 @@ def no_other_switches():
 
 def beside(call, edit):
     """The result of a call, which makes nothing large before, and whether an edit was made amid it."""
-    ready, edited, failures = threading.Event(), [], []
+    running, ready, edited, failures = threading.Event(), threading.Event(), [], []
 
     def run():
-        ready.wait(60)
+        running.set()
+        if WITH_GIL:
+            ready.wait(60)
+        while not ready.is_set():  # without one, a thread that has to wake up comes too late
+            pass
+        later = time.perf_counter() + (0 if WITH_GIL else random.random() / 500)
+        while time.perf_counter() < later:
+            pass
         try:
             edit()
         except BaseException as error:
@@ -41,7 +53,11 @@ def beside(call, edit):
 
     thread = threading.Thread(target=run)
     thread.start()
-    ready.set()  # the thread is woken, and waits for the GIL
+    running.wait(60)
+    ready.set()
+    awake = time.perf_counter() + 0.003
+    while WITH_GIL and time.perf_counter() < awake:  # the thread wakes up, and waits for the GIL
+        pass
     try:
         early = bool(edited)
         result = call()
@@ -128,9 +144,12 @@ def test_compact_keeps_what_was_put_in():
 # -- calls that read -----------------------------------------------------------------------------------
 
 
+NEWS = [large(-1)] * 3  # made before, for some of the calls are short
+
+
 def replaced(seq):
-    """All is let go: whoever reads on without a hold of its own reads memory that is somebody else's."""
-    seq[:] = [np.full(LARGE, -1.0) for _ in range(3)]
+    """All is let go: whoever reads on without a hold of its own reads memory that is nobody's."""
+    seq[:] = NEWS
 
 
 OTHER = TensorSequence([large(1), large(2), large(3)])
@@ -176,3 +195,32 @@ def test_splits_and_lengths_of_many():
         lambda seq: seq.append(np.zeros(1)),
         check,
     )
+
+
+# -- arrays that are cut ---------------------------------------------------------------------------------
+
+
+def test_a_cut_goes_by_the_shape_that_it_has_checked():
+    lengths = np.ones(LARGE, np.int64)
+    for _ in range(ROUNDS):
+        array = np.zeros((LARGE, 2), np.int8)
+
+        def turn(array=array):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # as later versions of NumPy have it
+                array.shape = 2, LARGE
+
+        def cut(array=array):
+            try:
+                return TensorSequence.from_lengths(array, lengths)
+            except ValueError:
+                if WITH_GIL:
+                    raise
+                return None  # it had the other shape from the beginning
+
+        seq, in_time = beside(cut, turn)
+        if in_time and seq is not None:
+            assert (len(seq), seq.shapes[0], seq.shapes[-1]) == (LARGE, (1, 2), (1, 2))
+            assert not seq.values().any()
+            return
+    raise AssertionError("the other thread never came in, or the shape was not kept")

@@ -54,6 +54,19 @@ def test_what_removes_most_gives_memory_back(remove, shrinks):
     seq._check()
 
 
+def test_remove_edits_in_place():
+    """What is compared is held meanwhile, but no longer when the element is taken out."""
+    seq = rows(1000)
+    other, at_the_front = seq.copy(), seq[0]
+    assert done(lambda: seq.remove(at_the_front)) == {"slots_copied": 1}  # the other one keeps its own
+    del other
+    for _ in range(10):
+        at_the_front = seq[0]
+        assert done(lambda tensor=at_the_front: seq.remove(tensor)).keys() <= {"gap_moved"}
+    assert len(seq) == 989
+    seq._check()
+
+
 def test_edits_at_the_cursor_move_nothing():
     seq, new = rows(1000), tensor()
     seq.insert(500, new)

@@ -213,6 +213,68 @@ def test_data_go_back_where_the_model_cannot_follow(weighty, capfd, monkeypatch)
     assert np.array_equal(onnx.numpy_helper.to_array(weights), -rows(100, 100))
 
 
+def stopped_at(monkeypatch, number, late):
+    """The moves of files up to one, from 0 on, at which Ctrl-C comes, before it is made or right after it."""
+    moved, replace = [], os.replace
+
+    def stop(source, target):
+        moved.append(source)
+        if len(moved) == number + 1:
+            if late:
+                replace(source, target)
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", stop)
+
+
+@pytest.mark.thread_unsafe
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("again", [False, True])
+def test_ctrl_c_while_model_and_data_are_put_in_place(weighty, monkeypatch, again, number, late):
+    """The two fit together: those of before, or the new ones."""
+    folder = weighty.parent / "to"
+    folder.mkdir()
+    out = folder / "out.onnx"
+    if again:
+        files.write_model(onnx.load(weighty, load_external_data=False), str(out), str(weighty))
+    before = what_is_in(folder)
+    model = onnx.load(weighty)
+    model.doc_string = "another"
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(-rows(100, 100), "w"))
+    weighty.with_name("in.bin").unlink()
+    onnx.save(model, weighty, save_as_external_data=True, location="in.bin")
+    moves = 3 if again else 2  # what was there, the data, the model
+    with monkeypatch.context() as patch:
+        stopped_at(patch, number, late)
+        try:
+            files.write_model(onnx.load(weighty, load_external_data=False), str(out), str(weighty))
+        except KeyboardInterrupt:
+            assert number < moves
+        else:
+            assert number >= moves
+    if number < moves - 1 or (number == moves - 1 and not late):
+        assert what_is_in(folder) == before
+    else:
+        assert onnx.load(out, load_external_data=False).doc_string == "another"
+        (weights,) = onnx.load(out).graph.initializer
+        assert np.array_equal(onnx.numpy_helper.to_array(weights), -rows(100, 100))
+    assert sorted(one.name for one in folder.iterdir()) in ([], ["out.onnx", "out.onnx.data"])
+
+
+@posix
+def test_permissions_of_data_stay(weighty):
+    folder = weighty.parent / "to"
+    folder.mkdir()
+    out = folder / "out.onnx"
+    assert main(["lower", str(weighty), "-o", str(out)]) == 0
+    for one in folder.iterdir():
+        one.chmod(0o640)
+    assert main(["lower", str(weighty), "-o", str(out)]) == 0
+    assert {stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()} == {0o640}
+
+
 # -- standard input and output ---------------------------------------------------------------------------
 
 

@@ -317,6 +317,23 @@ def test_pickles_that_lie_are_refused(path, lie):
         make(cls, dtype, *lie(*stored))
 
 
+class OfAnotherType(TensorSequence):
+    """A sequence that says it were of float64."""
+
+    dtype = property(lambda seq: np.dtype(np.float64))
+
+    def __getitem__(self, key):
+        return self
+
+
+def test_a_type_is_not_believed(path):
+    sq.save(path, ragged([1, 2, 3]))
+    make, (cls, _, *_), _ = sq.load(path).__reduce__()
+    others = OfAnotherType([np.ones(3, np.int8)])
+    with pytest.raises(ValueError, match="tensors of int8 are none of float64"):
+        make(cls, "float64", [], None, others)
+
+
 @pytest.mark.slow
 @pytest.mark.thread_unsafe
 def test_damaged_pickles_are_exceptions_or_sound_sequences(tmp_path):

@@ -100,6 +100,14 @@ def test_long_comparisons_let_others_in(sizes, pauses):
     assert done(lambda: seq == other).get("compared_on", 0) == pauses
 
 
+def test_strings_let_others_in_again_and_again():
+    """Numbers go on without the GIL, and in large portions; strings, which may be of any length, have it."""
+    seq = TensorSequence([np.full(4 * AT_ONCE, "a" * 100, object)])
+    other, tensor = seq.copy(), seq[0]
+    assert done(lambda: seq == other)["compared_on"] >= 4 * 8 - 1  # bytes of a pointer
+    assert done(lambda: seq.count(tensor))["compared_on"] >= 4 * 8 - 1
+
+
 @pytest.mark.parametrize("dtype", ["int64", "string"])
 @pytest.mark.parametrize("nbytes", [AT_ONCE - 8, AT_ONCE, AT_ONCE + 8])
 def test_finding_elements(nbytes, dtype):

@@ -184,7 +184,7 @@ class Form:
         sequences = []
         for result in results:
             try:
-                array = as_tensor(result)
+                array = as_tensor(result).reshape(-1)  # of our own: the body may have kept the other
             except (TypeError, ValueError):
                 return None  # of a type that no element has
             if array.size != items:

@@ -21,6 +21,9 @@ cdef extern from "numpy/arrayobject.h":
         }
         return array;
     }
+    /* The same memory as an array object of our own, whose type and shape nobody else sets. */
+    static inline PyObject *seqcore_own(PyObject *array)
+    { return PyArray_View((PyArrayObject *)array, NULL, &PyArray_Type); }
     /* Both borrowed. */
     static inline PyObject *seqcore_base(PyObject *array) { return PyArray_BASE((PyArrayObject *)array); }
     static inline PyObject *seqcore_descr(PyObject *array)
@@ -34,6 +37,7 @@ cdef extern from "numpy/arrayobject.h":
     """
     object array_from "seqcore_array"(PyObject *dtype, int ndim, const Py_ssize_t *shape,
                                       const Py_ssize_t *strides, void *data, PyObject *base)
+    object own_view "seqcore_own"(object array)
     PyObject *base_of "seqcore_base"(object array)
     PyObject *descr_of "seqcore_descr"(object array)
     bint is_scalar "seqcore_is_scalar"(object value) noexcept

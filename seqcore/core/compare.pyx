@@ -27,6 +27,11 @@ cdef int raise_what_is_set() except -1:
     return -1
 
 
+cdef inline Py_ssize_t portion_of(const Comparison *comparison) noexcept:
+    # Strings keep the GIL, and nobody knows how long they are.
+    return AT_ONCE if comparison.kind == TEXT else PORTION
+
+
 cdef bint equal_buffers(GapBuffer *a, GapBuffer *b, cnp.dtype dtype) except -1:
     cdef Comparison comparison
     cdef Py_ssize_t n = size_of(a), at = 0, work = AT_ONCE
@@ -48,7 +53,7 @@ cdef bint equal_buffers(GapBuffer *a, GapBuffer *b, cnp.dtype dtype) except -1:
             return result == EQUAL
         let_others_in()
         tally(COMPARED_ON, 1)
-        work = PORTION
+        work = portion_of(&comparison)
 
 
 cdef Equality equal_from(Comparison *comparison, GapBuffer *a, GapBuffer *b, Py_ssize_t *at, Py_ssize_t n,
@@ -136,7 +141,7 @@ cdef bint search(GapBuffer *buffer, Py_ssize_t *at, Py_ssize_t stop, Piece *piec
             return result == EQUAL
         let_others_in()
         tally(COMPARED_ON, 1)
-        work = PORTION
+        work = portion_of(&comparison)
 
 
 cdef Equality search_on(Comparison *comparison, GapBuffer *buffer, Py_ssize_t *at, Py_ssize_t stop,

@@ -28,7 +28,7 @@ from seqcore.core.buffer cimport (
 )
 from seqcore.core.compare cimport find, find_among
 from seqcore.core.join cimport tighten
-from seqcore.core.owner cimport drop, make_element, take_whole
+from seqcore.core.owner cimport check_type, drop, make_element, take_whole
 from seqcore.core.pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
 from seqcore.core.places cimport Places, exchanged, forget, note_places
 from seqcore.core.positions cimport raise_for
@@ -113,7 +113,9 @@ cdef class Container:
         elif isinstance(tensor, Container):
             raise TypeError("a TensorSequence can't be an element: put its elements in with extend, or join "
                             "them with concat_from_sequence")
-        return take_whole(as_tensor(tensor, self._dtype))
+        array = as_tensor(tensor, self._dtype)
+        check_type(array, self._dtype)
+        return take_whole(array)
 
     cdef int check_initialised(self, GapBuffer *news) except -1:
         """Nothing goes into a container without a type; the buffer that was to go in is released."""
@@ -336,6 +338,10 @@ cdef class Container:
             with cython.critical_section(self):
                 in_time = self._buffer == buffer
                 if in_time:
+                    # A share beside the container's own would have all slots copied. It is not the last one,
+                    # so that nothing is let go here.
+                    release(buffer)
+                    buffer = NULL
                     status = take_one(&self._buffer, &stale, at, &taken)
             if not in_time:
                 # Others have edited meanwhile. What was compared is not compared again, so that they wait for

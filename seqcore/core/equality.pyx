@@ -11,6 +11,8 @@ cimport numpy as cnp
 
 from seqcore.core.pieces cimport MAX_NDIM, NOT_SOLID, Piece, extent, solid_row, strides_of
 
+cnp.import_array()
+
 cdef extern from *:
     """
     /* 1, 0, or -1 with an exception; of strings this runs no code of theirs. */
@@ -58,10 +60,10 @@ cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
         comparison.kind = HALF if dtype.itemsize == 2 else SINGLE if dtype.itemsize == 4 else DOUBLE
     elif dtype.kind == c"c":
         comparison.kind = SINGLE_PAIR if dtype.itemsize == 8 else DOUBLE_PAIR
-    elif dtype.name == "bfloat16":
+    elif cnp.PyTypeNum_ISUSERDEF(dtype.type_num):   # of element types bfloat16 alone; its name is Python code
         comparison.kind = BFLOAT
     else:
-        raise TypeError(f"elements of type {dtype.name} can't be compared")
+        raise TypeError("elements of this type can't be compared")
     return 0
 
 

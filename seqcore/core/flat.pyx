@@ -12,7 +12,7 @@ shapes. So a block of elements goes out as one array and what comes back is cut 
 from cpython.ref cimport PyObject
 cimport numpy as cnp
 
-from seqcore.core.arrays cimport array_from
+from seqcore.core.arrays cimport array_from, own_view
 from seqcore.core.buffer cimport (
     GapBuffer, empty_buffer, move_all, new_buffer, release, size_of, slot_at,
 )
@@ -84,7 +84,7 @@ def cut_as(cnp.ndarray items not None, TensorSequence like not None):
     cdef GapBuffer *buffer = like.whole()
     cdef cnp.ndarray row = (<object>items).reshape(-1)
     try:
-        return new_sequence(element_type(items.dtype),
+        return new_sequence(element_type(row.dtype),
                             cut_like(row, buffer) if size_of(buffer) else empty_buffer())
     finally:
         release(buffer)
@@ -94,6 +94,7 @@ def cut_batch(cnp.ndarray array not None, TensorSequence like not None):
     """A sequence whose elements are as long along axis 0 as another's, cut from an array as long as those."""
     cdef GapBuffer *buffer = like.whole()
     try:
+        array = own_view(array)             # as in values_to_cut
         return new_sequence(element_type(array.dtype), cut_along(array, buffer))
     finally:
         release(buffer)

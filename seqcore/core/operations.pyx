@@ -5,6 +5,7 @@ cimport numpy as cnp
 
 import numpy as np
 
+from seqcore.core.arrays cimport own_view
 from seqcore.core.buffer cimport GapBuffer, release, size_of, slot_at
 from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, as_position
 from seqcore.core.join cimport join, shape_of
@@ -41,7 +42,7 @@ cdef int axis_of(cnp.ndarray array, Py_ssize_t given, axis) except -1:
 def split_equally(input, axis, Py_ssize_t length, bint drop_axis):
     """Cut a tensor into pieces of one length; `drop_axis` needs length 1."""
     cdef Py_ssize_t given = as_integer(axis)
-    cdef cnp.ndarray array = as_tensor(input)
+    cdef cnp.ndarray array = own_view(as_tensor(input))     # as in values_to_cut
     cdef int at = axis_of(array, given, axis)
     if length < 1 or (drop_axis and length > 1):
         raise ValueError(f"a length of {length} can't be cut")
@@ -53,7 +54,7 @@ def split_by_lengths(input, axis, lengths):
     cdef Py_ssize_t given = as_integer(axis)
     # A copy, so that nobody else can write to what is checked first and then relied upon.
     cdef cnp.ndarray own = np.array(lengths, dtype=np.int64, order="C", copy=True, ndmin=1)
-    cdef cnp.ndarray array = as_tensor(input)
+    cdef cnp.ndarray array = own_view(as_tensor(input))     # as in values_to_cut
     return new_sequence(
         element_type(array.dtype), cut_by_lengths(array, axis_of(array, given, axis), own, "split"))
 

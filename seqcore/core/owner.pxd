@@ -32,6 +32,7 @@ cdef inline Piece *pieces_of(Owner owner) noexcept:
 
 cdef object kept_memory(const Source *source)
 cdef object kept_by(Owner owner)
+cdef int check_type(cnp.ndarray array, cnp.dtype dtype) except -1
 cdef Piece *take_whole(cnp.ndarray array) except NULL
 cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n)
 cdef Owner owner_like(cnp.ndarray items, Piece *like, Py_ssize_t n)

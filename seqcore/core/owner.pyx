@@ -14,7 +14,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.string cimport memcpy
 cimport numpy as cnp
-from seqcore.core.arrays cimport array_from, base_of
+from seqcore.core.arrays cimport array_from, base_of, descr_of
 from seqcore.core.pieces cimport (
     AHEAD, MAX_BYTES, MAX_NDIM, Piece, Source, add_to, count_consecutive, extent, prefetch, strides_of,
 )
@@ -154,6 +154,15 @@ cdef void hold_fresh(Owner owner, Py_ssize_t n) noexcept:
     if n:
         owner.source.slots = n
         Py_INCREF(owner)
+
+
+cdef int check_type(cnp.ndarray array, cnp.dtype dtype) except -1:
+    """Refuse an array whose type was set after it was looked at: others have it too."""
+    if descr_of(array) == <PyObject *>dtype:
+        return 0
+    if not cnp.PyArray_EquivTypes(<cnp.dtype>descr_of(array), dtype):
+        raise TypeError(f"a tensor of {dtype} has become one of {array.dtype} while it was read")
+    return 0
 
 
 cdef Piece *take_whole(cnp.ndarray array) except NULL:

@@ -16,8 +16,8 @@ from seqcore.core.buffer cimport (
 )
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.join cimport tighten, total_nbytes
-from seqcore.core.arrays cimport array_from
-from seqcore.core.owner cimport Owner, hold, owner_of, owner_of_pieces, pieces_of
+from seqcore.core.arrays cimport array_from, own_view
+from seqcore.core.owner cimport Owner, check_type, hold, owner_of, owner_of_pieces, pieces_of
 from seqcore.core.pieces cimport MAX_NDIM, Piece, Source, step_of, strides_of
 
 from seqcore._tensors import as_tensor
@@ -151,7 +151,9 @@ cdef list checked_parts(parts, cnp.dtype dtype):
                 or type(part[1]) is not int):
             raise TypeError(f"part {len(checked)} of a pickled sequence is no array with its axis")
         array, axis = part
-        checked.append((as_tensor(array, dtype), axis))
+        array = own_view(as_tensor(array, dtype))
+        check_type(array, dtype)
+        checked.append((array, axis))
     return checked
 
 
@@ -159,10 +161,10 @@ cdef cnp.ndarray checked_table(table):
     """The table of a pickle, as an array that is the caller's own."""
     if not isinstance(table, np.ndarray) or table.dtype.kind != "i" or table.dtype.itemsize != 8:
         raise TypeError("a pickled sequence has a table of int64")
-    table = as_tensor(table)
-    if table.ndim != 2 or table.shape[1] != 3:
-        raise ValueError(f"a table of elements has shape (n, 3), not {table.shape}")
-    return np.array(table, dtype=np.int64, order="C", copy=True)
+    own = np.array(as_tensor(table), dtype=np.int64, order="C", copy=True)
+    if own.ndim != 2 or own.shape[1] != 3:
+        raise ValueError(f"a table of elements has shape (n, 3), not {own.shape}")
+    return own
 
 
 cdef int check_table(list parts, cnp.ndarray table) except -1:

@@ -3,6 +3,7 @@
 cimport cython
 cimport numpy as cnp
 
+from seqcore.core.arrays cimport own_view
 from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, share, size_of, slot_at
 from seqcore.core.container cimport Container, new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
@@ -509,5 +510,5 @@ cdef class Ragged(Remedies):
         >>> TensorSequence.from_padded([[1, 2, 0], [3, 0, 0]], [2, 1])[1]
         array([3])
         """
-        array = as_tensor(batch)
+        array = own_view(as_tensor(batch))      # as in values_to_cut
         return new_container(cls, element_type(array.dtype), cut_padded(array, lengths, side))

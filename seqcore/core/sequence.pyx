@@ -592,6 +592,8 @@ def reopen(cls, dtype, files, order, others, positional=(), named=None):
 
     cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
     cdef TensorSequence elements = restored(own, files, order, others)
+    if elements._dtype is not own:          # whatever a subclass says of it
+        raise ValueError(f"tensors of {type_name(elements._dtype)} are none of {type_name(own)}")
     return new_container(cls, own, elements.snapshot(), positional, named)
 
 

@@ -17,7 +17,7 @@ from libc.string cimport memcpy
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.arrays cimport array_from
+from seqcore.core.arrays cimport array_from, own_view
 from seqcore.core.buffer cimport GapBuffer, back_of, back_size, size_of, slot_at
 from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
 from seqcore.core.join cimport fits_behind, join, new_array
@@ -291,7 +291,8 @@ cdef object fitted(cnp.ndarray numbers, object dtype, str what):
 # -- back --------------------------------------------------------------------------------------------
 
 cdef cnp.ndarray values_to_cut(object values):
-    cdef cnp.ndarray array = as_tensor(values)
+    # A view of our own: reading the lengths runs foreign code, which may set the given one's shape or type.
+    cdef cnp.ndarray array = own_view(as_tensor(values))
     if array.ndim == 0:
         raise ValueError("values of rank 0 have no axis to be cut along: give a tensor of rank 1 or more")
     return array

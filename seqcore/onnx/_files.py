@@ -1,6 +1,7 @@
 """Where the shell's models come from and go to: files, and standard input and output."""
 
 import os
+import shutil
 import stat
 import sys
 import tempfile
@@ -125,21 +126,26 @@ def write_model(model, name, given):
 
 
 def _put_both(scratch, folder, data, own):
-    """Put a model and its data in place. Where the model can't be, the data are taken back."""
+    """Put a model and its data in place. Where the model can't be, the data are taken back, at Ctrl-C too."""
     place, before = os.path.join(folder, data), os.path.join(scratch, "before")
-    written = os.path.join(scratch, data)
+    written, model = os.path.join(scratch, data), os.path.join(scratch, own)
     has_data = os.path.exists(written)  # small tensors stay inside: there may be none
     if has_data:
         target_of(place, "the data of a model")
-        if os.path.exists(place):
-            os.replace(place, before)
     try:
+        if has_data and os.path.lexists(place):
+            if os.path.exists(place):
+                shutil.copymode(place, written)
+            os.replace(place, before)
         if has_data:
             put_in_place(written, place)
-        put_in_place(os.path.join(scratch, own), os.path.join(folder, own))
-    except OSError:
-        if os.path.exists(before):
-            os.replace(before, place)
+        put_in_place(model, os.path.join(folder, own))
+    except BaseException:
+        if os.path.exists(model):  # else it is in place, and the data are its own
+            if os.path.lexists(before):
+                os.replace(before, place)
+            elif has_data and not os.path.exists(written):
+                os.remove(place)
         raise
 
 
