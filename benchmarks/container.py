@@ -107,6 +107,35 @@ def look_up(positions):
     return {OURS: each(sq.split_to_sequence(array)), "array[i]": each(array)}
 
 
+@case(
+    "an element that is not among 100,000 of 8 float32",
+    Limit("any(np.array_equal(…)) over a list", 1 / 100),
+    Limit("array comparison, all axes", 1),
+)
+def find():
+    array = floats(100_000, 8)
+    seq, missing = sq.split_to_sequence(array, keepdims=0), np.full(8, 2, np.float32)
+    arrays = list(array)
+    return {
+        OURS: Side(lambda: missing in seq),
+        "any(np.array_equal(…)) over a list": Side(
+            lambda: any(np.array_equal(one, missing) for one in arrays)
+        ),
+        "array comparison, all axes": Side(lambda: (array == missing).all(1).any()),
+    }
+
+
+@case("== of two times 100,000 of 8 float32", Limit("all(map(np.array_equal, …)) of lists", 1 / 100))
+def equal():
+    array = floats(100_000, 8)
+    seq, other = (sq.split_to_sequence(one, keepdims=0) for one in (array, array.copy()))
+    arrays, others = list(array), list(array.copy())
+    return {
+        OURS: Side(lambda: seq == other),
+        "all(map(np.array_equal, …)) of lists": Side(lambda: all(map(np.array_equal, arrays, others))),
+    }
+
+
 @case("seq[i] of 100,000 pieces of 1 x 8, in order", Limit("array[i]", 1))
 def look_up_in_order():
     return look_up(range(100_000))
