@@ -84,7 +84,7 @@ def follow(page, wheel):
             table = source.partition("## Commands")[2].partition("\n\nWhat takes")[0]
             commands += re.findall(r"^\|.*?\| `([^`]+)`", table, re.M)
             for command in commands:
-                if not any(word in command for word in LONG):
+                if command.startswith(("pip", "pytest", "python")) and not any(one in command for one in LONG):
                     run(command, place)
             return
         run(f"pip install {wheel}", place)
