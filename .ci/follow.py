@@ -84,7 +84,8 @@ def follow(page, wheel):
             table = source.partition("## Commands")[2].partition("\n\nWhat takes")[0]
             commands += re.findall(r"^\|.*?\| `([^`]+)`", table, re.M)
             for command in commands:
-                if command.startswith(("pip", "pytest", "python")) and not any(one in command for one in LONG):
+                is_one = command.startswith(("pip", "pytest", "python"))  # not the name of a file
+                if is_one and not any(word in command for word in LONG):
                     run(command, place)
             return
         run(f"pip install {wheel}", place)
