@@ -36,8 +36,8 @@ def seeds(few, many):
 
 
 def examples(many):
-    """How many of Hypothesis' examples a test has: so many with a seed, a fifth without."""
-    return max(many // 5, 5) if run_seed() is None else many
+    """How many of Hypothesis' examples a test has: so many with a seed, a tenth without."""
+    return max(many // 10, 5) if run_seed() is None else many
 
 
 def load_profile():

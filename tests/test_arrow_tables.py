@@ -6,7 +6,7 @@ from strategies import NUMERIC_NAMES, assert_holds, filled, laid_out
 
 from seqcore import TensorSequence, split_to_sequence
 
-pytestmark = pytest.mark.mostly_slow(3)
+pytestmark = pytest.mark.mostly_slow(7)
 
 from_arrow = TensorSequence.from_arrow
 NAMES = [name for name in NUMERIC_NAMES if "complex" not in name] + ["string"]

@@ -18,7 +18,7 @@ import seqcore as sq
 from seqcore import TensorSequence
 
 pytestmark = [
-    pytest.mark.mostly_slow(3),
+    pytest.mark.mostly_slow(11),
     pytest.mark.thread_unsafe,
     pytest.mark.skipif(os.name != "posix", reason="needs signals"),
 ]

@@ -14,7 +14,7 @@ from strategies import NAMES, assert_holds, filled
 
 import seqcore as sq
 
-pytestmark = pytest.mark.mostly_slow(5)
+pytestmark = pytest.mark.mostly_slow(11)
 
 distributed = pytest.importorskip("distributed")
 Client, LocalCluster = distributed.Client, distributed.LocalCluster
@@ -230,7 +230,7 @@ class TestFailures:
             sq.sequence_map(bodies.BreaksOnArrival(), numbers(9), executor=client, chunksize=2)
         assert usable(client)
 
-    @pytest.mark.mostly_slow(5)
+    @pytest.mark.mostly_slow(11)
     @CHUNKSIZES
     @pytest.mark.parametrize("later", ["raise", "type", "number"])
     @pytest.mark.parametrize("first", ["raise", "type", "number"])

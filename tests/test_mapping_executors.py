@@ -21,7 +21,7 @@ from strategies import NAMES, assert_holds, filled
 import seqcore as sq
 from seqcore._maps import executors, parcels
 
-pytestmark = pytest.mark.mostly_slow(3)
+pytestmark = pytest.mark.mostly_slow(7)
 
 SLOW_START = {0: 0.001}  # so that the chunks stay small
 CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7, 1000])

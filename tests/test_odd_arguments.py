@@ -152,7 +152,7 @@ FILES = {
 NAMED_BY_PATHS = ("body", "batches, body", *FILES)
 
 
-@pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_slow(17)
 @each_value
 @pytest.mark.parametrize("call", FUNCTIONS | MAPS | MAKERS | LOOKS)
 def test_what_only_looks_leaves_the_sequence_as_it_was(call, value):
@@ -162,7 +162,7 @@ def test_what_only_looks_leaves_the_sequence_as_it_was(call, value):
     assert_holds(seq, MODEL)
 
 
-@pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_slow(17)
 @each_value
 @pytest.mark.parametrize("call", EDITS)
 def test_an_edit_that_fails_leaves_the_sequence_as_it_was(call, value):
@@ -174,7 +174,7 @@ def test_an_edit_that_fails_leaves_the_sequence_as_it_was(call, value):
         assert_holds(seq, MODEL)
 
 
-@pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_slow(17)
 @each_value
 @pytest.mark.parametrize("call", FILES)
 def test_files_by_odd_names(call, value, tmp_path, monkeypatch):

@@ -81,7 +81,7 @@ CALLS = {
 OTHERS = (OSError, onnx.checker.ValidationError, *REFUSALS)
 
 
-@pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_slow(17)
 @each_value
 @pytest.mark.parametrize("call", CALLS)
 def test_odd_arguments(call, value, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from sessions import reference
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
 
-pytestmark = pytest.mark.mostly_slow(5)
+pytestmark = pytest.mark.mostly_slow(11)
 
 NAMES = list(MODELS)
 # A session goes by the lengths that it has seen and the number of runs: so sizes come in many orders.

@@ -16,7 +16,7 @@ from lowering import SEQUENCE_OPS, assert_same, left_in, outcome, parse, rows, s
 from seqcore.onnx import InferenceSession  # noqa: E402
 from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
-pytestmark = pytest.mark.mostly_slow(3)
+pytestmark = pytest.mark.mostly_slow(11)
 
 HEAD = """g (float[3, 4] x, int64 k, int64[K] at, int64[L] lens, bool c, int64 n) => ({out} y)
 <bool yes = {{1}}, int64 zero = {{0}}, int64 one = {{1}}, int64 back = {{-1}}, int64 three = {{3}}>

@@ -26,7 +26,7 @@ from lowering import (  # noqa: E402
 
 from seqcore import split_to_sequence  # noqa: E402
 
-pytestmark = pytest.mark.mostly_slow(5)
+pytestmark = pytest.mark.mostly_slow(11)
 
 LENGTHS = [0, 1, 2, 5, 6, 7]
 TWO, LISTED = "int64 k = {2}", "int64[3] k = {3, 0, 4}"
@@ -86,7 +86,7 @@ class TestPicking:
         )
         check(text, positions("scalar"))
 
-    @pytest.mark.mostly_slow(5)
+    @pytest.mark.mostly_slow(11)
     @pytest.mark.parametrize("opset", OPSETS)
     @pytest.mark.parametrize("k", [-1, 0, 1, 2, 7, 9])
     def test_length_that_is_fed(self, opset, k):

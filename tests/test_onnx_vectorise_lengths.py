@@ -26,7 +26,7 @@ from vectorising import (  # noqa: E402
     vectorised,
 )
 
-pytestmark = pytest.mark.mostly_slow(5)
+pytestmark = pytest.mark.mostly_slow(11)
 
 
 def reduced(code, axes=(0,), opset=17):
@@ -161,7 +161,7 @@ FILLED_RULES = [
 
 
 class TestRules:
-    @pytest.mark.mostly_slow(5)
+    @pytest.mark.mostly_slow(11)
     @pytest.mark.parametrize(("code", "rest", "v"), [*RULES, *FILLED_RULES])
     def test_each(self, code, rest, v):
         text = body(
@@ -174,7 +174,7 @@ class TestRules:
         bounds = tuple(BOUNDS) if (code, rest, v) in RULES else FILLED
         check_listed(code.replace("q = ", "e = "), element, 17, bounds, **({"v": v} if v else {}))
 
-    @pytest.mark.mostly_slow(5)
+    @pytest.mark.mostly_slow(11)
     @pytest.mark.parametrize(
         "op", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"]
     )

@@ -21,7 +21,7 @@ from strategies import assert_holds, filled
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
 
-pytestmark = pytest.mark.mostly_slow(3)
+pytestmark = pytest.mark.mostly_slow(7)
 
 PROTOCOLS = range(2, 6)
 SMALL = 2_000
