@@ -48,6 +48,11 @@ class BuildAlsoInPlace(build_ext):
     else the first one would build all of it again.
     """
 
+    def finalize_options(self):
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = os.cpu_count()
+
     def run(self):
         if self.inplace:
             for name in map(self.get_ext_filename, [extension.name for extension in self.extensions]):
