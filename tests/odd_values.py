@@ -133,7 +133,7 @@ VALUES = {
     "True": lambda: True,
     "NumPy's True": lambda: np.True_,
     "array True": lambda: np.array(True),
-    "a span of time": lambda: np.timedelta64(1),
+    "a span of time": lambda: np.timedelta64(1, "s"),
     "masked": lambda: np.ma.array(1, mask=True),
     "masked row": lambda: np.ma.array([1, 1], mask=[True, False]),
     "the masked constant": lambda: np.ma.masked,
