@@ -92,7 +92,7 @@ def test_rank_64_shows_itself(array):
 @pytest.mark.parametrize("count", [1, 3, 40])
 @pytest.mark.parametrize("array", [NUMBERS64, WORDS64], ids=["numbers", "strings"])
 def test_rank_64_goes_through_protos(array, count):
-    onnx = pytest.importorskip("seqcore.onnx")
+    onnx = pytest.importorskip("seqcore.onnx", exc_type=ImportError)
     seq = TensorSequence([array] * count)
     for more in ([], [array[..., :1]], [array.reshape(8)]):
         seq.extend(more)
@@ -372,14 +372,14 @@ def test_views_that_repeat_pin_what_they_repeat():
 
 @pytest.mark.parametrize("n", [2**31 - 5, 2**31, 2**40, 2**62])
 def test_protos_above_protobufs_limit(n):
-    onnx = pytest.importorskip("seqcore.onnx")
+    onnx = pytest.importorskip("seqcore.onnx", exc_type=ImportError)
     for seq in (TensorSequence([repeated(n)]), sq.split_to_sequence(repeated(n), n // 2)):
         with pytest.raises(ValueError, match=r"bytes are too many .* at most 2,147,483,647; make several"):
             onnx.to_proto(seq)
 
 
 def test_protos_of_many_tensors_above_the_limit():
-    onnx = pytest.importorskip("seqcore.onnx")
+    onnx = pytest.importorskip("seqcore.onnx", exc_type=ImportError)
     seq = TensorSequence([repeated(2**24)] * 1000)
     with pytest.raises(ValueError, match="16,777,216,000 bytes are too many"):
         onnx.to_proto(seq)
@@ -387,7 +387,7 @@ def test_protos_of_many_tensors_above_the_limit():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files there have no holes")
 def test_files_above_protobufs_limit(tmp_path):
-    onnx = pytest.importorskip("seqcore.onnx")
+    onnx = pytest.importorskip("seqcore.onnx", exc_type=ImportError)
     path = tmp_path / "hole.pb"
     with open(path, "wb") as file:
         file.truncate(2**31)
