@@ -1,8 +1,12 @@
 """Odd arguments of `seqcore.onnx`: errors of a fitting kind that say so in short."""
 
 import numpy as np
-import onnx
 import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import onnx
 from odd_values import VALUES, MuteObject, MuteStr, assert_fitting, each_value
 from onnx import helper, parser
 from sessions import AGAIN

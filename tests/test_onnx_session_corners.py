@@ -3,11 +3,12 @@
 import os
 
 import numpy as np
-import onnx
 import pytest
 
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+import onnx
 from onnx import numpy_helper
 from sessions import AGAIN, f32, model
 

@@ -52,4 +52,5 @@ inside=${work#"$root"}
 # Hypothesis may find no folder for its examples there, and warnings are errors.
 proot -q qemu-aarch64-static -r "$root" -0 -b /dev -b /proc -w "$inside/outside" \
     /usr/bin/env -i HOME=/tmp LANG=C.UTF-8 PATH=/usr/bin:/bin PYTHONPATH="$inside/site" PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
     "/usr/bin/python$version" -m pytest -q -p no:cacheprovider -W ignore::hypothesis.errors.HypothesisWarning "$@"
