@@ -3,9 +3,9 @@
     python .ci/wheels.py [--build-only] [--jobs N] PYTHON [PYTHON …]
 
 Each wheel must be no more than 1.5 MB, hold no C, no tests and no debug symbols, and satisfy auditwheel for
-a manylinux tag. It is installed where there is no compiler, once with the oldest NumPy from 2.0 on that has a
-wheel for that Python and once with the newest. What comes out stands in `wheelhouse/`. Linux only; the
-other platforms are built by .github/workflows/wheels.yml.
+a manylinux tag. It is installed where there is no compiler, once with the oldest NumPy that it takes and that
+has a wheel for that Python, and once with the newest. What comes out stands in `wheelhouse/`. Linux only;
+the other platforms are built by .github/workflows/wheels.yml.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main():
                 if options.build_only:
                     rows.append(kind)
                     continue
-                for numpy in (oldest_numpy(python, work), "newest"):
+                for numpy in (oldest_numpy(python, wheel, work), "newest"):
                     suites.append((kind, pool.submit(run_suite, python, wheel, numpy, work)))
             for kind, suite in suites:
                 rows.append(f"{kind}: {suite.result()}")
@@ -124,16 +124,16 @@ def check(wheel, work):
         assert ".debug_info" not in run("readelf", "-S", module), f"{module.name} has debug symbols"
 
 
-def oldest_numpy(python, work):
-    """Return the oldest version from 2.0 on that has a wheel for a Python."""
+def oldest_numpy(python, wheel, work):
+    """Return the oldest version that the wheel can be installed with, wheels alone."""
     probe = environment(python, Path(tempfile.mkdtemp(dir=work)) / "probe")
     listed = run(probe, "-m", "pip", "index", "versions", "numpy").partition("Available versions:")[2]
     versions = re.findall(r"\b2\.\d+\.\d+\b", listed.splitlines()[0])
+    command = [probe, "-m", "pip", "install", "-q", "--dry-run", "--only-binary", ":all:", wheel]
     for version in sorted(set(versions), key=lambda text: [int(part) for part in text.split(".")]):
-        command = [probe, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", work]
         if subprocess.run([*command, f"numpy=={version}"], capture_output=True).returncode == 0:
             return version
-    sys.exit(f"no NumPy from 2.0 on has a wheel for {python}")
+    sys.exit(f"no NumPy has a wheel for {python} that goes with {wheel.name}")
 
 
 def run_suite(python, wheel, numpy, work):
