@@ -8,6 +8,7 @@ import pytest
 from c_data import Chunks, release, taken
 from c_producers import Node, Stream, bits, lists, numbers
 from strategies import filled
+from type_cache import clear_type_cache
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -25,17 +26,22 @@ def leaks(action, rounds=200):
     return all(count(action, rounds) > 16 * rounds for _ in range(4))
 
 
-def count(action, rounds):
+def settle():
     gc.collect()
+    clear_type_cache()
+
+
+def count(action, rounds):
+    settle()
     tracemalloc.start()
     try:
         for _ in range(5):
             action()
-        gc.collect()
+        settle()
         before, _ = tracemalloc.get_traced_memory()
         for _ in range(rounds):
             action()
-        gc.collect()
+        settle()
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -30,6 +30,7 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
 
 import numpy as np  # noqa: E402
 from operations import GROUPS, WATCHED, OnThreads, fresh  # noqa: E402
+from type_cache import clear_type_cache  # noqa: E402
 
 MOST = 2000  # allocations of one operation
 TRIED = sys.version_info[:2] == (3, 11)
@@ -97,6 +98,7 @@ mallinfo = _malloc_statistics()
 
 def in_use():
     """Blocks of Python's allocator, and bytes of the C library's where that tells."""
+    clear_type_cache()
     info = mallinfo() if mallinfo else None
     return sys.getallocatedblocks(), info.uordblks + info.hblkhd if info else 0
 

@@ -27,6 +27,7 @@ import numpy as np  # noqa: E402
 import operations as shared  # noqa: E402
 from failed_allocations import COUNTED, in_use  # noqa: E402
 from leak_operations import GROUPS  # noqa: E402
+from type_cache import clear_type_cache  # noqa: E402
 
 import seqcore as sq  # noqa: E402
 from seqcore._maps.threads import POOL  # noqa: E402
@@ -168,6 +169,7 @@ def settle():
         time.sleep(0.001)
     for _ in range(3):  # without a GIL, once doesn't find all
         gc.collect()
+    clear_type_cache()
 
 
 def measure(name, run, rounds, seconds, report, spare):
