@@ -296,8 +296,8 @@ class TestLostWorkers:
         client.wait_for_workers(2, timeout=20)
         assert usable(client)
 
-    def test_cluster_restarted_half_way(self, client):
-        restarted = []
+    def test_cluster_restarted_half_way(self, client, tmp_path):
+        body, restarted = Logged(str(tmp_path / "log"), 1.0), []  # others are still on when it ends
 
         def progress(done, total):
             if not restarted:
@@ -305,5 +305,5 @@ class TestLostWorkers:
                 client.restart()
 
         with pytest.raises(RuntimeError, match=r"lost element.* of the map") as caught:
-            sq.sequence_map(bodies.slowly, numbers(1000), executor=client, chunksize=4, progress=progress)
+            sq.sequence_map(body, numbers(100), executor=client, chunksize=1, progress=progress)
         assert isinstance(caught.value.__cause__, CancelledError)

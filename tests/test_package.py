@@ -7,9 +7,12 @@ import sys
 from importlib import resources
 from pathlib import Path
 
+import pytest
+
 import seqcore
 
 HERE = Path(seqcore.__file__).parent
+TESTS = Path(__file__).parent
 
 
 def run(code, **kwargs):
@@ -44,6 +47,25 @@ def test_unbuilt_tree_says_what_to_do(tmp_path):
     assert "ImportError" in result.stderr
     assert str(tree) in result.stderr
     assert "pip install -e ." in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime", "pyarrow"])
+def test_the_suite_stands_a_missing_package(missing):
+    code = f"""
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {missing!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import pytest
+sys.exit(pytest.main(["--collect-only", "-qq", "-m", "", "-p", "no:cacheprovider", {str(TESTS)!r}]))
+"""
+    result = run(code, cwd=TESTS.parent)
+    assert result.returncode == 0, result.stdout[-3000:]
 
 
 def test_typing_and_c_declarations_are_installed():
