@@ -26,8 +26,9 @@ def target_of(path, what):
         return target
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, f"{what} is written to a file, and this is a device or the like", path)
-    if not mode & 0o222 or not os.access(target, os.W_OK):
+    if not mode & 0o222:
         raise PermissionError(errno.EACCES, "the file there is read-only", path)
+    os.close(os.open(path, os.O_WRONLY))  # or a PermissionError: os.access is wrong in some sandboxes
     return target
 
 
