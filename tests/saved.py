@@ -37,7 +37,7 @@ def mappings(path):
     with open("/proc/self/maps") as lines:
         for line in lines:
             where, *_, name = line.rstrip("\n").split(maxsplit=5)
-            if name.removesuffix(" (deleted)") == os.fspath(path):
+            if name.removesuffix(" (deleted)").endswith(os.fspath(path)):  # behind a root of its own
                 first, last = where.split("-")
                 yield int(first, 16), int(last, 16)
 
