@@ -296,6 +296,24 @@ class TestLostWorkers:
         client.wait_for_workers(2, timeout=20)
         assert usable(client)
 
+    @pytest.mark.thread_unsafe
+    def test_a_worker_lost_behind_its_result(self, client, monkeypatch):
+        """Dask's executor looks at the state once it has the result, which may be "lost" by then."""
+        lost, original = [], distributed.Future._result
+
+        async def with_a_loss(self, raiseit=True):
+            result = await original(self, raiseit)
+            if len(lost) < 3:
+                lost.append(self.key)
+                self._state.status = "lost"
+            return result
+
+        monkeypatch.setattr(distributed.Future, "_result", with_a_loss)
+        result = sq.sequence_map(bodies.slowly, numbers(100), executor=client, chunksize=7)
+        assert_holds(result, [*numbers(100)])
+        assert len(lost) == 3
+        assert usable(client)
+
     def test_cluster_restarted_half_way(self, client, tmp_path):
         body, restarted = Logged(str(tmp_path / "log"), 1.0), []  # others are still on when it ends
 

@@ -89,7 +89,10 @@ class _Dispatch:
         except MemoryError:
             raise
         except (Exception, asyncio.CancelledError) as error:
-            raise self.failure(start, stop, parcel, error) from error
+            if not _took_a_result_for_an_error(error):
+                raise self.failure(start, stop, parcel, error) from error
+            self.send(start, stop)
+            return
         if not isinstance(chunk, Chunk):
             raise self.lost(
                 start, stop, f"it gave back {shown(chunk)}", "its futures are for what a call returns"
@@ -131,6 +134,14 @@ class _Dispatch:
         name = self.job.work.name(start, stop)
         kind = type(self.executor).__name__
         return RuntimeError(f"the executor ({kind}) has lost {name} of the map: {reason}; {remedy}")
+
+
+def _took_a_result_for_an_error(error):
+    """Whether Dask's executor had a result whose worker was lost before it looked at the state of the task.
+
+    Then it unpacks the result as if it were an exception. What Dask loses it computes again; so do we.
+    """
+    return isinstance(error, TypeError) and any(kind.__name__ in str(error) for kind in (Reply, Chunk))
 
 
 def count_workers(executor, client):
