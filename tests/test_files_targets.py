@@ -86,6 +86,10 @@ NAMES += ["x" * 255, "日" * 85, "new\nline", "back\\slash", "tab\t", "file:x", 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name[:9]))
 @pytest.mark.thread_unsafe
 def test_odd_names(tmp_path, name, monkeypatch):
+    try:
+        (tmp_path / name).exists()
+    except OSError as error:  # as some layers beneath it have it
+        pytest.skip(f"this system has no file of such a name: {error.strerror}")
     assert_holds(saved(tmp_path / name, SEQ), list(SEQ))
     monkeypatch.chdir(tmp_path)
     assert_holds(saved(name, OTHER), list(OTHER))
@@ -250,6 +254,14 @@ def test_what_is_no_file_is_not_replaced(tmp_path, kind, through):
         within(5, lambda: sq.load(path))
 
 
+def can_be_opened(path):
+    try:
+        path.open("r+b").close()
+    except PermissionError:
+        return False
+    return True
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root is others too")
 @pytest.mark.thread_unsafe
 @pytest.mark.parametrize("rights", [0o664, 0o644], ids=oct)
@@ -264,6 +276,8 @@ def test_a_file_of_somebody_else(rights):
         try:
             os.setgroups([nobody])
             os.seteuid(nobody)
+            if rights == 0o644 and can_be_opened(path):
+                pytest.skip("root is root in name alone, as in some containers")
             if rights == 0o664:
                 sq.save(path, OTHER)
             else:
