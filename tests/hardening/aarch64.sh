@@ -49,8 +49,10 @@ if [ $# = 0 ]; then
         --ignore=tests/test_typing.py --ignore=tests/test_docs_build.py --ignore=tests/test_demo.py
 fi
 inside=${work#"$root"}
-# Hypothesis may find no folder for its examples there, and warnings are errors.
+# Hypothesis may find no folder for its examples there, and warnings are errors. The shell is for what dies of a
+# signal, which proot takes for success.
 proot -q qemu-aarch64-static -r "$root" -0 -b /dev -b /proc -w "$inside/outside" \
     /usr/bin/env -i HOME=/tmp LANG=C.UTF-8 PATH=/usr/bin:/bin PYTHONPATH="$inside/site" PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    "/usr/bin/python$version" -m pytest -q -p no:cacheprovider -W ignore::hypothesis.errors.HypothesisWarning "$@"
+    /bin/sh -c '"$@"; exit $?' shell "/usr/bin/python$version" -m pytest -q -p no:cacheprovider \
+    -W ignore::hypothesis.errors.HypothesisWarning "$@"
