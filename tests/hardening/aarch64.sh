@@ -49,10 +49,11 @@ if [ $# = 0 ]; then
         --ignore=tests/test_typing.py --ignore=tests/test_docs_build.py --ignore=tests/test_demo.py
 fi
 inside=${work#"$root"}
-# Hypothesis may find no folder for its examples there, and warnings are errors. The shell is for what dies of a
-# signal, which proot takes for success.
+# Hypothesis may find no folder for its examples there, and warnings are errors. proot's own status is that of the
+# process that happens to end last, and 0 for one that a signal has ended.
 proot -q qemu-aarch64-static -r "$root" -0 -b /dev -b /proc -w "$inside/outside" \
     /usr/bin/env -i HOME=/tmp LANG=C.UTF-8 PATH=/usr/bin:/bin PYTHONPATH="$inside/site" PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    /bin/sh -c '"$@"; exit $?' shell "/usr/bin/python$version" -m pytest -q -p no:cacheprovider \
-    -W ignore::hypothesis.errors.HypothesisWarning "$@"
+    /bin/sh -c '"$@"; echo $? >"$0"' "$inside/status" "/usr/bin/python$version" -m pytest -q -p no:cacheprovider \
+    -W ignore::hypothesis.errors.HypothesisWarning "$@" || true
+exit "$(cat "$work/status")"
