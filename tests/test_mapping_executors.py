@@ -402,6 +402,19 @@ class TestTheExecutorsOwnFailures:
 
         assert len(sq.sequence_map(lambda a: a, numbers(9), executor=Loky())) == 9
 
+    @pytest.mark.parametrize("kind", ["Reply", "Chunk"])
+    def test_results_that_are_taken_for_errors(self, kind):
+        """Dask's executor may do so once; one that does so again and again must end the map."""
+
+        class Unpacking(Executor):
+            def submit(self, *args):
+                future = Future()
+                future.set_exception(TypeError(f"cannot unpack non-iterable {kind} object"))
+                return future
+
+        with pytest.raises(RuntimeError, match="cannot unpack"):
+            within(5, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Unpacking()))
+
     def test_worker_that_dies(self):
         context = multiprocessing.get_context("spawn")
         with (

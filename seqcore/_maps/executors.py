@@ -33,7 +33,7 @@ class _Dispatch:
     """What is on its way, and what comes back."""
 
     def __init__(self, job, executor, client, lender):
-        self.job, self.executor, self.lender = job, executor, lender
+        self.job, self.executor, self.client, self.lender = job, executor, client, lender
         self.workers = count_workers(executor, client)
         self.limit = max(1, CHUNK_NBYTES * job.n // max(job.work.nbytes, 1))
         self.pickler = "pickle" if client is None else "cloudpickle"
@@ -89,7 +89,7 @@ class _Dispatch:
         except MemoryError:
             raise
         except (Exception, asyncio.CancelledError) as error:
-            if not _took_a_result_for_an_error(error):
+            if self.client is None or not _took_a_result_for_an_error(error):
                 raise self.failure(start, stop, parcel, error) from error
             self.send(start, stop)
             return
@@ -141,7 +141,8 @@ def _took_a_result_for_an_error(error):
 
     Then it unpacks the result as if it were an exception. What Dask loses it computes again; so do we.
     """
-    return isinstance(error, TypeError) and any(kind.__name__ in str(error) for kind in (Reply, Chunk))
+    names = Reply.__name__, Chunk.__name__
+    return type(error) is TypeError and any(f"non-iterable {name} object" in str(error) for name in names)
 
 
 def count_workers(executor, client):
