@@ -103,24 +103,16 @@ def _is_integer(item):
     return isinstance(item, np.integer) and not isinstance(item, np.timedelta64)
 
 
-def integer_row(name, value):
-    """A new int64 array of rank 1; what is past 64 bits is brought to their ends.
+def within_64_bits(row):
+    """An array of integers as int64, in C order; what is past 64 bits is brought to their ends.
 
-    Raises
-    ------
-    TypeError
-        If the value is not integral.
-    ValueError
-        If it is no row.
+    Without a copy where that is what it is: whoever reads it reads each number once.
     """
-    row = integers(name, value)
-    if row.ndim != 1:
-        raise ValueError(f"{name} is a row of integers, not an array of shape {row.shape}")
     if row.dtype == object:
         row = [min(max(number, -LONGEST - 1), LONGEST) for number in row]
     elif row.dtype.kind == "u":
         row = np.minimum(row.astype(np.uint64), np.uint64(LONGEST))
-    return np.array(row, dtype=np.int64, order="C", copy=True)
+    return np.ascontiguousarray(row, dtype=np.int64)
 
 
 def not_integral(name, value):

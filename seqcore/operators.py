@@ -265,6 +265,8 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
     keep = flag("keepdims", keepdims)
     if split is None:
         return split_equally(input, axis, 1, not keep)
+    if type(split) is range:  # which may be of any length
+        return split_by_lengths(input, axis, split)
     lengths = integers("split", split)
     if lengths.ndim > 1:
         raise ValueError(f"split is one length or a list of them, not an array of shape {lengths.shape}")
@@ -272,12 +274,6 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
         if lengths < 1:
             raise ValueError(f"split is {shown_number(lengths)}: pieces of one length need one above 0")
         return split_equally(input, axis, min(int(lengths), LONGEST), False)
-    beyond = np.flatnonzero((lengths > LONGEST) | (lengths < -LONGEST - 1))
-    if beyond.size:
-        shapes = split_equally(input, axis, LONGEST, False).shapes  # which checks input and axis
-        extent = shapes[0][axis] if shapes else 0
-        length = shown_number(lengths[beyond[0]])
-        raise ValueError(f"split[{beyond[0]}] is {length}, but axis {shown_number(axis)} has {extent}")
     return split_by_lengths(input, axis, lengths)
 
 

@@ -47,6 +47,22 @@ def offsets_of(chunk, start, stop):
     return offsets
 
 
+def raw_offsets_of(chunk, start, stop):
+    """Where lists begin, as the array says, and from where to where among their child's items they may be.
+
+    Only the ends are checked: whoever uses another offset checks that one.
+    """
+    dtype = OFFSETS[chunk.field.format]
+    check_range(chunk, start, stop)
+    if start == stop:
+        return np.zeros(1, dtype), 0, 0
+    offsets = chunk.buffer(1, dtype, chunk.offset + start, stop - start + 1)
+    low, high = int(offsets[0]), int(offsets[-1])
+    if not 0 <= low <= high:
+        raise ValueError("the offsets of an Arrow array of lists don't rise: it is damaged")
+    return offsets, low, high
+
+
 def spans_of(chunk, start, stop):
     """Where the lists of an array of views begin, and how long they are."""
     dtype = OFFSETS[chunk.field.format]

@@ -16,6 +16,7 @@ from seqcore._arrow.buffers import (
     offsets_of,
     owner_of,
     permutation_of,
+    raw_offsets_of,
     reach_of,
     references_of,
     spans_of,
@@ -23,10 +24,10 @@ from seqcore._arrow.buffers import (
 from seqcore._arrow.fields import BOOL, BOOL8, FIXED_SHAPE, LARGE_LIST, LIST, NUMBERS, RUN_ENDS, STRUCT
 from seqcore._arrow.regular import of_struct, one_by_one, referred, regular, regular_items
 from seqcore._arrow.text import TEXTS
-from seqcore.core.flat import chained
+from seqcore.core.batches import chained
+from seqcore.core.foreign import from_foreign_offsets, from_foreign_shapes, from_shapes, from_views
 from seqcore.core.operations import split_equally
 from seqcore.core.sequence import TensorSequence
-from seqcore.core.spans import cut_shaped, cut_spans
 from seqcore.dtypes import STRING
 
 
@@ -127,15 +128,16 @@ def _elements(chunk, start, stop):
 
 
 def _lists(chunk, start, stop):
-    offsets = offsets_of(chunk, start, stop)
-    child, low, high = chunk.children[0], int(offsets[0]), int(offsets[-1])
+    offsets, low, high = raw_offsets_of(chunk, start, stop)
+    child = chunk.children[0]
     try:
         values = regular(child, low, high)
     except Misfit as error:
+        offsets = offsets_of(chunk, start, stop)
         if isinstance(error, Irregular) and child.field.format in (LIST, LARGE_LIST):
             return _rectangles(child, start, offsets)
         raise error.of(start + owner_of(offsets, error.at)) from None
-    return TensorSequence.from_offsets(values, offsets - low if low else offsets)
+    return from_foreign_offsets(values, offsets, low, high)
 
 
 def _rectangles(lists, start, offsets):
@@ -158,7 +160,7 @@ def _rectangles(lists, start, offsets):
     ends = inner[offsets - low].astype(np.int64) - int(inner[0])
     size = int(np.prod(behind, dtype=np.int64))
     shapes = np.column_stack([heights, firsts, *(np.full(len(heights), extent) for extent in behind)])
-    return cut_shaped(np.ascontiguousarray(items).reshape(-1), ends * size, shapes)
+    return from_shapes(np.ascontiguousarray(items).reshape(-1), ends * size, shapes)
 
 
 def _list_views(chunk, start, stop):
@@ -166,9 +168,16 @@ def _list_views(chunk, start, stop):
     child = chunk.children[0]
     low, high = reach_of(starts, lengths, child)
     try:
-        return cut_spans(regular(child, low, high), starts - low, lengths)
+        return from_views(regular(child, low, high), starts - low, lengths)
     except Misfit:
-        return TensorSequence(one_by_one(child, start, starts, lengths))
+        return _copied(one_by_one(child, start, starts, lengths))
+
+
+def _copied(arrays):
+    """A sequence of arrays of one rank, copied together."""
+    sizes = [array.size for array in arrays]
+    items = np.concatenate([array.reshape(-1) for array in arrays])
+    return from_shapes(items, np.cumsum([0, *sizes]), [array.shape for array in arrays])
 
 
 def _tensors(chunk, start, stop):
@@ -184,16 +193,16 @@ def _tensors(chunk, start, stop):
         raise error.of(error.at - chunk.offset) from None
     if shapes.ndim != 2 or shapes.dtype.kind not in "iu":
         raise ValueError("the shapes of an Arrow array of tensors are no lists of integers")
-    offsets = offsets_of(data, first, last)
-    low = int(offsets[0])
+    offsets, low, high = raw_offsets_of(data, first, last)
     try:
-        items = regular(data.children[0], low, int(offsets[-1]))
+        items = regular(data.children[0], low, high)
     except Misfit as error:
-        raise error.of(start + owner_of(offsets, error.at)) from None
+        raise error.of(start + owner_of(offsets_of(data, first, last), error.at)) from None
     if items.ndim != 1:
         raise ValueError("the items of an Arrow array of tensors are of no plain type")
-    tensors = cut_shaped(items, offsets.astype(np.int64) - low, shapes)
     order = permutation_of(chunk.field, shapes.shape[1])
-    if order is None:
-        return tensors
-    return TensorSequence([tensor.transpose(order) for tensor in tensors], tensors.dtype)
+    if order is not None:
+        order = tuple(np.argsort(order).tolist())  # which axis of the tensor each one in memory is
+    if shapes.dtype not in (np.int32, np.int64):
+        shapes = shapes.astype(np.int64)
+    return from_foreign_shapes(items, offsets, low, high, shapes, order)

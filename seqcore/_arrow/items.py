@@ -15,6 +15,7 @@ class Items:
     def __init__(self, dtype, shape, asked):
         self.shape = shape  # behind axis 0
         self.kind = None  # of the lists at this level
+        self.in_place = False  # whether `column` is a view of any values
         if shape:
             nested = asked is not None and len(asked.children) == 1
             kind = asked.format if nested and asked.format in (LIST, LARGE_LIST) else f"+w:{shape[0]}"
@@ -22,15 +23,18 @@ class Items:
             self.kind = kind
             self.within = Items(dtype, shape[1:], asked.children[0] if nested else None)
             self.field = field_like(asked if nested else None, kind, self.within.field)
+            self.in_place = self.within.in_place and kind.startswith("+w")
         elif dtype == STRING:
             self.field = text_field(asked)
         elif dtype.kind == "b" and asked is not None and asked.extension == BOOL8:
             self.field = Field("c", asked.name, (), asked.metadata, asked.nullable)
         else:
+            given = dtype
             plain = asked is not None and not asked.extension and asked.dictionary is None
             wanted = NUMBERS.get(asked.format) if plain else None
             if wanted is not None and _holds(wanted, dtype):
                 dtype = wanted
+            self.in_place = dtype == given and dtype.kind != "b"
             self.field = _plain(Field(FORMATS[dtype]), asked)
 
     def column(self, values):

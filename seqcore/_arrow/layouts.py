@@ -34,8 +34,8 @@ from seqcore._arrow.fields import (
     extended,
 )
 from seqcore._arrow.items import Items, field_like, only_child
-from seqcore.core.flat import first_misfit, items_of, stack
-from seqcore.core.spans import as_lists, memory_bounds, one_span, shapes_of
+from seqcore.core.batches import items_of, stack
+from seqcore.core.layout import as_lists, first_misfit, memory_bounds, one_array, shapes_of
 from seqcore.dtypes import STRING, type_name
 
 _MOST = np.iinfo(np.int32).max  # what 32-bit offsets, lengths and extents count
@@ -71,8 +71,6 @@ def layout_of(seq, asked=None):
             f"Arrow has no type for {name}: give away its parts, for instance sequence_map(lambda t: "
             f"t[..., None].view({view}), seq), or another type with astype"
         )
-    if asked is None and (run := as_lists(seq)) is not None:
-        return Lists(seq.dtype, run[0].shape[1:], None, run)
     if not len(seq):
         return Nothing(asked) if _is_of(asked, seq.dtype) else Lists(seq.dtype, (), None)
     first = seq[:1].shapes[0]
@@ -106,21 +104,30 @@ def _asked(seq, rank, inner, asked):
         return Rows(seq.dtype, shape, asked, flat=True) if alike else None
     if (asked.format not in _LISTS and asked.fixed_length is None) or len(asked.children) != 1:
         return None
-    lengths = seq.lengths()
     if asked.fixed_length is not None:
-        alike = bool(np.all(lengths == asked.fixed_length))
+        alike = bool(np.all(seq.lengths() == asked.fixed_length))
         return Rows(seq.dtype, (asked.fixed_length, *inner), asked) if alike else None
+    if asked.format not in _SMALL or (asked.format == LIST and _in_place(seq, LIST) is not None):
+        return (ListViews if asked.format in _VIEWS else Lists)(seq.dtype, inner, asked)
+    lengths = seq.lengths()
     # The sum of Python's integers is exact, but takes its time.
-    may_be_many = len(lengths) * int(lengths.max()) > _MOST
-    if asked.format in _SMALL and may_be_many and sum(lengths.tolist()) > _MOST:
+    if len(lengths) * int(lengths.max()) > _MOST and sum(lengths.tolist()) > _MOST:
         return None
     if asked.format in _VIEWS:
-        span = one_span(seq)
-        # A chunk's views lead to all of what its elements are cut from.
-        if asked.format in _SMALL and span is not None and len(span[0]) > _MOST:
+        span = one_array(seq)
+        # A chunk's views lead to all of the array that its elements are views of.
+        if span is not None and len(span[0]) > _MOST:
             return None
         return ListViews(seq.dtype, inner, asked)
     return Lists(seq.dtype, inner, asked)
+
+
+def _in_place(seq, kind, with_prefix=False):
+    """The elements as values and offsets of the width that lists of a kind have, if they are one array; or None."""
+    try:
+        return as_lists(seq, np.dtype(np.int32 if kind == LIST else np.int64), with_prefix)
+    except OverflowError:
+        return None
 
 
 def _shape_asked(asked):
@@ -196,23 +203,21 @@ class Plain(Layout):
 class Lists(Layout):
     """Elements one behind the other, and where each begins."""
 
-    def __init__(self, dtype, inner, asked, run=None):
+    def __init__(self, dtype, inner, asked):
         asked = asked if asked is not None and asked.format in (LIST, LARGE_LIST) else None
         self.rank = 1 + len(inner)
-        self.run = run  # values and offsets of all elements, where they are known already
         self.items = Items(dtype, inner, only_child(asked))
         self.field = field_like(asked, LARGE_LIST if asked is None else asked.format, self.items.field)
 
     def column(self, seq):
-        if self.run is not None and len(self.run[1]) == len(seq) + 1:
-            values, offsets = self.run
+        # What is in front of the elements costs nothing, unless it would be converted.
+        run = _in_place(seq, self.field.format, self.items.in_place)
+        if run is not None:
+            values, offsets = run
         else:
             offsets = seq.offsets(np.int32 if self.field.format == LIST else np.int64)
             values = seq.values() if len(seq) else np.empty((0, *self.items.shape), seq.dtype)
         return Column(len(seq), (None, offsets), (self.items.column(values),))
-
-    def bounds(self, seq):
-        return [0, len(seq)] if self.run is not None else super().bounds(seq)
 
 
 class ListViews(Layout):
@@ -223,7 +228,7 @@ class ListViews(Layout):
         self.field = field_like(asked, asked.format, self.items.field)
 
     def column(self, seq):
-        span = one_span(seq)
+        span = one_array(seq)
         if span is None:
             lengths = seq.lengths()
             span = seq.values(), np.cumsum(lengths) - lengths, lengths

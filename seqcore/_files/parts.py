@@ -5,7 +5,7 @@ from itertools import pairwise
 from seqcore._format.text import snapshot_of
 from seqcore._shown import shown_error
 from seqcore.core.sequence import TensorSequence
-from seqcore.core.spans import lie_together
+from seqcore.core.layout import lie_together
 
 _GATHERED = 32 << 20  # bytes of single tensors that become one part
 _COPIED = 64 << 20  # bytes of elements that lie apart which are copied together at a time

@@ -4,15 +4,15 @@ import errno
 import mmap
 import os
 import stat
-import sys
 
 from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
-from seqcore._shown import add_note, shown, shown_error
-from seqcore.core.flat import chained
-from seqcore.core.origins import mark_origin
+from seqcore._shown import shown, shown_error
+from seqcore.core.batches import chained
+from seqcore.core.foreign import mark_origin
+from seqcore.core.mapped import MappedFile
 from seqcore.core.sequence import TensorSequence
-from seqcore.dtypes import type_name
+from seqcore.dtypes import STRING, type_name
 
 _BEGINNINGS = {  # of what people have instead
     b"PAR1": "a Parquet file: read it with pyarrow.parquet, and take a column with TensorSequence.from_arrow",
@@ -23,14 +23,12 @@ _BEGINNINGS = {  # of what people have instead
 }
 _MAGIC = b"ARROW1"
 
-# A map needs no open file, but before Python 3.13 mmap keeps one for each.
-_WITHOUT_DESCRIPTOR = {"trackfd": False} if sys.version_info >= (3, 13) and os.name == "posix" else {}
 _TEXT = b"\t\r\n" + bytes(range(32, 127))
 
 
 def read_all(paths, column):
     """One sequence of the elements of several files."""
-    parts = [read(path, column) for path in paths]
+    parts = [read(path, column)[0] for path in paths]
     for path, part in zip(paths, parts, strict=True):
         if part.dtype != parts[0].dtype:
             raise TypeError(
@@ -41,7 +39,7 @@ def read_all(paths, column):
 
 
 def read(path, column, check=None):
-    """A sequence of the elements of a file, which stay in it.
+    """A sequence of the elements of a file, which stay in it, and how many bytes of them had to be read.
 
     `check` is called with the status of the file that was opened, whatever has its name by then.
 
@@ -68,12 +66,6 @@ def read(path, column, check=None):
             raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
         if error.filename is None:
             error.filename = path
-        if error.errno == errno.EMFILE:
-            add_note(
-                error,
-                "before Python 3.13 each file that is loaded needs a descriptor: raise their number, as "
-                "`ulimit -n 65536` does, or save what is in many files as few",
-            )
         raise
 
 
@@ -82,22 +74,34 @@ def _read(pa, path, column, check):
         found = os.fstat(file.fileno())
         if check is not None:
             check(found)
-        reader, number = _open(pa, file, column)
+        memory = _mapped(pa, file)
+        reader, number = _open(pa, memory, column)
     # As a table of one column: what a field says of its type is lost in an array of pyarrow 16.
     schema = pa.schema([reader.schema.field(number)])
     seq = TensorSequence.from_arrow(pa.Table.from_batches(_batches(reader, number), schema))
-    mark_origin(seq, StoredIn(path, found.st_size, found.st_mtime_ns, column, len(seq)), 0)
-    return seq
+    mark_origin(seq, StoredIn(path, found.st_size, found.st_mtime_ns, column, len(seq)))
+    is_mapped = not len(seq) or _contains(memory, seq[0].__array_interface__["data"][0])
+    return seq, 0 if is_mapped else found.st_size + seq.nbytes * (8 if seq.dtype == STRING else 1)
 
 
 def read_batches(pa, file):
     """The sequences of the batches of an open file of ours."""
-    return map(TensorSequence.from_arrow, _batches(*_open(pa, file, None)))
+    return map(TensorSequence.from_arrow, _batches(*_open(pa, _mapped(pa, file), None)))
 
 
-def _open(pa, file, column):
+def _mapped(pa, file):
+    """A file as pyarrow's memory. On Windows nothing maps a file without a handle that keeps it open."""
+    if os.name == "nt":
+        return pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return pa.py_buffer(MappedFile(file.fileno(), os.fstat(file.fileno()).st_size))
+
+
+def _contains(memory, address):
+    return memory.address <= address < memory.address + memory.size
+
+
+def _open(pa, memory, column):
     """A reader of one column of a file."""
-    memory = pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_WITHOUT_DESCRIPTOR))
     reader = pa.ipc.open_file(pa.BufferReader(memory))
     number = _number_of(column, reader.schema)
     if len(reader.schema.names) == 1:
@@ -112,7 +116,7 @@ def _open(pa, file, column):
 def _is_compressed(column, memory):
     """Whether a column, as it was read, lies elsewhere than in the file."""
     places = [buffer.address for buffer in column.buffers() if buffer is not None and buffer.size]
-    return any(not memory.address <= place < memory.address + memory.size for place in places)
+    return not all(_contains(memory, place) for place in places)
 
 
 def _batches(reader, number):

@@ -38,7 +38,7 @@ def sorted_lengths(snapshot):
 
 def have_one_shape(snapshot):
     """Return whether all elements, one at least, have one shape."""
-    from seqcore.core.flat import first_misfit  # which needs sequences, as they need this
+    from seqcore.core.layout import first_misfit  # which needs sequences, as they need this
 
     (shape,) = snapshot[:1].shapes
     return first_misfit(snapshot, len(shape), len(shape), shape) == len(snapshot)

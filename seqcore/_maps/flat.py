@@ -18,7 +18,8 @@ from seqcore._maps.outputs import Chunk
 from seqcore._maps.work import ElementWork, Work, suitable_nbytes, typical_nbytes
 from seqcore._tensors import as_tensor
 from seqcore.core.calls import absorb
-from seqcore.core.flat import cut_as, first_misfit, first_other_shape, items_of
+from seqcore.core.batches import cut_as, items_of
+from seqcore.core.layout import first_misfit, first_other_shape
 from seqcore.core.sequence import TensorSequence
 
 BLOCK = 1 << 17  # elements that go in at once, at most

@@ -19,7 +19,7 @@ import numpy as np
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.arrow cimport ARROW_NULLABLE, ArrowArray, ArrowArrayStream, ArrowSchema
-from seqcore.core.pieces cimport MAX_BYTES
+from seqcore.core.source cimport MAX_BYTES
 
 from seqcore._arrow.fields import Chunk, Field
 from seqcore._shown import shown

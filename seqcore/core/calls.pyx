@@ -3,7 +3,7 @@
 cimport cython
 
 from seqcore.core.container cimport Container
-from seqcore.core.pieces cimport add_to, read_counter
+from seqcore.core.source cimport add_to, read_counter
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX

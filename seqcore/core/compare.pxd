@@ -1,12 +1,10 @@
-# Which elements are equal: loops over buffers that see signals and let other threads in.
+# Which elements are equal: loops over stores that see signals and let other threads in.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport GapBuffer
-from seqcore.core.pieces cimport Piece
-from seqcore.core.places cimport Places
+from seqcore.core.buffer cimport Store
+from seqcore.core.source cimport Piece
 
-cdef bint equal_buffers(GapBuffer *a, GapBuffer *b, cnp.dtype dtype) except -1
-cdef Py_ssize_t find(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t stop, Piece *piece,
-                     cnp.dtype dtype) except -2
-cdef Py_ssize_t find_among(GapBuffer *buffer, Places *places, Piece *piece, cnp.dtype dtype) except -2
-cdef Py_ssize_t count_equal(GapBuffer *buffer, Piece *piece, cnp.dtype dtype) except -1
+cdef bint equal_stores(Store *a, Store *b, cnp.dtype dtype) except -1
+cdef Py_ssize_t find(Store *store, Py_ssize_t start, Py_ssize_t stop, const Piece *piece, cnp.dtype dtype,
+                     bint locked) except -2
+cdef Py_ssize_t count_equal(Store *store, const Piece *piece, cnp.dtype dtype) except -1

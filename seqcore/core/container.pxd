@@ -1,39 +1,46 @@
-# What TensorSequence is made of: a buffer, a type and a lock.
+# What TensorSequence is made of: a store, a type and a lock.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport GapBuffer
-from seqcore.core.pieces cimport Piece
+from seqcore.core.buffer cimport Store
+from seqcore.core.share cimport Share
+from seqcore.core.source cimport Piece, Source, Status
 
-cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tuple positional=*,
-                             dict named=*)
+cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple positional=*, dict named=*)
 
 cdef class Container:
-    cdef GapBuffer *_buffer             # never NULL; read and replaced under the lock of the object
+    cdef Store *_store                  # never NULL; read and replaced under the lock of the object
     cdef cnp.dtype _dtype               # set once; None in an object that __init__ has not seen
     cdef object __weakref__
 
-    cdef bint claim(self, cnp.dtype dtype, GapBuffer *buffer) noexcept
-    cdef GapBuffer *snapshot(self) noexcept
+    cdef bint claim(self, cnp.dtype dtype, Store *store) noexcept
+    cdef Store *snapshot(self) noexcept
+    cdef Share shared(self)
+    cdef Share whole(self)
     cdef Py_ssize_t size(self) noexcept
-    cdef Piece *take(self, object tensor) except NULL
-    cdef int check_initialised(self, GapBuffer *news) except -1
+    cdef Source *take(self, object tensor) except NULL
+    cdef int check_initialised(self, Store *news) except -1
 
     cdef object element(self, Py_ssize_t at, object given)
-    cdef GapBuffer *slice_of(self, object key) except NULL
-    cdef GapBuffer *selected_by(self, cnp.ndarray selection) except NULL
+    cdef Store *slice_of(self, object key) except NULL
+    cdef Store *selected_by(self, cnp.ndarray selection) except NULL
 
-    cdef int put(self, Py_ssize_t at, object given, Piece *piece) except -1
-    cdef int put_behind(self, Piece *piece) except -1
-    cdef int put_all_behind(self, GapBuffer *news) except -1
-    cdef int replace(self, Py_ssize_t at, object given, Piece *piece) except -1
-    cdef int replace_slice(self, object key, GapBuffer *news) except -1
-    cdef int replace_selected(self, cnp.ndarray selection, GapBuffer *news) except -1
+    cdef void loosen(self) noexcept
+    cdef int raise_damaged_at(self, Py_ssize_t at) except -1
+    cdef Status try_replace_slice(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step, Store *news,
+                                  Store **removed, Store **stale, Py_ssize_t *n, Py_ssize_t *count,
+                                  bint patient) noexcept
+    cdef int put(self, Py_ssize_t at, object given, Source *whole) except -1
+    cdef int put_behind(self, Source *whole) except -1
+    cdef int put_all_behind(self, Store *news) except -1
+    cdef int replace(self, Py_ssize_t at, object given, Source *whole) except -1
+    cdef int replace_slice(self, object key, Store *news) except -1
+    cdef int replace_selected(self, cnp.ndarray selection, Store *news) except -1
 
     cdef object take_out(self, Py_ssize_t at, object given, bint wanted)
-    cdef bint take_out_equal(self, Piece *wanted) except -1
+    cdef bint take_out_equal(self, const Piece *wanted) except -1
     cdef int take_out_slice(self, object key) except -1
     cdef int take_out_selected(self, cnp.ndarray selection) except -1
-    cdef GapBuffer *take_out_all(self) noexcept
+    cdef Store *take_out_all(self) noexcept
 
     cdef int turn_round(self) except -1
     cdef int move_together(self) except -1

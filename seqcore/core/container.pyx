@@ -1,15 +1,15 @@
-"""Container: a buffer, a type and a lock; all that TensorSequence does to its elements goes through here.
+"""Container: a store, a type and a lock; all that TensorSequence does to its elements goes through here.
 
 How an edit goes, always in this order:
 
 1. Foreign code first: positions are read, tensors converted, iterables run dry. The callers do this.
 2. Then, under the lock of the sequence, plain C: the state goes from whole to whole, or nothing happens.
-3. Then what was taken out is let go, for that can run finalizers, and those may use the sequence.
+3. Then what was taken out is released, because that can run finalizers, and those may use the sequence.
 
 The lock is a critical section: without the GIL it is the object's own lock; with the GIL, that is the lock,
-and nothing in step 2 gives it away. What takes long, or gives the GIL away, works on a snapshot. If others
-have edited meanwhile, what was done with the snapshot's pieces is found again (`places`), and not begun
-again: who edits all the time would never let it end.
+and nothing in step 2 releases it. Work that takes long, or releases the GIL, uses a snapshot. If others have
+edited meanwhile, it begins again; the fourth time it goes on under the lock, so that it ends however often
+others edit.
 """
 
 cimport cython
@@ -23,27 +23,32 @@ import numpy as np
 
 from seqcore.core.arrays cimport descr_of, is_scalar
 from seqcore.core.buffer cimport (
-    GapBuffer, copy_range, empty_buffer, new_buffer, put_all, put_one, release, replace_span, reverse_all,
-    share, size_of, slot_at, swap_at, swap_one, swap_range, take_marked, take_one, take_range, unshare,
+    Store, empty_store, fill, has_runs, new_slots, put_all, put_one, release, release_slots,
+    replace_at, replace_one, replace_range, replace_span, retain_elements, reverse_all, share, size_of,
+    slice_of_store, take_marked, take_one, take_range, unshare, write_slots,
 )
-from seqcore.core.compare cimport find, find_among
-from seqcore.core.join cimport tighten
-from seqcore.core.owner cimport check_type, drop, make_element, take_whole
-from seqcore.core.pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
-from seqcore.core.places cimport Places, exchanged, forget, note_places
+from seqcore.core.compare cimport find
+from seqcore.core.directory cimport Slot
+from seqcore.core.like cimport tighten
+from seqcore.core.owner cimport check_type, make_element, release_source, take_whole
 from seqcore.core.positions cimport raise_for
-from seqcore.core.selection cimport (
-    check_positions, is_mask, mark, raise_for_selection, select,
+from seqcore.core.reader cimport raise_damaged, read_one
+from seqcore.core.selection cimport check_positions, is_mask, mark, raise_for_selection, select
+from seqcore.core.share cimport Share, share_of
+from seqcore.core.source cimport (
+    DAMAGED, LENGTH_DIFFERS, MAX_NDIM, NEEDS_SLOTS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Source, Status,
 )
 
 from seqcore._tensors import as_tensor
 
 cnp.import_array()
 
+cdef enum:
+    PATIENCE = 3                # beginnings beside others who edit
 
-cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tuple positional=(),
-                             dict named=None):
-    """A container that takes over one share of the buffer, even when this fails.
+
+cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple positional=(), dict named=None):
+    """A container that takes over one share of the store, even when this fails.
 
     A subclass's `__new__` is asked with the arguments given, and may be anybody's: only a container that has no
     type yet is filled.
@@ -53,9 +58,9 @@ cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tup
         if not isinstance(made, Container):
             raise TypeError(f"{cls.__name__}.__new__ made a {type(made).__name__}: it has to make a sequence")
     except BaseException:
-        release(buffer)
+        release(store)
         raise
-    if not (<Container>made).claim(dtype, buffer):
+    if not (<Container>made).claim(dtype, store):
         raise TypeError(f"{cls.__name__}.__new__ gave a sequence that is in use already, and which stays as it "
                         "is: give a new one that __init__ has not seen")
     return made
@@ -68,40 +73,48 @@ cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tup
 cdef class Container:
 
     def __cinit__(self):
-        self._buffer = empty_buffer()
+        self._store = empty_store()
 
     def __dealloc__(self):
-        release(self._buffer)
+        release(self._store)
 
-    cdef bint claim(self, cnp.dtype dtype, GapBuffer *buffer) noexcept:
+    cdef bint claim(self, cnp.dtype dtype, Store *store) noexcept:
         """Give a container that has no type yet its type and elements, in one step; whether it had none.
 
-        The caller's share of the buffer is taken over in any case.
+        The caller's share of the store is taken over in any case.
         """
         cdef bint fresh
         with cython.critical_section(self):
             fresh = self._dtype is None
             if fresh:
                 self._dtype = dtype
-                self._buffer, buffer = buffer, self._buffer
-        release(buffer)
+                self._store, store = store, self._store
+        release(store)
         return fresh
 
-    cdef GapBuffer *snapshot(self) noexcept:
-        """A share of the buffer as it stands, for the caller to release."""
-        cdef GapBuffer *buffer
+    cdef Store *snapshot(self) noexcept:
+        """A share of the store as it stands, for the caller to release."""
+        cdef Store *store
         with cython.critical_section(self):
-            buffer = share(self._buffer)
-        return buffer
+            store = share(self._store)
+        return store
+
+    cdef Share shared(self):
+        return share_of(self.snapshot())
+
+    cdef Share whole(self):
+        """A share of the store, of a container that has a type."""
+        self.check_initialised(NULL)
+        return share_of(self.snapshot())
 
     cdef Py_ssize_t size(self) noexcept:
         cdef Py_ssize_t n
         with cython.critical_section(self):
-            n = size_of(self._buffer)
+            n = size_of(self._store)
         return n
 
-    cdef Piece *take(self, object tensor) except NULL:
-        """The tensor as a piece of this container's type, with one hold on it."""
+    cdef Source *take(self, object tensor) except NULL:
+        """The tensor as a source of this container's type, with one user."""
         if cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self._dtype:
             if self._dtype.type_num != cnp.NPY_OBJECT:
                 return take_whole(tensor)
@@ -117,55 +130,65 @@ cdef class Container:
         check_type(array, self._dtype)
         return take_whole(array)
 
-    cdef int check_initialised(self, GapBuffer *news) except -1:
-        """Nothing goes into a container without a type; the buffer that was to go in is released."""
+    cdef int check_initialised(self, Store *news) except -1:
+        """Nothing goes into a container without a type; the store that was to go in is released."""
         if self._dtype is None:
             release(news)
             raise TypeError("this TensorSequence was not initialised: call __init__ first")
         return 0
 
-    # -- looking -------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------
 
     cdef object element(self, Py_ssize_t at, object given):
         """The element at a position, for which `given` was given."""
-        cdef Py_ssize_t n
+        cdef Py_ssize_t n, asked = at
+        cdef Piece piece
+        cdef Py_ssize_t[2 * MAX_NDIM] dims
         cdef object element = None
+        cdef Status status = OUT_OF_RANGE
         with cython.critical_section(self):
-            n = size_of(self._buffer)
+            n = size_of(self._store)
             if at < 0:
                 at += n
             if 0 <= at < n:
-                # Only memory is allocated here, no container: no foreign code can come in.
-                element = make_element(slot_at(self._buffer, at)[0], self._dtype)
-        if element is None:
-            raise_for(OUT_OF_RANGE, given, n)
+                status = DAMAGED
+                if read_one(self._store, at, &piece, dims):
+                    # Only memory is allocated here, no container: no foreign code can come in.
+                    element = make_element(&piece, self._dtype)
+                    status = OK
+        if status == DAMAGED:
+            self.raise_damaged_at(asked)
+        if status != OK:
+            raise_for(status, given, n)
         return element
 
-    cdef GapBuffer *slice_of(self, object key) except NULL:
-        """A buffer of the elements in a slice."""
+    cdef int raise_damaged_at(self, Py_ssize_t at) except -1:
+        cdef Share share = self.shared()
+        cdef Py_ssize_t n = size_of(share.store)
+        if not -n <= at < n:
+            raise ValueError("an element can't be read, since its file is damaged")
+        return raise_damaged(share.store, at + n if at < 0 else at)
+
+    cdef Store *slice_of(self, object key) except NULL:
+        """A store of the elements in a slice."""
         cdef Py_ssize_t start, stop, step, n
-        cdef GapBuffer *buffer
+        cdef Store *store = NULL
+        cdef Status status
         PySlice_Unpack(key, &start, &stop, &step)
         with cython.critical_section(self):
-            n = PySlice_AdjustIndices(size_of(self._buffer), &start, &stop, step)
-            if n == size_of(self._buffer) and step == 1:
-                buffer = share(self._buffer)
-            else:
-                buffer = new_buffer(n)
-                if buffer != NULL:
-                    copy_range(self._buffer, start, step, buffer)
-        if buffer == NULL:
-            raise_for(NO_MEMORY, None, n)
-        return buffer
+            n = PySlice_AdjustIndices(size_of(self._store), &start, &stop, step)
+            status = slice_of_store(self._store, start, step, n, &store)
+        raise_for(status, None, n)
+        return store
 
-    cdef GapBuffer *selected_by(self, cnp.ndarray selection) except NULL:
-        """A buffer of the elements at some positions, or where a mask is true."""
+    cdef Store *selected_by(self, cnp.ndarray selection) except NULL:
+        """A store of the elements at some positions, or where a mask is true."""
         cdef Py_ssize_t n, at
-        cdef GapBuffer *selected = NULL
+        cdef Store *selected = NULL
         cdef Status status
         with cython.critical_section(self):
-            n = size_of(self._buffer)
-            status = select(self._buffer, selection, &selected, &at)
+            n = size_of(self._store)
+            status = select(self._store, selection, &selected, &at)
         if status != OK:
             release(selected)
             raise_for_selection(status, selection, at, n)
@@ -173,90 +196,133 @@ cdef class Container:
 
     # -- putting in ----------------------------------------------------------------------------------
 
-    cdef int put(self, Py_ssize_t at, object given, Piece *piece) except -1:
-        """Insert a piece; the caller's hold on it is taken over, even when this fails."""
-        cdef Py_ssize_t n
-        cdef GapBuffer *stale = NULL
-        cdef Status status = OUT_OF_RANGE
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            if at < 0:
-                at += n
-            if 0 <= at <= n:
-                status = put_one(&self._buffer, &stale, at, piece)
+    cdef void loosen(self) noexcept:
+        """Have slots in the place of many elements' runs, made without the lock, if nobody edits meanwhile.
+
+        Where there is no memory for them, the edit will find that out.
+        """
+        cdef Store *before = self.snapshot()
+        cdef Store *slots = new_slots(size_of(before)) if has_runs(before) else NULL
+        cdef Status status
+        if slots != NULL:
+            with nogil:
+                status = write_slots(before, 0, 1, size_of(before), slots.slots)
+            if status == OK:
+                retain_elements(before)
+                fill(slots)
+                with cython.critical_section(self):
+                    if self._store == before:
+                        slots, self._store = self._store, slots
+        release(slots)              # what was there before, or slots that are not used
+        release(before)
+
+    cdef int put(self, Py_ssize_t at, object given, Source *whole) except -1:
+        """Insert a source; the caller's use of it is taken over, even when this fails."""
+        cdef Py_ssize_t n, place
+        cdef Store *stale = NULL
+        cdef Status status
+        cdef int tries = 0
+        while True:
+            status = OUT_OF_RANGE
+            with cython.critical_section(self):
+                n = size_of(self._store)
+                place = at + n if at < 0 else at
+                if 0 <= place <= n:
+                    status = put_one(&self._store, &stale, place, whole, tries < PATIENCE)
+            if status != NEEDS_SLOTS:
+                break
+            tries += 1
+            self.loosen()
         if stale != NULL:
             release(stale)
         if status != OK:
-            drop(piece)
+            release_source(whole, 1)
             raise_for(status, given, n, inserting=True)
         return 0
 
-    cdef int put_behind(self, Piece *piece) except -1:
+    cdef int put_behind(self, Source *whole) except -1:
         """As `put`, behind the last element."""
         cdef Py_ssize_t n
-        cdef GapBuffer *stale = NULL
+        cdef Store *stale = NULL
         cdef Status status
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            status = put_one(&self._buffer, &stale, n, piece)
+        cdef int tries = 0
+        while True:
+            with cython.critical_section(self):
+                n = size_of(self._store)
+                status = put_one(&self._store, &stale, n, whole, tries < PATIENCE)
+            if status != NEEDS_SLOTS:
+                break
+            tries += 1
+            self.loosen()
         if stale != NULL:
             release(stale)
         if status != OK:
-            drop(piece)
+            release_source(whole, 1)
             raise_for(status, None, n)
         return 0
 
-    cdef int put_all_behind(self, GapBuffer *news) except -1:
-        """Put all elements of a buffer behind the last one; the caller's share is taken over."""
+    cdef int put_all_behind(self, Store *news) except -1:
+        """Put all elements of a store behind the last one; the caller's share is taken over."""
         cdef Py_ssize_t n
-        cdef GapBuffer *stale = NULL
+        cdef Store *stale = NULL
         cdef Status status
+        cdef int tries = 0
         self.check_initialised(news)
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            status = put_all(&self._buffer, &stale, n, news)
+        while True:
+            with cython.critical_section(self):
+                n = size_of(self._store)
+                status = put_all(&self._store, &stale, n, news, tries < PATIENCE)
+            if status != NEEDS_SLOTS:
+                break
+            tries += 1
+            self.loosen()
         release(stale)
         release(news)
         return raise_for(status, None, n)
 
-    cdef int replace(self, Py_ssize_t at, object given, Piece *piece) except -1:
-        """Put a piece in the place of an element; the caller's hold is taken over."""
-        cdef Py_ssize_t n
-        cdef GapBuffer *stale = NULL
-        cdef Status status = OUT_OF_RANGE
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            if at < 0:
-                at += n
-            if 0 <= at < n:
-                status = swap_one(&self._buffer, &stale, at, &piece)
+    cdef int replace(self, Py_ssize_t at, object given, Source *whole) except -1:
+        """Put a source in the place of an element; the caller's use is taken over."""
+        cdef Py_ssize_t n, place
+        cdef Slot slot = <Slot><size_t>whole
+        cdef Store *stale = NULL
+        cdef Status status
+        cdef int tries = 0
+        while True:
+            status = OUT_OF_RANGE
+            with cython.critical_section(self):
+                n = size_of(self._store)
+                place = at + n if at < 0 else at
+                if 0 <= place < n:
+                    status = replace_one(&self._store, &stale, place, &slot, tries < PATIENCE)
+            if status != NEEDS_SLOTS:
+                break
+            tries += 1
+            self.loosen()
         release(stale)
-        drop(piece)             # the old one, or on failure the new one
+        if slot:
+            release_slots(&slot, 1)         # the old one, or on failure the new one
         return raise_for(status, given, n)
 
-    cdef int replace_slice(self, object key, GapBuffer *news) except -1:
-        """Put the elements of a buffer in the place of a slice; the caller's share is taken over."""
+    cdef int replace_slice(self, object key, Store *news) except -1:
+        """Put the elements of a store in the place of a slice; the caller's share is taken over."""
         cdef Py_ssize_t start, stop, step, n = 0, count = 0, new_count = size_of(news)
-        cdef GapBuffer *removed = NULL
-        cdef GapBuffer *stale = NULL
+        cdef Store *removed = NULL
+        cdef Store *stale = NULL
         cdef Status status = NO_MEMORY
+        cdef int tries = 0
         self.check_initialised(news)
         try:
-            # Elements are exchanged with this buffer's, so it must be nobody else's.
-            if unshare(&news) != OK:
-                raise_for(NO_MEMORY, None, new_count)
             PySlice_Unpack(key, &start, &stop, &step)
-            with cython.critical_section(self):
-                n = size_of(self._buffer)
-                count = PySlice_AdjustIndices(n, &start, &stop, step)
-                if step != 1:
-                    status = LENGTH_DIFFERS
-                    if count == new_count:
-                        status = swap_range(&self._buffer, &stale, start, step, news)
-                else:
-                    removed = new_buffer(count)
-                    if removed != NULL:
-                        status = replace_span(&self._buffer, &stale, start, removed, news)
+            # Elements are exchanged with these slots, so they must be nobody else's.
+            if step != 1 and unshare(&news) != OK:
+                raise_for(NO_MEMORY, None, new_count)
+            while True:
+                status = self.try_replace_slice(start, stop, step, news, &removed, &stale, &n, &count,
+                                                tries < PATIENCE)
+                if status != NEEDS_SLOTS:
+                    break
+                tries += 1
+                self.loosen()
         finally:
             release(stale)
             release(news)
@@ -266,28 +332,53 @@ cdef class Container:
                              "keeps the length")
         return raise_for(status, None, n)
 
-    cdef int replace_selected(self, cnp.ndarray selection, GapBuffer *news) except -1:
-        """Put the elements of a buffer in the places of those selected; its share is taken over."""
+    cdef Status try_replace_slice(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step, Store *news,
+                                  Store **removed, Store **stale, Py_ssize_t *n, Py_ssize_t *count,
+                                  bint patient) noexcept:
+        cdef Status status = LENGTH_DIFFERS
+        release(removed[0])             # of an earlier try, without elements
+        removed[0] = NULL
+        with cython.critical_section(self):
+            n[0] = size_of(self._store)
+            count[0] = PySlice_AdjustIndices(n[0], &start, &stop, step)
+            if step != 1:
+                if count[0] == size_of(news):
+                    status = replace_range(&self._store, stale, start, step, news, patient)
+            else:
+                status = NO_MEMORY
+                removed[0] = new_slots(count[0])
+                if removed[0] != NULL:
+                    status = replace_span(&self._store, stale, start, removed[0], news, patient)
+        return status
+
+    cdef int replace_selected(self, cnp.ndarray selection, Store *news) except -1:
+        """Put the elements of a store in the places of those selected; its share is taken over."""
         cdef Py_ssize_t n = 0, at = 0, count = 0, new_count = size_of(news)
         cdef const int64_t *positions
-        cdef GapBuffer *stale = NULL
+        cdef Store *stale = NULL
         cdef Status status = OK
+        cdef int tries = 0
         self.check_initialised(news)
         try:
-            # Elements are exchanged with this buffer's, so it must be nobody else's.
+            # Elements are exchanged with these slots, so they must be nobody else's.
             if unshare(&news) != OK:
                 raise_for(NO_MEMORY, None, new_count)
             found = np.flatnonzero(selection) if is_mask(selection) else selection
             count = cnp.PyArray_SIZE(found)
             positions = <const int64_t *>cnp.PyArray_DATA(found)
-            with cython.critical_section(self):
-                n = size_of(self._buffer)
-                if is_mask(selection):
-                    status = OK if cnp.PyArray_SIZE(selection) == n else LENGTH_DIFFERS
-                else:
-                    status = check_positions(n, positions, count, &at)
-                if status == OK and count == new_count:
-                    status = swap_at(&self._buffer, &stale, positions, news)
+            while True:
+                with cython.critical_section(self):
+                    n = size_of(self._store)
+                    if is_mask(selection):
+                        status = OK if cnp.PyArray_SIZE(selection) == n else LENGTH_DIFFERS
+                    else:
+                        status = check_positions(n, positions, count, &at)
+                    if status == OK and count == new_count:
+                        status = replace_at(&self._store, &stale, positions, news, tries < PATIENCE)
+                if status != NEEDS_SLOTS:
+                    break
+                tries += 1
+                self.loosen()
         finally:
             release(stale)
             release(news)
@@ -301,88 +392,109 @@ cdef class Container:
 
     cdef object take_out(self, Py_ssize_t at, object given, bint wanted):
         """Remove an element, and return it if it is wanted."""
-        cdef Py_ssize_t n
-        cdef Piece *piece = NULL
-        cdef GapBuffer *stale = NULL
-        cdef Status status = OUT_OF_RANGE
+        cdef Py_ssize_t n, place
+        cdef Slot taken = 0
+        cdef Store *stale = NULL
+        cdef Status status
         cdef object element = None
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            if at < 0:
-                at += n
-            if 0 <= at < n:
-                if wanted:      # first what can fail; see `element` for why it is safe here
-                    element = make_element(slot_at(self._buffer, at)[0], self._dtype)
-                status = take_one(&self._buffer, &stale, at, &piece)
+        cdef Piece piece
+        cdef Py_ssize_t[2 * MAX_NDIM] dims
+        cdef int tries = 0
+        while True:
+            status = OUT_OF_RANGE
+            with cython.critical_section(self):
+                n = size_of(self._store)
+                place = at + n if at < 0 else at
+                if 0 <= place < n:
+                    status = OK
+                    if wanted:      # first what can fail; see `element` for why it is safe here
+                        if read_one(self._store, place, &piece, dims):
+                            element = make_element(&piece, self._dtype)
+                        else:
+                            status = DAMAGED
+                    if status == OK:
+                        status = take_one(&self._store, &stale, place, &taken, tries < PATIENCE)
+            if status != NEEDS_SLOTS:
+                break
+            tries += 1
+            self.loosen()
         if stale != NULL:
             release(stale)
+        if status == DAMAGED:
+            self.raise_damaged_at(at)
         if status != OK:
             raise_for(status, given, n)
-        drop(piece)
+        if taken:
+            release_slots(&taken, 1)
         return element
 
-    cdef bint take_out_equal(self, Piece *wanted) except -1:
+    cdef bint take_out_equal(self, const Piece *wanted) except -1:
         """Remove the first element that equals a piece; whether there was one."""
-        cdef Places places
-        cdef GapBuffer *buffer = self.snapshot()
-        cdef GapBuffer *stale = NULL
-        cdef Piece *taken = NULL
-        cdef Py_ssize_t at
-        cdef Status status = OK
-        cdef bint in_time
-        places.table = NULL
-        try:
-            at = find(buffer, 0, size_of(buffer), wanted, self._dtype)
-            if at < 0:
-                return False
+        cdef Share share
+        cdef Py_ssize_t at, n
+        cdef Slot taken = 0
+        cdef Store *stale = NULL
+        cdef Status status = NEEDS_SLOTS
+        cdef int tries = 0
+        while status == NEEDS_SLOTS:
+            share = self.shared()
+            if tries < PATIENCE:
+                at = find(share.store, 0, size_of(share.store), wanted, self._dtype, False)
             with cython.critical_section(self):
-                in_time = self._buffer == buffer
-                if in_time:
+                n = size_of(self._store)
+                if tries >= PATIENCE:
+                    # No foreign code runs in a comparison.
+                    at = find(self._store, 0, n, wanted, self._dtype, True)
+                    status = OK
+                elif self._store == share.store:
+                    status = OK
+                if status == OK:
                     # A share beside the container's own would have all slots copied. It is not the last one,
-                    # so that nothing is let go here.
-                    release(buffer)
-                    buffer = NULL
-                    status = take_one(&self._buffer, &stale, at, &taken)
-            if not in_time:
-                # Others have edited meanwhile. What was compared is not compared again, so that they wait for
-                # what is new alone.
-                with nogil:
-                    status = note_places(&places, buffer, at + 1)
-                raise_for(status, None, at)
-                with cython.critical_section(self):
-                    at = find_among(self._buffer, &places, wanted, self._dtype)
+                    # so that nothing is released here.
+                    if share.store == self._store:
+                        release(share.store)
+                        share.store = empty_store()
                     if at >= 0:
-                        status = take_one(&self._buffer, &stale, at, &taken)
-        finally:
-            forget(&places)
-            release(stale)
-            release(buffer)
-        raise_for(status, None, at)
-        if taken == NULL:
-            return False
-        drop(taken)
-        return True
+                        status = take_one(&self._store, &stale, at, &taken, tries < PATIENCE)
+            if status == NEEDS_SLOTS:
+                tries += 1
+                if at >= 0 and size_of(share.store) == 0:
+                    self.loosen()
+        release(stale)
+        raise_for(status, None, n)
+        if taken:
+            release_slots(&taken, 1)
+        return at >= 0
 
     cdef int take_out_slice(self, object key) except -1:
-        cdef Py_ssize_t start, stop, step, n, size
-        cdef GapBuffer *taken = NULL
-        cdef GapBuffer *stale = NULL
-        cdef Status status = OK
+        cdef Py_ssize_t start, stop, step, first, last, n = 0, size
+        cdef Store *taken = NULL
+        cdef Store *stale = NULL
+        cdef Status status
+        cdef int tries = 0
         PySlice_Unpack(key, &start, &stop, &step)
-        with cython.critical_section(self):
-            size = size_of(self._buffer)
-            n = PySlice_AdjustIndices(size, &start, &stop, step)
-            if step < 0 < n:        # the same elements from the front
-                start += (n - 1) * step
-                step = -step
-            if n == size:
-                stale = self._buffer
-                self._buffer = empty_buffer()
-            elif n:
-                taken = new_buffer(n)
-                status = NO_MEMORY
-                if taken != NULL:
-                    status = take_range(&self._buffer, &stale, start, step, taken)
+        while True:
+            release(taken)          # of an earlier try, without elements
+            taken = NULL
+            status = OK
+            with cython.critical_section(self):
+                size = size_of(self._store)
+                first, last = start, stop
+                n = PySlice_AdjustIndices(size, &first, &last, step)
+                if n == size:
+                    stale = self._store
+                    self._store = empty_store()
+                elif n:
+                    taken = new_slots(n)
+                    status = NO_MEMORY
+                    if taken != NULL:
+                        # The same elements from the front.
+                        status = take_range(&self._store, &stale, first if step > 0 else first + (n - 1) * step,
+                                            abs(step), taken, tries < PATIENCE)
+            if status != NEEDS_SLOTS:
+                break
+            tries += 1
+            self.loosen()
         release(stale)
         release(taken)
         return raise_for(status, None, size)
@@ -391,71 +503,76 @@ cdef class Container:
         """Remove the elements selected, each once. O(n)."""
         cdef Py_ssize_t n, at = 0, count = 0
         cdef char *marks = NULL
-        cdef GapBuffer *taken = NULL
-        cdef GapBuffer *stale = NULL
+        cdef Store *taken = NULL
+        cdef Store *stale = NULL
         cdef Status status
-        with cython.critical_section(self):
-            n = size_of(self._buffer)
-            status = mark(n, selection, &marks, &count, &at)
-            if status == OK:
-                taken = new_buffer(count)
-                status = NO_MEMORY
-                if taken != NULL:
-                    status = take_marked(&self._buffer, &stale, marks, taken)
+        cdef int tries = 0
+        while True:
+            release(taken)          # of an earlier try, without elements
+            taken = NULL
+            PyMem_RawFree(marks)
+            marks = NULL
+            with cython.critical_section(self):
+                n = size_of(self._store)
+                status = mark(n, selection, &marks, &count, &at)
+                if status == OK:
+                    taken = new_slots(count)
+                    status = NO_MEMORY
+                    if taken != NULL:
+                        status = take_marked(&self._store, &stale, marks, taken, tries < PATIENCE)
+            if status != NEEDS_SLOTS:
+                break
+            tries += 1
+            self.loosen()
         PyMem_RawFree(marks)
         release(stale)
         release(taken)
         return raise_for_selection(status, selection, at, n)
 
-    cdef GapBuffer *take_out_all(self) noexcept:
+    cdef Store *take_out_all(self) noexcept:
         """Empty the container; the caller gets its share of what was there."""
-        cdef GapBuffer *buffer
+        cdef Store *store
         with cython.critical_section(self):
-            buffer = self._buffer
-            self._buffer = empty_buffer()
-        return buffer
+            store = self._store
+            self._store = empty_store()
+        return store
 
     # -- all of it -----------------------------------------------------------------------------------
 
     cdef int turn_round(self) except -1:
-        cdef GapBuffer *stale = NULL
+        cdef Store *stale = NULL
         cdef Status status
         cdef Py_ssize_t n
         with cython.critical_section(self):
-            n = size_of(self._buffer)
-            status = reverse_all(&self._buffer, &stale)
+            n = size_of(self._store)
+            status = reverse_all(&self._store, &stale)
         release(stale)
         return raise_for(status, None, n)
 
     cdef int move_together(self) except -1:
-        """Give the elements tight memory of their own, but for those that others put in meanwhile."""
-        cdef Places places
-        cdef GapBuffer *before = self.snapshot()
-        cdef GapBuffer *after = NULL
-        cdef GapBuffer *stale = NULL
-        cdef Py_ssize_t n = size_of(before)
-        cdef Status status = OK
-        cdef bint in_time
-        places.table = NULL
-        try:
-            after = tighten(before, self._dtype) if n else empty_buffer()
-            with cython.critical_section(self):
-                in_time = self._buffer == before
-                if in_time:
-                    stale, self._buffer = self._buffer, share(after)
-            if not in_time:
-                # Others have edited meanwhile: what is still there is exchanged where it stands now.
-                with nogil:
-                    status = note_places(&places, before, n)
-                raise_for(status, None, n)
+        """Give the elements tight memory of their own."""
+        cdef Share before
+        cdef Store *after = NULL
+        cdef int tries = 0
+        cdef bint done = False
+        while not done:
+            before = self.shared()
+            if size_of(before.store) == 0:
+                return 0
+            if tries < PATIENCE:
+                after = tighten(before.store, self._dtype)
                 with cython.critical_section(self):
-                    stale = self._buffer
-                    status = exchanged(stale, &places, after, &self._buffer)
-                    if status != OK:
-                        stale = NULL
-        finally:
-            forget(&places)
-            release(stale)
+                    done = self._store == before.store
+                    if done:
+                        after, self._store = self._store, after
+            else:
+                with cython.critical_section(self):
+                    before = share_of(share(self._store))
+                    after = tighten(before.store, self._dtype, True)
+                    # A finalizer of garbage may have come in.
+                    done = self._store == before.store
+                    if done:
+                        after, self._store = self._store, after
             release(after)
-            release(before)
-        return raise_for(status, None, n)
+            tries += 1
+        return 0

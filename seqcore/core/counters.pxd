@@ -10,6 +10,8 @@ cdef enum Counter:
     RUNS_COPIED                 # by joins, and where elements are copied together
     LEFT_IN_PLACE               # values, stacks and rows of items that are views
     JOINED                      # … that had to be copied
+    SPLICED                     # edits that made runs anew
+    LOOSENED                    # edits that made slots of runs
     COMPARED_ON                 # times that a comparison let others in and went on
     NCOUNTERS
 

@@ -32,6 +32,8 @@ def counted():
         "runs_copied": counts[<int>RUNS_COPIED],
         "left_in_place": counts[<int>LEFT_IN_PLACE],
         "joined": counts[<int>JOINED],
+        "spliced": counts[<int>SPLICED],
+        "loosened": counts[<int>LOOSENED],
         "compared_on": counts[<int>COMPARED_ON],
     }
 

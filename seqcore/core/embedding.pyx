@@ -10,11 +10,12 @@ cimport numpy as cnp
 
 import numpy as np
 
-from seqcore.core.buffer cimport GapBuffer, release, size_of, slot_at
 from seqcore.core.arrays cimport array_from
+from seqcore.core.buffer cimport Store, release, size_of
 from seqcore.core.owner cimport take_whole
-from seqcore.core.pieces cimport Piece, extent, strides_of
+from seqcore.core.reader cimport read_one
 from seqcore.core.sequence cimport TensorSequence
+from seqcore.core.source cimport Piece, extent, strides_of
 
 from seqcore._shown import shown
 from seqcore.core.operations import join_elements, split_by_lengths, split_equally
@@ -120,32 +121,32 @@ cdef object join(object sequence, int axis, bint new_axis):
 
 
 # -- reading without the GIL -------------------------------------------------------------------------
-# A snapshot is a share of a buffer: who edits the sequence makes a buffer of its own first.
+# A snapshot is a share of a store: an edit of the sequence makes a store of its own first.
 
 cdef const Snapshot *hold(object sequence) except NULL:
     return <const Snapshot *>checked(sequence).snapshot()
 
 
 cdef void let_go(const Snapshot *snapshot) noexcept:
-    release(<GapBuffer *>snapshot)
+    release(<Store *>snapshot)
 
 
 cdef Py_ssize_t count(const Snapshot *snapshot) noexcept nogil:
-    return size_of(<const GapBuffer *>snapshot)
+    return size_of(<const Store *>snapshot)
 
 
 cdef int view(const Snapshot *snapshot, Py_ssize_t position, const char **data, int room,
               Py_ssize_t *shape, Py_ssize_t *strides) noexcept nogil:
-    cdef GapBuffer *buffer = <GapBuffer *>snapshot
-    cdef Piece *piece
+    cdef Piece piece
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
     cdef int axis
-    if not 0 <= position < size_of(buffer):
+    if not 0 <= position < size_of(<const Store *>snapshot) or (
+            not read_one(<const Store *>snapshot, position, &piece, dims)):
         return -1
-    piece = slot_at(buffer, position)[0]
     data[0] = piece.data
     for axis in range(min(room, piece.source.ndim)):
-        shape[axis] = extent(piece, axis)
-        strides[axis] = strides_of(piece.source)[axis]
+        shape[axis] = extent(&piece, axis)
+        strides[axis] = strides_of(&piece)[axis]
     return piece.source.ndim
 
 

@@ -1,7 +1,7 @@
 # Whether two pieces have equal items, in plain C and as NumPy's == has it.
 
 cimport numpy as cnp
-from seqcore.core.pieces cimport Piece, Source
+from seqcore.core.source cimport Piece, Source
 
 cdef enum Kind:
     EXACT                       # what is equal byte for byte: integers

@@ -9,7 +9,8 @@ from libc.stdint cimport uint16_t
 from libc.string cimport memcmp, memcpy
 cimport numpy as cnp
 
-from seqcore.core.pieces cimport MAX_NDIM, NOT_SOLID, Piece, extent, solid_row, strides_of
+from seqcore.core.copying cimport NOT_SOLID, solid_row
+from seqcore.core.source cimport MAX_NDIM, Piece, extent, same_layout, strides_of
 
 cnp.import_array()
 
@@ -71,13 +72,13 @@ cdef Equality equal_pieces(Comparison *comparison, const Piece *a, const Piece *
                            Py_ssize_t *work) noexcept nogil:
     """Whether two pieces of one shape are equal. What it takes, in bytes, is subtracted from `work`."""
     cdef Rows rows
-    cdef const Py_ssize_t *left = strides_of(a.source)
-    cdef const Py_ssize_t *right = strides_of(b.source)
+    cdef const Py_ssize_t *left = strides_of(a)
+    cdef const Py_ssize_t *right = strides_of(b)
     cdef Py_ssize_t itemsize = a.source.itemsize, n = 1
     cdef int axis
-    if a.source != comparison.left or b.source != comparison.right:
+    if not same_layout(comparison.left, a) or not same_layout(comparison.right, b):
         comparison.left, comparison.right = a.source, b.source
-        comparison.solid = solid_row(a.source) != NOT_SOLID and solid_row(b.source) != NOT_SOLID
+        comparison.solid = solid_row(a) != NOT_SOLID and solid_row(b) != NOT_SOLID
     if comparison.solid:
         for axis in range(a.source.ndim):
             n *= extent(a, axis)

@@ -1,26 +1,57 @@
-"""Elements copied together: into one array, or into one tight buffer that they are cut from again.
+"""Elements joined into one array, or copied one behind the other.
 
-The caller has a share of the buffer, so nobody edits it while the GIL is away.
+A join takes elements in *blocks* that are one strided copy each: a span of a table, or pieces that follow each
+other in their source. It goes through them twice, first to check that they fit and to add up their lengths, then
+to copy. The numbers of a file may have changed in between, so that each block is checked again against the room
+that is left, and all of the result must have been written at the end.
+
+The caller has a share of the store, so nobody edits it while the GIL is released.
 """
 
 from cpython.ref cimport Py_INCREF, PyObject
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from libc.string cimport memcpy, memset
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport (
-    GapBuffer, back_of, back_size, empty_buffer, fill, new_buffer, release, size_of, slot_at,
-)
+from seqcore.core.buffer cimport Store, size_of
+from seqcore.core.copying cimport NOT_SOLID, copy_piece, copy_strided, solid_row
 from seqcore.core.counters cimport COPIED_WITHOUT_GIL, RUNS_COPIED, count
-from seqcore.core.owner cimport Owner, hold_fresh, owner_like, owner_of_pieces, pieces_of
-from seqcore.core.pieces cimport (
-    AHEAD, EVEN, MAX_BYTES, MAX_NDIM, MAX_RUNS, OK, RANK_DIFFERS, TILED, TOO_LARGE, Join, Piece,
-    Source, Status, begin_join, copy_join, copy_kept_runs, copy_runs, count_consecutive, extent, finish_plan,
-    plan_join, prefetch, step_of,
+from seqcore.core.owner cimport kept_memory, shape_of
+from seqcore.core.reader cimport (
+    Reader, Span, begin, ends_of, next_block, raise_damaged, read_one, take_singly,
+)
+from seqcore.core.source cimport (
+    DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OFFSETS, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, Piece, Source,
+    Status, Table, extent, owner_of, resolve, same_layout, strides_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
 
 cnp.import_array()
+
+cdef struct Block:
+    # Elements that are one strided copy.
+    Piece first
+    Py_ssize_t n
+    Py_ssize_t length           # along the joined axis
+    Py_ssize_t step             # bytes
+
+cdef struct Join:
+    bint stacking               # along a new axis, instead of one that the elements have
+    int axis
+    int ndim                    # of the result, as is `shape`
+    int itemsize
+    Py_ssize_t shape[MAX_NDIM]
+    Py_ssize_t strides[MAX_NDIM]
+    Piece first                 # element 0
+    Py_ssize_t first_dims[2 * MAX_NDIM]
+    Py_ssize_t seen             # elements: after a failure, the position of the one at fault
+    Py_ssize_t nblocks
+    Source *known               # whose elements fit, those of `known_length` at least
+    Py_ssize_t known_length
+    Py_ssize_t row              # bytes for each of their positions, or NOT_SOLID
+    Reader reader
+    Py_ssize_t used             # of the pieces that were read
+    Py_ssize_t[2 * MAX_NDIM] dims
 
 
 cdef object new_array(cnp.dtype dtype, int ndim, Py_ssize_t *shape):
@@ -35,287 +66,438 @@ cdef void count_strings(cnp.ndarray array) noexcept:
         Py_INCREF(<object>items[i])
 
 
-cdef tuple shape_of(Piece *piece):
-    # Here and elsewhere no list comprehension: Cython 3.3's drop a reference too many where there is no
-    # memory for the list to grow.
-    cdef tuple shape = PyTuple_New(piece.source.ndim)
+# -- blocks --------------------------------------------------------------------------------------------
+
+cdef bint block_of_span(Join *join, const Span *span, Block *block) noexcept nogil:
+    """A span as one block, if it is one."""
+    cdef Source *source = span.source
+    cdef Piece last
+    cdef Py_ssize_t length
+    if source.kind != EVEN and source.kind != OFFSETS:
+        return False
+    if join.stacking:
+        # Any distance will do: rows, every third row, rows backwards, one row again and again.
+        if source.kind != EVEN or not ends_of(span, &block.first, &last, join.dims) or (
+                last.length != source.length or block.first.length != source.length):
+            return False
+        block.n = block.length = span.n
+        block.step = (<Table *>source).pitch * span.step
+        return True
+    if source.axis != join.axis or span.step != 1 or not ends_of(span, &block.first, &last, join.dims):
+        return False
+    length = last.start - block.first.start
+    if length < 0 or last.length > MAX_BYTES - length:
+        return False
+    block.n = span.n
+    block.length = length + last.length
+    block.step = (<Table *>source).step
+    return True
+
+
+cdef void block_of_pieces(Join *join, Block *block) noexcept nogil:
+    """The longest block that begins with the next of the pieces that were read."""
+    cdef Reader *reader = &join.reader
+    cdef Piece *pieces = reader.pieces + join.used
+    cdef Source *source = pieces[0].source
+    cdef Py_ssize_t n = reader.n - join.used, k = 1
+    cdef char *end
+    block.first = pieces[0]
+    if join.stacking:
+        block.step = pieces[1].data - pieces[0].data if n > 1 and same_layout(source, &pieces[1]) else 0
+        while (k < n and same_layout(source, &pieces[k]) and pieces[k].length == pieces[0].length
+               and pieces[k].data - pieces[k - 1].data == block.step):
+            k += 1
+        block.length = k
+    else:
+        block.length = extent(&pieces[0], join.axis)
+        block.step = strides_of(&pieces[0])[join.axis]
+        if source.axis == join.axis:
+            end = pieces[0].data + block.length * block.step
+            # Views of a broadcast array never end: their lengths can sum to more than there is.
+            while (k < n and same_layout(source, &pieces[k]) and pieces[k].data == end
+                   and pieces[k].length <= MAX_BYTES - block.length):
+                end += pieces[k].length * block.step
+                block.length += pieces[k].length
+                k += 1
+    block.n = k
+    join.used += k
+
+
+cdef Status fit(Join *join, const Piece *piece) noexcept nogil:
+    """Whether an element fits the first one."""
+    cdef Source *source = piece.source
     cdef int axis
-    cdef object length
-    for axis in range(piece.source.ndim):
-        length = extent(piece, axis)
-        Py_INCREF(length)
-        PyTuple_SET_ITEM(shape, axis, length)
-    return shape
+    if same_layout(join.known, piece) and (piece.length == join.known_length or source.axis < 0
+                                           or (source.axis == join.axis and not join.stacking)):
+        return OK
+    if source.ndim != join.ndim - join.stacking:
+        return RANK_DIFFERS
+    for axis in range(join.ndim):
+        if axis != join.axis and extent(piece, axis - (join.stacking and axis > join.axis)) != (
+                join.shape[axis]):
+            return SHAPE_DIFFERS
+    join.known = source
+    join.known_length = piece.length
+    join.row = solid_row(piece)
+    return OK
 
 
-cdef int raise_for(Status status, Join *plan, GapBuffer *buffer) except -1:
-    cdef Piece *piece
+cdef Status next_of(Join *join, Block *block) noexcept nogil:
+    """The next block, checked; at the end its n is 0."""
+    cdef Reader *reader = &join.reader
+    cdef Span span
+    cdef Status status
+    block.n = 0
+    if join.used == reader.n:
+        join.used = reader.n = 0
+        if not next_block(reader, &span):
+            return DAMAGED if reader.damaged else OK
+        if span.n and not block_of_span(join, &span, block):
+            if not take_singly(reader, &span):
+                return DAMAGED
+    if block.n == 0:
+        block_of_pieces(join, block)
+    status = fit(join, &block.first)
+    join.nblocks += 1
+    if status == OK:
+        join.seen += block.n
+    return status
+
+
+# -- join ----------------------------------------------------------------------------------------------
+
+cdef void start(Join *join, const Store *store) noexcept nogil:
+    begin(&join.reader, store, 0, size_of(store))
+    join.used = join.seen = join.nblocks = 0
+    join.known = NULL
+
+
+cdef Status plan(Join *join, const Store *store) noexcept nogil:
+    """Check that the elements fit the first, add up their lengths, and lay the result out in C order."""
+    cdef Block block
+    cdef Status status
+    cdef Py_ssize_t stride = join.itemsize
+    cdef int axis
+    start(join, store)
+    while True:
+        status = next_of(join, &block)
+        if status != OK:
+            return status
+        if block.n == 0:
+            break
+        if block.length > MAX_BYTES - join.shape[join.axis]:
+            return TOO_LARGE
+        join.shape[join.axis] += block.length
+    # Zero extents count as one, as in NumPy's own limit.
+    for axis in range(join.ndim - 1, -1, -1):
+        join.strides[axis] = stride
+        if join.shape[axis] > 0:
+            if stride > MAX_BYTES // join.shape[axis]:
+                return TOO_LARGE
+            stride *= join.shape[axis]
+    return OK
+
+
+cdef Status copy(Join *join, char *out, const Store *store) noexcept nogil:
+    cdef Block block
+    cdef Py_ssize_t copied = 0, room = join.shape[join.axis]
+    cdef Py_ssize_t[MAX_NDIM] shape
+    cdef Py_ssize_t[MAX_NDIM] strides
+    cdef Status status
+    cdef int axis
+    memcpy(shape, join.shape, join.ndim * sizeof(Py_ssize_t))
+    start(join, store)
+    while True:
+        status = next_of(join, &block)
+        if status != OK:
+            return status
+        if block.n == 0:
+            break
+        if block.length > room - copied:
+            return DAMAGED
+        if join.axis == 0 and join.row != NOT_SOLID and (
+                block.length == 1 or block.step == join.strides[0]):
+            memcpy(out + copied * join.strides[0], block.first.data, block.length * join.strides[0])
+        else:
+            for axis in range(join.ndim):
+                strides[axis] = block.step if axis == join.axis else (
+                    strides_of(&block.first)[axis - (join.stacking and axis > join.axis)])
+            shape[join.axis] = block.length
+            copy_strided(out + copied * join.strides[join.axis], join.strides, block.first.data, strides,
+                         shape, join.ndim, join.itemsize)
+        copied += block.length
+    count(RUNS_COPIED, join.nblocks)
+    return OK if copied == room else DAMAGED
+
+
+cdef int raise_for(Status status, Join *plan, Store *store) except -1:
+    cdef Piece piece
     if status == OK:
         return 0
     where = f"along {'a new ' if plan.stacking else ''}axis {plan.axis}"
     if status == TOO_LARGE:
-        raise ValueError(f"{size_of(buffer)} tensors joined {where} are larger than any array can be")
-    piece = slot_at(buffer, plan.seen)[0]
+        raise ValueError(f"{size_of(store)} tensors joined {where} are larger than any array can be")
+    if status == DAMAGED or not read_one(store, plan.seen, &piece, plan.dims):
+        raise_damaged(store, min(plan.reader.at, size_of(store) - 1))
     what = "rank" if status == RANK_DIFFERS else "shape"
     raise ValueError(
-        f"tensor {plan.seen} of shape {shape_of(piece)} can't be joined {where} to tensor 0 "
-        f"of shape {shape_of(plan.first)}: their {what}s differ"
+        f"tensor {plan.seen} of shape {shape_of(&piece)} can't be joined {where} to tensor 0 "
+        f"of shape {shape_of(&plan.first)}: their {what}s differ"
     )
 
 
-cdef object join(GapBuffer *buffer, cnp.dtype dtype, int axis, bint stacking):
-    """A new array of all elements, at least one, along an axis checked against the first one's rank."""
-    cdef Join plan
+cdef int set_up(Join *join, Store *store, int axis, bint stacking) except -1:
+    """Begin a join of at least one element along an axis checked against the first one's rank."""
+    cdef int i, ndim
+    if not read_one(store, 0, &join.first, join.first_dims):
+        raise_damaged(store, 0)
+    ndim = join.first.source.ndim
+    if ndim + stacking > MAX_NDIM:
+        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: tensors of rank {ndim} can't be joined "
+                         "along a new one")
+    join.stacking = stacking
+    join.axis = axis
+    join.ndim = ndim + stacking
+    join.itemsize = join.first.source.itemsize
+    for i in range(ndim):
+        join.shape[i + (stacking and i >= axis)] = extent(&join.first, i)
+    join.shape[axis] = 0
+    start(join, store)
+    return 0
+
+
+cdef object join(Store *store, cnp.dtype dtype, int axis, bint stacking):
+    """Return a new array of all elements, at least one, along an axis checked against the first one's rank."""
+    cdef Join join
     cdef Status status
     cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
-    cdef Piece *first = slot_at(buffer, 0)[0]
     cdef char *data
-    if first.source.ndim + stacking > MAX_NDIM:
-        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: tensors of rank "
-                         f"{first.source.ndim} can't be joined along a new one")
-    begin_join(&plan, first, axis, stacking)
-    if size_of(buffer) < RELEASE_FROM:
-        status = plan_all(&plan, buffer)
+    set_up(&join, store, axis, stacking)
+    if size_of(store) < RELEASE_FROM:
+        status = plan(&join, store)
     else:
         with nogil:
-            status = plan_all(&plan, buffer)
-    raise_for(status, &plan, buffer)
-    result = new_array(dtype, plan.ndim, plan.shape)
+            status = plan(&join, store)
+    raise_for(status, &join, store)
+    result = new_array(dtype, join.ndim, join.shape)
     data = cnp.PyArray_BYTES(result)
     if strings or cnp.PyArray_NBYTES(result) < 8 * RELEASE_FROM:
-        copy_all(&plan, data, buffer)
+        status = copy(&join, data, store)
     else:
         with nogil:
-            copy_all(&plan, data, buffer)
+            status = copy(&join, data, store)
         count(COPIED_WITHOUT_GIL, 1)
+    if strings and status != OK:
+        memset(data, 0, cnp.PyArray_NBYTES(result))     # pointers that nobody has counted
+    raise_for(status, &join, store)
     if strings:
         count_strings(result)
     return result
 
 
-cdef Status plan_all(Join *plan, GapBuffer *buffer) noexcept nogil:
-    cdef Status status = plan_join(plan, buffer.slots, buffer.lo)
-    if status == OK:
-        status = plan_join(plan, back_of(buffer), back_size(buffer))
-    return finish_plan(plan) if status == OK else status
+cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking):
+    """Return the elements joined along axis 0, or stacked, as a view; None where there must be a copy.
+
+    They must be one behind the other in one memory: block for block, each begins where the last one ends.
+    """
+    cdef Join join
+    cdef Block block
+    cdef Source *source = NULL
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef Py_ssize_t[MAX_NDIM] strides
+    cdef char *data = NULL
+    cdef char *end = NULL
+    cdef Py_ssize_t rows = 0, step = 0
+    cdef bint stepped = False           # else there is one row so far, and the next one tells the step
+    cdef int axis, first = 0 if stacking else 1
+    set_up(&join, store, 0, stacking)
+    memory = None
+    while next_of(&join, &block) == OK and block.n:
+        if block.length == 0:
+            continue                    # elements without rows take no place, but must fit
+        if rows == 0:
+            source = block.first.source
+            memcpy(dims, block.first.shape, 2 * source.ndim * sizeof(Py_ssize_t))
+            data = block.first.data
+            step = block.step
+            stepped = block.length > 1
+        else:
+            if block.first.source != source:
+                if memory is None:
+                    memory = kept_memory(source)
+                if kept_memory(block.first.source) is not memory:
+                    return None
+                for axis in range(first, source.ndim):
+                    if strides_of(&block.first)[axis] != dims[source.ndim + axis]:
+                        return None
+            if not stepped:
+                step = block.step if block.length > 1 else block.first.data - data
+                end = data + step
+                stepped = True
+            if block.first.data != end or (block.length > 1 and block.step != step) or (
+                    block.length > MAX_BYTES - rows):
+                return None
+        rows += block.length
+        end = data + rows * step
+    if join.seen < size_of(store) or rows == 0:
+        return None
+    join.shape[0] = rows
+    strides[0] = step
+    for axis in range(join.ndim):
+        if join.shape[axis] == 0:
+            return None
+        if axis or not stacking:
+            strides[axis] = dims[source.ndim + axis - stacking]
+    if stepped or stacking:
+        strides[0] = step
+    return array_from(<PyObject *>dtype, join.ndim, join.shape, strides, data, owner_of(source))
 
 
-cdef void copy_all(Join *plan, char *data, GapBuffer *buffer) noexcept nogil:
-    if plan.nruns <= MAX_RUNS:
-        copy_kept_runs(plan, data)
-    elif plan.axis == 0:        # behind each other along the first axis is behind each other in memory
-        copy_together(data, buffer)
-    else:
-        copy_join(plan, data, buffer.slots, buffer.lo)
-        copy_join(plan, data, back_of(buffer), back_size(buffer))
+# -- one behind the other ------------------------------------------------------------------------------
+
+cdef object span_length(const Span *span, Py_ssize_t *dims):
+    """The positions of a span's elements together, a Python integer; None where they must be read one by one."""
+    cdef Source *source = span.source
+    cdef Piece first, last
+    if source.kind == EVEN:
+        short = 0
+        if span.first == source.n - 1 or span.first + (span.n - 1) * span.step == source.n - 1:
+            short = span.n if span.step == 0 else 1
+        return <object>span.n * source.length - short * <object>(source.length - (<Table *>source).last)
+    if source.kind != OFFSETS or span.step != 1 or not ends_of(span, &first, &last, dims):
+        return None
+    length = last.start + last.length - first.start
+    return length if length >= 0 else None
 
 
-cdef void copy_together(char *data, GapBuffer *buffer) noexcept nogil:
-    """Copy all elements one behind the other, each in C order."""
-    cdef Py_ssize_t runs = 0
-    data = copy_runs(data, buffer.slots, buffer.lo, &runs)
-    copy_runs(data, back_of(buffer), back_size(buffer), &runs)
-    count(RUNS_COPIED, runs)
+cdef Py_ssize_t row_nbytes(const Piece *piece) noexcept nogil:
+    """Bytes for each position along the axis."""
+    cdef Py_ssize_t row = piece.source.itemsize
+    cdef int axis
+    for axis in range(piece.source.ndim):
+        if axis != piece.source.axis:
+            row *= piece.shape[axis]
+    return row
 
 
-cdef object total_nbytes(GapBuffer *buffer):
-    # A Python integer: views of broadcast arrays can have more bytes together than 63 bits count.
-    cdef Py_ssize_t i, nbytes, total = 0, row = 0
+cdef object total_nbytes(Store *store):
+    """Bytes of all elements. Views of broadcast arrays can have more together than 63 bits count."""
+    cdef Reader reader
+    cdef Span span
     cdef Piece *piece
     cdef Source *known = NULL
-    cdef int axis
+    cdef Py_ssize_t i, nbytes, row = 0, total = 0
     carried = 0
-    for i in range(size_of(buffer)):
-        piece = slot_at(buffer, i)[0]
-        if piece.source != known:
-            known = piece.source
-            row = known.itemsize
-            for axis in range(known.ndim):
-                if axis != known.axis:
-                    row *= known.shape[axis]
-        # NumPy has checked that the product fits, for the array that this is a piece of.
-        nbytes = row * piece.length if known.axis >= 0 else row
-        if nbytes > MAX_BYTES - total:
-            carried += total
-            total = 0
-        total += nbytes
+    begin(&reader, store, 0, size_of(store))
+    while next_block(&reader, &span):
+        if span.n:
+            length = span_length(&span, reader.dims)
+            if length is not None:
+                resolve(span.source, span.first, &reader.pieces[0], reader.dims)
+                carried += length * row_nbytes(&reader.pieces[0])
+                continue
+            take_singly(&reader, &span)
+        for i in range(reader.n):
+            piece = &reader.pieces[i]
+            if not same_layout(known, piece):
+                known = piece.source
+                row = row_nbytes(piece)
+            # NumPy has checked that the product fits, for the array that this is a part of.
+            nbytes = row * piece.length if piece.source.axis >= 0 else row
+            if nbytes > MAX_BYTES - total:
+                carried += total
+                total = 0
+            total += nbytes
+    if reader.damaged:
+        raise_damaged(store, reader.at)
     return carried + total
 
 
-cdef GapBuffer *tighten(GapBuffer *buffer, cnp.dtype dtype) except NULL:
-    """The same elements in fresh memory, without space between them."""
-    return cut_like(tight_items(buffer, dtype), buffer)
+cdef Status copy_tight(const Store *store, char *out, Py_ssize_t room) noexcept nogil:
+    """Copy all elements one behind the other, each in C order, into memory of their size."""
+    cdef Reader reader
+    cdef Span span
+    cdef Piece *piece
+    cdef Piece last
+    cdef Source *known = NULL
+    cdef Py_ssize_t i, nbytes, row = NOT_SOLID, nblocks = 0
+    begin(&reader, store, 0, size_of(store))
+    while next_block(&reader, &span):
+        if span.n:
+            nbytes = tight_nbytes(&span, &reader.pieces[0], &last, reader.dims)
+            if nbytes >= 0:
+                if nbytes > room:
+                    return DAMAGED
+                memcpy(out, reader.pieces[0].data, nbytes)
+                out += nbytes
+                room -= nbytes
+                nblocks += 1
+                continue
+            take_singly(&reader, &span)
+        i = 0
+        while i < reader.n:
+            piece = &reader.pieces[i]
+            if not same_layout(known, piece):
+                known = piece.source
+                row = solid_row(piece)
+            nbytes = row_nbytes(piece) * (piece.length if piece.source.axis >= 0 else 1)
+            i += 1
+            if row != NOT_SOLID:
+                # Those that follow in the same memory are copied with it.
+                while (i < reader.n and same_layout(known, &reader.pieces[i])
+                       and reader.pieces[i].data == piece.data + nbytes
+                       and reader.pieces[i].length <= (room - nbytes) // max(row, 1)):
+                    nbytes += row * (reader.pieces[i].length if known.axis >= 0 else 1)
+                    i += 1
+            if nbytes > room:
+                return DAMAGED
+            if row != NOT_SOLID:
+                memcpy(out, piece.data, nbytes)
+            else:
+                copy_piece(out, piece)
+            out += nbytes
+            room -= nbytes
+            nblocks += 1
+    count(RUNS_COPIED, nblocks)
+    return DAMAGED if reader.damaged or room else OK
 
 
-cdef cnp.ndarray tight_items(GapBuffer *buffer, cnp.dtype dtype):
-    """A new array of rank 1 of all items of the elements, each element's in C order."""
-    cdef object nbytes = total_nbytes(buffer)
+cdef Py_ssize_t tight_nbytes(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil:
+    """Bytes of a span whose elements are one behind the other in C order, or -1."""
+    cdef Source *source = span.source
+    cdef Py_ssize_t row, length
+    if span.step != 1 or (source.kind != EVEN and source.kind != OFFSETS) or not ends_of(span, first, last, dims):
+        return -1
+    row = solid_row(first)
+    if row == NOT_SOLID or (source.axis < 0 and (<Table *>source).pitch != row):
+        return -1
+    if source.axis < 0:
+        return span.n * row
+    length = last.start - first.start
+    # Without items, elements may be longer together than can be counted; there is nothing to copy.
+    return 0 if row == 0 else -1 if length < 0 else (length + last.length) * row
+
+
+cdef cnp.ndarray tight_items(Store *store, cnp.dtype dtype, bint keep_gil=False):
+    """Return a new array of rank 1 of all items of the elements, each element's in C order."""
+    cdef object nbytes = total_nbytes(store)
+    cdef Status status
     if nbytes > MAX_BYTES:
-        raise MemoryError(f"no memory for {nbytes} bytes of {size_of(buffer)} tensors")
-    cdef Py_ssize_t items = nbytes // dtype.itemsize
+        raise MemoryError(f"no memory for {nbytes} bytes of {size_of(store)} tensors")
+    cdef Py_ssize_t items = nbytes // dtype.itemsize, room = nbytes
     cdef cnp.ndarray memory = new_array(dtype, 1, &items)
     cdef char *data = cnp.PyArray_BYTES(memory)
-    if dtype.type_num == cnp.NPY_OBJECT or nbytes < 8 * RELEASE_FROM:
-        copy_together(data, buffer)
+    cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
+    if strings or keep_gil or room < 8 * RELEASE_FROM:
+        status = copy_tight(store, data, room)
     else:
         with nogil:
-            copy_together(data, buffer)
+            status = copy_tight(store, data, room)
         count(COPIED_WITHOUT_GIL, 1)
-    if dtype.type_num == cnp.NPY_OBJECT:
+    if strings and status != OK:
+        memset(data, 0, room)           # pointers that nobody has counted
+    if status != OK:
+        raise ValueError(f"the elements of {size_of(store)} tensors have changed in their file while they were copied")
+    if strings:
         count_strings(memory)
     return memory
-
-
-cdef GapBuffer *cut_like(cnp.ndarray items, GapBuffer *buffer) except NULL:
-    """Elements of the shapes that a buffer's have, cut from an array of rank 1 of as many items, in C order.
-
-    Neighbours of one shape, but for the first axis, are pieces of one source.
-    """
-    cdef Py_ssize_t n = size_of(buffer), done = 0, run
-    cdef char *data = cnp.PyArray_BYTES(items)
-    cdef Owner owner
-    cdef GapBuffer *into = new_buffer(n)
-    if into == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
-    try:
-        while done < n:
-            run = count_alike(buffer, done, n)
-            owner = owner_like(items, slot_at(buffer, done)[0], run)
-            data = write_alike(owner, pieces_of(owner) if run > 1 else &owner.whole, data, buffer, done, run,
-                               into)
-            hold_fresh(owner, run)
-            done += run
-            into.lo = done
-    except BaseException:
-        release(into)
-        raise
-    fill(into)
-    return into
-
-
-cdef GapBuffer *cut_along(cnp.ndarray array, GapBuffer *buffer) except NULL:
-    """Elements as long as a buffer's, cut from an array whose axis 0 is as long as they are together.
-
-    That these have been joined says that their lengths sum to what can be counted.
-    """
-    cdef Py_ssize_t n = size_of(buffer), whole = cnp.PyArray_DIM(array, 0) if array.ndim else -1, step
-    cdef char *end
-    cdef GapBuffer *into
-    cdef Owner owner
-    if n == 0:
-        return empty_buffer()
-    if whole < 0:
-        raise ValueError("a scalar can't be cut")
-    owner = owner_of_pieces(array, 0, False, n)
-    into = new_buffer(n)
-    if into == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
-    step = step_of(&owner.source)
-    end = write_alike(owner, pieces_of(owner), cnp.PyArray_BYTES(array), buffer, 0, n, into)
-    if step != 0 and end - cnp.PyArray_BYTES(array) != whole * step:
-        release(into)           # nothing in it is held yet: it counts as all gap
-        raise ValueError(f"an array of length {whole} along axis 0 is not as long as {n} elements together")
-    hold_fresh(owner, n)
-    fill(into)
-    return into
-
-
-cdef Py_ssize_t count_alike(GapBuffer *buffer, Py_ssize_t start, Py_ssize_t n) noexcept:
-    """How many elements from `start` on differ in their first extent alone."""
-    cdef Piece *first = slot_at(buffer, start)[0]
-    cdef Piece *piece
-    cdef Source *known = first.source
-    # Elements without items may be longer together than an array can be.
-    cdef Py_ssize_t room = longest(first), i = start + 1, run
-    while i < n:
-        piece = slot_at(buffer, i)[0]
-        if (piece.source != known or known.axis > 0) and not fits_behind(first, piece):
-            break
-        known = piece.source
-        run = 1
-        if known.tiled and known.axis == 0 and i < buffer.lo:
-            # Pieces of a block are no longer together than the array that they were cut from.
-            run = count_consecutive(&buffer.slots[i], buffer.lo - i)
-            piece = buffer.slots[i + run - 1]
-            room -= (piece.data - buffer.slots[i].data) // step_of(known) + piece.length
-        elif known.ndim:
-            room -= extent(piece, 0)
-        if room < 0:
-            break
-        i += run
-    return i - start
-
-
-cdef char *write_alike(Owner owner, Piece *pieces, char *data, GapBuffer *buffer, Py_ssize_t start,
-                       Py_ssize_t n, GapBuffer *into) noexcept:
-    """Write n pieces one behind the other from `data` on, as long as a buffer's; return where they end."""
-    cdef Source *source = &owner.source
-    cdef Py_ssize_t front = min(max(buffer.lo - start, 0), n)
-    cdef Piece **slots = &into.slots[start]
-    cdef bint even = front == 0 or front == n       # else the two parts may be of two lengths
-    data = write_along(pieces, slots, source, data, &buffer.slots[start], front, &even)
-    data = write_along(pieces + front, slots + front, source, data, slot_at(buffer, start + front),
-                       n - front, &even)
-    if n > 1 and step_of(source) != 0:
-        source.tiled = EVEN if even else TILED
-    return data
-
-
-cdef inline Py_ssize_t length_of(const Piece *piece) noexcept nogil:
-    """Along axis 0; a scalar counts as one."""
-    return extent(piece, 0) if piece.source.ndim else 1
-
-
-cdef char *write_along(Piece *pieces, Piece **slots, Source *source, char *data, Piece **like,
-                       Py_ssize_t n, bint *even) noexcept nogil:
-    """Write n pieces as long as those of some slots; `even` is cleared unless these are one even run."""
-    cdef Py_ssize_t i = 0, k, run, length, step = step_of(source)
-    cdef Source *known
-    while i < n:
-        known = like[i].source
-        run = 1
-        if known.tiled == EVEN and known.axis <= 0:
-            # All of them are as long as the first, but for the last: there is no need to read them.
-            run = count_consecutive(like + i, n - i)
-            length = length_of(like[i])
-            for k in range(i, i + run - 1):
-                pieces[k].source = source
-                pieces[k].data = data
-                pieces[k].length = length
-                slots[k] = &pieces[k]
-                data += length * step
-            if run < n:
-                even[0] = False
-        else:
-            even[0] = False
-            if i + AHEAD < n:
-                prefetch(like[i + AHEAD])
-        k = i + run - 1
-        length = length_of(like[k])
-        pieces[k].source = source
-        pieces[k].data = data
-        pieces[k].length = length
-        slots[k] = &pieces[k]
-        data += length * step
-        i += run
-    return data
-
-
-cdef Py_ssize_t longest(Piece *first) noexcept:
-    """How much longer than a piece an array of its shape may be."""
-    cdef Py_ssize_t room = MAX_BYTES // first.source.itemsize
-    cdef int axis
-    for axis in range(1, first.source.ndim):
-        room //= max(extent(first, axis), 1)
-    return room - (extent(first, 0) if first.source.ndim else 0)
-
-
-cdef bint fits_behind(const Piece *first, const Piece *piece) noexcept nogil:
-    """Whether two pieces have one shape but for axis 0."""
-    cdef int axis
-    if piece.source.ndim != first.source.ndim:
-        return False
-    for axis in range(1, first.source.ndim):
-        if extent(piece, axis) != extent(first, axis):
-            return False
-    return True

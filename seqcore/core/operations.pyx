@@ -6,11 +6,15 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport GapBuffer, release, size_of, slot_at
+from seqcore.core.buffer cimport size_of
+from seqcore.core.join cimport join
+from seqcore.core.owner cimport shape_of
 from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, as_position
-from seqcore.core.join cimport join, shape_of
+from seqcore.core.reader cimport raise_damaged, read_one
 from seqcore.core.sequence cimport TensorSequence, new_sequence
-from seqcore.core.split cimport cut_by_lengths, cut_equally
+from seqcore.core.share cimport Share
+from seqcore.core.source cimport MAX_NDIM, Piece
+from seqcore.core.split cimport split_equal, split_lengths
 
 from seqcore._shown import shown, shown_number
 from seqcore._tensors import as_tensor
@@ -40,23 +44,21 @@ cdef int axis_of(cnp.ndarray array, Py_ssize_t given, axis) except -1:
 
 
 def split_equally(input, axis, Py_ssize_t length, bint drop_axis):
-    """Cut a tensor into pieces of one length; `drop_axis` needs length 1."""
+    """Split a tensor into views of one length; `drop_axis` needs length 1."""
     cdef Py_ssize_t given = as_integer(axis)
-    cdef cnp.ndarray array = own_view(as_tensor(input))     # as in values_to_cut
+    cdef cnp.ndarray array = own_view(as_tensor(input))     # as in values_given
     cdef int at = axis_of(array, given, axis)
     if length < 1 or (drop_axis and length > 1):
-        raise ValueError(f"a length of {length} can't be cut")
-    return new_sequence(element_type(array.dtype), cut_equally(array, at, length, drop_axis))
+        raise ValueError(f"a length of {length} can't be split by")
+    return new_sequence(element_type(array.dtype), split_equal(array, at, length, drop_axis))
 
 
 def split_by_lengths(input, axis, lengths):
-    """Cut a tensor into pieces whose lengths an int64 array gives."""
+    """Split a tensor into views of the given lengths."""
     cdef Py_ssize_t given = as_integer(axis)
-    # A copy, so that nobody else can write to what is checked first and then relied upon.
-    cdef cnp.ndarray own = np.array(lengths, dtype=np.int64, order="C", copy=True, ndmin=1)
-    cdef cnp.ndarray array = own_view(as_tensor(input))     # as in values_to_cut
-    return new_sequence(
-        element_type(array.dtype), cut_by_lengths(array, axis_of(array, given, axis), own, "split"))
+    cdef cnp.ndarray array = own_view(as_tensor(input))     # as in values_given
+    return new_sequence(element_type(array.dtype),
+                        split_lengths(array, axis_of(array, given, axis), lengths, "split"))
 
 
 def element_at(TensorSequence sequence not None, position):
@@ -67,15 +69,17 @@ def element_at(TensorSequence sequence not None, position):
 def join_elements(TensorSequence sequence not None, axis, bint stacking):
     """Join elements along an axis, a new one if `stacking`."""
     cdef Py_ssize_t rank, given = as_integer(axis)
-    cdef GapBuffer *buffer = sequence.snapshot()
-    try:
-        if size_of(buffer) == 0:
-            raise ValueError("an empty sequence can't be joined: the shape of the result is unknown")
-        shape = shape_of(slot_at(buffer, 0)[0])
-        rank = len(shape) + stacking
-        if rank == 0:
-            raise ValueError("scalars have no axis to be joined along: use new_axis=1")
-        what = f"tensors of shape {shape}" + (" and a new axis" if stacking else "")
-        return join(buffer, sequence._dtype, as_axis(given, axis, rank, what), stacking)
-    finally:
-        release(buffer)
+    cdef Share share = sequence.shared()
+    cdef Piece first
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    if size_of(share.store) == 0:
+        raise ValueError("an empty sequence can't be joined: the shape of the result is unknown")
+    if not read_one(share.store, 0, &first, dims):
+        raise_damaged(share.store, 0)
+    rank = first.source.ndim + stacking
+    if rank == 0:
+        raise ValueError("scalars have no axis to be joined along: use new_axis=1")
+    if not -rank <= given < rank:
+        what = f"tensors of shape {shape_of(&first)}" + (" and a new axis" if stacking else "")
+        as_axis(given, axis, rank, what)
+    return join(share.store, sequence._dtype, <int>(given + rank if given < 0 else given), stacking)

@@ -1,45 +1,35 @@
-# Owner: the Python object around a source. It keeps the memory alive and is the base of every element.
+# The Python objects that own sources: they keep memory alive and are the base of every element.
 
-from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.ref cimport PyObject
 cimport numpy as cnp
-from seqcore.core.pieces cimport Piece, Source
+from seqcore.core.source cimport Piece, Source, Table
 
-cdef enum:
-    INLINE_NDIM = 2             # shape and strides of whole arrays up to this rank are in the owner itself
-
-cdef class Owner:
+cdef class ArrayOwner:
     cdef Source source                          # first, so that owner_of finds its way back
-    cdef Piece whole                            # the one piece of a whole array
-    cdef Py_ssize_t[2 * INLINE_NDIM] dims       # shape, then strides
+    cdef Py_ssize_t[4] dims                     # shape and strides up to rank 2
     cdef object memory                          # what owns the data: an array, or a Keeper of another object
-    cdef object more                            # None, or bytes: pieces of a split, dims of a higher rank
+    cdef object more                            # None, or bytes: shape and strides of a higher rank
+
+cdef class TableOwner:
+    cdef Table table                            # first
+    cdef Py_ssize_t[9] dims                     # shape, strides and a dropped axis's stride up to rank 4
+    cdef object memory
+    cdef object more
+    cdef object numbers                         # what keeps starts and lengths alive
+    cdef object origin                          # None, or which file the elements are in
+    cdef Py_ssize_t first                       # which element of the file is the first one
 
 cdef class Keeper:
     cdef object memory
 
-cdef class Stored:
-    # What the owner of elements in a file has in place of its memory; no other owner takes it over.
-    cdef object memory          # as the owner had it
-    cdef object origin          # which file
-    cdef Py_ssize_t first       # where in it the owner's first piece stands
+cdef void retain_source(Source *source, Py_ssize_t n) noexcept
+cdef void release_source(Source *source, Py_ssize_t n) noexcept
 
-cdef inline PyObject *owner_of(const Source *source) noexcept nogil:
-    return <PyObject *>(<char *>source - sizeof(PyObject))
-
-cdef inline Piece *pieces_of(Owner owner) noexcept:
-    return <Piece *>PyBytes_AS_STRING(owner.more)
-
+cdef object memory_of(cnp.ndarray array)
 cdef object kept_memory(const Source *source)
-cdef object kept_by(Owner owner)
+cdef object kept_by(object owner)
 cdef int check_type(cnp.ndarray array, cnp.dtype dtype) except -1
-cdef Piece *take_whole(cnp.ndarray array) except NULL
-cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n)
-cdef Owner owner_like(cnp.ndarray items, Piece *like, Py_ssize_t n)
-cdef void hold_fresh(Owner owner, Py_ssize_t n) noexcept
-cdef object make_element(Piece *piece, cnp.dtype dtype)
+cdef Source *take_whole(cnp.ndarray array) except NULL
+cdef object make_element(const Piece *piece, cnp.dtype dtype)
 cdef object sealed(cnp.ndarray array, cnp.dtype dtype)
-cdef void hold(Piece *piece) noexcept
-cdef void hold_all(Piece **slots, Py_ssize_t n) noexcept
-cdef void drop(Piece *piece) noexcept
-cdef void drop_all(Piece **slots, Py_ssize_t n) noexcept
+cdef tuple shape_of(const Piece *piece)

@@ -11,26 +11,22 @@ short is filled behind (or in front of) what is copied, and so on inwards. From 
 element is one block, whose copy is one `memcpy` where it lies together.
 """
 
-from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.buffer cimport (
-    GapBuffer, back_of, back_size, empty_buffer, fill, new_buffer, release, size_of, slot_at,
-)
+from seqcore.core.buffer cimport Store, size_of
 from seqcore.core.counters cimport COPIED_WITHOUT_GIL, count
-from seqcore.core.join cimport count_strings, new_array, shape_of
-from seqcore.core.owner cimport Owner, hold_fresh, owner_of_pieces, pieces_of, take_whole
-from seqcore.core.pieces cimport (
-    MAX_BYTES, MAX_NDIM, Piece, Source, copy_strided, extent, strides_of,
+from seqcore.core.copying cimport copy_strided
+from seqcore.core.join cimport count_strings, new_array
+from seqcore.core.owner cimport shape_of
+from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged, read_one
+from seqcore.core.source cimport (
+    DAMAGED, MAX_BYTES, MAX_NDIM, OK, RANK_DIFFERS, Piece, Source, Status, extent, same_layout, strides_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
 
-from seqcore._integers import integer_row
-from seqcore._padding import (
-    as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
-)
+from seqcore._padding import as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing
 from seqcore._shown import shown
 
 cnp.import_array()
@@ -46,41 +42,60 @@ cdef struct Layout:
     bint uniform                # whether all bytes of the item are alike
 
 
+cdef struct Measures:
+    # What is known of the elements: a number for each axis.
+    int ndim
+    Py_ssize_t at               # of the element at fault
+    Py_ssize_t longest[MAX_NDIM]
+    Py_ssize_t shortest[MAX_NDIM]
+
+
 # -- the longest -------------------------------------------------------------------------------------
 
-cdef Py_ssize_t find_longest(GapBuffer *buffer, int ndim, Py_ssize_t *longest, Py_ssize_t *shortest,
-                             ) noexcept nogil:
-    """The extremes of each axis; the position of an element of another rank, or the number of elements."""
-    cdef Py_ssize_t n = size_of(buffer), i, length
-    cdef int axis
+cdef Status measure(Store *store, Measures *measures) noexcept nogil:
+    """Find the extremes of each axis."""
+    cdef Reader reader
     cdef Piece *piece
     cdef Source *known = NULL
-    for axis in range(ndim):
-        longest[axis] = 0
-        shortest[axis] = MAX_BYTES
-    for i in range(n):
-        piece = slot_at(buffer, i)[0]
-        if piece.source != known:
+    cdef Py_ssize_t i, length
+    cdef int axis
+    for axis in range(measures.ndim):
+        measures.longest[axis] = 0
+        measures.shortest[axis] = MAX_BYTES
+    begin(&reader, store, 0, size_of(store))
+    while next_pieces(&reader):
+        for i in range(reader.n):
+            piece = &reader.pieces[i]
+            if same_layout(known, piece):
+                axis = known.axis               # all others are as they were
+                if axis >= 0:
+                    note(measures, axis, piece.length)
+                continue
             known = piece.source
-            if known.ndim != ndim:
-                return i
-            for axis in range(ndim):
-                if axis != known.axis:
-                    longest[axis] = max(longest[axis], known.shape[axis])
-                    shortest[axis] = min(shortest[axis], known.shape[axis])
-        if known.axis >= 0:
-            length = piece.length
-            longest[known.axis] = max(longest[known.axis], length)
-            shortest[known.axis] = min(shortest[known.axis], length)
-    return n
+            if known.ndim != measures.ndim:
+                measures.at = reader.at - reader.n + i
+                return RANK_DIFFERS
+            for axis in range(measures.ndim):
+                note(measures, axis, extent(piece, axis))
+    measures.at = reader.at
+    return DAMAGED if reader.damaged else OK
 
 
-cdef Py_ssize_t first_beyond(GapBuffer *buffer, int axis, Py_ssize_t most) noexcept:
+cdef inline void note(Measures *measures, int axis, Py_ssize_t length) noexcept nogil:
+    measures.longest[axis] = max(measures.longest[axis], length)
+    measures.shortest[axis] = min(measures.shortest[axis], length)
+
+
+cdef Py_ssize_t first_beyond(Store *store, int axis, Py_ssize_t most) noexcept nogil:
+    """The first element that is longer along an axis; where that has changed meanwhile, the last one."""
+    cdef Reader reader
     cdef Py_ssize_t i
-    for i in range(size_of(buffer)):
-        if extent(slot_at(buffer, i)[0], axis) > most:
-            return i
-    return -1
+    begin(&reader, store, 0, size_of(store))
+    while next_pieces(&reader):
+        for i in range(reader.n):
+            if extent(&reader.pieces[i], axis) > most:
+                return reader.at - reader.n + i
+    return size_of(store) - 1
 
 
 # -- filling and copying -----------------------------------------------------------------------------
@@ -135,7 +150,7 @@ cdef void pad_axis(char *out, const char *data, const Piece *piece, int axis, in
                    const Layout *to) noexcept nogil:
     cdef Py_ssize_t i, copied, room
     cdef Py_ssize_t[MAX_NDIM] shape
-    cdef const Py_ssize_t *strides = strides_of(piece.source)
+    cdef const Py_ssize_t *strides = strides_of(piece)
     cdef int inner
     if last < 0:
         copy_strided(out, to.strides, data, strides, to.shape, to.ndim, to.itemsize)
@@ -157,20 +172,22 @@ cdef void pad_axis(char *out, const char *data, const Piece *piece, int axis, in
         fill_block(out + copied * to.strides[axis], room, axis, to)
 
 
-cdef void pad_pieces(char *out, Py_ssize_t step, Piece **slots, Py_ssize_t n,
-                     const Layout *to) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        pad_piece(out + i * step, slots[i], to)
-
-
-cdef void write_mask(char *mask, Py_ssize_t width, Piece **slots, Py_ssize_t n, bint left) noexcept nogil:
-    cdef Py_ssize_t i, there
-    for i in range(n):
-        there = min(extent(slots[i], 0), width)
-        memset(mask, not left, there if not left else width - there)
-        memset(mask + (there if not left else width - there), left, width - there if not left else there)
-        mask += width
+cdef Status pad_all(char *out, Py_ssize_t step, char *mask, Store *store, const Layout *to) noexcept nogil:
+    """Write all elements, and, unless it is NULL, the mask. What has become longer meanwhile is cut."""
+    cdef Reader reader
+    cdef Py_ssize_t i, there, width = to.shape[0] if to.ndim else 0
+    begin(&reader, store, 0, size_of(store))
+    while next_pieces(&reader):
+        for i in range(reader.n):
+            pad_piece(out, &reader.pieces[i], to)
+            out += step
+            if mask != NULL:
+                there = min(extent(&reader.pieces[i], 0), width)
+                memset(mask, not to.left, there if not to.left else width - there)
+                memset(mask + (there if not to.left else width - there), to.left,
+                       width - there if not to.left else there)
+                mask += width
+    return DAMAGED if reader.damaged else OK
 
 
 cdef bint all_alike(const char *item, Py_ssize_t nbytes) noexcept:
@@ -183,114 +200,137 @@ cdef bint all_alike(const char *item, Py_ssize_t nbytes) noexcept:
 
 # -- the call ----------------------------------------------------------------------------------------
 
-cdef object padded(GapBuffer *buffer, cnp.dtype dtype, object padding_value, object side, object shape,
+cdef object padded(Store *store, cnp.dtype dtype, object padding_value, object side, object shape,
                    object multiple_of, object truncate, object return_mask, object out):
     """See `TensorSequence.to_padded`."""
-    cdef Py_ssize_t[MAX_NDIM] longest
-    cdef Py_ssize_t[MAX_NDIM] shortest
-    cdef Py_ssize_t[MAX_NDIM + 1] extents
-    cdef Py_ssize_t[MAX_NDIM + 1] strides
-    cdef Py_ssize_t n = size_of(buffer), at, i
-    cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
+    cdef Py_ssize_t n = size_of(store)
     # Asked once: an object may answer otherwise the next time.
     cdef bint cuts = bool(truncate), wants_mask = bool(return_mask)
     if shape is not None:
         shape = as_extents("shape", shape, 0)
     if multiple_of is not None:
         multiple_of = as_extents("multiple_of", multiple_of, 1)
-    cdef int ndim = min(rank_of_nothing(shape, multiple_of), MAX_NDIM) if n == 0 else (
-        slot_at(buffer, 0)[0].source.ndim)
     cdef cnp.ndarray value = as_padding_value(padding_value, dtype)
-    cdef Layout to
-    cdef char *data
-    cdef cnp.ndarray batch, mask
-    to.left = left_side(side)
-    if ndim == MAX_NDIM:
-        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: tensors of rank {ndim} can't be "
+    cdef bint left = left_side(side)
+    extents = extents_of(store, shape, multiple_of, cuts)
+    nbytes = dtype.itemsize
+    for extent_ in (n, *extents):
+        nbytes *= max(extent_, 1)
+    if (nbytes > MAX_BYTES and n) or max(extents, default=0) > MAX_BYTES:
+        raise ValueError(f"{n} tensors padded to ({', '.join(map(shown, extents))}) are larger than any array "
+                         "can be")
+    if wants_mask and not extents:
+        raise ValueError("elements of rank 0 have no length that a mask could show")
+    result = checked_out(out, (n, *extents), dtype) if out is not None else None
+    mask = np.empty((n, extents[0]), np.bool_) if wants_mask else None
+    direct = result is not None and dtype.type_num != cnp.NPY_OBJECT and not overlaps(store, result)
+    batch = result if direct else empty_batch(dtype, (n, *extents))
+    write(store, batch, mask, value, left)
+    if result is not None and not direct:
+        result[...] = batch
+    batch = batch if out is None else out
+    return (batch, mask) if wants_mask else batch
+
+
+cdef object empty_batch(cnp.dtype dtype, tuple shape):
+    cdef Py_ssize_t[MAX_NDIM] extents
+    cdef int axis, ndim = len(shape)
+    for axis in range(ndim):
+        extents[axis] = shape[axis]
+    return new_array(dtype, ndim, extents)
+
+
+cdef list extents_of(Store *store, object shape, object multiple_of, bint cuts):
+    """What the elements are padded to, along each axis."""
+    cdef Measures measures
+    cdef Piece piece
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef Py_ssize_t n = size_of(store), at
+    cdef Status status
+    cdef int axis
+    measures.ndim = min(rank_of_nothing(shape, multiple_of), MAX_NDIM)
+    if n:
+        if not read_one(store, 0, &piece, dims):
+            raise_damaged(store, 0)
+        measures.ndim = piece.source.ndim
+    if measures.ndim == MAX_NDIM:
+        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: tensors of rank {measures.ndim} can't be "
                          "put side by side")
     with nogil:
-        at = find_longest(buffer, ndim, longest, shortest)
-    if at < n:
-        raise ValueError(f"tensor {at} has shape {shape_of(slot_at(buffer, at)[0])}, of another rank than "
-                         f"tensor 0 of shape {shape_of(slot_at(buffer, 0)[0])}: they can't be padded "
-                         "together")
+        status = measure(store, &measures)
+    if status == DAMAGED:
+        raise_damaged(store, measures.at)
+    if status != OK:
+        read_one(store, measures.at, &piece, dims)
+        other = shape_of(&piece)
+        read_one(store, 0, &piece, dims)
+        raise ValueError(f"tensor {measures.at} has shape {other}, of another rank than tensor 0 of shape "
+                         f"{shape_of(&piece)}: they can't be padded together")
     cdef list most = []
     cdef list least = []
-    for i in range(ndim):
-        most.append(longest[i])
-        least.append(shortest[i] if n else 0)
+    for axis in range(measures.ndim):
+        most.append(measures.longest[axis])
+        least.append(measures.shortest[axis] if n else 0)
     wanted = padded_extents(most, least, shape, multiple_of)
-    nbytes = n * dtype.itemsize
-    extents[0] = n
-    for i in range(ndim):
-        if most[i] > wanted[i] and not cuts:
-            at = first_beyond(buffer, i, wanted[i])
-            raise ValueError(f"tensor {at} of shape {shape_of(slot_at(buffer, at)[0])} is longer than "
-                             f"{shown(wanted[i])} along axis {i}: truncate=True cuts it")
-        nbytes *= max(wanted[i], 1)
-        if nbytes > MAX_BYTES or wanted[i] > MAX_BYTES:
-            raise ValueError(f"{n} tensors padded to ({', '.join(map(shown, wanted))}) are larger than any array can be")
-        extents[i + 1] = wanted[i]
-    if wants_mask and ndim == 0:
-        raise ValueError("elements of rank 0 have no length that a mask could show")
+    for axis in range(measures.ndim):
+        if most[axis] > wanted[axis] and not cuts:
+            at = first_beyond(store, axis, wanted[axis])
+            read_one(store, at, &piece, dims)
+            raise ValueError(f"tensor {at} of shape {shape_of(&piece)} is longer than "
+                             f"{shown(wanted[axis])} along axis {axis}: truncate=True cuts it")
+    return wanted
 
-    result = checked_out(out, (n, *wanted), dtype) if out is not None else None
-    cdef bint direct = result is not None and not strings and not overlaps(buffer, result)
-    batch = result if direct else new_array(dtype, ndim + 1, extents)
-    for i in range(ndim + 1):
-        strides[i] = cnp.PyArray_STRIDE(batch, i)
+
+cdef int write(Store *store, cnp.ndarray batch, mask, cnp.ndarray value, bint left) except -1:
+    """Write the elements, and the mask unless it is None, to where nobody else reads."""
+    cdef Layout to
+    cdef int ndim = cnp.PyArray_NDIM(batch) - 1
+    cdef bint strings = cnp.PyArray_TYPE(batch) == cnp.NPY_OBJECT
+    cdef char *data = cnp.PyArray_BYTES(batch)
+    cdef char *marks = NULL if mask is None else cnp.PyArray_BYTES(mask)
+    cdef Status status
     to.ndim = ndim
-    to.itemsize = dtype.itemsize
-    to.shape = extents + 1
-    to.strides = strides + 1
+    to.left = left
+    to.itemsize = cnp.PyArray_ITEMSIZE(batch)
+    to.shape = <Py_ssize_t *>cnp.PyArray_DIMS(batch) + 1
+    to.strides = <Py_ssize_t *>cnp.PyArray_STRIDES(batch) + 1
     to.value = cnp.PyArray_BYTES(value)
     to.uniform = all_alike(to.value, to.itemsize)
-    data = cnp.PyArray_BYTES(batch)
     if strings or cnp.PyArray_NBYTES(batch) < 8 * RELEASE_FROM:
-        pad_all(data, strides[0], buffer, &to)
+        status = pad_all(data, cnp.PyArray_STRIDE(batch, 0), marks, store, &to)
     else:
         with nogil:
-            pad_all(data, strides[0], buffer, &to)
+            status = pad_all(data, cnp.PyArray_STRIDE(batch, 0), marks, store, &to)
         count(COPIED_WITHOUT_GIL, 1)
+    if strings and status != OK:
+        memset(data, 0, cnp.PyArray_NBYTES(batch))      # pointers that nobody has counted
+    if status != OK:
+        raise ValueError("the elements have changed in their file while they were padded: it is damaged")
     if strings:
         count_strings(batch)
-    if result is None:
-        result = batch
-    elif not direct:
-        result[...] = batch
-    if out is not None:
-        result = out
-    if not wants_mask:
-        return result
-    mask = new_array(np.dtype(np.bool_), 2, extents)
-    data = cnp.PyArray_BYTES(mask)
-    write_mask(data, extents[1], buffer.slots, buffer.lo, to.left)
-    write_mask(data + buffer.lo * extents[1], extents[1], back_of(buffer), back_size(buffer), to.left)
-    return result, mask
+    return 0
 
 
-cdef void pad_all(char *data, Py_ssize_t step, GapBuffer *buffer, const Layout *to) noexcept nogil:
-    pad_pieces(data, step, buffer.slots, buffer.lo, to)
-    pad_pieces(data + buffer.lo * step, step, back_of(buffer), back_size(buffer), to)
-
-
-cdef bint overlaps(GapBuffer *buffer, cnp.ndarray out) noexcept:
+cdef bint overlaps(Store *store, cnp.ndarray out) noexcept:
     """Whether an element has memory within the bounds of an array that is to be written to."""
     cdef size_t low, high, first, last
-    cdef Py_ssize_t i
+    cdef Reader reader
     cdef Piece *piece
+    cdef Py_ssize_t i
     cdef int axis
     low = high = <size_t>cnp.PyArray_BYTES(out)
     for axis in range(cnp.PyArray_NDIM(out)):
         widen(&low, &high, cnp.PyArray_STRIDE(out, axis), cnp.PyArray_DIM(out, axis))
-    for i in range(size_of(buffer)):
-        piece = slot_at(buffer, i)[0]
-        first = last = <size_t>piece.data
-        for axis in range(piece.source.ndim):
-            widen(&first, &last, strides_of(piece.source)[axis], extent(piece, axis))
-        if first < high + cnp.PyArray_ITEMSIZE(out) and low < last + piece.source.itemsize:
-            return True
-    return False
+    begin(&reader, store, 0, size_of(store))
+    while next_pieces(&reader):
+        for i in range(reader.n):
+            piece = &reader.pieces[i]
+            first = last = <size_t>piece.data
+            for axis in range(piece.source.ndim):
+                widen(&first, &last, strides_of(piece)[axis], extent(piece, axis))
+            if first < high + cnp.PyArray_ITEMSIZE(out) and low < last + piece.source.itemsize:
+                return True
+    return reader.damaged
 
 
 cdef void widen(size_t *first, size_t *last, Py_ssize_t stride, Py_ssize_t length) noexcept nogil:
@@ -299,65 +339,3 @@ cdef void widen(size_t *first, size_t *last, Py_ssize_t stride, Py_ssize_t lengt
             first[0] += (length - 1) * stride
         else:
             last[0] += (length - 1) * stride
-
-
-# -- back --------------------------------------------------------------------------------------------
-
-cdef GapBuffer *cut_padded(cnp.ndarray batch, object lengths, object side) except NULL:
-    """The elements of a padded batch, views of it: row i without its padding along axis 1."""
-    cdef bint left = left_side(side)
-    cdef cnp.ndarray own
-    cdef const int64_t *each
-    cdef Py_ssize_t n, width, i, step, row
-    if batch.ndim < 2:
-        raise ValueError(f"a padded batch has rank 2 or more, not shape {(<object>batch).shape}")
-    own = integer_row("lengths", lengths)
-    each = <const int64_t *>cnp.PyArray_DATA(own)
-    n = cnp.PyArray_DIM(batch, 0)
-    width = cnp.PyArray_DIM(batch, 1)
-    if cnp.PyArray_SIZE(own) != n:
-        raise ValueError(f"{cnp.PyArray_SIZE(own)} lengths are given for a batch of {n}")
-    for i in range(n):
-        if not 0 <= each[i] <= width:
-            raise ValueError(f"lengths[{i}] is {each[i]}, but the batch is {width} long")
-    if n == 0:
-        return empty_buffer()
-    step = cnp.PyArray_STRIDE(batch, 1)
-    row = cnp.PyArray_STRIDE(batch, 0)
-    if n > 1 and (step <= 0 or row % step or row < width * step):
-        return cut_rows(batch, own, left)
-    # All rows are stretches of one long axis.
-    cdef Owner owner = owner_of_pieces(batch[0], 0, False, n)
-    cdef Piece *pieces = pieces_of(owner)
-    cdef GapBuffer *buffer = new_buffer(n)
-    if buffer == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
-    if cnp.PyArray_SIZE(batch) == 0:
-        step = row = 0
-    for i in range(n):
-        pieces[i].source = &owner.source
-        pieces[i].data = cnp.PyArray_BYTES(batch) + i * row + ((width - each[i]) * step if left else 0)
-        pieces[i].length = each[i]
-        buffer.slots[i] = &pieces[i]
-    hold_fresh(owner, n)
-    fill(buffer)
-    return buffer
-
-
-cdef GapBuffer *cut_rows(cnp.ndarray batch, cnp.ndarray lengths, bint left) except NULL:
-    """As `cut_padded`, where rows lie in each other's way: each becomes a source of its own."""
-    cdef Py_ssize_t n = cnp.PyArray_SIZE(lengths), width = cnp.PyArray_DIM(batch, 1), i
-    cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(lengths)
-    cdef GapBuffer *buffer = new_buffer(n)
-    if buffer == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
-    try:
-        for i in range(n):
-            row = batch[i, width - each[i]:] if left else batch[i, :each[i]]
-            buffer.slots[i] = take_whole(row)
-            buffer.lo = i + 1
-    except BaseException:
-        release(buffer)
-        raise
-    fill(buffer)
-    return buffer

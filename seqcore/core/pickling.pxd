@@ -1,7 +1,7 @@
-# A buffer taken apart into few arrays for pickle, and put together again.
+# A store as few arrays for pickle, and back.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport GapBuffer
+from seqcore.core.buffer cimport Store
 
-cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype)
-cdef GapBuffer *put_together(cnp.dtype dtype, given_parts, given_table) except NULL
+cdef tuple reduced(Store *store, cnp.dtype dtype)
+cdef Store *restored(cnp.dtype dtype, parts, order) except NULL

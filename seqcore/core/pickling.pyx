@@ -1,232 +1,554 @@
-"""A buffer taken apart into few arrays for pickle, and put together again.
+"""A store as few arrays for pickle, and back.
 
-Pieces of one source become one array, the stretch of the source that they span, and a row of numbers each:
-which array, from where, how long. So the data goes out once, as one buffer that pickle's protocol 5 can
-leave where it is.
+::
+
+    parts    ("even", array, axis, length), …                      tables, with no more than is used of them
+             ("file", path, size, time, column, length)            files, which the other side opens itself
+    order    runs [[part, first, step, n], …], or (parts, numbers) of each element
+
+Elements in files go as the numbers that they have there, all others with their memory. So data goes out once, in
+arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for runs, however many elements
+there are, and for slots each takes as few bytes as it can.
 """
 
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.buffer cimport (
-    GapBuffer, fill, new_buffer, release, size_of, slot_at,
-)
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.join cimport tighten, total_nbytes
 from seqcore.core.arrays cimport array_from, own_view
-from seqcore.core.owner cimport Owner, check_type, hold, owner_of, owner_of_pieces, pieces_of
-from seqcore.core.pieces cimport MAX_NDIM, Piece, Source, step_of, strides_of
+from seqcore.core.buffer cimport (
+    Run, Store, begin_of, has_runs, joined_stores, one_run, runs_of, size_of, slice_of_store,
+)
+from seqcore.core.container cimport Container
+from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.join cimport row_nbytes, span_length
+from seqcore.core.like cimport tighten
+from seqcore.core.owner cimport TableOwner, check_type, make_element, release_source, take_whole
+from seqcore.core.positions cimport raise_for
+from seqcore.core.reader cimport (
+    Reader, Span, begin, next_block, next_span, raise_damaged, take_singly,
+)
+from seqcore.core.selection cimport select
+from seqcore.core.share cimport Share, share_of
+from seqcore.core.source cimport (
+    EVEN, MAX_NDIM, OFFSETS, PADDED, SHAPED, VIEWS, WHOLE, Piece, Source, Status, Table, owner_of, piece_nbytes,
+    resolve,
+)
+from seqcore.core.split cimport split_equal, split_lengths, split_shaped, split_views
 
+from seqcore._shown import shown
 from seqcore._tensors import as_tensor
+
+cdef extern from "Python.h":
+    const Py_ssize_t PY_SSIZE_T_MAX
 
 cnp.import_array()
 
 # Arrays smaller than this, in bytes, cost more to pickle than to copy.
 cdef Py_ssize_t SMALL = 4096
+# Runs that go as Python's integers, which take less than an array's pickle.
+cdef Py_ssize_t FEW = 8
 
 
-cdef Py_ssize_t position_in(Piece *piece, char *origin) noexcept:
-    """Where a piece begins along its source's split axis, counted from another piece's data."""
-    return (piece.data - origin) // step_of(piece.source) if step_of(piece.source) else 0
+# -- out -----------------------------------------------------------------------------------------------
+
+cdef class Parts:
+    """The tables and files that elements are of, as they are found."""
+    cdef dict numbers               # of each: which part it is
+    cdef list sources               # a TableOwner, an ArrayOwner or a file
+    cdef list low                   # the first number of it that is used
+    cdef list high                  # and the last
+
+    def __cinit__(self):
+        self.numbers, self.sources, self.low, self.high = {}, [], [], []
+
+    cdef Py_ssize_t add(self, Source *source, Py_ssize_t *first) except -1:
+        """Which part a source is, and what its element 0 is called there."""
+        cdef object owner = <object>owner_of(source)
+        first[0] = 0
+        if source.kind == WHOLE:
+            # Equal for whole arrays of the same memory and layout.
+            key = (<size_t>source.data, (<char *>source.shape)[:2 * source.ndim * sizeof(Py_ssize_t)])
+        else:
+            key = <size_t>source
+            if (<TableOwner>owner).origin is not None:
+                owner = (<TableOwner>owner).origin
+                first[0] = (<TableOwner><object>owner_of(source)).first
+                key = owner
+        which = self.numbers.get(key)
+        if which is None:
+            which = self.numbers[key] = len(self.sources)
+            self.sources.append(owner)
+            self.low.append(None)
+            self.high.append(None)
+            if which % INTERVAL == INTERVAL - 1:
+                let_others_in()
+        return which
+
+    cdef int use(self, Py_ssize_t which, Py_ssize_t low, Py_ssize_t high) except -1:
+        self.low[which] = low if self.low[which] is None else min(self.low[which], low)
+        self.high[which] = high if self.high[which] is None else max(self.high[which], high)
+        return 0
 
 
-cdef Py_ssize_t taken(Piece *piece) noexcept:
-    return piece.length if piece.source.axis >= 0 else 1
+cdef tuple reduced(Store *store, cnp.dtype dtype):
+    """The parts of a store, and the order of its elements among them."""
+    cdef Parts parts = Parts.__new__(Parts)
+    cdef Share tight
+    cdef cnp.ndarray runs = find_runs(store, parts) if has_runs(store) or size_of(store) == 0 else None
+    which, numbers = find_numbers(store, parts) if runs is None else (None, None)
+    in_memory = [not isinstance(source, tuple) for source in parts.sources]
+    if any(in_memory) and is_better_tight(store, parts):
+        # Copied together where the tables are mostly unused, or many and small.
+        if all(in_memory):
+            parts = Parts.__new__(Parts)
+            tight = share_of(tighten(store, dtype))
+            runs, which = find_runs(tight.store, parts), None
+        else:
+            if which is None:
+                which, numbers = find_numbers(store, parts)
+            parts, which, numbers = tightened_beside_files(store, dtype, parts, in_memory, which, numbers)
+            runs = None
+    cdef list sent = []
+    for i, source in enumerate(parts.sources):
+        if i % INTERVAL == INTERVAL - 1:
+            let_others_in()
+        if isinstance(source, tuple):
+            sent.append(("file", *source))
+        else:
+            sent.append(part_of(source_in(source), parts.low[i], parts.high[i], dtype))
+    if runs is None:
+        return sent, numbers_to_send(which, numbers, parts)
+    return sent, runs_to_send(runs, parts)
 
 
-cdef object spanned_array(Piece *piece, Py_ssize_t start, Py_ssize_t stop, cnp.dtype dtype):
-    """The stretch of a piece's source between two positions, counted from the piece, with the split axis.
+cdef tuple tightened_beside_files(Store *store, cnp.dtype dtype, Parts parts, list in_memory, cnp.ndarray which,
+                                  cnp.ndarray numbers):
+    """Parts in which the elements that are in no file are copied together, and where each element is then."""
+    cdef Parts found = Parts.__new__(Parts)
+    cdef Store *others = NULL
+    cdef Share selected, tight
+    cdef Py_ssize_t at = 0
+    places = np.flatnonzero(np.array(in_memory)[which]).astype(np.int64)
+    raise_for(select(store, places, &others, &at), None, size_of(store))
+    selected = share_of(others)
+    tight = share_of(tighten(selected.store, dtype))
+    back = np.cumsum(np.logical_not(in_memory)) - 1
+    files = len(in_memory) - sum(in_memory)
+    for i in range(len(in_memory)):
+        if not in_memory[i]:
+            found.sources.append(parts.sources[i])
+            found.low.append(parts.low[i])
+            found.high.append(parts.high[i])
+    which = back[which].astype(np.int64)
+    which[places], numbers[places] = find_numbers(tight.store, found)
+    return found, which, numbers
+
+
+cdef inline Source *source_in(object owner) noexcept:
+    return <Source *>(<char *><PyObject *>owner + sizeof(PyObject))
+
+
+cdef cnp.ndarray find_runs(Store *store, Parts parts):
+    """The runs of a store: part, first, step and number of elements."""
+    cdef cnp.ndarray runs = np.empty((max(store.nruns, 0), 4), np.int64)
+    cdef int64_t *row = <int64_t *>cnp.PyArray_DATA(runs)
+    cdef const Run *run
+    cdef Py_ssize_t i, n, zero, first, last
+    if not has_runs(store):                 # without elements
+        return runs
+    for i in range(store.nruns):
+        run = &runs_of(store)[i]
+        n = run.end - begin_of(store, i)
+        row[0] = parts.add(run.source, &zero)
+        first = run.first + zero
+        last = first + (n - 1) * run.step
+        parts.use(row[0], min(first, last), max(first, last))
+        row[1] = first
+        row[2] = run.step
+        row[3] = n
+        row += 4
+    return runs
+
+
+cdef tuple find_numbers(Store *store, Parts parts):
+    """Of each element: which part it is of, and its number there."""
+    cdef Py_ssize_t n = size_of(store), done = 0, seen = 0, i, zero = 0, part = 0
+    cdef cnp.ndarray which = np.empty(n, np.int64)
+    cdef cnp.ndarray numbers = np.empty(n, np.int64)
+    cdef int64_t *of = <int64_t *>cnp.PyArray_DATA(which)
+    cdef int64_t *number = <int64_t *>cnp.PyArray_DATA(numbers)
+    cdef Reader reader
+    cdef Span span
+    cdef Source *known = NULL
+    begin(&reader, store, 0, n)
+    while next_span(&reader, &span):
+        seen += 1
+        if seen % INTERVAL == 0:
+            let_others_in()
+        if span.source != known:
+            known = span.source
+            part = parts.add(known, &zero)
+        for i in range(span.n):
+            of[done] = part
+            number[done] = zero + span.first + i * span.step
+            done += 1
+        parts.use(part, min(number[done - span.n], number[done - 1]), max(number[done - span.n], number[done - 1]))
+    return which, numbers
+
+
+cdef bint is_better_tight(Store *store, Parts parts) except -1:
+    """Whether the elements that are in no file take less when they are copied together."""
+    cdef Py_ssize_t i, n = 0
+    cdef Source *source
+    cdef Piece piece
+    spanned = 0
+    for i in range(len(parts.sources)):
+        if isinstance(parts.sources[i], tuple):
+            continue
+        source = source_in(parts.sources[i])
+        if source.kind == PADDED or (source.kind == SHAPED and not is_in_order(source)):
+            return True
+        n += 1
+        spanned += spanned_nbytes(source, parts.low[i], parts.high[i])
+    nbytes = memory_nbytes(store)
+    return nbytes <= 2 * spanned and (2 * nbytes < spanned or spanned < SMALL * (n - 1))
+
+
+cdef bint is_in_order(const Source *source) noexcept:
+    cdef int axis
+    for axis in range(source.ndim):
+        if source.shape[axis] != axis:
+            return False
+    return True
+
+
+cdef object memory_nbytes(Store *store):
+    """Bytes of the elements that are in no file."""
+    cdef Reader reader
+    cdef Span span
+    cdef Py_ssize_t i
+    cdef Store *one = NULL
+    cdef Share share
+    nbytes = 0
+    begin(&reader, store, 0, size_of(store))
+    while next_block(&reader, &span):
+        if span.n:
+            if span.source.kind != WHOLE and (<TableOwner><object>owner_of(span.source)).origin is not None:
+                continue
+            length = span_length(&span, reader.dims)
+            if length is not None:
+                resolve(span.source, span.first, &reader.pieces[0], reader.dims)
+                nbytes += length * row_nbytes(&reader.pieces[0])
+                continue
+            take_singly(&reader, &span)
+        for i in range(reader.n):
+            if reader.pieces[i].source.kind == WHOLE or (
+                    (<TableOwner><object>owner_of(reader.pieces[i].source)).origin is None):
+                nbytes += piece_nbytes(&reader.pieces[i])
+    if reader.damaged:
+        raise_damaged(store, reader.at)
+    return nbytes
+
+
+# -- tables --------------------------------------------------------------------------------------------
+
+cdef tuple positions_used(Source *source, Py_ssize_t low, Py_ssize_t high):
+    """From where to where elements low to high of a table reach along its axis."""
+    cdef Piece piece
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef Py_ssize_t i, start, stop
+    if not resolve(source, low, &piece, dims):
+        raise_damaged_number(source, low)
+    start, stop = piece.start, piece.start + piece_positions(&piece)
+    if source.kind == EVEN or source.kind == OFFSETS or source.kind == SHAPED:
+        if not resolve(source, high, &piece, dims) or piece.start < start:
+            raise_damaged_number(source, high)
+        return start, piece.start + piece_positions(&piece)
+    for i in range(low + 1, high + 1):          # views, in any order
+        if not resolve(source, i, &piece, dims):
+            raise_damaged_number(source, i)
+        start = min(start, piece.start)
+        stop = max(stop, piece.start + piece.length)
+    return start, stop
+
+
+cdef Py_ssize_t piece_positions(const Piece *piece) noexcept nogil:
+    """How far an element reaches along its table's positions: items, where each has a shape of its own."""
+    cdef Py_ssize_t items = piece.length
+    cdef int axis
+    if piece.source.kind == SHAPED:
+        for axis in range(1, piece.source.ndim):
+            items *= piece.shape[axis]
+    return items
+
+
+cdef int raise_damaged_number(Source *source, Py_ssize_t number) except -1:
+    raise ValueError(f"element {number} of an Arrow array can't be read: its offsets leave its values, so the "
+                     "array is damaged")
+
+
+cdef object spanned_nbytes(Source *source, Py_ssize_t low, Py_ssize_t high):
+    """Bytes from the first to the last of elements low to high."""
+    cdef Piece piece
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    if not resolve(source, low, &piece, dims):
+        raise_damaged_number(source, low)
+    if source.kind == WHOLE:
+        return piece_nbytes(&piece)
+    start, stop = positions_used(source, low, high)
+    if source.kind == SHAPED:
+        return (stop - start) * source.itemsize
+    return (stop - start) * row_nbytes(&piece)
+
+
+cdef object spanned_array(Source *source, Py_ssize_t start, Py_ssize_t stop, cnp.dtype dtype):
+    """A table's array from one position to another, with the axis that it is split along.
 
     An axis that the split dropped comes first.
     """
-    cdef Py_ssize_t[MAX_NDIM] shape
-    cdef Py_ssize_t[MAX_NDIM] strides
-    cdef Source *source = piece.source
-    cdef int dropped = source.axis < 0
-    memcpy(&shape[dropped], source.shape, source.ndim * sizeof(Py_ssize_t))
-    memcpy(&strides[dropped], strides_of(source), source.ndim * sizeof(Py_ssize_t))
-    shape[0 if dropped else source.axis] = stop - start
-    if dropped:
-        strides[0] = step_of(source)
-    return array_from(<PyObject *>dtype, source.ndim + dropped, shape, strides,
-                      piece.data + start * step_of(source), owner_of(source))
-
-
-cdef tuple take_apart(GapBuffer *buffer, cnp.dtype dtype):
-    """Arrays as [(array, axis or -1)], and an int64 table (elements, 3): array, start, length."""
-    cdef list parts
-    cdef object nbytes = total_nbytes(buffer)
-    cdef GapBuffer *tight
-    parts, table = spans_of(buffer, dtype)
-    spanned = 0
-    for array, _ in parts:
-        spanned += array.nbytes
-    # Copied together where the stretches are mostly unused, or many and small.
-    if nbytes <= 2 * spanned and (2 * nbytes < spanned or spanned < SMALL * (len(parts) - 1)):
-        tight = tighten(buffer, dtype)
-        try:
-            parts, table = spans_of(tight, dtype)
-        finally:
-            release(tight)
-    cdef list sent = []
-    for array, axis in parts:
-        if len(sent) % INTERVAL == INTERVAL - 1:
-            let_others_in()
-        sent.append((as_contiguous(array), axis))
-    return sent, table
-
-
-cdef object as_contiguous(array):
+    cdef Py_ssize_t[MAX_NDIM + 1] shape
+    cdef Py_ssize_t[MAX_NDIM + 1] strides
+    cdef Table *table = <Table *>source
+    cdef int dropped = source.axis < 0, ndim = source.ndim + dropped
+    if source.kind == SHAPED:
+        ndim = 1
+        shape[0], strides[0] = stop - start, source.itemsize
+    else:
+        memcpy(&shape[dropped], source.shape, source.ndim * sizeof(Py_ssize_t))
+        memcpy(&strides[dropped], source.shape + source.ndim, source.ndim * sizeof(Py_ssize_t))
+        shape[0 if dropped else source.axis] = stop - start
+        if dropped:
+            strides[0] = table.step
+    array = array_from(<PyObject *>dtype, ndim, shape, strides, source.data + (start - table.low) * table.step,
+                       owner_of(source))
     # Only such arrays leave their data out of band.
     return array if array.flags.forc else np.ascontiguousarray(array)
 
 
-cdef object key_of(Piece *piece):
-    """Equal for pieces that are cut from one array, or are whole arrays of the same memory and layout."""
-    cdef Source *source = piece.source
-    if piece != &(<Owner>owner_of(source)).whole:
-        return <size_t>source
-    layout = (<char *>source.shape)[:2 * source.ndim * sizeof(Py_ssize_t)]
-    return (<size_t>piece.data, layout)
-
-
-cdef tuple spans_of(GapBuffer *buffer, cnp.dtype dtype):
-    cdef Py_ssize_t n = size_of(buffer), i, start, stop, which = 0
-    cdef cnp.ndarray table = np.empty((n, 3), np.int64)
-    cdef int64_t *row = <int64_t *>cnp.PyArray_DATA(table)
-    cdef Piece *piece
-    cdef Source *known = NULL
-    cdef char *origin = NULL
-    cdef dict numbers = {}
-    cdef list firsts = []               # of each part: the position of an element
-    cdef list starts = []               # and how far it reaches around that element
-    cdef list stops = []
+cdef tuple part_of(Source *source, Py_ssize_t low, Py_ssize_t high, cnp.dtype dtype):
+    """Elements low to high of a table in memory, as (kind, array, axis, numbers…)."""
+    cdef Table *table = <Table *>source
+    cdef Py_ssize_t i, n = high - low + 1, start, stop
+    cdef Piece piece
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef cnp.ndarray numbers, others
+    cdef int64_t *number
+    cdef int64_t *other
+    cdef int axis
+    if source.kind == WHOLE:
+        resolve(source, 0, &piece, NULL)
+        array = make_element(&piece, dtype)
+        return "whole", array if array.flags.forc else np.ascontiguousarray(array)
+    start, stop = positions_used(source, low, high)
+    array = spanned_array(source, start, stop, dtype)
+    if source.kind == EVEN:
+        return "even", array, source.axis, source.length
+    numbers = np.empty(n if source.kind == VIEWS else n + 1, np.int64)
+    number = <int64_t *>cnp.PyArray_DATA(numbers)
+    others = np.empty((n, source.ndim if source.kind == SHAPED else 1), np.int64)
+    other = <int64_t *>cnp.PyArray_DATA(others)
     for i in range(n):
-        if i % INTERVAL == INTERVAL - 1:
+        if not resolve(source, low + i, &piece, dims):
+            raise_damaged_number(source, low + i)
+        number[i] = piece.start - start
+        if source.kind == VIEWS:
+            other[i] = piece.length
+        elif source.kind == SHAPED:
+            for axis in range(source.ndim):
+                other[i * source.ndim + axis] = piece.shape[axis]
+        # Where the next one begins, which the other side checks.
+    if source.kind == VIEWS:
+        return "views", array, source.axis, numbers, others.reshape(-1)
+    number[n] = piece.start + piece_positions(&piece) - start
+    if source.kind == SHAPED:
+        return "shaped", array, numbers, others
+    return "offsets", array, source.axis, numbers
+
+
+# -- the order -----------------------------------------------------------------------------------------
+
+cdef object lows_of(Parts parts):
+    """What numbers of the parts count from: of files from their first element."""
+    lows = np.empty(len(parts.sources), np.int64)
+    for i, source in enumerate(parts.sources):
+        lows[i] = 0 if isinstance(source, tuple) else parts.low[i]
+    return lows
+
+
+cdef object runs_to_send(cnp.ndarray runs, Parts parts):
+    if len(runs):
+        runs[:, 1] -= lows_of(parts)[runs[:, 0]]
+    # Neighbours in one file, of its batches, are one run.
+    if len(runs) > 1:
+        runs = merged(runs)
+    return tuple(map(tuple, runs.tolist())) if len(runs) <= FEW else runs
+
+
+cdef cnp.ndarray merged(cnp.ndarray runs):
+    follows = np.zeros(len(runs), bool)
+    follows[1:] = (runs[1:, 0] == runs[:-1, 0]) & (runs[1:, 2] == runs[:-1, 2]) & (
+        runs[1:, 1] == runs[:-1, 1] + runs[:-1, 2] * runs[:-1, 3])
+    begins = np.flatnonzero(~follows)
+    counts = np.add.reduceat(runs[:, 3], begins)
+    runs = runs[begins]
+    runs[:, 3] = counts
+    return runs
+
+
+cdef object numbers_to_send(cnp.ndarray which, cnp.ndarray numbers, Parts parts):
+    numbers -= lows_of(parts)[which]
+    return shortest(which) if len(parts.sources) > 1 else None, shortest(numbers)
+
+
+cdef object shortest(cnp.ndarray numbers):
+    """Numbers that are not negative, in as few bytes as they take."""
+    return numbers.astype(np.min_scalar_type(numbers.max() if len(numbers) else 0))
+
+
+# -- back ----------------------------------------------------------------------------------------------
+
+cdef Store *restored(cnp.dtype dtype, given_parts, order) except NULL:
+    """The opposite of `reduced`; what doesn't fit is refused, because pickles may be damaged."""
+    cdef list parts = []                # Shares of stores
+    cdef Store *found = NULL
+    cdef Share share
+    if type(given_parts) is not list or type(order) is not tuple and not isinstance(order, np.ndarray):
+        raise TypeError("a pickled sequence has a list of parts and the order of its elements among them, not "
+                        f"{shown(given_parts)} and {shown(order)}")
+    for part in given_parts:
+        parts.append(share_of(restored_part(dtype, part, len(parts))))
+    if type(order) is tuple and len(order) == 2 and isinstance(order[1], np.ndarray):
+        return ordered(parts, checked_numbers(order[0], "parts"), checked_numbers(order[1], "numbers"))
+    return ordered_runs(parts, order)
+
+
+cdef Store *restored_part(cnp.dtype dtype, part, Py_ssize_t at) except NULL:
+    if type(part) is not tuple or not part:
+        raise TypeError(f"part {at} of a pickled sequence is not a table or a file, but {shown(part)}")
+    kind, *rest = part
+    if kind == "file":
+        from seqcore._files.paths import opened
+
+        column = opened(rest)
+        if not isinstance(column, Container) or (<Container>column)._dtype is not dtype:
+            raise ValueError(f"{shown(rest[0])} has tensors of {column.dtype}, not of {dtype}")
+        return (<Container>column).snapshot()
+    fields = {"whole": 1, "even": 3, "offsets": 3, "views": 4, "shaped": 3}
+    if type(kind) is not str or len(rest) != fields.get(kind, -1) or not isinstance(rest[0], np.ndarray):
+        raise TypeError(f"part {at} of a pickled sequence is not a table: {shown(kind)} of {len(rest)} values")
+    cdef cnp.ndarray array = own_view(as_tensor(rest[0], dtype))
+    check_type(array, dtype)
+    if kind == "whole":
+        return one_whole(array)
+    if kind == "shaped":
+        if array.ndim != 1 or not array.flags.c_contiguous:
+            raise ValueError(f"part {at} of a pickled sequence has items of shape {(<object>array).shape}, not a row")
+        return split_shaped(array, checked_numbers(rest[1], "offsets"), checked_numbers(rest[2], "shapes", 2))
+    axis = rest[1]
+    if type(axis) is not int or not -1 <= axis < array.ndim or (axis < 0 and kind != "even"):
+        raise ValueError(f"part {at} of a pickled sequence has axis {shown(axis)}, but rank {array.ndim}")
+    if kind == "even":
+        length = rest[2]
+        if type(length) is not int or length < 1 or array.ndim == 0 or (axis < 0 and length > 1):
+            raise ValueError(f"part {at} of a pickled sequence has elements of length {shown(length)}")
+        return split_equal(array, max(axis, 0), min(length, PY_SSIZE_T_MAX), axis < 0)
+    if kind == "offsets":
+        offsets = checked_numbers(rest[2], "offsets")
+        if len(offsets) == 0 or offsets[0] != 0:
+            raise ValueError(f"part {at} of a pickled sequence has offsets that don't begin at 0")
+        return split_lengths(array, axis, np.diff(offsets), "the pickled lengths")
+    return split_views(array, axis, checked_numbers(rest[2], "starts"), checked_numbers(rest[3], "lengths"))
+
+
+cdef Store *one_whole(cnp.ndarray array) except NULL:
+    cdef Source *source = take_whole(array)
+    cdef Store *store = one_run(source, 1)
+    release_source(source, 1)
+    if store == NULL:
+        raise MemoryError("no memory for a sequence")
+    return store
+
+
+cdef object checked_numbers(given, str what, int ndim=1):
+    """A row or table of integers of at most 64 bits, as int64."""
+    if given is None and what == "parts":
+        return None
+    if not isinstance(given, np.ndarray) or given.dtype.kind not in "iu":
+        raise TypeError(f"a pickled sequence has an array of integers as its {what}, not {shown(given)}")
+    numbers = np.ndarray.view(given, np.ndarray)
+    if numbers.ndim != ndim or (numbers.dtype.kind == "u" and numbers.size and numbers.max() > PY_SSIZE_T_MAX):
+        raise ValueError(f"the {what} of a pickled sequence have shape {numbers.shape}, or are too large")
+    return np.array(numbers, dtype=np.int64, order="C", copy=True)
+
+
+cdef Store *joined_parts(list parts, bases) except NULL:
+    """The elements of all parts in a row; `bases` is written where each begins."""
+    cdef Py_ssize_t i, n = len(parts), total = 0
+    cdef Store *into = NULL
+    cdef Status status
+    cdef Store **stores = <Store **>malloc(max(n, 1) * sizeof(Store *))
+    if stores == NULL:
+        raise MemoryError(f"no memory for {n} parts of a pickled sequence")
+    for i in range(n):
+        stores[i] = (<Share>parts[i]).store
+        bases[i] = total
+        total += size_of(stores[i])
+    bases[n] = total
+    status = joined_stores(stores, n, &into)
+    free(stores)
+    raise_for(status, None, total)
+    return into
+
+
+cdef Store *ordered(list parts, which, cnp.ndarray numbers) except NULL:
+    """Each element by its part and its number there."""
+    cdef Store *into = NULL
+    cdef Py_ssize_t at = 0
+    bases = np.empty(len(parts) + 1, np.int64)
+    cdef Share joined = share_of(joined_parts(parts, bases))
+    if which is None and len(parts) == 1:
+        which = 0
+    elif which is None or len(which) != len(numbers):
+        raise ValueError(f"a pickled sequence has {len(parts)} parts, but no part for each of its elements")
+    elif len(which) and not (0 <= which.min() and which.max() < len(parts)):
+        raise ValueError(f"an element of a pickled sequence is of a part that is not among its {len(parts)}")
+    if len(numbers) and (numbers.min() < 0 or np.any(numbers >= (bases[1:] - bases[:-1])[which])):
+        raise IndexError("an element of a pickled sequence has a number that its part doesn't have")
+    positions = numbers + bases[which]
+    raise_for(select(joined.store, positions, &into, &at), None, len(positions))
+    return into
+
+
+cdef Store *ordered_runs(list parts, order) except NULL:
+    """Runs of elements: part, first, step and number of elements."""
+    cdef list slices = []
+    cdef Store *into = NULL
+    if isinstance(order, np.ndarray):
+        order = checked_numbers(order, "runs", 2)
+        if order.shape[1] != 4:
+            raise ValueError(f"the runs of a pickled sequence have shape {order.shape}, not (n, 4)")
+        order = order.tolist()
+    for run in order:
+        if len(slices) % INTERVAL == INTERVAL - 1:
             let_others_in()
-        piece = slot_at(buffer, i)[0]
-        if piece.source != known:
-            known = piece.source
-            which = numbers.setdefault(key_of(piece), len(firsts))
-            if which == len(firsts):
-                firsts.append(i)
-                starts.append(0)
-                stops.append(0)
-            origin = slot_at(buffer, firsts[which])[0].data
-        start = position_in(piece, origin)
-        stop = start + taken(piece)
-        row[0] = which
-        row[1] = start
-        row[2] = piece.length
-        row += 3
-        if start < <Py_ssize_t>starts[which]:
-            starts[which] = start
-        if stop > <Py_ssize_t>stops[which]:
-            stops[which] = stop
-    parts = []
-    for i, start, stop in zip(firsts, starts, stops):
-        if len(parts) % INTERVAL == INTERVAL - 1:
-            let_others_in()
-        piece = slot_at(buffer, i)[0]
-        parts.append((spanned_array(piece, start, stop, dtype), piece.source.axis))
-    cdef cnp.ndarray begins = np.array(starts, np.int64)
-    cdef const int64_t *begin = <const int64_t *>cnp.PyArray_DATA(begins)
-    row = <int64_t *>cnp.PyArray_DATA(table)
-    for _ in range(n):
-        row[1] -= begin[row[0]]
-        row += 3
-    return parts, table
+        if len(run) != 4 or not all(type(number) is int for number in run):
+            raise TypeError(f"a run of a pickled sequence has four integers, not {shown(run)}")
+        which, first, step, n = run
+        if not 0 <= which < len(parts):
+            raise ValueError(f"a run of a pickled sequence is of part {which}, of {len(parts)} parts")
+        size = size_of((<Share>parts[which]).store)
+        if n < 1 or not 0 <= first < size or not 0 <= first + (n - 1) * step < size or (step == 0 and n > 1):
+            raise IndexError(f"a run of a pickled sequence has {n} elements from {first} on with step {step}, but its "
+                             f"part has {size}")
+        slices.append(share_of(run_of((<Share>parts[which]).store, first, step, n)))
+    return joined_parts(slices, np.empty(len(slices) + 1, np.int64))
 
 
-cdef list checked_parts(parts, cnp.dtype dtype):
-    """The parts of a pickle as exact arrays of the type, each with its axis."""
-    cdef list checked = []
-    if type(parts) is not list:
-        raise TypeError(f"a pickled sequence has a list of parts, not a {type(parts).__name__}")
-    for part in parts:
-        if (type(part) is not tuple or len(part) != 2 or not isinstance(part[0], np.ndarray)
-                or type(part[1]) is not int):
-            raise TypeError(f"part {len(checked)} of a pickled sequence is no array with its axis")
-        array, axis = part
-        array = own_view(as_tensor(array, dtype))
-        check_type(array, dtype)
-        checked.append((array, axis))
-    return checked
-
-
-cdef cnp.ndarray checked_table(table):
-    """The table of a pickle, as an array that is the caller's own."""
-    if not isinstance(table, np.ndarray) or table.dtype.kind != "i" or table.dtype.itemsize != 8:
-        raise TypeError("a pickled sequence has a table of int64")
-    own = np.array(as_tensor(table), dtype=np.int64, order="C", copy=True)
-    if own.ndim != 2 or own.shape[1] != 3:
-        raise ValueError(f"a table of elements has shape (n, 3), not {own.shape}")
-    return own
-
-
-cdef int check_table(list parts, cnp.ndarray table) except -1:
-    """Refuse a table that reaches outside the parts: a damaged pickle must not become a read anywhere."""
-    # In loops of our own: NumPy's reductions fail without an exception of theirs where memory is short.
-    cdef Py_ssize_t n = len(parts), i
-    cdef cnp.ndarray reaches = np.empty(n, np.int64)
-    cdef cnp.ndarray dropped = np.empty(n, np.int64)
-    cdef int64_t *reach = <int64_t *>cnp.PyArray_DATA(reaches)
-    cdef int64_t *drop = <int64_t *>cnp.PyArray_DATA(dropped)
-    cdef const int64_t *row = <const int64_t *>cnp.PyArray_DATA(table)
-    for i in range(n):
-        array, axis = parts[i]
-        if not -1 <= axis < array.ndim or array.ndim == 0:
-            raise ValueError(f"axis {axis} is out of range for a part of rank {array.ndim}")
-        reach[i] = array.shape[max(axis, 0)]
-        drop[i] = axis < 0
-    for i in range(cnp.PyArray_DIM(table, 0)):
-        if not 0 <= row[0] < n:
-            raise ValueError(f"element {i} is cut from part {row[0]}, of {n} parts")
-        # In this order no sum or difference overflows.
-        if (row[1] < 0 or row[2] < 0 or row[1] > reach[row[0]] or row[2] > reach[row[0]] - row[1]
-                or (drop[row[0]] and row[2] != 1)):
-            raise ValueError(f"element {i} has length {row[2]} from {row[1]} on in a part of {reach[row[0]]}")
-        row += 3
-    return 0
-
-
-cdef GapBuffer *put_together(cnp.dtype dtype, given_parts, given_table) except NULL:
-    """The opposite of `take_apart`; what doesn't fit is refused, for pickles may be damaged."""
-    cdef list parts = checked_parts(given_parts, dtype)
-    cdef cnp.ndarray table = checked_table(given_table)
-    check_table(parts, table)
-    cdef Py_ssize_t n = cnp.PyArray_DIM(table, 0), i, which
-    cdef const int64_t *row = <const int64_t *>cnp.PyArray_DATA(table)
-    cdef cnp.ndarray counts = np.zeros(len(parts), np.int64)
-    cdef int64_t *unused = <int64_t *>cnp.PyArray_DATA(counts)
-    for i in range(n):
-        unused[row[3 * i]] += 1
-    cdef list owners = []
-    cdef list origins = []
-    cdef Owner owner
-    cdef Piece *piece
-    cdef GapBuffer *buffer
-    for i in range(len(parts)):
-        array, axis = parts[i]
-        owners.append(owner_of_pieces(array, max(axis, 0), axis < 0, unused[i]))
-        origins.append(<size_t>cnp.PyArray_BYTES(array))
-    buffer = new_buffer(n)
-    if buffer == NULL:
-        raise MemoryError(f"no memory for {n} elements")
-    # Nothing from here on can fail: an element's piece is the last free one of its owner.
-    for i in range(n):
-        which = row[0]
-        owner = <Owner>owners[which]
-        unused[which] -= 1
-        piece = &pieces_of(owner)[unused[which]]
-        piece.source = &owner.source
-        piece.data = <char *><size_t>origins[which] + row[1] * step_of(&owner.source)
-        piece.length = row[2]
-        hold(piece)
-        buffer.slots[i] = piece
-        row += 3
-    fill(buffer)
-    return buffer
+cdef Store *run_of(Store *store, Py_ssize_t first, Py_ssize_t step, Py_ssize_t n) except NULL:
+    cdef Store *into = NULL
+    raise_for(slice_of_store(store, first, step, n, &into), None, n)
+    return into

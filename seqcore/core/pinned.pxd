@@ -1,5 +1,5 @@
 # How much memory the elements of a sequence keep alive.
 
-from seqcore.core.buffer cimport GapBuffer
+from seqcore.core.buffer cimport Store
 
-cdef object pinned_nbytes(GapBuffer *buffer)
+cdef object pinned_nbytes(Store *store)

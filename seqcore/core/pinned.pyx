@@ -2,7 +2,7 @@
 
 ::
 
-    piece ── owner ── view ── np.memmap ── memoryview ── mmap       who keeps whom
+    element ── owner ── view ── np.memmap ── memoryview ── mmap     what keeps what
                                                            └── from here to there, what is counted
 
 The last one in the chain tells where its memory is. Where it doesn't tell, or elements lie elsewhere, memory
@@ -21,10 +21,11 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport base_of
-from seqcore.core.buffer cimport GapBuffer, size_of, slot_at
+from seqcore.core.buffer cimport Store, size_of
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.owner cimport Owner, kept_by, kept_memory
-from seqcore.core.pieces cimport MAX_NDIM, Piece, Source, extent, piece_nbytes, strides_of
+from seqcore.core.owner cimport ArrayOwner, TableOwner, kept_by, kept_memory
+from seqcore.core.reader cimport Reader, Span, begin, next_block, raise_damaged, take_singly
+from seqcore.core.source cimport MAX_NDIM, WHOLE, Piece, Source, extent, piece_nbytes, strides_of
 
 cnp.import_array()
 
@@ -44,37 +45,54 @@ cdef struct Reaches:
     bint rising                 # each begins where the one before it does, or behind
 
 
-cdef object pinned_nbytes(GapBuffer *buffer):
+cdef object pinned_nbytes(Store *store):
     """Bytes of all memory that the elements keep alive, in one pass."""
     cdef Reaches reaches = Reaches(NULL, 0, 0, True)
     try:
-        add_memories(&reaches, buffer)
+        add_memories(&reaches, store)
         return united(&reaches)
     finally:
         PyMem_RawFree(reaches.each)
 
 
-cdef int add_memories(Reaches *reaches, GapBuffer *buffer) except -1:
-    cdef Py_ssize_t i
-    cdef Piece *piece
+cdef int add_memories(Reaches *reaches, Store *store) except -1:
+    cdef Reader reader
+    cdef Span span
+    cdef Py_ssize_t i, seen = 0
     cdef Source *known = NULL
     cdef Reach told = Reach(SIZE_MAX, 0), reach = Reach(SIZE_MAX, 0)
-    cdef dict ends = {}                 # of chains, by the ids of who is in them, and who that is
+    cdef dict ends = {}                 # of chains, by the ids of what is in them, and what that is
     cdef dict untold = {}               # of memories that don't tell, by their ids: how far elements reach
     memory = None
-    for i in range(size_of(buffer)):
-        if i % INTERVAL == INTERVAL - 1:
+    begin(&reader, store, 0, size_of(store))
+    while next_block(&reader, &span):
+        if span.n:
+            if span.source != known:
+                known = span.source
+                if kept_memory(known) is not memory:
+                    widen(untold, memory, &reach)
+                    memory = kept_memory(known)
+                    told = end_of(memory, ends)
+                    add_reach(reaches, &told)
+            if told.low <= <size_t>known.data <= told.high:
+                continue                # and so are all elements of the table
+            take_singly(&reader, &span)
+        seen += reader.n
+        if seen >= INTERVAL:
+            seen = 0
             let_others_in()
-        piece = slot_at(buffer, i)[0]
-        if piece.source != known:
-            known = piece.source
-            if kept_memory(known) is not memory:
-                widen(untold, memory, &reach)
-                memory = kept_memory(known)
-                told = end_of(memory, ends)
-                add_reach(reaches, &told)
-        if not told.low <= <size_t>piece.data <= told.high:
-            add_piece(&reach, piece)
+        for i in range(reader.n):
+            if reader.pieces[i].source != known:
+                known = reader.pieces[i].source
+                if kept_memory(known) is not memory:
+                    widen(untold, memory, &reach)
+                    memory = kept_memory(known)
+                    told = end_of(memory, ends)
+                    add_reach(reaches, &told)
+            if not told.low <= <size_t>reader.pieces[i].data <= told.high:
+                add_piece(&reach, &reader.pieces[i])
+    if reader.damaged:
+        raise_damaged(store, reader.at)
     widen(untold, memory, &reach)
     for low, high in untold.values():
         reach = Reach(low, high)
@@ -122,7 +140,7 @@ cdef object keeper_of(memory):
     if cnp.PyArray_Check(memory):
         base = NULL if cnp.PyArray_CHKFLAGS(memory, cnp.NPY_ARRAY_OWNDATA) else base_of(memory)
         return <object>base if base != NULL else None
-    if type(memory) is Owner:
+    if type(memory) is ArrayOwner or type(memory) is TableOwner:
         return kept_by(memory)
     if PyMemoryView_Check(memory):
         try:
@@ -172,7 +190,7 @@ cdef void add_piece(Reach *reach, const Piece *piece) noexcept:
         return
     for axis in range(piece.source.ndim):
         shape[axis] = extent(piece, axis)
-    add_items(reach, piece.data, piece.source.ndim, shape, strides_of(piece.source), piece.source.itemsize)
+    add_items(reach, piece.data, piece.source.ndim, shape, strides_of(piece), piece.source.itemsize)
 
 
 cdef void add_items(Reach *reach, const char *data, int ndim, const Py_ssize_t *shape,

@@ -1,7 +1,7 @@
 # Positions as arguments, and the exceptions that name them.
 
 from cpython.object cimport PyObject
-from seqcore.core.pieces cimport Status
+from seqcore.core.source cimport Status
 
 cdef extern from "Python.h":
     # With no exception given, a number that is too large becomes the largest.

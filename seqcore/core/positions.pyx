@@ -5,7 +5,7 @@ cimport numpy as cnp
 
 import numpy as np
 
-from seqcore.core.pieces cimport NO_MEMORY, OUT_OF_RANGE, Status
+from seqcore.core.source cimport NO_MEMORY, OUT_OF_RANGE, Status
 
 from seqcore._integers import MASKED
 from seqcore._shown import shown, shown_number

@@ -4,22 +4,33 @@ cimport cython
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, share, size_of, slot_at
+from seqcore.core.buffer cimport share as retained, size_of
 from seqcore.core.container cimport Container, new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.join cimport cut_like, shape_of, tight_items, total_nbytes
-from seqcore.core.owner cimport make_element
-from seqcore.core.padding cimport cut_padded, padded
+from seqcore.core.join cimport tight_items, total_nbytes
+from seqcore.core.like cimport store_like
+from seqcore.core.owner cimport make_element, shape_of
+from seqcore.core.padding cimport padded
 from seqcore.core.pinned cimport pinned_nbytes
+from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged
 from seqcore.core.remedies cimport Remedies
-from seqcore.core.values cimport (
-    cut_at_lengths, cut_at_offsets, lengths_of, offsets_of, values_of, values_to_cut,
-)
+from seqcore.core.share cimport Share
+from seqcore.core.split cimport split_lengths, split_offsets, split_padded
+from seqcore.core.values cimport lengths_of, offsets_of, values_of
 
+from seqcore._padding import left_side
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
 
 cnp.import_array()
+
+
+cdef cnp.ndarray values_given(object values):
+    # A view of our own: reading the lengths runs foreign code, which may set the given one's shape or type.
+    cdef cnp.ndarray array = own_view(as_tensor(values))
+    if array.ndim == 0:
+        raise ValueError("values of rank 0 have no axis to be cut along: give a tensor of rank 1 or more")
+    return array
 
 
 @cython.auto_pickle(False)
@@ -27,21 +38,13 @@ cnp.import_array()
 cdef class Ragged(Remedies):
     """The part of `TensorSequence` that deals with whole arrays."""
 
-    cdef GapBuffer *whole(self) except NULL:
-        """A share of the buffer, of a container that has a type."""
-        self.check_initialised(NULL)
-        return self.snapshot()
-
     # -- what it is as a whole ---------------------------------------------------------------------
 
     @property
     def nbytes(self):
         """Bytes of the elements together. O(n)."""
-        cdef GapBuffer *buffer = self.snapshot()
-        try:
-            return total_nbytes(buffer)
-        finally:
-            release(buffer)
+        cdef Share share = self.shared()
+        return total_nbytes(share.store)
 
     @property
     def pinned_nbytes(self):
@@ -51,27 +54,26 @@ cdef class Ragged(Remedies):
         elements share memory. `compact` makes the two equal. Memory that doesn't tell its size, as through
         DLPack, counts from the first to the last of the elements in it.
         """
-        cdef GapBuffer *buffer = self.snapshot()
-        try:
-            return pinned_nbytes(buffer)
-        finally:
-            release(buffer)
+        cdef Share share = self.shared()
+        return pinned_nbytes(share.store)
 
     @property
     def shapes(self):
         """The elements' shapes, a list of tuples. O(n)."""
-        cdef GapBuffer *buffer = self.snapshot()
-        cdef Py_ssize_t i
-        cdef list shapes
-        try:
-            shapes = [None] * size_of(buffer)
-            for i in range(size_of(buffer)):
-                if i % INTERVAL == INTERVAL - 1:
-                    let_others_in()
-                shapes[i] = shape_of(slot_at(buffer, i)[0])
-            return shapes
-        finally:
-            release(buffer)
+        cdef Share share = self.shared()
+        cdef Reader reader
+        cdef Py_ssize_t i, done = 0
+        cdef list shapes = [None] * size_of(share.store)
+        begin(&reader, share.store, 0, size_of(share.store))
+        while next_pieces(&reader):
+            for i in range(reader.n):
+                shapes[done] = shape_of(&reader.pieces[i])
+                done += 1
+            if done % INTERVAL == 0:
+                let_others_in()
+        if reader.damaged:
+            raise_damaged(share.store, reader.at)
+        return shapes
 
     # -- values and numbers --------------------------------------------------------------------------
 
@@ -100,11 +102,8 @@ cdef class Ragged(Remedies):
         >>> TensorSequence([[1, 2], [], [3]], dtype="int64").values()
         array([1, 2, 3])
         """
-        cdef GapBuffer *buffer = self.whole()
-        try:
-            return values_of(buffer, self._dtype)
-        finally:
-            release(buffer)
+        cdef Share share = self.whole()
+        return values_of(share.store, self._dtype)
 
     def lengths(self, dtype="int64"):
         """Return the elements' extents along axis 0.
@@ -138,11 +137,8 @@ cdef class Ragged(Remedies):
         >>> TensorSequence([[1, 2], [3]]).lengths()
         array([2, 1])
         """
-        cdef GapBuffer *buffer = self.whole()
-        try:
-            return lengths_of(buffer, dtype)
-        finally:
-            release(buffer)
+        cdef Share share = self.whole()
+        return lengths_of(share.store, dtype)
 
     def offsets(self, dtype="int64"):
         """Return where in `values` each element begins, and where the last one ends.
@@ -172,11 +168,8 @@ cdef class Ragged(Remedies):
         >>> TensorSequence([[1, 2], [3]]).offsets("int32")
         array([0, 2, 3], dtype=int32)
         """
-        cdef GapBuffer *buffer = self.whole()
-        try:
-            return offsets_of(buffer, dtype)
-        finally:
-            release(buffer)
+        cdef Share share = self.whole()
+        return offsets_of(share.store, dtype)
 
     @classmethod
     def from_lengths(cls, values, lengths):
@@ -210,8 +203,8 @@ cdef class Ragged(Remedies):
         >>> TensorSequence.from_lengths([1, 2, 3], [2, 0, 1]).shapes
         [(2,), (0,), (1,)]
         """
-        array = values_to_cut(values)
-        return new_container(cls, element_type(array.dtype), cut_at_lengths(array, lengths))
+        array = values_given(values)
+        return new_container(cls, element_type(array.dtype), split_lengths(array, 0, lengths, "lengths"))
 
     @classmethod
     def from_offsets(cls, values, offsets):
@@ -246,8 +239,8 @@ cdef class Ragged(Remedies):
         >>> TensorSequence.from_offsets([1, 2, 3], [0, 2, 2, 3]).shapes
         [(2,), (0,), (1,)]
         """
-        array = values_to_cut(values)
-        return new_container(cls, element_type(array.dtype), cut_at_offsets(array, offsets))
+        array = values_given(values)
+        return new_container(cls, element_type(array.dtype), split_offsets(array, offsets))
 
     # -- Arrow -----------------------------------------------------------------------------------------
 
@@ -373,19 +366,14 @@ cdef class Ragged(Remedies):
         array([3.], dtype=float32)
         """
         cdef cnp.dtype wanted = element_type(dtype)
-        cdef GapBuffer *buffer = self.whole()
-        cdef cnp.ndarray items
-        try:
-            if wanted is self._dtype:
-                return new_container(type(self), wanted, share(buffer))
-            if wanted.type_num == cnp.NPY_OBJECT or self._dtype.type_num == cnp.NPY_OBJECT:
-                raise TypeError(f"strings and numbers don't become each other: a sequence of "
-                                f"{type_name(self._dtype)} has no astype({type_name(wanted)!r})")
-            items = tight_items(buffer, self._dtype).astype(wanted)
-            return new_container(type(self), wanted,
-                                 cut_like(items, buffer) if size_of(buffer) else empty_buffer())
-        finally:
-            release(buffer)
+        cdef Share share = self.whole()
+        if wanted is self._dtype:
+            return new_container(type(self), wanted, retained(share.store))
+        if wanted.type_num == cnp.NPY_OBJECT or self._dtype.type_num == cnp.NPY_OBJECT:
+            raise TypeError(f"strings and numbers don't become each other: a sequence of "
+                            f"{type_name(self._dtype)} has no astype({type_name(wanted)!r})")
+        items = tight_items(share.store, self._dtype).astype(wanted)
+        return new_container(type(self), wanted, store_like(items, share.store))
 
     def tolist(self):
         """Return the elements as nested lists of Python's numbers or strings.
@@ -396,22 +384,24 @@ cdef class Ragged(Remedies):
         >>> TensorSequence([[[1, 2]], [3]]).tolist()
         [[[1, 2]], [3]]
         """
-        cdef GapBuffer *buffer = self.snapshot()
-        cdef Py_ssize_t i, items = 0
-        cdef list lists
+        cdef Share share = self.shared()
+        cdef Reader reader
+        cdef Py_ssize_t i, done = 0, items = 0
+        cdef list lists = [None] * size_of(share.store)
         cdef cnp.ndarray element
-        try:
-            lists = [None] * size_of(buffer)
-            for i in range(size_of(buffer)):
-                element = make_element(slot_at(buffer, i)[0], self._dtype)
+        begin(&reader, share.store, 0, size_of(share.store))
+        while next_pieces(&reader):
+            for i in range(reader.n):
+                element = make_element(&reader.pieces[i], self._dtype)
                 items += 1 + cnp.PyArray_SIZE(element)
                 if items >= INTERVAL:
                     let_others_in()
                     items = 0
-                lists[i] = (<object>element).tolist()
-            return lists
-        finally:
-            release(buffer)
+                lists[done] = (<object>element).tolist()
+                done += 1
+        if reader.damaged:
+            raise_damaged(share.store, reader.at)
+        return lists
 
     # -- padding -------------------------------------------------------------------------------------
 
@@ -468,12 +458,8 @@ cdef class Ragged(Remedies):
         array([[ True,  True,  True],
                [ True, False, False]])
         """
-        cdef GapBuffer *buffer = self.whole()
-        try:
-            return padded(buffer, self._dtype, padding_value, side, shape, multiple_of, truncate,
-                          return_mask, out)
-        finally:
-            release(buffer)
+        cdef Share share = self.whole()
+        return padded(share.store, self._dtype, padding_value, side, shape, multiple_of, truncate, return_mask, out)
 
     @classmethod
     def from_padded(cls, batch, lengths, *, side="right"):
@@ -510,5 +496,6 @@ cdef class Ragged(Remedies):
         >>> TensorSequence.from_padded([[1, 2, 0], [3, 0, 0]], [2, 1])[1]
         array([3])
         """
-        array = own_view(as_tensor(batch))      # as in values_to_cut
-        return new_container(cls, element_type(array.dtype), cut_padded(array, lengths, side))
+        cdef bint left = left_side(side)
+        array = own_view(as_tensor(batch))      # as in values_given
+        return new_container(cls, element_type(array.dtype), split_padded(array, lengths, left))

@@ -2,14 +2,14 @@
 
 from libc.stdint cimport int64_t
 cimport numpy as cnp
-from seqcore.core.buffer cimport GapBuffer
-from seqcore.core.pieces cimport Status
+from seqcore.core.buffer cimport Store
+from seqcore.core.source cimport Status
 
-cdef cnp.ndarray selection_of(object key)
-cdef cnp.ndarray selection_in_rows(object key)
+cdef cnp.ndarray selection_of(object key, Py_ssize_t n)
+cdef cnp.ndarray selection_in_rows(object key, Py_ssize_t n)
 cdef bint is_mask(cnp.ndarray selection) noexcept
 
-cdef Status select(GapBuffer *buffer, cnp.ndarray selection, GapBuffer **selected, Py_ssize_t *at) noexcept
+cdef Status select(Store *store, cnp.ndarray selection, Store **selected, Py_ssize_t *at) noexcept
 cdef Status check_positions(Py_ssize_t n, const int64_t *positions, Py_ssize_t k,
                             Py_ssize_t *at) noexcept nogil
 cdef Status mark(Py_ssize_t n, cnp.ndarray selection, char **marks, Py_ssize_t *marked,

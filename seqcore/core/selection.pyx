@@ -5,8 +5,8 @@
     seq[[2, 0, -1]]          positions: an int64 array, read from front to back, each number once
     seq[lengths > 3]         a mask: a bool array of our own, as long as the sequence
 
-Slots are copied, pieces and data are not. Keys are read before anything is locked, for that runs foreign
-code. What then remains is an array of our own: nobody changes it between the check and the use.
+Slots are copied or made, data are not. Keys are read before anything is locked, because that runs foreign code.
+What then remains is an array of our own: nobody changes it between the check and the use.
 """
 
 from cpython.long cimport PyLong_CheckExact
@@ -16,10 +16,12 @@ from libc.string cimport memcpy
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.buffer cimport GapBuffer, fill, new_buffer, size_of
-from seqcore.core.owner cimport hold_all
-from seqcore.core.pieces cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Status
+from seqcore.core.buffer cimport (
+    Run, Store, begin_of, fill, find_run, give_ids, has_runs, new_slots, retain_slots, runs_of, size_of,
+)
+from seqcore.core.directory cimport Slot, slot_for
 from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, raise_for
+from seqcore.core.source cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Status
 
 from seqcore._integers import MASKED
 from seqcore._shown import shown
@@ -30,27 +32,29 @@ cnp.import_array()
 
 # -- what a key selects ------------------------------------------------------------------------------
 
-cdef cnp.ndarray selection_of(object key):
-    """The positions or the mask that a key stands for, or None where it is a single position."""
+cdef cnp.ndarray selection_of(object key, Py_ssize_t n):
+    """The positions or the mask that a key stands for among n elements, or None where it is a single position."""
     if isinstance(key, (list, range)):
-        return selection_in_rows(key)
+        return selection_in_rows(key, n)
     if cnp.PyArray_Check(key):          # not isinstance, which believes a `__class__`
-        return selection_in_rows(key) if (<cnp.ndarray>key).ndim else None
+        return selection_in_rows(key, n) if (<cnp.ndarray>key).ndim else None
     if PyIndex_Check(key):
         # A tensor of PyTorch with one element is an index to Python, whatever its rank.
-        return selection_in_rows(key) if getattr(key, "ndim", 0) else None
+        return selection_in_rows(key, n) if getattr(key, "ndim", 0) else None
     if isinstance(key, (tuple, str, bytes)) or key is None or isinstance(key, np.generic):
         return None
     if hasattr(key, "__array__") or hasattr(key, "__array_interface__") or hasattr(key, "__dlpack__") or (
             hasattr(key, "typecode")):      # an array.array
-        return selection_in_rows(key)
+        return selection_in_rows(key, n)
     return None
 
 
-cdef cnp.ndarray selection_in_rows(object key):
-    """As `selection_of`, for what is no single position."""
+cdef cnp.ndarray selection_in_rows(object key, Py_ssize_t n):
+    """As `selection_of`, for a key that is not a single position."""
     cdef cnp.ndarray array
-    if isinstance(key, (list, range)):
+    if type(key) is range:
+        return selection_in_range(key, n)
+    if isinstance(key, list):
         return selection_in_list(tuple(key))
     array = as_tensor(key)
     if array.ndim != 1:
@@ -66,6 +70,14 @@ cdef cnp.ndarray selection_in_rows(object key):
         return np.minimum(array, np.uint64(2**63 - 1)).astype(np.int64)
     also = "" if cnp.PyArray_SIZE(array) else "; np.array([], int) selects nothing"
     raise TypeError(f"a selection is an array of integers or bools, not of {array.dtype}{also}")
+
+
+cdef cnp.ndarray selection_in_range(key, Py_ssize_t n):
+    """The positions of a range, which is judged by its ends before it takes memory."""
+    for end in (key[:1], key[-1:]):
+        if end and not -n <= end[0] < n:
+            raise_for(OUT_OF_RANGE, end[0], n)
+    return np.arange(key.start, key.stop, key.step, dtype=np.int64)
 
 
 cdef cnp.ndarray selection_in_list(tuple items):
@@ -98,37 +110,43 @@ cdef bint is_mask(cnp.ndarray selection) noexcept:
 
 # -- loops -------------------------------------------------------------------------------------------
 
-cdef Status select(GapBuffer *buffer, cnp.ndarray selection, GapBuffer **selected,
-                   Py_ssize_t *at) noexcept:
-    """A new buffer of the elements that are selected; on failure `at` says where in the selection."""
-    cdef Py_ssize_t n = size_of(buffer), k = cnp.PyArray_SIZE(selection), count = k
-    cdef GapBuffer *into
+cdef Status select(Store *store, cnp.ndarray selection, Store **selected, Py_ssize_t *at) noexcept:
+    """New slots of the elements that are selected; on failure `at` says where in the selection."""
+    cdef Py_ssize_t n = size_of(store), k = cnp.PyArray_SIZE(selection), count = k
+    cdef Store *into
     at[0] = 0
     if is_mask(selection):
         if k != n:
             return LENGTH_DIFFERS
         count = count_marks(<const char *>cnp.PyArray_DATA(selection), n)
-    into = new_buffer(count)
+    if give_ids(store) != OK:
+        return NO_MEMORY
+    into = new_slots(count)
     if into == NULL:
         return NO_MEMORY
-    # Nothing in it is held yet: until it is filled it counts as all gap.
+    # Nothing in it counts as a user yet: until it is filled it is all gap.
     if is_mask(selection):
-        take_marked_slots(buffer, <const char *>cnp.PyArray_DATA(selection), into)
+        write_marked(store, <const char *>cnp.PyArray_DATA(selection), into.slots)
     else:
-        at[0] = take_slots(buffer, n, <const int64_t *>cnp.PyArray_DATA(selection), k, into)
+        at[0] = write_selected(store, n, <const int64_t *>cnp.PyArray_DATA(selection), k, into.slots)
         if at[0] < k:
             selected[0] = into
             return OUT_OF_RANGE
-    hold_all(into.slots, count)
+    retain_slots(into.slots, count)
     fill(into)
     selected[0] = into
     return OK
 
 
-cdef Py_ssize_t take_slots(GapBuffer *buffer, Py_ssize_t n, const int64_t *positions, Py_ssize_t k,
-                           GapBuffer *into) noexcept nogil:
-    """Copy the slots at some positions; return how many, less than k where one is out of range."""
-    cdef Py_ssize_t i, lo = buffer.lo, gap = buffer.hi - buffer.lo
+cdef inline Slot slot_in_run(const Store *store, Py_ssize_t which, Py_ssize_t position) noexcept nogil:
+    cdef const Run *run = &runs_of(store)[which]
+    return slot_for(run.source, run.first + (position - begin_of(store, which)) * run.step)
+
+
+cdef Py_ssize_t write_selected(const Store *store, Py_ssize_t n, const int64_t *positions, Py_ssize_t k,
+                               Slot *into) noexcept nogil:
+    """Write the slots of the elements at some positions; how many, less than k where one is out of range."""
+    cdef Py_ssize_t i, which = 0, lo = store.lo, gap = store.hi - store.lo
     cdef int64_t position
     for i in range(k):
         position = positions[i]
@@ -136,7 +154,11 @@ cdef Py_ssize_t take_slots(GapBuffer *buffer, Py_ssize_t n, const int64_t *posit
             position += n
         if <size_t>position >= <size_t>n:
             return i
-        into.slots[i] = buffer.slots[position + (gap if position >= lo else 0)]
+        if has_runs(store):
+            which = find_run(store, position, which)
+            into[i] = slot_in_run(store, which, position)
+        else:
+            into[i] = store.slots[position + (gap if position >= lo else 0)]
     return k
 
 
@@ -147,16 +169,31 @@ cdef Py_ssize_t count_marks(const char *marks, Py_ssize_t n) noexcept nogil:
     return count
 
 
-cdef void take_marked_slots(GapBuffer *buffer, const char *marks, GapBuffer *into) noexcept nogil:
-    # No branch inside, which a random mask would make the processor guess. A buffer has a slot behind its
-    # last one, so that the write for what is not marked stays within.
-    cdef Py_ssize_t i, found = 0, lo = buffer.lo
-    cdef Piece **back = &buffer.slots[buffer.hi]
+cdef void write_marked(const Store *store, const char *marks, Slot *into) noexcept nogil:
+    """Write the slots of the elements whose mark is 1."""
+    # No branch inside, which a random mask would make the processor guess. A store has a slot behind its last
+    # one, so that the write for an element that is not marked stays within.
+    cdef Py_ssize_t i, found = 0, begin = 0, which, lo = store.lo
+    cdef const Run *run
+    cdef const Slot *back = &store.slots[store.hi]
+    cdef Slot slot, distance
+    for which in range(store.nruns):            # none of slots
+        run = &runs_of(store)[which]
+        slot = slot_for(run.source, run.first)
+        # Of numbers, and of a single element nothing.
+        distance = <Slot>(2 * run.step) if run.end - begin > 1 else 0
+        for i in range(begin, run.end):
+            into[found] = slot
+            found += marks[i]
+            slot += distance
+        begin = run.end
+    if has_runs(store):
+        return
     for i in range(lo):
-        into.slots[found] = buffer.slots[i]
+        into[found] = store.slots[i]
         found += marks[i]
-    for i in range(size_of(buffer) - lo):
-        into.slots[found] = back[i]
+    for i in range(size_of(store) - lo):
+        into[found] = back[i]
         found += marks[lo + i]
 
 

@@ -1,12 +1,12 @@
 # The sequence, as seqcore's other modules see it.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport GapBuffer
-from seqcore.core.pieces cimport Piece
+from seqcore.core.buffer cimport Store
 from seqcore.core.ragged cimport Ragged
+from seqcore.core.source cimport Source
 
 cdef class TensorSequence(Ragged):
-    cdef Piece *take_or_null(self, object tensor) except? NULL
+    cdef Source *take_or_null(self, object tensor) except? NULL
     cdef Py_ssize_t first_equal(self, object tensor, Py_ssize_t start, Py_ssize_t stop) except -2
 
-cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer)
+cdef TensorSequence new_sequence(cnp.dtype dtype, Store *store)

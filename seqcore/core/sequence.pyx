@@ -11,18 +11,20 @@ from copy import deepcopy
 
 import numpy as np
 
-from seqcore.core.buffer cimport GapBuffer, broken_invariant, empty_buffer, release, share, size_of
-from seqcore.core.compare cimport count_equal, equal_buffers, find
+from seqcore.core.buffer cimport (
+    Store, broken_invariant, empty_store, new_slots, put_one, release, share, size_of,
+)
+from seqcore.core.compare cimport count_equal, equal_stores, find
 from seqcore.core.container cimport new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.iterator cimport ElementIterator
-from seqcore.core.origins cimport origins_of
-from seqcore.core.owner cimport drop
-from seqcore.core.pickling cimport put_together, take_apart
-from seqcore.core.pieces cimport Piece
+from seqcore.core.owner cimport release_source
+from seqcore.core.pickling cimport reduced, restored
 from seqcore.core.positions cimport as_position
 from seqcore.core.ragged cimport Ragged
 from seqcore.core.selection cimport selection_in_rows, selection_of
+from seqcore.core.share cimport Share
+from seqcore.core.source cimport Piece, Source, resolve
 
 from seqcore._format import as_html, as_text
 from seqcore._protocols import Unreadable
@@ -38,9 +40,9 @@ cdef extern from "Python.h":
 cnp.import_array()
 
 
-cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer):
-    """A sequence that takes over one share of the buffer, even when this fails."""
-    return <TensorSequence>new_container(TensorSequence, dtype, buffer)
+cdef TensorSequence new_sequence(cnp.dtype dtype, Store *store):
+    """A sequence that takes over one share of the store, even when this fails."""
+    return <TensorSequence>new_container(TensorSequence, dtype, store)
 
 
 cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
@@ -59,7 +61,7 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
     if isinstance(tensors, (str, bytes)) or hasattr(tensors, "__array__") or hasattr(tensors, "__dlpack__"):
         raise TypeError(f"a sequence is made from tensors, not from a bare {type(tensors).__name__}: put it "
                         "into a list, or cut it with split_to_sequence")
-    result = new_sequence(dtype, empty_buffer())
+    result = new_sequence(dtype, empty_store())
     for tensor in tensors:
         taken += 1
         if taken % INTERVAL == 0:
@@ -67,7 +69,7 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
         if result._dtype is None:
             tensor = as_tensor(tensor)
             result._dtype = element_type(tensor.dtype)
-        result.append(as_tensor(tensor, result._dtype, copy=True) if copied else tensor)
+        result.put_behind(result.take(as_tensor(tensor, result._dtype, copy=True) if copied else tensor))
     return result
 
 
@@ -167,14 +169,14 @@ cdef class TensorSequence(Ragged):
             return self.element(as_position(key), key)
         if PySlice_Check(key):
             return new_sequence(self._dtype, self.slice_of(key))
-        selection = selection_of(key)
+        selection = selection_of(key, self.size())
         if selection is None:
             return self.element(as_position(key), key)
         return new_sequence(self._dtype, self.selected_by(selection))
 
     def __getitems__(self, positions):
         """`seq[positions]`: what PyTorch's DataLoader asks a data set for, a batch in one call."""
-        return new_sequence(self._dtype, self.selected_by(selection_in_rows(positions)))
+        return new_sequence(self._dtype, self.selected_by(selection_in_rows(positions, self.size())))
 
     def __iter__(self):
         return ElementIterator.__new__(ElementIterator, self, False)
@@ -221,19 +223,20 @@ cdef class TensorSequence(Ragged):
         >>> TensorSequence([[1, 2], [3], [1, 2]]).count([1, 2])
         2
         """
-        cdef GapBuffer *buffer
-        cdef Piece *piece = self.take_or_null(tensor)
-        if piece == NULL:
+        cdef Share share
+        cdef Piece piece
+        cdef Source *wanted = self.take_or_null(tensor)
+        if wanted == NULL:
             return 0
-        buffer = self.snapshot()
         try:
-            return count_equal(buffer, piece, self._dtype)
+            share = self.shared()
+            resolve(wanted, 0, &piece, NULL)
+            return count_equal(share.store, &piece, self._dtype)
         finally:
-            release(buffer)
-            drop(piece)
+            release_source(wanted, 1)
 
-    cdef Piece *take_or_null(self, object tensor) except? NULL:
-        """The tensor as a piece, or NULL if no element could equal it.
+    cdef Source *take_or_null(self, object tensor) except? NULL:
+        """The tensor as a source, or NULL if no element could equal it.
 
         Of an array that can't be read nobody knows whether one does: that is an error, as where it is put in.
         """
@@ -246,32 +249,28 @@ cdef class TensorSequence(Ragged):
         return NULL
 
     cdef Py_ssize_t first_equal(self, object tensor, Py_ssize_t start, Py_ssize_t stop) except -2:
-        cdef GapBuffer *buffer
-        cdef Piece *piece = self.take_or_null(tensor)
-        if piece == NULL:
+        cdef Share share
+        cdef Piece piece
+        cdef Source *wanted = self.take_or_null(tensor)
+        if wanted == NULL:
             return -1
-        buffer = self.snapshot()
         try:
-            PySlice_AdjustIndices(size_of(buffer), &start, &stop, 1)
-            return find(buffer, start, stop, piece, self._dtype)
+            share = self.shared()
+            PySlice_AdjustIndices(size_of(share.store), &start, &stop, 1)
+            resolve(wanted, 0, &piece, NULL)
+            return find(share.store, start, stop, &piece, self._dtype, False)
         finally:
-            release(buffer)
-            drop(piece)
+            release_source(wanted, 1)
 
     def __eq__(self, other):
-        cdef GapBuffer *ours
-        cdef GapBuffer *theirs
+        cdef Share ours, theirs
         if not isinstance(other, TensorSequence):
             return NotImplemented
         if self._dtype is not (<TensorSequence>other)._dtype:
             return False
-        ours = self.snapshot()
-        theirs = (<TensorSequence>other).snapshot()
-        try:
-            return equal_buffers(ours, theirs, self._dtype)
-        finally:
-            release(ours)
-            release(theirs)
+        ours = self.shared()
+        theirs = (<TensorSequence>other).shared()
+        return equal_stores(ours.store, theirs.store, self._dtype)
 
     # Beside `==`, for with it comparisons are not inherited.
 
@@ -385,7 +384,7 @@ cdef class TensorSequence(Ragged):
         if PySlice_Check(key):
             self.replace_slice(key, gather(value, self._dtype).take_out_all())
             return
-        selection = selection_of(key)
+        selection = selection_of(key, self.size())
         if selection is None:
             at = as_position(key)
             self.replace(at, key, self.take(value))
@@ -445,13 +444,15 @@ cdef class TensorSequence(Ragged):
         >>> seq.index([1])
         1
         """
-        cdef Piece *piece = self.take_or_null(tensor)
+        cdef Source *wanted = self.take_or_null(tensor)
+        cdef Piece piece
         cdef bint removed = False
-        if piece != NULL:
+        if wanted != NULL:
             try:
-                removed = self.take_out_equal(piece)
+                resolve(wanted, 0, &piece, NULL)
+                removed = self.take_out_equal(&piece)
             finally:
-                drop(piece)
+                release_source(wanted, 1)
         if not removed:
             raise ValueError("no tensor of the sequence equals the one to remove")
 
@@ -459,7 +460,7 @@ cdef class TensorSequence(Ragged):
         if PySlice_Check(key):
             self.take_out_slice(key)
             return
-        selection = selection_of(key)
+        selection = selection_of(key, self.size())
         if selection is None:
             self.take_out(as_position(key), key, False)
         else:
@@ -553,31 +554,17 @@ cdef class TensorSequence(Ragged):
         return result
 
     def __reduce__(self):
-        cdef GapBuffer *buffer = self.whole()
-        try:
-            stored = origins_of(buffer)
-            if stored is None:
-                make, contents = restore, take_apart(buffer, self._dtype)
-            else:
-                elements = new_sequence(self._dtype, share(buffer))
-        finally:
-            release(buffer)
-        if stored is not None:
-            from seqcore._files.paths import reduced
-
-            make, contents = reopen, reduced(elements, *stored)
+        cdef Share share = self.whole()
+        make, contents = reduced(share.store, self._dtype)
         arguments = new_arguments(self)
         if not any(arguments):
             arguments = ()
-        return make, (type(self), type_name(self._dtype), *contents, *arguments), self.__getstate__()
+        return restore, (type(self), type_name(self._dtype), make, contents, *arguments), self.__getstate__()
 
     def _check(self):
         """Assert the invariants of the buffer; for tests."""
-        cdef GapBuffer *buffer = self.snapshot()
-        try:
-            broken = broken_invariant(buffer)
-        finally:
-            release(buffer)
+        cdef Share share = self.shared()
+        broken = broken_invariant(share.store)
         assert broken is None, broken
 
 
@@ -586,21 +573,10 @@ MutableSequence.register(TensorSequence)
 
 # -- what pickle calls -------------------------------------------------------------------------------
 
-def reopen(cls, dtype, files, order, others, positional=(), named=None):
-    """Make a sequence of elements that stand in files, as `TensorSequence.__reduce__` has found them."""
-    from seqcore._files.paths import restored
-
-    cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
-    cdef TensorSequence elements = restored(own, files, order, others)
-    if elements._dtype is not own:          # whatever a subclass says of it
-        raise ValueError(f"tensors of {type_name(elements._dtype)} are none of {type_name(own)}")
-    return new_container(cls, own, elements.snapshot(), positional, named)
-
-
-def restore(cls, dtype, parts, table, positional=(), named=None):
+def restore(cls, dtype, how, contents, positional=(), named=None):
     """Make a sequence of what `TensorSequence.__reduce__` has taken apart."""
     cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
-    return new_container(cls, own, put_together(own, parts, table), positional, named)
+    return new_container(cls, own, restored(own, how, contents), positional, named)
 
 
 cdef cnp.dtype check_pickled(cls, dtype, positional, named):

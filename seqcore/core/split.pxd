@@ -1,11 +1,14 @@
-# An array cut into pieces.
+# Sequences made of an array and numbers: splits, and ragged layouts of others.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport GapBuffer
+from seqcore.core.buffer cimport Store
 
 cdef enum:
-    RELEASE_FROM = 1024         # with fewer pieces than this, giving the GIL away takes longer than the work
+    RELEASE_FROM = 1024         # with fewer elements than this, releasing the GIL takes longer than the work
 
-cdef GapBuffer *cut_equally(cnp.ndarray array, int axis, Py_ssize_t length, bint drop_axis) except NULL
-cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths, str name) except NULL
-cdef GapBuffer *cut_by_offsets(cnp.ndarray array, cnp.ndarray offsets) except NULL
+cdef Store *split_equal(cnp.ndarray array, int axis, Py_ssize_t length, bint drop_axis) except NULL
+cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name) except NULL
+cdef Store *split_offsets(cnp.ndarray array, object offsets) except NULL
+cdef Store *split_padded(cnp.ndarray batch, object lengths, bint left) except NULL
+cdef Store *split_views(cnp.ndarray array, int axis, object starts, object lengths) except NULL
+cdef Store *split_shaped(cnp.ndarray items, object offsets, object shapes) except NULL

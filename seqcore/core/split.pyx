@@ -1,98 +1,242 @@
-"""An array cut into pieces: one source, one block of pieces, one buffer, whatever the number of pieces."""
+"""Sequences made of an array and numbers: one table, whatever the number of elements.
+
+Each number that a caller gives is read once, checked, and written to a table's own: whoever changes it meanwhile
+changes nothing here.
+"""
 
 from libc.stdint cimport int64_t
 cimport numpy as cnp
+import numpy as np
 
-from seqcore.core.buffer cimport GapBuffer, empty_buffer, fill, new_buffer
+from seqcore.core.buffer cimport Store, empty_store
 from seqcore.core.counters cimport CUT_WITHOUT_GIL, count
-from seqcore.core.owner cimport Owner, hold_fresh, owner_of_pieces, pieces_of
-from seqcore.core.pieces cimport (
-    LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, NEGATIVE_LENGTH, Piece, Source, Status, check_lengths, cut_equal,
-    cut_lengths,
+from seqcore.core.source cimport (
+    LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, MAX_BYTES, MAX_NDIM, NEGATIVE_LENGTH, OK, Status,
 )
+from seqcore.core.table cimport (
+    even_table, offsets_table, padded_table, shaped_table, store_of, views_table,
+)
+
+from seqcore._integers import integers, within_64_bits
+from seqcore._shown import shown_number
 
 cnp.import_array()
 
 
-cdef GapBuffer *cut(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n, Py_ssize_t length,
-                    const int64_t *lengths) except NULL:
-    """n pieces of one length, or of each its own where `lengths` is not NULL."""
-    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis)
-    cdef char *data = cnp.PyArray_BYTES(array)
-    cdef GapBuffer *buffer
-    cdef Owner owner
-    cdef Source *source
-    cdef Piece *pieces
-    if n == 0:
-        return empty_buffer()
-    owner = owner_of_pieces(array, axis, drop_axis, n)
-    source, pieces = &owner.source, pieces_of(owner)
-    buffer = new_buffer(n)
-    if buffer == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
-    if n < RELEASE_FROM:
-        write_pieces(pieces, buffer.slots, n, source, data, length, whole, lengths)
-    else:
-        with nogil:
-            write_pieces(pieces, buffer.slots, n, source, data, length, whole, lengths)
-        count(CUT_WITHOUT_GIL, 1)
-    hold_fresh(owner, n)
-    fill(buffer)
-    return buffer
+cdef Store *split_equal(cnp.ndarray array, int axis, Py_ssize_t length, bint drop_axis) except NULL:
+    """Views of `length` > 0 along an axis, the last one of what remains. O(1), no copy."""
+    if cnp.PyArray_DIM(array, axis) == 0:
+        return empty_store()
+    return store_of(even_table(array, axis, drop_axis, length))
 
 
-cdef void write_pieces(Piece *pieces, Piece **slots, Py_ssize_t n, Source *source, char *data,
-                       Py_ssize_t length, Py_ssize_t whole, const int64_t *lengths) noexcept nogil:
-    if lengths == NULL:
-        cut_equal(pieces, slots, n, source, data, length, whole)
-    else:
-        cut_lengths(pieces, slots, n, source, data, lengths)
+# -- lengths -------------------------------------------------------------------------------------------
+
+cdef Status sum_up(const int64_t *lengths, Py_ssize_t n, Py_ssize_t whole, int64_t *offsets,
+                   Py_ssize_t *at) noexcept nogil:
+    """Write the running sum of lengths that are a split of `whole`.
+
+    Else `at` is the first at fault, or the sum if they are too short.
+    """
+    cdef Py_ssize_t i, total = 0
+    cdef int64_t length
+    offsets[0] = 0
+    for i in range(n):
+        length = (<const volatile int64_t *>lengths)[i]
+        if length < 0:
+            at[0] = i
+            return NEGATIVE_LENGTH
+        if length > whole - total:          # and not total + length > whole, which can overflow
+            at[0] = i
+            return LENGTHS_TOO_LONG
+        total += <Py_ssize_t>length
+        offsets[i + 1] = total
+    at[0] = total
+    return OK if total == whole else LENGTHS_TOO_SHORT
 
 
-cdef GapBuffer *cut_equally(cnp.ndarray array, int axis, Py_ssize_t length, bint drop_axis) except NULL:
-    """Pieces of `length` > 0 along the axis, the last one of what remains. O(pieces), no copy."""
-    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis)
-    return cut(array, axis, drop_axis, whole // length + (whole % length != 0), length, NULL)
-
-
-cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths, str name) except NULL:
-    """Pieces of the given lengths, a contiguous int64 array that nobody else writes to."""
-    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis), n = cnp.PyArray_SIZE(lengths), at = 0
-    cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(lengths)
+cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name) except NULL:
+    """Views of the given lengths along an axis. O(n), no copy."""
+    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis), n, at = 0
+    cdef cnp.ndarray row, offsets
     cdef Status status
+    what = "the lengths in split" if name == "split" else name
+    if type(lengths) is range:
+        check_range_of_lengths(lengths, whole, axis, name, what)
+    given = row_given(name, lengths)
+    row = within_64_bits(given)
+    n = cnp.PyArray_SIZE(row)
+    offsets = np.empty(n + 1, np.int64)
     if n < RELEASE_FROM:
-        status = check_lengths(each, n, whole, &at)
+        status = sum_up(<const int64_t *>cnp.PyArray_DATA(row), n, whole, <int64_t *>cnp.PyArray_DATA(offsets), &at)
     else:
         with nogil:
-            status = check_lengths(each, n, whole, &at)
-    what = "the lengths in split" if name == "split" else name
+            status = sum_up(<const int64_t *>cnp.PyArray_DATA(row), n, whole,
+                            <int64_t *>cnp.PyArray_DATA(offsets), &at)
+        count(CUT_WITHOUT_GIL, 1)
     if status == NEGATIVE_LENGTH:
-        raise ValueError(f"{name}[{at}] is {each[at]}: a length can't be negative")
+        raise ValueError(f"{name}[{at}] is {shown_number(given[at])}: a length can't be negative")
     if status == LENGTHS_TOO_LONG:
         raise ValueError(f"{what} exceed axis {axis}, which has {whole}, at {name}[{at}], "
-                         f"which is {each[at]}")
+                         f"which is {shown_number(given[at])}")
     if status == LENGTHS_TOO_SHORT:
         raise ValueError(f"{what} add up to {at}, but axis {axis} has {whole}")
-    return cut(array, axis, False, n, 0, each)
+    if n == 0:
+        return empty_store()
+    return store_of(offsets_table(array, axis, offsets, 0, whole))
 
 
-cdef GapBuffer *cut_by_offsets(cnp.ndarray array, cnp.ndarray offsets) except NULL:
-    """Pieces from each offset to the next, along axis 0; as for lengths, and overwritten."""
-    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, 0), n = cnp.PyArray_SIZE(offsets) - 1, i
-    cdef int64_t *each = <int64_t *>cnp.PyArray_DATA(offsets)
-    cdef int64_t first
-    if n < 0:
+cdef int check_range_of_lengths(lengths, Py_ssize_t whole, int axis, str name, str what) except -1:
+    """Judge a range by its ends before it takes memory: it may be of any length."""
+    n = len(lengths) if lengths.stop - lengths.start < MAX_BYTES else MAX_BYTES
+    if n and (lengths[0] < 0 or lengths[-1] < 0 or (lengths[0] + lengths[-1]) * n > 2 * whole):
+        total = (lengths[0] + lengths[-1]) * n // 2
+        raise ValueError(f"{what} add up to {shown_number(total)}, with {shown_number(min(lengths[0], lengths[-1]))} "
+                         f"as the least of them, but axis {axis} has {whole}: give {name} as lengths that sum to it")
+    return 0
+
+
+cdef object row_given(str name, given):
+    """What a caller gives for a row of integers, as an array of rank 1."""
+    row = integers(name, given)
+    if row.ndim != 1:
+        raise ValueError(f"{name} is a row of integers, not an array of shape {row.shape}")
+    return row
+
+
+# -- offsets -------------------------------------------------------------------------------------------
+
+cdef Py_ssize_t copy_rising(const int64_t *given, Py_ssize_t n, Py_ssize_t whole,
+                            int64_t *offsets) noexcept nogil:
+    """Copy offsets that rise within `whole`; the first that doesn't, or n."""
+    cdef Py_ssize_t i
+    cdef int64_t before = 0
+    for i in range(n):
+        offsets[i] = (<const volatile int64_t *>given)[i]
+        if offsets[i] < before or offsets[i] > whole:
+            return i
+        before = offsets[i]
+    return n
+
+
+cdef Store *split_offsets(cnp.ndarray array, object offsets) except NULL:
+    """Views from each offset to the next along axis 0. O(n), no copy."""
+    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, 0), n, at
+    cdef cnp.ndarray row, own
+    if type(offsets) is range:
+        check_range_of_offsets(offsets, whole)
+    given = row_given("offsets", offsets)
+    row = within_64_bits(given)
+    n = cnp.PyArray_SIZE(row)
+    if n == 0:
         raise ValueError("offsets are one more than there are elements, but none is given")
-    first = each[0]
-    if not 0 <= first <= whole:
-        raise ValueError(f"offsets[0] is {first}, but values has {whole} along axis 0")
+    own = np.empty(n, np.int64)
+    if n <= RELEASE_FROM:
+        at = copy_rising(<const int64_t *>cnp.PyArray_DATA(row), n, whole, <int64_t *>cnp.PyArray_DATA(own))
+    else:
+        with nogil:
+            at = copy_rising(<const int64_t *>cnp.PyArray_DATA(row), n, whole,
+                             <int64_t *>cnp.PyArray_DATA(own))
+        count(CUT_WITHOUT_GIL, 1)
+    if at < n:
+        if at == 0 or own[at] >= own[at - 1]:
+            raise ValueError(f"offsets[{at}] is {shown_number(given[at])}, but values has {whole} along axis 0")
+        raise ValueError(f"offsets[{at}] is {shown_number(given[at])}, below the one before it, which is "
+                         f"{own[at - 1]}")
+    if n == 1:
+        return empty_store()
+    return store_of(offsets_table(array, 0, own, 0, whole))
+
+
+cdef int check_range_of_offsets(offsets, Py_ssize_t whole) except -1:
+    """Judge a range by its ends before it takes memory: it may be of any length."""
+    if offsets and 0 <= offsets[0] <= whole and offsets.step > 0 and offsets[-1] > whole:
+        at = (whole - offsets[0]) // offsets.step + 1
+        raise ValueError(f"offsets[{at}] is {shown_number(offsets[at])}, but values has {whole} along axis 0")
+    if offsets and not 0 <= offsets[0] <= whole:
+        raise ValueError(f"offsets[0] is {shown_number(offsets[0])}, but values has {whole} along axis 0")
+    if offsets[1:2] and offsets.step < 0:
+        raise ValueError(f"offsets[1] is {shown_number(offsets[1])}, below the one before it, which is "
+                         f"{shown_number(offsets[0])}")
+    return 0
+
+
+# -- other layouts -------------------------------------------------------------------------------------
+
+cdef Store *split_padded(cnp.ndarray batch, object lengths, bint left) except NULL:
+    """The elements of a padded batch, views of it: row i without its padding along axis 1."""
+    cdef Py_ssize_t n, width, i
+    cdef cnp.ndarray row, own
+    cdef int64_t length
+    if batch.ndim < 2:
+        raise ValueError(f"a padded batch has rank 2 or more, not shape {(<object>batch).shape}")
+    n = cnp.PyArray_DIM(batch, 0)
+    width = cnp.PyArray_DIM(batch, 1)
+    if type(lengths) is range and len(lengths) != n:
+        raise ValueError(f"{len(lengths)} lengths are given for a batch of {n}")
+    given = row_given("lengths", lengths)
+    if len(given) != n:
+        raise ValueError(f"{len(given)} lengths are given for a batch of {n}")
+    row = within_64_bits(given)
+    own = np.empty(n, np.int64)
     for i in range(n):
-        if each[i + 1] < each[i]:
-            raise ValueError(f"offsets[{i + 1}] is {each[i + 1]}, below the one before it, which is "
-                             f"{each[i]}")
-    if each[n] > whole:
-        raise ValueError(f"offsets[{n}] is {each[n]}, but values has {whole} along axis 0")
-    array = array[first:each[n]]
+        length = (<const volatile int64_t *>cnp.PyArray_DATA(row))[i]
+        if not 0 <= length <= width:
+            raise ValueError(f"lengths[{i}] is {shown_number(given[i])}, but the batch is {width} long")
+        (<int64_t *>cnp.PyArray_DATA(own))[i] = length
+    if n == 0:
+        return empty_store()
+    return store_of(padded_table(batch, own, left))
+
+
+cdef Store *split_views(cnp.ndarray array, int axis, object starts, object lengths) except NULL:
+    """Views along an axis wherever they are, in any order, shared or with gaps. O(n), no copy."""
+    cdef cnp.ndarray own_starts = np.array(starts, np.int64, order="C", copy=True, ndmin=1)
+    cdef cnp.ndarray own_lengths = np.array(lengths, np.int64, order="C", copy=True, ndmin=1)
+    cdef const int64_t *start = <const int64_t *>cnp.PyArray_DATA(own_starts)
+    cdef const int64_t *length = <const int64_t *>cnp.PyArray_DATA(own_lengths)
+    cdef Py_ssize_t n = min(cnp.PyArray_SIZE(own_starts), cnp.PyArray_SIZE(own_lengths)), i
+    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis)
     for i in range(n):
-        each[i] = each[i + 1] - each[i]
-    return cut(array, 0, False, n, 0, each)
+        if start[i] < 0 or length[i] < 0 or start[i] > whole or length[i] > whole - start[i]:
+            raise ValueError(f"element {i} has length {length[i]} from {start[i]} on, but there are {whole} "
+                             "values")
+    if n == 0:
+        return empty_store()
+    return store_of(views_table(array, axis, own_starts[:n], own_lengths[:n]))
+
+
+cdef Store *split_shaped(cnp.ndarray items, object offsets, object shapes) except NULL:
+    """Tensors of shapes of their own in a contiguous row of items, each in C order. O(n), no copy."""
+    cdef cnp.ndarray own_offsets = np.array(offsets, np.int64, order="C", copy=True, ndmin=1)
+    cdef cnp.ndarray own_shapes = np.array(shapes, np.int64, order="C", copy=True, ndmin=2)
+    cdef const int64_t *offset = <const int64_t *>cnp.PyArray_DATA(own_offsets)
+    cdef const int64_t *shape = <const int64_t *>cnp.PyArray_DATA(own_shapes)
+    cdef Py_ssize_t n = cnp.PyArray_DIM(own_shapes, 0), rank = cnp.PyArray_DIM(own_shapes, 1), i
+    if not 0 < rank <= MAX_NDIM:
+        raise ValueError(f"a tensor of rank {rank} can't be split off: NumPy's arrays have at most {MAX_NDIM} axes")
+    if cnp.PyArray_SIZE(own_offsets) != n + 1:
+        raise ValueError(f"{n} tensors have {n + 1} offsets, not {cnp.PyArray_SIZE(own_offsets)}")
+    for i in range(n):
+        if offset[i] < 0 or offset[i + 1] < offset[i] or offset[i + 1] > cnp.PyArray_SIZE(items):
+            raise ValueError(f"element {i} is from {offset[i]} to {offset[i + 1]}, but there are "
+                             f"{cnp.PyArray_SIZE(items)} values")
+        check_shape(shape + i * rank, rank, offset[i + 1] - offset[i], i)
+    if n == 0:
+        return empty_store()
+    return store_of(shaped_table(items, own_offsets, 0, cnp.PyArray_SIZE(items), own_shapes, None))
+
+
+cdef int check_shape(const int64_t *shape, Py_ssize_t rank, int64_t items, Py_ssize_t at) except -1:
+    """Refuse a shape of another number of items, or one that no array can have."""
+    cdef int64_t product = 1, limit = 1
+    cdef Py_ssize_t axis
+    for axis in range(rank):
+        # NumPy counts an extent of 0 as 1 where it limits the size of an array.
+        if shape[axis] < 0 or limit > (MAX_BYTES >> 4) // max(shape[axis], 1):
+            raise ValueError(f"element {at} has an extent of {shape[axis]}, which no tensor has")
+        limit *= max(shape[axis], 1)
+        product *= shape[axis]
+    if product != items:
+        raise ValueError(f"element {at} has {items} items, but a shape of {product}")
+    return 0

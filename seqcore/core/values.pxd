@@ -1,13 +1,13 @@
 # A sequence as one array and numbers: values, lengths, offsets.
 
+from libc.stdint cimport int64_t
 cimport numpy as cnp
-from seqcore.core.buffer cimport GapBuffer
+from seqcore.core.buffer cimport Store
 
-cdef object values_view(GapBuffer *buffer, cnp.dtype dtype)
-cdef object values_of(GapBuffer *buffer, cnp.dtype dtype)
-cdef object stack_of(GapBuffer *buffer, cnp.dtype dtype)
-cdef object lengths_of(GapBuffer *buffer, object dtype)
-cdef object offsets_of(GapBuffer *buffer, object dtype)
-cdef cnp.ndarray values_to_cut(object values)
-cdef GapBuffer *cut_at_lengths(cnp.ndarray values, object lengths) except NULL
-cdef GapBuffer *cut_at_offsets(cnp.ndarray values, object offsets) except NULL
+cdef object values_of(Store *store, cnp.dtype dtype)
+cdef object stack_of(Store *store, cnp.dtype dtype)
+cdef object items_of_store(Store *store, cnp.dtype dtype)
+cdef object lengths_of(Store *store, object dtype)
+cdef object offsets_of(Store *store, object dtype)
+cdef object offsets_in_place(Store *store, object dtype, bint from_zero)
+cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into) except -1

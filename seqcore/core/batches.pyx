@@ -1,0 +1,74 @@
+"""Sequences taken apart for bodies that run over many elements at once, and put together from their results."""
+
+from libc.stdlib cimport free, malloc
+cimport numpy as cnp
+
+from seqcore.core.arrays cimport own_view
+from seqcore.core.buffer cimport Store, empty_store, joined_stores, size_of
+from seqcore.core.like cimport store_along, store_like
+from seqcore.core.positions cimport raise_for
+from seqcore.core.sequence cimport TensorSequence, new_sequence
+from seqcore.core.share cimport Share
+from seqcore.core.source cimport Status
+from seqcore.core.values cimport items_of_store, stack_of
+
+from seqcore.dtypes import element_type
+
+cnp.import_array()
+
+
+def items_of(TensorSequence sequence not None):
+    """Return all items of the elements, each element's in C order, as a read-only array of rank 1.
+
+    A view where the elements are views of one array and one behind the other, else a copy.
+    """
+    cdef Share share = sequence.whole()
+    return items_of_store(share.store, sequence._dtype)
+
+
+def stack(TensorSequence sequence not None):
+    """Return the elements, at least one, along a new first axis: read-only, a view where they lie evenly."""
+    cdef Share share = sequence.whole()
+    if size_of(share.store) == 0:
+        raise ValueError("an empty sequence can't be stacked: the shape of the result is unknown")
+    return stack_of(share.store, sequence._dtype)
+
+
+def cut_as(cnp.ndarray items not None, TensorSequence like not None):
+    """Return a sequence whose elements have the shapes of another's, of a C-ordered array of their items."""
+    cdef Share share = like.whole()
+    cdef cnp.ndarray row = (<object>items).reshape(-1)
+    return new_sequence(element_type(row.dtype), store_like(row, share.store))
+
+
+def cut_batch(cnp.ndarray array not None, TensorSequence like not None):
+    """Return a sequence whose elements are as long along axis 0 as another's, of an array as long as those."""
+    cdef Share share = like.whole()
+    array = own_view(array)             # as in values_given
+    return new_sequence(element_type(array.dtype), store_along(array, share.store))
+
+
+def chained(list sequences not None):
+    """Return one sequence of the elements of several of one type, at least one."""
+    cdef TensorSequence one = sequences[0]
+    cdef Share share
+    cdef Py_ssize_t i, n = len(sequences)
+    cdef list shares = []
+    cdef Store **stores
+    cdef Store *into = NULL
+    cdef Status status
+    dtype = one.dtype
+    for one in sequences:
+        if one._dtype is not dtype:
+            raise TypeError("sequences of two types can't be joined")
+        shares.append(one.whole())
+    stores = <Store **>malloc(n * sizeof(Store *))
+    if stores == NULL:
+        raise MemoryError(f"no memory to join {n} sequences")
+    for i in range(n):
+        share = shares[i]
+        stores[i] = share.store
+    status = joined_stores(stores, n, &into)
+    free(stores)
+    raise_for(status, None, n)
+    return new_sequence(dtype, into)

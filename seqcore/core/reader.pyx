@@ -1,0 +1,206 @@
+"""Reading the elements of a store, for all loops: spans, blocks of pieces, or whichever is longer.
+
+::
+
+    next_span       elements at equal distances in one table, as many as there are
+    next_pieces     up to 64 elements, each read and checked
+    next_block      a span where it is long, pieces where spans would be short
+
+A loop that can take many elements of a table at once asks for spans: a whole run is one, and so are slots
+whose numbers are at equal distances. All other loops take pieces and know neither runs nor slots.
+
+After `next_pieces` or `next_block` came to an end, `damaged` says whether that was at an element which is
+outside of its source: `at` is then its position.
+"""
+
+from seqcore.core.buffer cimport Run, begin_of, find_run, has_runs, runs_of, slot_at
+from seqcore.core.directory cimport ID_SHIFT, Slot, number_in, source_of
+from seqcore.core.owner cimport TableOwner
+from seqcore.core.source cimport (
+    EVEN, OFFSETS, SHAPED, WHOLE, Piece, Source, Table, owner_of, prefetch, resolve,
+)
+
+
+cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Have elements start to stop read, which are in range."""
+    reader.store = store
+    reader.at = start
+    reader.stop = stop
+    reader.run = 0
+    reader.n = reader.singly = 0
+    reader.damaged = False
+
+
+# -- spans ---------------------------------------------------------------------------------------------
+
+cdef Py_ssize_t count_even(const Slot *slots, Py_ssize_t n) noexcept nogil:
+    """How many slots, from the first, are numbers at equal distances in one table."""
+    cdef Py_ssize_t i = 2, j
+    cdef Slot distance, differing
+    if n < 2 or not slots[0] & 1 or not slots[1] & 1 or slots[0] >> ID_SHIFT != slots[1] >> ID_SHIFT:
+        return 1
+    distance = slots[1] - slots[0]
+    while i < n and i < LONG:       # most that are not long end here
+        if slots[i] - slots[i - 1] != distance:
+            break
+        i += 1
+    else:
+        while i + BLOCK <= n:
+            # No branch inside, so that compilers make vector instructions of it.
+            differing = 0
+            for j in range(i, i + BLOCK):
+                differing |= (slots[j] - slots[j - 1]) ^ distance
+            if differing:
+                break
+            i += BLOCK
+        while i < n and slots[i] - slots[i - 1] == distance:
+            i += 1
+    # Numbers at equal distances may lead into another table.
+    while slots[i - 1] >> ID_SHIFT != slots[0] >> ID_SHIFT:
+        i -= 1
+    return i
+
+
+cdef void find_span(Reader *reader, Span *span) noexcept nogil:
+    """The span at which the reader is."""
+    cdef const Store *store = reader.store
+    cdef const Run *run
+    cdef const Slot *slots
+    cdef Py_ssize_t n = reader.stop - reader.at
+    if has_runs(store):
+        reader.run = find_run(store, reader.at, reader.run)
+        run = &runs_of(store)[reader.run]
+        span.source = run.source
+        span.first = run.first + (reader.at - begin_of(store, reader.run)) * run.step
+        span.step = run.step
+        span.n = min(run.end, reader.stop) - reader.at
+        return
+    slots = slot_at(store, reader.at)
+    if reader.at < store.lo:
+        n = min(n, store.lo - reader.at)        # the gap is in between
+    span.source = source_of(slots[0])
+    span.first = number_in(slots[0])
+    span.n = count_even(slots, n)
+    span.step = number_in(slots[1]) - span.first if span.n > 1 else 1
+
+
+cdef bint next_span(Reader *reader, Span *span) noexcept nogil:
+    """The next elements at equal distances in one source; whether there are any. None is read."""
+    if reader.at >= reader.stop:
+        return False
+    find_span(reader, span)
+    reader.at += span.n
+    return True
+
+
+cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil:
+    """Read the first and the last element of a span; whether both are within their source."""
+    return (resolve(span.source, span.first + (span.n - 1) * span.step, last, dims)
+            and resolve(span.source, span.first, first, dims))
+
+
+# -- pieces --------------------------------------------------------------------------------------------
+
+cdef void fetch(const Slot *slots, Py_ssize_t n) noexcept nogil:
+    """Have what slots lead to brought near."""
+    cdef Py_ssize_t i
+    cdef Table *table
+    for i in range(n):
+        if not slots[i] & 1:
+            prefetch(<void *><size_t>slots[i])
+        else:
+            table = <Table *>source_of(slots[i])
+            if table.source.kind != EVEN:
+                prefetch(<const char *>(table.starts if table.starts != NULL else table.lengths)
+                         + number_in(slots[i]) * table.width)
+
+
+cdef Py_ssize_t next_pieces(Reader *reader) noexcept nogil:
+    """Read the next elements into `pieces`, up to BLOCK of them; how many."""
+    cdef const Store *store = reader.store
+    cdef const Slot *slots
+    cdef const Run *run
+    cdef Source *source
+    cdef Piece *piece
+    cdef Py_ssize_t i, k, number, step, used = 0, n = 0
+    cdef bint good = True
+    while good and n < BLOCK and reader.at < reader.stop:
+        k = min(BLOCK - n, reader.stop - reader.at)
+        if has_runs(store):
+            reader.run = find_run(store, reader.at, reader.run)
+            run = &runs_of(store)[reader.run]
+            k = min(k, run.end - reader.at)
+            source = run.source
+            number = run.first + (reader.at - begin_of(store, reader.run)) * run.step
+            step = run.step
+            for i in range(k):
+                if source.kind == SHAPED and used + 2 * source.ndim > DIMS:
+                    reader.n = n
+                    return n
+                piece = &reader.pieces[n]
+                good = resolve(source, number, piece, reader.dims + used)
+                if not good:
+                    break
+                if source.kind == SHAPED:
+                    used += 2 * source.ndim
+                number += step
+                n += 1
+                reader.at += 1
+        else:
+            slots = slot_at(store, reader.at)
+            if reader.at < store.lo:
+                k = min(k, store.lo - reader.at)
+            fetch(slots, k)
+            for i in range(k):
+                source = source_of(slots[i])
+                if source.kind == SHAPED and used + 2 * source.ndim > DIMS:
+                    reader.n = n
+                    return n
+                piece = &reader.pieces[n]
+                good = resolve(source, number_in(slots[i]), piece, reader.dims + used)
+                if not good:
+                    break
+                prefetch(piece.data)
+                if source.kind == SHAPED:
+                    used += 2 * source.ndim
+                n += 1
+                reader.at += 1
+    reader.damaged = not good and n == 0
+    reader.n = n
+    return n
+
+
+cdef bint next_block(Reader *reader, Span *span) noexcept nogil:
+    """The next span if it is long, else pieces, and then span.n is 0; whether there is anything."""
+    span.n = 0
+    if reader.at >= reader.stop or reader.damaged:
+        return False
+    if reader.at >= reader.singly:
+        find_span(reader, span)
+        if span.n >= LONG or (span.n > 1 and reader.at + span.n == reader.stop):
+            reader.at += span.n
+            reader.n = 0
+            return True
+        span.n = 0
+    return next_pieces(reader) > 0
+
+
+cdef Py_ssize_t take_singly(Reader *reader, Span *span) noexcept nogil:
+    """Have the elements of the span that came last as pieces after all, from its first one on."""
+    reader.singly = reader.at
+    reader.at -= span.n
+    span.n = 0
+    return next_pieces(reader)
+
+
+# -- damage --------------------------------------------------------------------------------------------
+
+cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1:
+    """Say which element is outside of its values. Its numbers are not read again: they may have changed."""
+    cdef Py_ssize_t number = 0
+    cdef Source *source = locate(store, position, &number)
+    cdef TableOwner owner = <TableOwner>owner_of(source)
+    where = "its Arrow array" if owner.origin is None else owner.origin.path
+    whose = "" if owner.origin is None else f", number {owner.first + number} of the file,"
+    what = "leave its values, or make no tensor of its shape" if source.kind == SHAPED else "leave its values"
+    raise ValueError(f"element {position}{whose} can't be read: its offsets {what}, so {where} is damaged")
