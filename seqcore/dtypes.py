@@ -50,7 +50,7 @@ def element_type(dtype):
     if isinstance(dtype, np.dtype) and dtype in _CANONICAL:
         return _CANONICAL[dtype]
     if dtype is None:
-        raise TypeError("None is no element type: name one, such as 'float32'")
+        raise TypeError(f"dtype must not be None: expected one of {_names()}")
     if isinstance(dtype, str):
         if dtype == "string":
             return STRING
@@ -58,7 +58,7 @@ def element_type(dtype):
             return _bfloat16()
     given = numpy_type(dtype)
     if given is None:
-        raise TypeError(f"{shown(dtype)} is no element type; there are {_names()}")
+        raise TypeError(f"{shown(dtype)} is not an element type: expected one of {_names()}")
     if given.kind in "UT":
         return STRING
     native = given.newbyteorder("=") if given.byteorder not in "=|" else given
@@ -66,7 +66,7 @@ def element_type(dtype):
         return _CANONICAL[native]
     if native.name == "bfloat16":
         return _bfloat16()
-    raise TypeError(f"{given.name} is no element type of ONNX sequences; there are {_names()}")
+    raise TypeError(f"{given.name} is not an element type: expected one of {_names()}")
 
 
 def numpy_type(dtype):

@@ -89,8 +89,8 @@ def sequence_map(
     """
     body = _as_body(body)
     # Asking for the number of CPUs takes 10 µs.
-    workers = as_count("max_workers", max_workers) or os.cpu_count() or 1
-    chunksize = as_count("chunksize", chunksize)
+    workers = as_count("max_workers", max_workers, "uses one thread for each CPU") or os.cpu_count() or 1
+    chunksize = as_count("chunksize", chunksize, "chooses one")
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
     work = flat_work(body, inputs, n) or ElementWork(body, inputs, n)
@@ -163,8 +163,8 @@ def map_batches(
     array(6.5)
     """
     body = _as_body(body)
-    workers = as_count("max_workers", max_workers) or os.cpu_count() or 1
-    batch_size = as_count("batch_size", batch_size)
+    workers = as_count("max_workers", max_workers, "uses one thread for each CPU") or os.cpu_count() or 1
+    batch_size = as_count("batch_size", batch_size, "chooses one")
     stacked = flag("new_axis", new_axis)
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)

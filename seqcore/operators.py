@@ -7,7 +7,7 @@ import numpy as np
 
 from seqcore._format.text import snapshot_of
 from seqcore._integers import LONGEST, as_integer, integers, not_integral
-from seqcore._shown import shown, shown_number
+from seqcore._shown import got, shown, shown_number
 from seqcore._tensors import as_tensor
 from seqcore.core.operations import element_at, join_elements, split_by_lengths, split_equally
 from seqcore.core.sequence import TensorSequence
@@ -35,8 +35,10 @@ def as_sequence(tensors, dtype="float32"):
     if isinstance(tensors, TensorSequence):
         return snapshot_of(tensors)  # whatever a subclass makes of lengths and positions
     if not isinstance(tensors, list | tuple):
+        remedy = ": split_to_sequence(array) splits it along axis 0" if hasattr(tensors, "__array__") else ""
         raise TypeError(
-            f"a sequence is a TensorSequence or a list or tuple of tensors, not {type(tensors).__name__}"
+            f"expected a sequence, which is a TensorSequence or a list or tuple of tensors, "
+            f"got {got(tensors)}{remedy}"
         )
     if type(tensors) not in (list, tuple):
         tensors = [*tensors]  # which is as long as it says
@@ -68,7 +70,9 @@ def sequence_construct(*tensors):
     <TensorSequence of 2 int64 tensors: (2,) (1,)>
     """
     if not tensors:
-        raise ValueError("sequence_construct needs a tensor; sequence_empty makes an empty sequence")
+        raise ValueError(
+            "sequence_construct needs at least one tensor: sequence_empty makes an empty sequence"
+        )
     return TensorSequence(tensors)
 
 
@@ -95,7 +99,7 @@ def sequence_empty(dtype="float32"):
     <TensorSequence of 0 int8 tensors>
     """
     if dtype is None:
-        raise TypeError("an empty sequence has a type all the same: name one, such as 'float32'")
+        raise TypeError("dtype must not be None: an empty sequence has a dtype too, for example 'float32'")
     return TensorSequence(dtype=dtype)
 
 
@@ -267,17 +271,17 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
         return split_equally(input, axis, 1, not keep)
     lengths = integers("split", split)
     if lengths.ndim > 1:
-        raise ValueError(f"split is one length or a list of them, not an array of shape {lengths.shape}")
+        raise ValueError(f"split must be an integer or a 1-D array of lengths, got shape {lengths.shape}")
     if lengths.ndim == 0:
         if lengths < 1:
-            raise ValueError(f"split is {shown_number(lengths)}: pieces of one length need one above 0")
+            raise ValueError(f"split must be positive, got {shown_number(lengths)}")
         return split_equally(input, axis, min(int(lengths), LONGEST), False)
     beyond = np.flatnonzero((lengths > LONGEST) | (lengths < -LONGEST - 1))
     if beyond.size:
         shapes = split_equally(input, axis, LONGEST, False).shapes  # which checks input and axis
         extent = shapes[0][axis] if shapes else 0
         length = shown_number(lengths[beyond[0]])
-        raise ValueError(f"split[{beyond[0]}] is {length}, but axis {shown_number(axis)} has {extent}")
+        raise ValueError(f"split[{beyond[0]}] is {length}, but axis {shown_number(axis)} has length {extent}")
     return split_by_lengths(input, axis, lengths)
 
 
@@ -328,5 +332,5 @@ def flag(name, value):
     if number is None:
         not_integral(name, value)
     if number not in (0, 1):
-        raise ValueError(f"{name} is 0 or 1, not {shown(number)}")
+        raise ValueError(f"{name} must be 0 or 1, got {shown(number)}")
     return number == 1

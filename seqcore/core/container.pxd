@@ -4,6 +4,8 @@ cimport numpy as cnp
 from seqcore.core.buffer cimport GapBuffer
 from seqcore.core.pieces cimport Piece
 
+cdef int raise_nested(Py_ssize_t at) except -1
+
 cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tuple positional=*,
                              dict named=*)
 
@@ -15,7 +17,7 @@ cdef class Container:
     cdef bint claim(self, cnp.dtype dtype, GapBuffer *buffer) noexcept
     cdef GapBuffer *snapshot(self) noexcept
     cdef Py_ssize_t size(self) noexcept
-    cdef Piece *take(self, object tensor) except NULL
+    cdef Piece *take(self, object tensor, Py_ssize_t at=*) except NULL
     cdef int check_initialised(self, GapBuffer *news) except -1
 
     cdef object element(self, Py_ssize_t at, object given)

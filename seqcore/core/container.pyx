@@ -36,7 +36,7 @@ from seqcore.core.selection cimport (
     check_positions, is_mask, mark, raise_for_selection, select,
 )
 
-from seqcore._tensors import as_tensor
+from seqcore._tensors import as_tensor, name_of
 
 cnp.import_array()
 
@@ -45,20 +45,28 @@ cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tup
                              dict named=None):
     """A container that takes over one share of the buffer, even when this fails.
 
-    A subclass's `__new__` is asked with the arguments given, and may be anybody's: only a container that has no
-    type yet is filled.
+    A subclass's `__new__` gets the arguments given, and may be anybody's: only a container that has no type
+    yet is filled.
     """
     try:
         made = cls.__new__(cls, *positional, **(named or {})) if positional or named else cls.__new__(cls)
         if not isinstance(made, Container):
-            raise TypeError(f"{cls.__name__}.__new__ made a {type(made).__name__}: it has to make a sequence")
+            raise TypeError(f"{cls.__name__}.__new__ returned an object of type {type(made).__name__}, "
+                            "expected a TensorSequence")
     except BaseException:
         release(buffer)
         raise
     if not (<Container>made).claim(dtype, buffer):
-        raise TypeError(f"{cls.__name__}.__new__ gave a sequence that is in use already, and which stays as it "
-                        "is: give a new one that __init__ has not seen")
+        raise TypeError(f"{cls.__name__}.__new__ returned a sequence that is in use already: return a new "
+                        "one, before __init__")
     return made
+
+
+cdef int raise_nested(Py_ssize_t at) except -1:
+    """Raise the error for a sequence given as an element."""
+    name = name_of(None if at < 0 else at)
+    raise TypeError(f"{name} is a TensorSequence, which can't be an element: extend(...) adds its elements, "
+                    "concat_from_sequence(...) joins them into one tensor")
 
 
 # -- the container -----------------------------------------------------------------------------------
@@ -100,8 +108,11 @@ cdef class Container:
             n = size_of(self._buffer)
         return n
 
-    cdef Piece *take(self, object tensor) except NULL:
-        """The tensor as a piece of this container's type, with one hold on it."""
+    cdef Piece *take(self, object tensor, Py_ssize_t at=-1) except NULL:
+        """The tensor as a piece of this container's type, with one hold on it.
+
+        `at` is its position among several tensors, for messages; -1 if it is the only one.
+        """
         if cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self._dtype:
             if self._dtype.type_num != cnp.NPY_OBJECT:
                 return take_whole(tensor)
@@ -111,9 +122,8 @@ cdef class Container:
             if descr_of(array) == <PyObject *>self._dtype:
                 return take_whole(array)
         elif isinstance(tensor, Container):
-            raise TypeError("a TensorSequence can't be an element: put its elements in with extend, or join "
-                            "them with concat_from_sequence")
-        array = as_tensor(tensor, self._dtype)
+            raise_nested(at)
+        array = as_tensor(tensor, self._dtype, at=None if at < 0 else at)
         check_type(array, self._dtype)
         return take_whole(array)
 
@@ -121,7 +131,8 @@ cdef class Container:
         """Nothing goes into a container without a type; the buffer that was to go in is released."""
         if self._dtype is None:
             release(news)
-            raise TypeError("this TensorSequence was not initialised: call __init__ first")
+            raise TypeError("this TensorSequence is not initialised: call super().__init__(...) in __init__ "
+                            "of the subclass first")
         return 0
 
     # -- looking -------------------------------------------------------------------------------------
@@ -262,8 +273,8 @@ cdef class Container:
             release(news)
             release(removed)
         if status == LENGTH_DIFFERS:
-            raise ValueError(f"{new_count} tensors can't take the places of {count}: a slice with a step "
-                             "keeps the length")
+            raise ValueError(f"expected {count} tensor{'s' if count != 1 else ''} for a slice with a step, "
+                             f"got {new_count}: only slices without a step can change the length")
         return raise_for(status, None, n)
 
     cdef int replace_selected(self, cnp.ndarray selection, GapBuffer *news) except -1:
@@ -293,8 +304,8 @@ cdef class Container:
             release(news)
         raise_for_selection(status, selection, at, n)
         if count != new_count:
-            raise ValueError(f"{new_count} tensor{'s' if new_count != 1 else ''} can't take the places of "
-                             f"{count}: an assignment to a selection keeps the length")
+            raise ValueError(f"expected {count} tensor{'s' if count != 1 else ''} for the selection, got "
+                             f"{new_count}: an assignment to a selection keeps the length")
         return 0
 
     # -- taking out ----------------------------------------------------------------------------------

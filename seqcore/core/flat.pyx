@@ -25,7 +25,7 @@ from seqcore.core.pieces cimport (
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.values cimport stack_of
 
-from seqcore.dtypes import element_type
+from seqcore.dtypes import element_type, type_name
 
 cnp.import_array()
 
@@ -111,11 +111,12 @@ def chained(list sequences not None):
     dtype = one.dtype
     for one in sequences:
         if one._dtype is not dtype:
-            raise TypeError("sequences of two types can't be joined")
+            raise TypeError(f"sequences of dtype {type_name(dtype)} and {type_name(one._dtype)} can't be "
+                            "joined")
         n += one.size()
     into = new_buffer(n)
     if into == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
+        raise MemoryError(f"no memory for {n} elements")
     for one in sequences:
         buffer = one.take_out_all()
         # Nothing here can fail, for there is room. What another thread has put in since does not count.
@@ -130,7 +131,7 @@ def stack(TensorSequence sequence not None):
     cdef GapBuffer *buffer = sequence.whole()
     try:
         if size_of(buffer) == 0:
-            raise ValueError("an empty sequence can't be stacked: the shape of the result is unknown")
+            raise ValueError("an empty sequence can't be stacked, because the shape of the result is unknown")
         return stack_of(buffer, sequence._dtype)
     finally:
         release(buffer)

@@ -54,12 +54,13 @@ cdef int raise_for(Status status, Join *plan, GapBuffer *buffer) except -1:
         return 0
     where = f"along {'a new ' if plan.stacking else ''}axis {plan.axis}"
     if status == TOO_LARGE:
-        raise ValueError(f"{size_of(buffer)} tensors joined {where} are larger than any array can be")
+        raise ValueError(f"{size_of(buffer)} tensors joined {where} would be larger than any array can be")
     piece = slot_at(buffer, plan.seen)[0]
     what = "rank" if status == RANK_DIFFERS else "shape"
+    also = "; seq.to_padded() stacks them padded" if plan.stacking and status != RANK_DIFFERS else ""
     raise ValueError(
-        f"tensor {plan.seen} of shape {shape_of(piece)} can't be joined {where} to tensor 0 "
-        f"of shape {shape_of(plan.first)}: their {what}s differ"
+        f"element {plan.seen} has shape {shape_of(piece)}, which can't be joined {where} with element 0 of "
+        f"shape {shape_of(plan.first)}: their {what}s differ{also}"
     )
 
 
@@ -71,7 +72,7 @@ cdef object join(GapBuffer *buffer, cnp.dtype dtype, int axis, bint stacking):
     cdef Piece *first = slot_at(buffer, 0)[0]
     cdef char *data
     if first.source.ndim + stacking > MAX_NDIM:
-        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: tensors of rank "
+        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: elements of rank "
                          f"{first.source.ndim} can't be joined along a new one")
     begin_join(&plan, first, axis, stacking)
     if size_of(buffer) < RELEASE_FROM:
@@ -176,7 +177,7 @@ cdef GapBuffer *cut_like(cnp.ndarray items, GapBuffer *buffer) except NULL:
     cdef Owner owner
     cdef GapBuffer *into = new_buffer(n)
     if into == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
+        raise MemoryError(f"no memory for {n} elements")
     try:
         while done < n:
             run = count_alike(buffer, done, n)
@@ -205,16 +206,17 @@ cdef GapBuffer *cut_along(cnp.ndarray array, GapBuffer *buffer) except NULL:
     if n == 0:
         return empty_buffer()
     if whole < 0:
-        raise ValueError("a scalar can't be cut")
+        raise ValueError("an array of rank 0 can't be split")
     owner = owner_of_pieces(array, 0, False, n)
     into = new_buffer(n)
     if into == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
+        raise MemoryError(f"no memory for {n} elements")
     step = step_of(&owner.source)
     end = write_alike(owner, pieces_of(owner), cnp.PyArray_BYTES(array), buffer, 0, n, into)
     if step != 0 and end - cnp.PyArray_BYTES(array) != whole * step:
         release(into)           # nothing in it is held yet: it counts as all gap
-        raise ValueError(f"an array of length {whole} along axis 0 is not as long as {n} elements together")
+        raise ValueError(f"the array has length {whole} along axis 0, which is not the sum of the lengths of "
+                         f"{n} elements")
     hold_fresh(owner, n)
     fill(into)
     return into

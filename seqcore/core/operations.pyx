@@ -12,7 +12,7 @@ from seqcore.core.join cimport join, shape_of
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split cimport cut_by_lengths, cut_equally
 
-from seqcore._shown import shown, shown_number
+from seqcore._shown import got, shown_number
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type
 
@@ -22,7 +22,7 @@ cnp.import_array()
 cdef Py_ssize_t as_integer(axis) except? -1:
     """What an axis says; foreign code runs here, so before anything is looked at that it could change."""
     if not PyIndex_Check(axis) or PyBool_Check(axis) or cnp.PyArray_Check(axis):
-        raise TypeError(f"axis is an integer, not {shown(axis)} of type {type(axis).__name__}")
+        raise TypeError(f"axis must be an integer, got {got(axis)}")
     return PyNumber_AsSsize_t(axis, NULL)
 
 
@@ -35,7 +35,8 @@ cdef int as_axis(Py_ssize_t given, axis, Py_ssize_t rank, str what) except -1:
 cdef int axis_of(cnp.ndarray array, Py_ssize_t given, axis) except -1:
     """The axis to split an array along."""
     if array.ndim == 0:
-        raise ValueError("a scalar has no axis to be split along: give a tensor of rank 1 or more")
+        raise ValueError("the tensor has rank 0 and so no axis to split along: pass a tensor of rank 1 or "
+                         "more")
     return as_axis(given, axis, array.ndim, f"a tensor of shape {(<object>array).shape}")
 
 
@@ -44,8 +45,10 @@ def split_equally(input, axis, Py_ssize_t length, bint drop_axis):
     cdef Py_ssize_t given = as_integer(axis)
     cdef cnp.ndarray array = own_view(as_tensor(input))     # as in values_to_cut
     cdef int at = axis_of(array, given, axis)
-    if length < 1 or (drop_axis and length > 1):
-        raise ValueError(f"a length of {length} can't be cut")
+    if length < 1:
+        raise ValueError(f"split must be positive, got {length}")
+    if drop_axis and length > 1:
+        raise ValueError(f"the axis can be dropped only where split is 1, got {length}")
     return new_sequence(element_type(array.dtype), cut_equally(array, at, length, drop_axis))
 
 
@@ -70,12 +73,12 @@ def join_elements(TensorSequence sequence not None, axis, bint stacking):
     cdef GapBuffer *buffer = sequence.snapshot()
     try:
         if size_of(buffer) == 0:
-            raise ValueError("an empty sequence can't be joined: the shape of the result is unknown")
+            raise ValueError("an empty sequence can't be joined, because the shape of the result is unknown")
         shape = shape_of(slot_at(buffer, 0)[0])
         rank = len(shape) + stacking
         if rank == 0:
-            raise ValueError("scalars have no axis to be joined along: use new_axis=1")
-        what = f"tensors of shape {shape}" + (" and a new axis" if stacking else "")
+            raise ValueError("elements of rank 0 have no axis to join along: pass new_axis=1 to stack them")
+        what = f"elements of shape {shape}" + (" and a new axis" if stacking else "")
         return join(buffer, sequence._dtype, as_axis(given, axis, rank, what), stacking)
     finally:
         release(buffer)

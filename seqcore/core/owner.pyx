@@ -104,11 +104,11 @@ cdef Owner owner_of_pieces(cnp.ndarray array, int axis, bint drop_axis, Py_ssize
     """The owner of n pieces to be cut along `axis`."""
     cdef Owner owner
     if n > MAX_BYTES // <Py_ssize_t>sizeof(Piece) - 2 * MAX_NDIM:
-        raise MemoryError(f"no memory for {n} pieces")
+        raise MemoryError(f"no memory for {n} elements")
     try:
         owner = new_owner(array, axis, drop_axis, n)
     except MemoryError:         # which says nothing
-        raise MemoryError(f"no memory for {n} pieces") from None
+        raise MemoryError(f"no memory for {n} elements") from None
     if cnp.PyArray_SIZE(array) == 0:
         # Without items all data pointers are alike, so that none points outside the array's memory.
         strides_of(&owner.source)[owner.source.ndim if drop_axis else axis] = 0
@@ -126,7 +126,7 @@ cdef Owner owner_like(cnp.ndarray items, Piece *like, Py_ssize_t n):
     cdef Py_ssize_t *dims = owner.dims
     cdef Py_ssize_t in_pieces = 0, stride = cnp.PyArray_ITEMSIZE(items), nbytes = stride
     if n > MAX_BYTES // <Py_ssize_t>sizeof(Piece) - 2 * MAX_NDIM:
-        raise MemoryError(f"no memory for {n} pieces")
+        raise MemoryError(f"no memory for {n} elements")
     if n > 1 or ndim > INLINE_NDIM:
         in_pieces = n * <Py_ssize_t>sizeof(Piece) if n > 1 else 0
         owner.more = PyBytes_FromStringAndSize(NULL, in_pieces + (2 * ndim + 1) * <int>sizeof(Py_ssize_t))
@@ -141,7 +141,8 @@ cdef Owner owner_like(cnp.ndarray items, Piece *like, Py_ssize_t n):
         stride *= dims[axis]
         # Where there are no items, no memory has set a limit: NumPy's own counts an extent of 0 as 1.
         if nbytes > MAX_BYTES // max(dims[axis], 1):
-            raise ValueError("an element without items is larger, in another type, than any array can be")
+            raise ValueError("an element without items has a shape that is too large for an array of another "
+                             "dtype")
         nbytes *= max(dims[axis], 1)
     if ndim == 0:
         dims[0] = stride
@@ -161,7 +162,7 @@ cdef int check_type(cnp.ndarray array, cnp.dtype dtype) except -1:
     if descr_of(array) == <PyObject *>dtype:
         return 0
     if not cnp.PyArray_EquivTypes(<cnp.dtype>descr_of(array), dtype):
-        raise TypeError(f"a tensor of {dtype} has become one of {array.dtype} while it was read")
+        raise TypeError(f"the tensor's dtype changed from {dtype} to {array.dtype} while it was read")
     return 0
 
 

@@ -31,7 +31,7 @@ from seqcore._integers import integer_row
 from seqcore._padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
 )
-from seqcore._shown import shown
+from seqcore._shown import got, shown
 
 cnp.import_array()
 
@@ -206,14 +206,14 @@ cdef object padded(GapBuffer *buffer, cnp.dtype dtype, object padding_value, obj
     cdef cnp.ndarray batch, mask
     to.left = left_side(side)
     if ndim == MAX_NDIM:
-        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: tensors of rank {ndim} can't be "
-                         "put side by side")
+        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: elements of rank {ndim} can't be "
+                         "padded into one batch")
     with nogil:
         at = find_longest(buffer, ndim, longest, shortest)
     if at < n:
-        raise ValueError(f"tensor {at} has shape {shape_of(slot_at(buffer, at)[0])}, of another rank than "
-                         f"tensor 0 of shape {shape_of(slot_at(buffer, 0)[0])}: they can't be padded "
-                         "together")
+        raise ValueError(f"element {at} has shape {shape_of(slot_at(buffer, at)[0])}, but element 0 has "
+                         f"shape {shape_of(slot_at(buffer, 0)[0])}: elements of different ranks can't be "
+                         "padded into one batch")
     cdef list most = []
     cdef list least = []
     for i in range(ndim):
@@ -225,14 +225,17 @@ cdef object padded(GapBuffer *buffer, cnp.dtype dtype, object padding_value, obj
     for i in range(ndim):
         if most[i] > wanted[i] and not cuts:
             at = first_beyond(buffer, i, wanted[i])
-            raise ValueError(f"tensor {at} of shape {shape_of(slot_at(buffer, at)[0])} is longer than "
-                             f"{shown(wanted[i])} along axis {i}: truncate=True cuts it")
+            raise ValueError(f"element {at} has shape {shape_of(slot_at(buffer, at)[0])}, which is longer "
+                             f"than {shown(wanted[i])} along axis {i}: pass truncate=True to cut it, or a "
+                             "larger shape")
         nbytes *= max(wanted[i], 1)
         if nbytes > MAX_BYTES or wanted[i] > MAX_BYTES:
-            raise ValueError(f"{n} tensors padded to ({', '.join(map(shown, wanted))}) are larger than any array can be")
+            raise ValueError(f"{n} elements padded to ({', '.join(map(shown, wanted))}) would be larger than "
+                             "any array can be")
         extents[i + 1] = wanted[i]
     if wants_mask and ndim == 0:
-        raise ValueError("elements of rank 0 have no length that a mask could show")
+        raise ValueError("return_mask=True needs elements of rank 1 or more, but they have rank 0 and so no "
+                         "length")
 
     result = checked_out(out, (n, *wanted), dtype) if out is not None else None
     cdef bint direct = result is not None and not strings and not overlaps(buffer, result)
@@ -310,16 +313,23 @@ cdef GapBuffer *cut_padded(cnp.ndarray batch, object lengths, object side) excep
     cdef const int64_t *each
     cdef Py_ssize_t n, width, i, step, row
     if batch.ndim < 2:
-        raise ValueError(f"a padded batch has rank 2 or more, not shape {(<object>batch).shape}")
+        raise ValueError(f"batch must have rank 2 or more, got shape {(<object>batch).shape}")
+    if lengths is None:
+        raise TypeError("from_padded needs lengths, one for each row of the batch; split_to_sequence(batch, "
+                        "keepdims=0) makes elements of whole rows")
+    if isinstance(lengths, np.ndarray) and lengths.dtype.kind == "b" and np.ndim(lengths) == 2:
+        raise TypeError(f"lengths must be integers, got {got(lengths)}, which may be a mask: "
+                        "mask.sum(axis=1) gives the lengths")
     own = integer_row("lengths", lengths)
     each = <const int64_t *>cnp.PyArray_DATA(own)
     n = cnp.PyArray_DIM(batch, 0)
     width = cnp.PyArray_DIM(batch, 1)
     if cnp.PyArray_SIZE(own) != n:
-        raise ValueError(f"{cnp.PyArray_SIZE(own)} lengths are given for a batch of {n}")
+        raise ValueError(f"lengths has {cnp.PyArray_SIZE(own)} items, but the batch has {n} rows")
     for i in range(n):
         if not 0 <= each[i] <= width:
-            raise ValueError(f"lengths[{i}] is {each[i]}, but the batch is {width} long")
+            raise ValueError(f"lengths[{i}] is {each[i]}, expected 0 to {width}, the length of the batch "
+                             "along axis 1")
     if n == 0:
         return empty_buffer()
     step = cnp.PyArray_STRIDE(batch, 1)
@@ -331,7 +341,7 @@ cdef GapBuffer *cut_padded(cnp.ndarray batch, object lengths, object side) excep
     cdef Piece *pieces = pieces_of(owner)
     cdef GapBuffer *buffer = new_buffer(n)
     if buffer == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
+        raise MemoryError(f"no memory for {n} elements")
     if cnp.PyArray_SIZE(batch) == 0:
         step = row = 0
     for i in range(n):
@@ -350,7 +360,7 @@ cdef GapBuffer *cut_rows(cnp.ndarray batch, cnp.ndarray lengths, bint left) exce
     cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(lengths)
     cdef GapBuffer *buffer = new_buffer(n)
     if buffer == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
+        raise MemoryError(f"no memory for {n} elements")
     try:
         for i in range(n):
             row = batch[i, width - each[i]:] if left else batch[i, :each[i]]

@@ -145,11 +145,11 @@ cdef list checked_parts(parts, cnp.dtype dtype):
     """The parts of a pickle as exact arrays of the type, each with its axis."""
     cdef list checked = []
     if type(parts) is not list:
-        raise TypeError(f"a pickled sequence has a list of parts, not a {type(parts).__name__}")
+        raise TypeError(f"the pickle is damaged: expected a list of parts, got a {type(parts).__name__}")
     for part in parts:
         if (type(part) is not tuple or len(part) != 2 or not isinstance(part[0], np.ndarray)
                 or type(part[1]) is not int):
-            raise TypeError(f"part {len(checked)} of a pickled sequence is no array with its axis")
+            raise TypeError(f"the pickle is damaged: part {len(checked)} is not an array with its axis")
         array, axis = part
         array = own_view(as_tensor(array, dtype))
         check_type(array, dtype)
@@ -160,10 +160,11 @@ cdef list checked_parts(parts, cnp.dtype dtype):
 cdef cnp.ndarray checked_table(table):
     """The table of a pickle, as an array that is the caller's own."""
     if not isinstance(table, np.ndarray) or table.dtype.kind != "i" or table.dtype.itemsize != 8:
-        raise TypeError("a pickled sequence has a table of int64")
+        raise TypeError("the pickle is damaged: its table of elements is not an array of int64")
     own = np.array(as_tensor(table), dtype=np.int64, order="C", copy=True)
     if own.ndim != 2 or own.shape[1] != 3:
-        raise ValueError(f"a table of elements has shape (n, 3), not {own.shape}")
+        raise ValueError(f"the pickle is damaged: its table of elements has shape {own.shape}, expected (n, "
+                         "3)")
     return own
 
 
@@ -179,16 +180,19 @@ cdef int check_table(list parts, cnp.ndarray table) except -1:
     for i in range(n):
         array, axis = parts[i]
         if not -1 <= axis < array.ndim or array.ndim == 0:
-            raise ValueError(f"axis {axis} is out of range for a part of rank {array.ndim}")
+            raise ValueError(f"the pickle is damaged: axis {axis} is out of range for part {i} of rank "
+                             f"{array.ndim}")
         reach[i] = array.shape[max(axis, 0)]
         drop[i] = axis < 0
     for i in range(cnp.PyArray_DIM(table, 0)):
         if not 0 <= row[0] < n:
-            raise ValueError(f"element {i} is cut from part {row[0]}, of {n} parts")
+            raise ValueError(f"the pickle is damaged: element {i} is in part {row[0]}, but there are {n} "
+                             "parts")
         # In this order no sum or difference overflows.
         if (row[1] < 0 or row[2] < 0 or row[1] > reach[row[0]] or row[2] > reach[row[0]] - row[1]
                 or (drop[row[0]] and row[2] != 1)):
-            raise ValueError(f"element {i} has length {row[2]} from {row[1]} on in a part of {reach[row[0]]}")
+            raise ValueError(f"the pickle is damaged: element {i} has length {row[2]} from {row[1]} on, but "
+                             f"its part has length {reach[row[0]]}")
         row += 3
     return 0
 

@@ -1,4 +1,4 @@
-"""Ragged data in one piece: what a TensorSequence is to others, and is made from. One call each."""
+"""Conversions of a TensorSequence: to and from values and offsets, padded batches, and Arrow."""
 
 cimport cython
 cimport numpy as cnp
@@ -379,8 +379,9 @@ cdef class Ragged(Remedies):
             if wanted is self._dtype:
                 return new_container(type(self), wanted, share(buffer))
             if wanted.type_num == cnp.NPY_OBJECT or self._dtype.type_num == cnp.NPY_OBJECT:
-                raise TypeError(f"strings and numbers don't become each other: a sequence of "
-                                f"{type_name(self._dtype)} has no astype({type_name(wanted)!r})")
+                raise TypeError(f"astype can't convert dtype {type_name(self._dtype)} to "
+                                f"{type_name(wanted)}: use sequence_map with a body that converts between "
+                                "strings and numbers")
             items = tight_items(buffer, self._dtype).astype(wanted)
             return new_container(type(self), wanted,
                                  cut_like(items, buffer) if size_of(buffer) else empty_buffer())
@@ -417,45 +418,49 @@ cdef class Ragged(Remedies):
 
     def to_padded(self, padding_value=0, *, side="right", shape=None, multiple_of=None, truncate=False,
                   return_mask=False, out=None):
-        """Return the elements side by side, each padded to the longest.
+        """Return one array of all elements, each padded to the longest.
 
         Parameters
         ----------
         padding_value : scalar, optional
-            One item of the sequence's type. 0 is nothing of any type: False, or the empty string.
+            The value of the padding, of the sequence's dtype. The default is the zero value of the dtype: 0,
+            False, or the empty string. Lengths go in `shape`: `to_padded(512)` pads with the value 512.
         side : {"right", "left"}, optional
-            Where the padding goes: behind the elements, or in front of them, along every axis.
+            The side of the padding along every axis: "right" pads at the end, "left" in front.
         shape : int or sequence of int or None, optional
-            What to pad to: a number for axis 0, or one for each axis. None is the longest.
+            The size to pad to: an int for axis 0, or one for each axis. None pads to the longest element.
         multiple_of : int or sequence of int or None, optional
-            What the extents are rounded up to a multiple of: one for each axis, or a number for axis 0 and
-            all others in which elements differ.
+            The padded size is rounded up to a multiple of this number: one for each axis, or an int for
+            axis 0 and all other axes in which elements differ.
         truncate : bool, optional
-            Whether what is longer than `shape` is cut, at its end.
+            If True, cut elements that are longer than `shape` at their end. By default they are an error.
         return_mask : bool, optional
-            Whether a mask is returned too.
+            If True, also return a mask.
         out : np.ndarray, optional
-            Where to write to: of the result's shape and type.
+            The array to write to, of the result's shape and dtype.
 
         Returns
         -------
         batch : np.ndarray
-            Of shape (n, …), `out` if that is given. Of an empty sequence (0, 0).
+            The padded elements, of shape (n, …); `out` if it was given. For an empty sequence the shape is
+            (0, 0), or (0, …) as `shape` says.
         mask : np.ndarray of bool
-            If it is asked for: True where an element is along axis 0, of shape (n, L).
+            True at the positions of elements along axis 0, False at padding, of shape (n, L). Only if
+            `return_mask` is True.
 
         Raises
         ------
         ValueError
-            If ranks differ, an element is longer than `shape`, or `out` has another shape or is read-only.
+            If the elements differ in rank, an element is longer than `shape`, or `out` has another shape or
+            is read-only.
         TypeError
-            If the padding value or `out` has another type.
+            If the padding value or `out` has another dtype.
         OverflowError
-            If the padding value does not fit the type.
+            If the padding value does not fit the dtype.
 
         Notes
         -----
-        O(bytes of the result), which is written once, from front to back; the GIL is released.
+        O(bytes of the result). The GIL is released.
 
         Examples
         --------

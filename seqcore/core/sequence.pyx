@@ -13,7 +13,7 @@ import numpy as np
 
 from seqcore.core.buffer cimport GapBuffer, broken_invariant, empty_buffer, release, share, size_of
 from seqcore.core.compare cimport count_equal, equal_buffers, find
-from seqcore.core.container cimport new_container
+from seqcore.core.container cimport new_container, raise_nested
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.iterator cimport ElementIterator
 from seqcore.core.origins cimport origins_of
@@ -25,11 +25,11 @@ from seqcore.core.ragged cimport Ragged
 from seqcore.core.selection cimport selection_in_rows, selection_of
 
 from seqcore._format import as_html, as_text
-from seqcore._protocols import Unreadable
+from seqcore._protocols import UnreadableTensorError
 from seqcore._remedies import refuse_operator
-from seqcore._shown import shown
+from seqcore._shown import got, shown
 from seqcore._subclasses import new_arguments, own_reduction, rebuilt, set_state
-from seqcore._tensors import as_tensor
+from seqcore._tensors import as_tensor, as_tensors, mismatch
 from seqcore.dtypes import element_type, type_name
 
 cdef extern from "Python.h":
@@ -44,31 +44,38 @@ cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer):
 
 
 cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
-    """A new sequence of what an iterable gives; its type stays None where there is nothing to tell it."""
+    """Return a new sequence of the tensors of an iterable; without tensors and dtype its dtype stays None."""
     cdef TensorSequence result
     cdef Py_ssize_t taken = 0
     if isinstance(tensors, TensorSequence):
         (<TensorSequence>tensors).check_initialised(NULL)
         result = new_sequence((<TensorSequence>tensors)._dtype, (<TensorSequence>tensors).snapshot())
         if dtype is not None and result._dtype is not dtype:
-            raise TypeError(f"a sequence of {type_name(result._dtype)} can't go into one of "
-                            f"{type_name(dtype)}: convert its tensors first")
+            raise TypeError(mismatch("the sequence", result._dtype, dtype))
         if copied:
             result.move_together()
         return result
-    if isinstance(tensors, (str, bytes)) or hasattr(tensors, "__array__") or hasattr(tensors, "__dlpack__"):
-        raise TypeError(f"a sequence is made from tensors, not from a bare {type(tensors).__name__}: put it "
-                        "into a list, or cut it with split_to_sequence")
+    if type(tensors) is not list and type(tensors) is not tuple:
+        tensors = as_tensors(tensors)
     result = new_sequence(dtype, empty_buffer())
     for tensor in tensors:
         taken += 1
         if taken % INTERVAL == 0:
             let_others_in()
         if result._dtype is None:
-            tensor = as_tensor(tensor)
+            if isinstance(tensor, TensorSequence):
+                raise_nested(taken - 1)
+            tensor = as_tensor(tensor, at=taken - 1)
             result._dtype = element_type(tensor.dtype)
-        result.append(as_tensor(tensor, result._dtype, copy=True) if copied else tensor)
+        if copied:
+            tensor = as_tensor(tensor, result._dtype, copy=True, at=taken - 1)
+        result.put_behind(result.take(tensor, taken - 1))
     return result
+
+
+cdef str absent(tensor, str where=""):
+    """Return the message for a tensor that is not in a sequence."""
+    return f"no element{where} equals {got(tensor)} in shape and values"
 
 
 # -- the container -----------------------------------------------------------------------------------
@@ -137,7 +144,8 @@ cdef class TensorSequence(Ragged):
             raise ValueError("an empty sequence needs a dtype: TensorSequence(dtype='float32')")
         # Not by `extend`: a subclass's own would find itself half made.
         if not self.claim(news._dtype, news.take_out_all()):
-            raise TypeError("a TensorSequence can't be initialised a second time: make a new one")
+            raise TypeError("__init__ was called twice on this TensorSequence: make a new one, or edit it "
+                            "with clear and extend")
 
     @classmethod
     def __class_getitem__(cls, item):
@@ -210,7 +218,8 @@ cdef class TensorSequence(Ragged):
         cdef Py_ssize_t last = PY_SSIZE_T_MAX if stop is None else as_position(stop)
         cdef Py_ssize_t position = self.first_equal(tensor, as_position(start), last)
         if position < 0:
-            raise ValueError("no tensor of the sequence equals the one looked for")
+            where = "" if start == 0 and stop is None else f" from position {shown(start)} to {shown(stop)}"
+            raise ValueError(absent(tensor, where))
         return position
 
     def count(self, tensor):
@@ -239,7 +248,7 @@ cdef class TensorSequence(Ragged):
         """
         try:
             return self.take(tensor)
-        except Unreadable:
+        except UnreadableTensorError:
             raise
         except (TypeError, ValueError, OverflowError):
             pass        # not a return, which in Cython 3.3 fails where there was no memory for the traceback
@@ -453,7 +462,7 @@ cdef class TensorSequence(Ragged):
             finally:
                 drop(piece)
         if not removed:
-            raise ValueError("no tensor of the sequence equals the one to remove")
+            raise ValueError(absent(tensor))
 
     def __delitem__(self, key):
         if PySlice_Check(key):
@@ -593,7 +602,8 @@ def reopen(cls, dtype, files, order, others, positional=(), named=None):
     cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
     cdef TensorSequence elements = restored(own, files, order, others)
     if elements._dtype is not own:          # whatever a subclass says of it
-        raise ValueError(f"tensors of {type_name(elements._dtype)} are none of {type_name(own)}")
+        raise ValueError(f"the pickle says dtype {type_name(own)}, but its files have "
+                         f"{type_name(elements._dtype)}")
     return new_container(cls, own, elements.snapshot(), positional, named)
 
 
@@ -606,9 +616,10 @@ def restore(cls, dtype, parts, table, positional=(), named=None):
 cdef cnp.dtype check_pickled(cls, dtype, positional, named):
     """The element type that a pickle names; an error where it names no class or type of ours."""
     if not isinstance(cls, type) or not issubclass(cls, TensorSequence):
-        raise TypeError(f"a pickled sequence has a class that derives from TensorSequence, not {shown(cls)}")
+        raise TypeError(f"the pickle is damaged: expected a subclass of TensorSequence, got {shown(cls)}")
     if type(dtype) is not str:
-        raise TypeError(f"a pickled sequence has its type by name, not {shown(dtype)}")
+        raise TypeError(f"the pickle is damaged: expected the name of a dtype, got {shown(dtype)}")
     if type(positional) is not tuple or not (named is None or type(named) is dict):
-        raise TypeError("a pickled sequence has a tuple and a dict of arguments of __new__")
+        raise TypeError("the pickle is damaged: expected a tuple and a dict of arguments for __new__, got "
+                        f"{shown(positional)} and {shown(named)}")
     return element_type(dtype)

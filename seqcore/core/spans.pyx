@@ -54,15 +54,15 @@ def cut_spans(cnp.ndarray values not None, starts, lengths):
     cdef Owner owner
     for i in range(n):
         if start[i] < 0 or length[i] < 0 or start[i] > whole or length[i] > whole - start[i]:
-            raise ValueError(f"element {i} has length {length[i]} from {start[i]} on, but there are {whole} "
-                             "values")
+            raise ValueError(f"element {i} has length {length[i]} from {start[i]} on, but values has length "
+                             f"{whole}")
     dtype = element_type(values.dtype)
     if n == 0:
         return new_container(TensorSequence, dtype, empty_buffer())
     owner = owner_of_pieces(values, 0, False, n)
     buffer = new_buffer(n)
     if buffer == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
+        raise MemoryError(f"no memory for {n} elements")
     for i in range(n):
         piece = &pieces_of(owner)[i]
         piece.source = &owner.source
@@ -103,18 +103,19 @@ def cut_shaped(cnp.ndarray items not None, offsets, shapes):
     cdef Owner owner
     cdef char *data = cnp.PyArray_BYTES(items)
     if not 0 < rank <= MAX_NDIM:
-        raise ValueError(f"a tensor of rank {rank} can't be cut: NumPy's arrays have at most {MAX_NDIM} axes")
+        raise ValueError(f"elements of rank {rank} are not supported: NumPy's arrays have at most {MAX_NDIM} "
+                         "axes")
     if cnp.PyArray_SIZE(own_offsets) != n + 1:
-        raise ValueError(f"{n} tensors have {n + 1} offsets, not {cnp.PyArray_SIZE(own_offsets)}")
+        raise ValueError(f"expected {n + 1} offsets for {n} elements, got {cnp.PyArray_SIZE(own_offsets)}")
     for i in range(n):
         if offset[i] < 0 or offset[i + 1] < offset[i] or offset[i + 1] > cnp.PyArray_SIZE(items):
-            raise ValueError(f"element {i} is cut from {offset[i]} to {offset[i + 1]}, but there are "
-                             f"{cnp.PyArray_SIZE(items)} values")
+            raise ValueError(f"element {i} has offsets {offset[i]} to {offset[i + 1]}, but values has length "
+                             f"{cnp.PyArray_SIZE(items)}")
         check_shape(shape + i * rank, rank, offset[i + 1] - offset[i], i)
     dtype = element_type(items.dtype)
     buffer = new_buffer(n)
     if buffer == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
+        raise MemoryError(f"no memory for {n} elements")
     model.ndim = rank
     model.axis = 0
     try:
@@ -147,11 +148,12 @@ cdef int check_shape(const int64_t *shape, Py_ssize_t rank, int64_t items, Py_ss
     for axis in range(rank):
         # NumPy counts an extent of 0 as 1 where it limits the size of an array.
         if shape[axis] < 0 or limit > (MAX_BYTES >> 4) // max(shape[axis], 1):
-            raise ValueError(f"element {at} has an extent of {shape[axis]}, which no tensor has")
+            raise ValueError(f"element {at} has an extent of {shape[axis]} along axis {axis}, which is out "
+                             "of range")
         limit *= max(shape[axis], 1)
         product *= shape[axis]
     if product != items:
-        raise ValueError(f"element {at} has {items} items, but a shape of {product}")
+        raise ValueError(f"element {at} has {items} items, but its shape has {product}")
     return 0
 
 
@@ -296,7 +298,7 @@ def shapes_of(TensorSequence sequence not None, Py_ssize_t rank):
         row = <int64_t *>cnp.PyArray_DATA(shapes)
         for i in range(n):
             if slot_at(buffer, i)[0].source.ndim != rank:
-                raise ValueError(f"tensor {i} is not of rank {rank}")
+                raise ValueError(f"element {i} has another rank than {rank}")
             for axis in range(rank):
                 row[0] = extent(slot_at(buffer, i)[0], axis)
                 row += 1

@@ -29,7 +29,7 @@ cdef GapBuffer *cut(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t n, P
     source, pieces = &owner.source, pieces_of(owner)
     buffer = new_buffer(n)
     if buffer == NULL:
-        raise MemoryError(f"no memory for {n} pieces")
+        raise MemoryError(f"no memory for {n} elements")
     if n < RELEASE_FROM:
         write_pieces(pieces, buffer.slots, n, source, data, length, whole, lengths)
     else:
@@ -65,15 +65,36 @@ cdef GapBuffer *cut_by_lengths(cnp.ndarray array, int axis, cnp.ndarray lengths,
     else:
         with nogil:
             status = check_lengths(each, n, whole, &at)
-    what = "the lengths in split" if name == "split" else name
     if status == NEGATIVE_LENGTH:
-        raise ValueError(f"{name}[{at}] is {each[at]}: a length can't be negative")
+        raise ValueError(f"{name}[{at}] is {each[at]}, but a length can't be negative")
     if status == LENGTHS_TOO_LONG:
-        raise ValueError(f"{what} exceed axis {axis}, which has {whole}, at {name}[{at}], "
-                         f"which is {each[at]}")
+        raise ValueError(f"{name}[{at}] is {each[at]}: the sum of the lengths up to there exceeds axis "
+                         f"{axis}, which has length {whole}{offsets_hint(each, n, whole, name)}")
     if status == LENGTHS_TOO_SHORT:
-        raise ValueError(f"{what} add up to {at}, but axis {axis} has {whole}")
+        raise ValueError(f"{name} sums to {at}, but axis {axis} has length {whole}")
     return cut(array, axis, False, n, 0, each)
+
+
+cdef str lengths_hint(const int64_t *each, Py_ssize_t n, Py_ssize_t whole):
+    """Return what to add to a message where the offsets sum to the extent, as lengths do."""
+    cdef Py_ssize_t i, left = whole
+    for i in range(n):
+        if not 0 <= each[i] <= left:
+            return ""
+        left -= each[i]
+    return "" if left else "; did you pass lengths? use from_lengths(values, lengths)"
+
+
+cdef str offsets_hint(const int64_t *each, Py_ssize_t n, Py_ssize_t whole, str name):
+    """Return what to add to a message where the lengths look like offsets."""
+    cdef Py_ssize_t i
+    if n < 2 or each[0] < 0 or each[n - 1] > whole:
+        return ""
+    for i in range(1, n):
+        if each[i] < each[i - 1]:
+            return ""
+    use = f"{name}=np.diff(offsets)" if name == "split" else "from_offsets(values, offsets)"
+    return f"; did you pass offsets? use {use}"
 
 
 cdef GapBuffer *cut_by_offsets(cnp.ndarray array, cnp.ndarray offsets) except NULL:
@@ -82,16 +103,17 @@ cdef GapBuffer *cut_by_offsets(cnp.ndarray array, cnp.ndarray offsets) except NU
     cdef int64_t *each = <int64_t *>cnp.PyArray_DATA(offsets)
     cdef int64_t first
     if n < 0:
-        raise ValueError("offsets are one more than there are elements, but none is given")
+        raise ValueError("offsets must have one more item than there are elements, got none: [0] makes an "
+                         "empty sequence")
     first = each[0]
     if not 0 <= first <= whole:
-        raise ValueError(f"offsets[0] is {first}, but values has {whole} along axis 0")
+        raise ValueError(f"offsets[0] is {first}, but values has length {whole} along axis 0")
     for i in range(n):
         if each[i + 1] < each[i]:
-            raise ValueError(f"offsets[{i + 1}] is {each[i + 1]}, below the one before it, which is "
-                             f"{each[i]}")
+            raise ValueError(f"offsets[{i + 1}] is {each[i + 1]}, less than offsets[{i}], which is "
+                             f"{each[i]}: offsets can't decrease{lengths_hint(each, n + 1, whole)}")
     if each[n] > whole:
-        raise ValueError(f"offsets[{n}] is {each[n]}, but values has {whole} along axis 0")
+        raise ValueError(f"offsets[{n}] is {each[n]}, but values has length {whole} along axis 0")
     array = array[first:each[n]]
     for i in range(n):
         each[i] = each[i + 1] - each[i]

@@ -58,8 +58,8 @@ cdef object values_of(GapBuffer *buffer, cnp.dtype dtype):
     else:
         first = slot_at(buffer, 0)[0]
         if first.source.ndim == 0:
-            raise ValueError("elements of rank 0 have no axis to be joined along: stack them, with "
-                             "concat_from_sequence(seq, axis=0, new_axis=1)")
+            raise ValueError("elements of rank 0 have no axis to join along: np.array(seq) or "
+                             "concat_from_sequence(seq, 0, new_axis=1) stacks them")
         values = values_view(buffer, dtype)
         if values is not None:
             count(LEFT_IN_PLACE, 1)
@@ -228,7 +228,7 @@ cdef object offsets_of(GapBuffer *buffer, object dtype):
             each[i + 1] += each[i]
             i += 1
     if i < n:
-        raise OverflowError(f"the lengths of the first {i + 1} tensors sum to more than an int64 can count")
+        raise OverflowError(f"the lengths of the first {i + 1} elements sum to more than fits int64")
     return fitted(offsets, dtype, "offsets")
 
 
@@ -240,7 +240,7 @@ cdef int write_lengths(GapBuffer *buffer, int64_t *into) except -1:
         with nogil:
             at = write_all_lengths(buffer, into)
     if at != NONE:
-        raise ValueError(f"tensor {at} has rank 0, and so no length along axis 0")
+        raise ValueError(f"element {at} has rank 0 and so no length along axis 0")
     return 0
 
 
@@ -271,7 +271,8 @@ cdef Py_ssize_t write_some_lengths(Piece **slots, Py_ssize_t n, int64_t *into) n
 cdef object integer_type(object dtype, str what):
     given = numpy_type(dtype)
     if given is None or given.kind not in "iu":
-        raise TypeError(f"{what} are of an integer type, not {shown(dtype) if given is None else given}")
+        raise TypeError(f"the dtype of {what} must be an integer type, got "
+                        f"{shown(dtype) if given is None else given}")
     return given
 
 
@@ -284,7 +285,7 @@ cdef object fitted(cnp.ndarray numbers, object dtype, str what):
     cdef int64_t limit = most
     for i in range(cnp.PyArray_SIZE(numbers)):
         if each[i] > limit:
-            raise OverflowError(f"{what}[{i}] is {each[i]}, more than a {dtype} can hold")
+            raise OverflowError(f"{what}[{i}] is {each[i]}, which does not fit {dtype} (at most {most})")
     return numbers.astype(dtype)
 
 
@@ -294,7 +295,7 @@ cdef cnp.ndarray values_to_cut(object values):
     # A view of our own: reading the lengths runs foreign code, which may set the given one's shape or type.
     cdef cnp.ndarray array = own_view(as_tensor(values))
     if array.ndim == 0:
-        raise ValueError("values of rank 0 have no axis to be cut along: give a tensor of rank 1 or more")
+        raise ValueError("values has rank 0 and so no axis to split along: pass an array of rank 1 or more")
     return array
 
 

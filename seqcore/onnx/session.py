@@ -85,7 +85,7 @@ class InferenceSession:
         *,
         max_workers: SupportsIndex | None = 1,
     ) -> None:
-        max_workers = as_count("max_workers", max_workers)
+        max_workers = as_count("max_workers", max_workers, "uses one thread for each CPU")
         self._sessions = sessions = Sessions(sess_options, providers, provider_options)
         self._engines: Engines | None = None
         self._whole: Any = None  # onnxruntime's session, where the model has no sequences
