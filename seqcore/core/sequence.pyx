@@ -1,4 +1,4 @@
-"""TensorSequence: what a Python list can do, on a container of pieces."""
+"""TensorSequence: the interface of a Python list, on a gap buffer of views."""
 
 cimport cython
 from cpython.long cimport PyLong_CheckExact
@@ -39,7 +39,7 @@ cnp.import_array()
 
 
 cdef TensorSequence new_sequence(cnp.dtype dtype, GapBuffer *buffer):
-    """A sequence that takes over one share of the buffer, even when this fails."""
+    """Return a sequence that takes over one share of the buffer, even when this fails."""
     return <TensorSequence>new_container(TensorSequence, dtype, buffer)
 
 
@@ -86,42 +86,52 @@ cdef class TensorSequence(Ragged):
     """TensorSequence(tensors=(), dtype=None, *, copy=False)\n--\n
     A typed, mutable sequence of tensors.
 
-    Elements are values: looking at one gives a new read-only array that shares memory. The container is
-    a gap buffer: an insert or erase where the last one was costs O(1), elsewhere 8 bytes are moved for
-    each element in between. Every method is atomic, and several threads may use one sequence.
+    The elements are NumPy arrays of one dtype, whose shapes and ranks may differ. `seq[i]` returns a new
+    read-only array that shares memory with the sequence, without a copy. The container itself is mutable: an
+    insert or erase at the position of the last one is O(1), elsewhere 8 bytes are moved for each element in
+    between. Every method is atomic, and several threads may use one sequence.
 
     Parameters
     ----------
     tensors : iterable of array_like, optional
-        The elements, of any shapes and ranks, all of one type. Arrays are taken by reference, strings
-        are copied.
+        The elements, all of one dtype, of any shapes and ranks. Arrays are taken by reference, strings are
+        copied. A pandas Series and a 1-D object array of arrays count as lists of their items. A single
+        array is a `TypeError`: `split_to_sequence` splits it.
     dtype : data-type, optional
-        The element type: one of `seqcore.ELEMENT_TYPES` by any of its names, or `"bfloat16"`. By default
-        the first tensor's. It never casts arrays.
+        The element type: a name from `seqcore.ELEMENT_TYPES`, any of NumPy's names for it, or `"bfloat16"`.
+        The default is the dtype of the first tensor. Arrays are never cast to it.
     copy : bool, optional
-        Whether the elements get memory of their own.
+        If True, copy the data. Pass it if the original arrays will be modified.
 
     Raises
     ------
     ValueError
-        If there are neither tensors nor a dtype.
+        If there are neither tensors nor a dtype, or a nested list is ragged.
     TypeError
-        If the dtype is no ONNX tensor type or a tensor has another type.
+        If a tensor has another dtype than the first one, or the dtype is not supported. The message names
+        the position, as in `tensors[777]`.
 
     See Also
     --------
-    split_to_sequence : Cut an array into a sequence.
-    concat_from_sequence : Join a sequence into an array.
+    split_to_sequence : Split an array into a sequence of views.
+    concat_from_sequence : Join or stack a sequence into one array.
+    sequence_map : Apply a function to each element.
 
     Notes
     -----
-    - Look: `seq[i]`, `seq[a:b:c]`, `seq[indices]`, `seq[mask]`, `len`, `iter`, `reversed`, `in`, `index`,
+    - Read: `seq[i]`, `seq[a:b:c]`, `seq[indices]`, `seq[mask]`, `len`, `iter`, `reversed`, `in`, `index`,
       `count`, `==`.
     - Edit: `append`, `extend`, `insert`, `erase`, `pop`, `remove`, `clear`, `reverse`, `seq[i] = t`,
       `seq[a:b] = ts`, `seq[indices] = ts`, `seq[mask] = ts`, `del`, `+`, `+=`.
-    - In one piece: `values`, `lengths`, `offsets`, `to_padded`, `astype`, `tolist`, `from_lengths`,
-      `from_offsets`, `from_padded`.
-    - Memory: `nbytes`, `pinned_nbytes`, `compact`, `copy`, pickle.
+    - Convert: `values()`, `lengths()`, `offsets()`, `to_padded()`, `astype()`, `tolist()`, and back:
+      `from_lengths`, `from_offsets`, `from_padded`, `from_arrow`.
+    - Memory: `nbytes`, `pinned_nbytes`, `compact()`, `copy()`, pickle.
+
+    `dtype`, `shapes`, `nbytes` and `pinned_nbytes` are properties, all others are methods.
+
+    A sequence is not an array: NumPy's ufuncs and operators refuse it. `sequence_map(np.sqrt, seq)` applies a
+    ufunc to each element, `np.sqrt(seq.values())` to all values at once. `==` compares two sequences and
+    returns one bool; with anything else, a list of arrays too, it is False.
 
     Examples
     --------
@@ -134,7 +144,7 @@ cdef class TensorSequence(Ragged):
     array([0.5 , 0.25])
     """
 
-    # NumPy then leaves operators between arrays and sequences alone.
+    # Makes NumPy refuse ufuncs, and leave operators between arrays and sequences to this class.
     __array_ufunc__ = None
 
     def __init__(self, tensors=(), dtype=None, *, copy=False):
@@ -142,21 +152,21 @@ cdef class TensorSequence(Ragged):
         news = gather(tensors, None if dtype is None else element_type(dtype), copy)
         if news._dtype is None:
             raise ValueError("an empty sequence needs a dtype: TensorSequence(dtype='float32')")
-        # Not by `extend`: a subclass's own would find itself half made.
+        # Not by `extend`, because a subclass's own would see a half-initialised object.
         if not self.claim(news._dtype, news.take_out_all()):
             raise TypeError("__init__ was called twice on this TensorSequence: make a new one, or edit it "
                             "with clear and extend")
 
     @classmethod
     def __class_getitem__(cls, item):
-        """`TensorSequence[np.float32]`, for annotations."""
+        """Return the generic alias `TensorSequence[np.float32]`, for annotations."""
         return types.GenericAlias(cls, item)
 
     # -- what it is ----------------------------------------------------------------------------------
 
     @property
     def dtype(self):
-        """The element type, an `np.dtype`; `object` for strings."""
+        """The dtype of the elements, an `np.dtype`; `object` for strings."""
         return self._dtype
 
     def __len__(self):
@@ -181,7 +191,7 @@ cdef class TensorSequence(Ragged):
         return new_sequence(self._dtype, self.selected_by(selection))
 
     def __getitems__(self, positions):
-        """`seq[positions]`: what PyTorch's DataLoader asks a data set for, a batch in one call."""
+        """Return `seq[positions]`, a batch in one call. PyTorch's DataLoader calls this method."""
         return new_sequence(self._dtype, self.selected_by(selection_in_rows(positions)))
 
     def __iter__(self):
@@ -194,21 +204,27 @@ cdef class TensorSequence(Ragged):
         return self.first_equal(tensor, 0, PY_SSIZE_T_MAX) >= 0
 
     def index(self, tensor, start=0, stop=None):
-        """Return the first position of a tensor of equal type, shape and values. O(n).
+        """Return the first position of a tensor that equals an element in dtype, shape and values. O(n).
 
         Parameters
         ----------
         tensor : array_like
+            The tensor to search for. A value that can't be an element is not in the sequence.
         start, stop : int, optional
-            Where to look, as in `list.index`.
+            The range of positions to search, as in `list.index`.
+
+        Returns
+        -------
+        int
+            The position, from 0.
 
         Raises
         ------
         ValueError
-            If there is none.
+            If no element equals the tensor.
         TypeError
-            If the tensor is an array that can't be read: it lies on a GPU, is sparse or requires grad. So it
-            is in `in`, `count` and `remove` too; what is no array at all is not in a sequence.
+            If NumPy can't read the tensor: on a GPU, sparse, or with requires_grad. The same holds for `in`,
+            `count` and `remove`.
 
         Examples
         --------
@@ -223,7 +239,16 @@ cdef class TensorSequence(Ragged):
         return position
 
     def count(self, tensor):
-        """Return how many elements equal a tensor in type, shape and values. O(n).
+        """Return the number of elements that equal a tensor in dtype, shape and values. O(n).
+
+        Parameters
+        ----------
+        tensor : array_like
+            The tensor to search for.
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -244,7 +269,7 @@ cdef class TensorSequence(Ragged):
     cdef Piece *take_or_null(self, object tensor) except? NULL:
         """The tensor as a piece, or NULL if no element could equal it.
 
-        Of an array that can't be read nobody knows whether one does: that is an error, as where it is put in.
+        For an array that can't be read nobody can tell, so that is an error, as in an insert.
         """
         try:
             return self.take(tensor)
@@ -282,7 +307,7 @@ cdef class TensorSequence(Ragged):
             release(ours)
             release(theirs)
 
-    # Beside `==`, for with it comparisons are not inherited.
+    # Defined here, because a class with `==` inherits no comparisons.
 
     def __lt__(self, other):
         return refuse_operator(self, "<", other)
@@ -299,25 +324,25 @@ cdef class TensorSequence(Ragged):
     # -- putting in ----------------------------------------------------------------------------------
 
     def insert(self, position, tensor):
-        """Insert a tensor before a position. Implements ONNX SequenceInsert-11, in place.
+        """Insert a tensor before a position, in place. Implements ONNX SequenceInsert-11.
 
         Parameters
         ----------
         position : int
-            From -n to n, where n is the length; `-1` is before the last element, n behind it.
+            The position from -n to n, where n is the length; `-1` is before the last element, n at the end.
         tensor : array_like
-            Of the sequence's type; taken by reference.
+            The tensor, of the sequence's dtype and any shape; taken by reference.
 
         Raises
         ------
         IndexError
-            If the position is outside; unlike `list.insert`, which clamps.
+            If the position is out of range. (`list.insert` clamps it.)
         TypeError
-            If the tensor has another type or the position is no integer.
+            If the tensor has another dtype or the position is not an integer.
 
         Notes
         -----
-        O(1) where the last edit was, else 8 bytes are moved for each element between.
+        O(1) at the position of the last edit; elsewhere 8 bytes are moved for each element in between.
 
         Examples
         --------
@@ -330,12 +355,17 @@ cdef class TensorSequence(Ragged):
         self.put(at, position, self.take(tensor))
 
     def append(self, tensor):
-        """Put a tensor behind the last element. Amortised O(1).
+        """Append a tensor to the end. Amortized O(1).
 
         Parameters
         ----------
         tensor : array_like
-            Of the sequence's type; taken by reference.
+            The tensor, of the sequence's dtype and any shape; taken by reference.
+
+        Raises
+        ------
+        TypeError
+            If the tensor has another dtype.
 
         Examples
         --------
@@ -347,16 +377,22 @@ cdef class TensorSequence(Ragged):
         self.put_behind(self.take(tensor))
 
     def extend(self, tensors):
-        """Put the tensors of an iterable behind the last element, or none if one of them does not fit.
+        """Append the tensors of an iterable, or none of them if one doesn't fit.
 
         Parameters
         ----------
         tensors : TensorSequence or iterable of array_like
-            Of the sequence's type; the sequence itself is allowed. A bare array is a `TypeError`.
+            The tensors, of the sequence's dtype; the sequence itself is allowed. A single array is a
+            `TypeError`.
+
+        Raises
+        ------
+        TypeError
+            If a tensor has another dtype; the message names its position among the tensors given.
 
         Notes
         -----
-        O(len(tensors)) when the last edit was at the end.
+        O(len(tensors)) if the last edit was at the end.
 
         Examples
         --------
@@ -366,7 +402,7 @@ cdef class TensorSequence(Ragged):
         2
         """
         cdef TensorSequence news = gather(tensors, self._dtype)
-        # Made just now, the elements need no further holds: their buffer is handed over.
+        # The new sequence is ours alone, so its buffer is moved and no references are counted.
         self.put_all_behind(news.take_out_all())
 
     def __iadd__(self, tensors):
@@ -404,21 +440,21 @@ cdef class TensorSequence(Ragged):
     # -- taking out ----------------------------------------------------------------------------------
 
     def erase(self, position=-1):
-        """Remove the element at a position. Implements ONNX SequenceErase-11, in place.
+        """Remove the element at a position, in place. Implements ONNX SequenceErase-11.
 
         Parameters
         ----------
         position : int, optional
-            From -n to n - 1, where n is the length. By default the last.
+            The position from -n to n - 1, where n is the length. The default is the last one.
 
         Raises
         ------
         IndexError
-            If the position is outside, or the sequence is empty.
+            If the position is out of range, or the sequence is empty.
 
         Notes
         -----
-        O(1) where the last edit was, else 8 bytes are moved for each element between.
+        O(1) at the position of the last edit; elsewhere 8 bytes are moved for each element in between.
 
         Examples
         --------
@@ -430,7 +466,21 @@ cdef class TensorSequence(Ragged):
         self.take_out(as_position(position), position, False)
 
     def pop(self, position=-1):
-        """Remove the element at a position and return it, read-only. As `erase` otherwise.
+        """Remove the element at a position and return it as a read-only array.
+
+        Parameters
+        ----------
+        position : int, optional
+            The position from -n to n - 1, where n is the length. The default is the last one.
+
+        Returns
+        -------
+        np.ndarray
+
+        Raises
+        ------
+        IndexError
+            If the position is out of range, or the sequence is empty.
 
         Examples
         --------
@@ -440,12 +490,17 @@ cdef class TensorSequence(Ragged):
         return self.take_out(as_position(position), position, True)
 
     def remove(self, tensor):
-        """Remove the first element that equals a tensor in type, shape and values. O(n).
+        """Remove the first element that equals a tensor in dtype, shape and values. O(n).
+
+        Parameters
+        ----------
+        tensor : array_like
+            The tensor to search for.
 
         Raises
         ------
         ValueError
-            If there is none.
+            If no element equals the tensor.
 
         Examples
         --------
@@ -489,7 +544,7 @@ cdef class TensorSequence(Ragged):
     # -- all of it -----------------------------------------------------------------------------------
 
     def reverse(self):
-        """Turn the order of the elements round. O(n).
+        """Reverse the order of the elements in place. O(n).
 
         Examples
         --------
@@ -501,10 +556,13 @@ cdef class TensorSequence(Ragged):
         self.turn_round()
 
     def compact(self):
-        """Copy the elements into one tight buffer and let go of the memory they were taken from.
+        """Copy the elements into one contiguous buffer and release the memory that they were views of.
 
-        Afterwards `pinned_nbytes` equals `nbytes`; only what other threads put in meanwhile stays as it is.
-        O(nbytes); the GIL is released.
+        Afterwards `pinned_nbytes` equals `nbytes`, except for elements that other threads insert meanwhile.
+
+        Notes
+        -----
+        O(nbytes). The GIL is released during the copy.
 
         Examples
         --------
@@ -519,9 +577,17 @@ cdef class TensorSequence(Ragged):
         self.move_together()
 
     def copy(self):
-        """Return a sequence of the same elements, that shares their memory.
+        """Return a copy of the sequence that shares the elements' memory.
 
-        O(1): the first edit of either copies the slots. Of a subclass it is what `copy.copy` makes.
+        Edits of one don't show in the other. For a subclass the result is that of `copy.copy`.
+
+        Returns
+        -------
+        TensorSequence
+
+        Notes
+        -----
+        O(1). The first edit of either sequence copies 8 bytes for each element.
 
         Examples
         --------
@@ -581,7 +647,7 @@ cdef class TensorSequence(Ragged):
         return make, (type(self), type_name(self._dtype), *contents, *arguments), self.__getstate__()
 
     def _check(self):
-        """Assert the invariants of the buffer; for tests."""
+        """Assert the invariants of the buffer, for tests."""
         cdef GapBuffer *buffer = self.snapshot()
         try:
             broken = broken_invariant(buffer)
@@ -596,7 +662,7 @@ MutableSequence.register(TensorSequence)
 # -- what pickle calls -------------------------------------------------------------------------------
 
 def reopen(cls, dtype, files, order, others, positional=(), named=None):
-    """Make a sequence of elements that stand in files, as `TensorSequence.__reduce__` has found them."""
+    """Make a sequence of elements in files, from what `TensorSequence.__reduce__` stored."""
     from seqcore._files.paths import restored
 
     cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
@@ -608,13 +674,13 @@ def reopen(cls, dtype, files, order, others, positional=(), named=None):
 
 
 def restore(cls, dtype, parts, table, positional=(), named=None):
-    """Make a sequence of what `TensorSequence.__reduce__` has taken apart."""
+    """Make a sequence from what `TensorSequence.__reduce__` serialized."""
     cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
     return new_container(cls, own, put_together(own, parts, table), positional, named)
 
 
 cdef cnp.dtype check_pickled(cls, dtype, positional, named):
-    """The element type that a pickle names; an error where it names no class or type of ours."""
+    """Return the element type that a pickle names; raise if its class or dtype isn't a sequence's."""
     if not isinstance(cls, type) or not issubclass(cls, TensorSequence):
         raise TypeError(f"the pickle is damaged: expected a subclass of TensorSequence, got {shown(cls)}")
     if type(dtype) is not str:
