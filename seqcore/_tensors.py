@@ -1,6 +1,6 @@
 """Read what may go into a sequence: as one tensor, or as an iterable of tensors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableSequence
 
 import numpy as np
 
@@ -46,6 +46,8 @@ def as_tensor(value, dtype=None, copy=False, at=None):
     elif isinstance(value, (*_PYTHON_VALUES, list, tuple)):
         return _from_python(value, dtype, at)
     else:
+        if not hasattr(value, "__dlpack__") and isinstance(value, MutableSequence):
+            refuse_sequence(value, at)
         array = from_protocol(value, name_of(at))
     try:
         own = element_type(array.dtype)
@@ -108,6 +110,17 @@ def _items_of(array):
     raise TypeError(
         f"tensors must be an iterable of tensors, got {given}: {remedy}, [array] is a sequence of one element"
     )
+
+
+def refuse_sequence(value, at):
+    """Raise the error for a TensorSequence that is given as one tensor."""
+    from seqcore.core.container import Container  # which imports this module
+
+    if isinstance(value, Container):
+        raise TypeError(
+            f"{name_of(at)} is a TensorSequence, which can't be one tensor or element: extend(...) adds its "
+            "elements to a sequence, concat_from_sequence(...) joins them into one tensor"
+        )
 
 
 def name_of(at):

@@ -4,8 +4,6 @@ cimport numpy as cnp
 from seqcore.core.buffer cimport GapBuffer
 from seqcore.core.pieces cimport Piece
 
-cdef int raise_nested(Py_ssize_t at) except -1
-
 cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tuple positional=*,
                              dict named=*)
 

@@ -36,7 +36,7 @@ from seqcore.core.selection cimport (
     check_positions, is_mask, mark, raise_for_selection, select,
 )
 
-from seqcore._tensors import as_tensor, name_of
+from seqcore._tensors import as_tensor, refuse_sequence
 
 cnp.import_array()
 
@@ -60,13 +60,6 @@ cdef Container new_container(object cls, cnp.dtype dtype, GapBuffer *buffer, tup
         raise TypeError(f"{cls.__name__}.__new__ returned a sequence that is in use already: return a new "
                         "one, before __init__")
     return made
-
-
-cdef int raise_nested(Py_ssize_t at) except -1:
-    """Raise the error for a sequence given as an element."""
-    name = name_of(None if at < 0 else at)
-    raise TypeError(f"{name} is a TensorSequence, which can't be an element: extend(...) adds its elements, "
-                    "concat_from_sequence(...) joins them into one tensor")
 
 
 # -- the container -----------------------------------------------------------------------------------
@@ -122,7 +115,7 @@ cdef class Container:
             if descr_of(array) == <PyObject *>self._dtype:
                 return take_whole(array)
         elif isinstance(tensor, Container):
-            raise_nested(at)
+            refuse_sequence(tensor, None if at < 0 else at)
         array = as_tensor(tensor, self._dtype, at=None if at < 0 else at)
         check_type(array, self._dtype)
         return take_whole(array)

@@ -2,14 +2,16 @@
 
 cimport cython
 cimport numpy as cnp
+import numpy as np
 
 from seqcore.core.arrays cimport own_view
 from seqcore.core.buffer cimport GapBuffer, empty_buffer, release, share, size_of, slot_at
 from seqcore.core.container cimport Container, new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.join cimport cut_like, shape_of, tight_items, total_nbytes
+from seqcore.core.join cimport cut_like, join, new_array, shape_of, tight_items, total_nbytes
 from seqcore.core.owner cimport make_element
 from seqcore.core.padding cimport cut_padded, padded
+from seqcore.core.pieces cimport same_shape
 from seqcore.core.pinned cimport pinned_nbytes
 from seqcore.core.remedies cimport Remedies
 from seqcore.core.values cimport (
@@ -20,6 +22,14 @@ from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
 
 cnp.import_array()
+
+
+cdef bint of_one_shape(GapBuffer *buffer) noexcept:
+    cdef Py_ssize_t i
+    for i in range(1, size_of(buffer)):
+        if not same_shape(slot_at(buffer, i)[0], slot_at(buffer, 0)[0]):
+            return False
+    return True
 
 
 @cython.auto_pickle(False)
@@ -434,6 +444,58 @@ cdef class Ragged(Remedies):
             return lists
         finally:
             release(buffer)
+
+    def __array__(self, dtype=None, copy=None):
+        """Return the elements stacked along a new first axis, for `np.array(seq)`.
+
+        Parameters
+        ----------
+        dtype : data-type, optional
+            The dtype of the result, by default the sequence's. With `object` elements of different shapes
+            become the items of a 1-D array.
+        copy : bool, optional
+            If False, raise, because the elements are always copied.
+
+        Returns
+        -------
+        np.ndarray
+            The elements, of shape (n, …). The shape is (0,) for an empty sequence.
+
+        Raises
+        ------
+        ValueError
+            If the elements differ in shape (`to_padded` pads them), or copy is False.
+
+        Notes
+        -----
+        O(bytes). The GIL is released.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqcore import TensorSequence
+        >>> np.array(TensorSequence([[1, 2], [3, 4]]))
+        array([[1, 2],
+               [3, 4]])
+        """
+        cdef GapBuffer *buffer
+        cdef Py_ssize_t i, none = 0
+        if copy is not None and not copy:
+            raise ValueError("a TensorSequence can't become an array without a copy: leave out copy=False, "
+                             "or use seq.values(), which is a view where the elements are contiguous")
+        buffer = self.whole()
+        try:
+            if size_of(buffer) == 0:
+                array = new_array(self._dtype, 1, &none)
+            elif dtype is not None and np.dtype(dtype) == object and not of_one_shape(buffer):
+                array = np.empty(size_of(buffer), object)
+                for i in range(size_of(buffer)):
+                    array[i] = make_element(slot_at(buffer, i)[0], self._dtype)
+            else:
+                array = join(buffer, self._dtype, 0, True)
+        finally:
+            release(buffer)
+        return array if dtype is None else array.astype(dtype, copy=False)
 
     # -- padding -------------------------------------------------------------------------------------
 

@@ -43,12 +43,12 @@ cdef cnp.ndarray selection_of(object key):
         return selection_in_rows(key) if getattr(key, "ndim", 0) else None
     if isinstance(key, (tuple, str, bytes)) or key is None or isinstance(key, np.generic):
         return None
+    if isinstance(key, Sequence) and not hasattr(key, "typecode"):
+        raise TypeError(f"the index is {got(key)}: expected an integer, a slice, or a list or 1-D array of "
+                        "integers or bools; np.array(index) makes one of a sequence of scalars")
     if hasattr(key, "__array__") or hasattr(key, "__array_interface__") or hasattr(key, "__dlpack__") or (
             hasattr(key, "typecode")):      # an array.array
         return selection_in_rows(key)
-    if isinstance(key, Sequence):
-        raise TypeError(f"the index is {got(key)}: expected an integer, a slice, or a list or 1-D array of "
-                        "integers or bools; np.array(index) makes one of a sequence of scalars")
     return None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from seqcore.core.buffer cimport GapBuffer, broken_invariant, empty_buffer, release, share, size_of
 from seqcore.core.compare cimport count_equal, equal_buffers, find
-from seqcore.core.container cimport new_container, raise_nested
+from seqcore.core.container cimport new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.iterator cimport ElementIterator
 from seqcore.core.origins cimport origins_of
@@ -63,8 +63,6 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
         if taken % INTERVAL == 0:
             let_others_in()
         if result._dtype is None:
-            if isinstance(tensor, TensorSequence):
-                raise_nested(taken - 1)
             tensor = as_tensor(tensor, at=taken - 1)
             result._dtype = element_type(tensor.dtype)
         if copied:
