@@ -33,8 +33,8 @@ def _takes_options(function):
         if unknown:
             name = min(unknown)
             raise TypeError(
-                f"{function.__name__}() got an unexpected keyword argument {name!r}: pass arguments of the body "
-                f"by functools.partial(body, {name}=...) or a lambda"
+                f"{function.__name__}() got an unexpected keyword argument {name!r}: pass arguments of the "
+                f"body by functools.partial(body, {name}=...) or a lambda"
             )
         return function(*args, **kwargs)
 
