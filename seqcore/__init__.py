@@ -1,6 +1,11 @@
-"""Sequences of tensors: ONNX's sequence operators on a typed container with a Cython core."""
+"""A fast, list-like container for variable-length (ragged) NumPy arrays, and ONNX's sequence operators.
 
-from seqcore._distribution import look_for_strangers as _look_for_strangers
+`TensorSequence` is the container. `split_to_sequence` and `concat_from_sequence` split and join arrays,
+`sequence_map` and `map_batches` apply functions, `save` and `load` write and memory-map files. The other
+functions are ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
+"""
+
+from seqcore._distribution import warn_of_namesake as _warn_of_namesake
 
 try:
     from seqcore.core.sequence import TensorSequence
@@ -8,9 +13,9 @@ except ModuleNotFoundError as error:
     if not (error.name or "").startswith("seqcore.core"):
         raise
     raise ImportError(
-        f"seqcore was imported from {__path__[0]}, a source tree whose compiled modules are missing for this "
-        "Python. Build them there with `pip install -e .`, or start Python in another folder to use "
-        "an installed seqcore."
+        f"seqcore was imported from {__path__[0]}, a source tree without compiled modules for this Python. "
+        "Build them there with `pip install -e .`, or start Python in another folder to use an installed "
+        "seqcore."
     ) from error
 
 from seqcore._include import get_include
@@ -50,7 +55,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_look_for_strangers(__path__[0])
+_warn_of_namesake(__path__[0])
 
 
 def __getattr__(name):

@@ -1,7 +1,8 @@
-"""The name that seqcore is installed by, and a stranger of its own name beside it.
+"""Detect another project's distribution called seqcore.
 
-The distribution is called seqcore-tensors, for `seqcore` is another project's. Where both are installed into
-one folder, each has overwritten files of the other, and either may be what an import finds.
+This distribution is called seqcore-tensors, because `seqcore` on the package index is another project's.
+If both are installed into one folder, they have overwritten each other's files, and an import may find
+either.
 """
 
 import os
@@ -11,10 +12,10 @@ NAME = "seqcore-tensors"
 REMEDY = f"pip uninstall seqcore {NAME}, then pip install {NAME}"
 
 
-def look_for_strangers(package):
-    """Warn where another distribution called seqcore has been installed beside the folder of the package.
+def warn_of_namesake(package):
+    """Warn if another distribution called seqcore is installed beside the folder of the package.
 
-    One look into that folder: what installs a package leaves a folder with its name and version there.
+    Installers leave a folder with the name and version of a distribution there.
     """
     folder = os.path.dirname(package)
     try:
@@ -24,17 +25,17 @@ def look_for_strangers(package):
     for name in names:
         if name.startswith("seqcore-") and name.endswith((".dist-info", ".egg-info")):
             warnings.warn(
-                f"another project called seqcore is installed in {folder} too ({name}), and has overwritten "
-                f"files of this one, or the other way round: {REMEDY}",
+                f"another project called seqcore is installed in {folder} too ({name}); it and {NAME} "
+                f"have overwritten each other's files: {REMEDY}",
                 RuntimeWarning,
                 stacklevel=3,
             )
 
 
 def check_parent(module):
-    """Refuse to go on below a package `seqcore` that isn't this one."""
-    if not hasattr(module, "_look_for_strangers"):  # which ours imports before all else
+    """Raise if the package `seqcore` that was imported isn't this one."""
+    if not hasattr(module, "_warn_of_namesake"):  # which ours imports first
         raise ImportError(
-            f"the module seqcore that was imported from {getattr(module, '__file__', None)} is another "
-            f"project's, which has overwritten this one: {REMEDY}"
+            f"seqcore in {getattr(module, '__file__', None)} is another project's, which has overwritten "
+            f"this one: {REMEDY}"
         )

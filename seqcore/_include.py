@@ -1,16 +1,17 @@
-"""Where `seqcore.h` is."""
+"""The folder of the C header."""
 
 from pathlib import Path
 
 
 def get_include() -> str:
-    """Return the folder of `seqcore.h`, for `include_dirs` of C and C++ extensions that embed seqcore.
+    """Return the folder of `seqcore.h`, for `include_dirs` of C and C++ extensions.
 
-    Extensions in Cython need no header: `cimport seqcore` finds the declarations beside the package.
+    Cython extensions don't need it: `cimport seqcore` finds the declarations in the package.
 
     Returns
     -------
     str
+        The path of the folder.
 
     Examples
     --------

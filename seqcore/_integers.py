@@ -1,4 +1,4 @@
-"""Integers as people write them: a number, lengths and offsets, of any type; a bool is none."""
+"""Read integers, lengths and offsets of any integer type; a bool is not an integer here."""
 
 import operator
 from array import array
@@ -6,16 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from seqcore._shown import shown
+from seqcore._shown import got, shown
 from seqcore.core.integers import row_of_integers
 
 LONGEST = int(np.iinfo(np.int64).max)
 _OF_ONE_KIND = (range, array, memoryview, bytearray)
+_PLURALS = ("lengths", "offsets")
 MASKED = "a masked array, whose mask would be lost: use .filled() or .data"
 
 
 def as_integer(value):
-    """Return the Python int that a value is, or None if it is no integer.
+    """Return a value as a Python int, or None if it is not an integer.
 
     Raises
     ------
@@ -31,13 +32,22 @@ def as_integer(value):
     return operator.index(value)
 
 
-def as_count(name, value):
-    """Return a number from 1 on, or None where none is given.
+def as_count(name, value, default=""):
+    """Return a positive integer, or None where none is given.
+
+    Parameters
+    ----------
+    name : str
+        The name of the argument in messages.
+    value : int or None
+        The value given.
+    default : str, optional
+        The meaning of None, for messages.
 
     Raises
     ------
     TypeError
-        If it is no integer; `name` says in messages what it is.
+        If it is not an integer.
     ValueError
         If it is less than 1.
     """
@@ -45,19 +55,20 @@ def as_count(name, value):
         return None
     count = as_integer(value)
     if count is None:
-        raise TypeError(f"{name} is a number or None, not {shown(value)}")
+        raise TypeError(f"{name} must be an integer or None, got {got(value)}")
     if count < 1:
-        raise ValueError(f"{name} is {shown(count)}, but must be at least 1")
+        remedy = f"; {name}=None {default}" if default else ""
+        raise ValueError(f"{name} is {shown(count)}, but must be at least 1{remedy}")
     return count
 
 
 def integers(name, value):
-    """A value as an array of integers, of Python's own where some are past 64 bits.
+    """Return a value as an array of integers, an object array where some need more than 64 bits.
 
     Raises
     ------
     TypeError
-        If it is not integral; `name` says in messages what it is.
+        If it has other values than integers; `name` is its name in messages.
     ValueError
         If it is a ragged list.
     """
@@ -66,11 +77,11 @@ def integers(name, value):
         if row is not None:
             return row
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is {MASKED}")
+        raise TypeError(f"{name} must be integers, got {MASKED}")
     if isinstance(value, str | bytes):
         not_integral(name, value)
     if isinstance(value, Sequence) and not isinstance(value, _OF_ONE_KIND):
-        value = [*value]  # which is as long as it says
+        value = [*value]  # a list, whose length can be trusted
         _check_items(name, value)
         if not value:
             return np.empty(0, np.int64)
@@ -79,25 +90,27 @@ def integers(name, value):
         if lengths.dtype.kind in "fO" and not isinstance(value, np.ndarray | np.generic):
             lengths = np.asarray(value, dtype=object)
     except ValueError:
-        raise ValueError(f"{name} is one number or a row of them, not {shown(value)}") from None
+        raise ValueError(
+            f"{name} must be an integer or a 1-D array of integers, got a ragged list: {shown(value)}"
+        ) from None
     if lengths.dtype.kind in "iu":
         return lengths
     items = lengths.reshape(-1)  # not .flat, which NumPy has up to rank 32 only
     if lengths.dtype != object or not all(map(_is_integer, items)):
         not_integral(name, value)
-    # All of one kind, in an array of our own: NumPy's integers don't compare to Python's past 64 bits.
+    # All Python integers, because NumPy's don't compare to those past 64 bits.
     return np.fromiter(map(operator.index, items), object, items.size).reshape(lengths.shape)
 
 
 def _check_items(name, items):
-    """Refuse what NumPy takes for integers among others, bools and masked arrays of rank 0, and text."""
+    """Refuse bools, masked arrays of rank 0 and strings, which NumPy would mix with integers."""
     for item in items:
         if isinstance(item, bool | str | np.ma.MaskedArray) or getattr(item, "dtype", None) == np.bool_:
             not_integral(name, items)
 
 
 def _is_integer(item):
-    # NumPy counts spans of time among its integers.
+    # NumPy counts timedelta64 among its integers.
     if isinstance(item, int):
         return not isinstance(item, bool)
     return isinstance(item, np.integer) and not isinstance(item, np.timedelta64)
@@ -116,4 +129,5 @@ def within_64_bits(row):
 
 
 def not_integral(name, value):
-    raise TypeError(f"{name} is integral, not {shown(value)} of type {type(value).__name__}")
+    what = "must be integers" if name in _PLURALS else "must be an integer"
+    raise TypeError(f"{name} {what}, got {got(value)}")

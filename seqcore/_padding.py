@@ -1,63 +1,63 @@
-"""What people say of a padding: a value, a side, extents, and where it should go."""
+"""Read the arguments of padding: value, side, extents and output array."""
 
 import numpy as np
 
 from seqcore._integers import MASKED, as_integer
-from seqcore._shown import shown
+from seqcore._shown import got, shown
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import STRING, type_name
 
 
 def as_padding_value(value, dtype):
-    """Return the value as an array of rank 0; 0, the default, is nothing of the type: False, or "".
+    """Return the padding value as an array of rank 0; 0, the default, gives the zero of the dtype.
 
     Raises
     ------
     TypeError
-        If it has another type, or is not one item.
+        If it has another type, or more than one item.
     OverflowError
-        If it is a number that does not fit.
+        If it does not fit the dtype.
     """
     if type(value) is int and value == 0:
         return np.array("", object) if dtype == STRING else np.zeros((), dtype)
     if dtype.name == "bfloat16" and type(value) in (int, float):
         # NumPy does not know how it promotes with Python's floats.
-        value = as_tensor(value, np.dtype(np.float32)).astype(dtype)
-    item = as_tensor(value, dtype)
+        value = as_tensor(value, np.dtype(np.float32), at="padding_value").astype(dtype)
+    item = as_tensor(value, dtype, at="padding_value")
     if item.ndim:
-        raise TypeError(f"a padding value is one item, not a tensor of shape {item.shape}")
+        raise TypeError(f"padding_value must be a scalar, got shape {item.shape}; extents go in shape=")
     return item.copy()  # nobody writes to it while it is being written
 
 
 def left_side(side):
-    """Return whether padding goes in front."""
+    """Return whether the padding goes in front."""
     if not isinstance(side, str) or side not in ("left", "right"):
-        raise ValueError(f"side is 'left' or 'right', not {shown(side)}")
+        raise ValueError(f"side must be 'left' or 'right', got {shown(side)}")
     return side == "left"
 
 
 def as_extents(name, given, least):
-    """Return what is said of the axes as a list of an int or None for each; a number, for axis 0, as it is.
+    """Return extents, one for each axis, as a list of int or None; a single one, for axis 0, as an int.
 
     Raises
     ------
     TypeError
-        If there is anything but integers and None.
+        If an extent is neither an integer nor None.
     ValueError
-        If a number is below `least`.
+        If an extent is below `least`.
     """
     if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(f"{name} is {MASKED}")
+        raise TypeError(f"{name} must be an integer, or one for each axis, got {MASKED}")
     if isinstance(given, np.ndarray) and np.ndim(given):
         given = np.ndarray.tolist(given)
     if isinstance(given, list | tuple):
-        # A list of our own, which is as long as it says.
+        # A list of our own, whose length can be trusted.
         return [_number(name, number, least) for number in given]
     return _number(name, given, least)
 
 
 def rank_of_nothing(shape, multiple_of):
-    """Return the rank of no elements at all, which nobody knows: as many axes as are asked for, else one."""
+    """Return the rank that the elements of an empty sequence count as: the number of axes given, else 1."""
     return next((len(given) for given in (shape, multiple_of) if isinstance(given, list)), 1)
 
 
@@ -72,7 +72,7 @@ def padded_extents(longest, shortest, shape, multiple_of):
             extents[axis] = extent
     rounded = _each_axis("multiple_of", multiple_of, len(extents))
     if isinstance(multiple_of, int):
-        # One number counts for axis 0, and for the others in which elements differ: not for channels.
+        # One number holds for axis 0 and for all other axes in which elements differ: not for channels.
         for axis in range(1, len(extents)):
             if longest[axis] != shortest[axis]:
                 rounded[axis] = rounded[0]
@@ -83,15 +83,18 @@ def padded_extents(longest, shortest, shape, multiple_of):
 
 
 def _each_axis(name, given, rank):
-    """What is said of each axis: a number is for axis 0."""
+    """Return an extent or None for each axis; a single number is for axis 0."""
     if given is None:
         return [None] * rank
     if isinstance(given, int):
         if rank == 0:
-            raise ValueError(f"elements of rank 0 have no axis for {name}={shown(given)}")
+            raise ValueError(f"{name} is {shown(given)}, but elements of rank 0 have no axis to pad")
         given = [given, *[None] * (rank - 1)]
     if len(given) != rank:
-        raise ValueError(f"{name} has {len(given)} numbers, but the elements have rank {rank}")
+        raise ValueError(
+            f"{name} has {len(given)} extent{'s' if len(given) != 1 else ''}, but the elements have rank "
+            f"{rank}: give one for each axis, or None for those to leave"
+        )
     return given
 
 
@@ -100,7 +103,7 @@ def _number(name, value, least):
         return None
     number = as_integer(value)
     if number is None:
-        raise TypeError(f"{name} is a number, or one for each axis, not {shown(value)}")
+        raise TypeError(f"{name} must be an integer, or one for each axis, got {got(value)}")
     if number < least:
         raise ValueError(f"{name} is {shown(number)}, but must be at least {least}")
     return number
@@ -109,12 +112,12 @@ def _number(name, value, least):
 def checked_out(out, shape, dtype):
     """Return the array to write to, without its subclass, or raise for one that doesn't fit."""
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise TypeError(f"out is a NumPy array, not a {type(out).__name__}")
+        raise TypeError(f"out must be a NumPy array, got a {type(out).__name__}")
     out = np.ndarray.view(out, np.ndarray)  # first, for a subclass may say anything of itself
     if out.dtype != dtype:
-        raise TypeError(f"out is of type {out.dtype}, but the sequence of {type_name(dtype)}")
+        raise TypeError(f"out has dtype {out.dtype}, expected {type_name(dtype)}, the dtype of the sequence")
     if out.shape != shape:
-        raise ValueError(f"out has shape {out.shape}, but the padded elements have {shape}")
+        raise ValueError(f"out has shape {out.shape}, expected {shape}, the shape of the padded batch")
     if not out.flags.writeable:
-        raise ValueError("out is read-only")
+        raise ValueError("out is read-only: pass a writable array")
     return out

@@ -1,70 +1,79 @@
-"""What is an array by a protocol: the tensors of PyTorch, JAX, CuPy and Arrow, and buffers."""
+"""Read arrays of other libraries by protocol: tensors of PyTorch, JAX, CuPy and Arrow, and buffers."""
 
 import sys
 
 import numpy as np
 
-from seqcore._shown import shown, shown_error
+from seqcore._shown import got, shown_error
 from seqcore.dtypes import element_type
 
-# Of DLPack's devices those whose memory the CPU reads: its own, and what CUDA and ROCm pin or manage.
+# The devices of DLPack whose memory the CPU can read: its own, and memory pinned or managed by CUDA and ROCm.
 _ON_HOST = (1, 3, 11, 13)
 
 
-class Unreadable(TypeError):
-    """An array whose values can't be read, so that nobody can say what it equals."""
+class UnreadableTensorError(TypeError):
+    """A tensor whose values NumPy can't read: on a GPU, sparse, or with requires_grad.
+
+    A lookup such as `in` passes this error on, because it can't tell whether the tensor equals an element.
+    """
 
 
-def from_protocol(value):
+def from_protocol(value, name):
     """Return the array that an object stands for, in the object's memory where NumPy can read that.
+
+    Parameters
+    ----------
+    value : object
+        The object, of any class.
+    name : str
+        The name of the value in messages.
 
     Raises
     ------
-    Unreadable
-        If it is an array that NumPy can't read: it lies on a GPU, is sparse or requires grad.
+    UnreadableTensorError
+        If it is an array that NumPy can't read: on a GPU, sparse, or with requires_grad.
     TypeError
-        If it has no protocol that NumPy knows, lacks values or is a table.
+        If it has no protocol that NumPy knows, has missing values or is a table.
     Exception
         What the object itself raises.
     """
     kind = type(value).__name__
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return _from_array(value, kind)
+        return _from_array(value, kind, name)
     buffer = _buffer_of(value)
     if buffer is not None:
         try:
             return np.asarray(buffer)
         except ValueError as error:
             raise TypeError(
-                f"the items of this {kind} are of no type that NumPy has: {shown_error(error)}"
+                f"{name} is a {kind} whose items have no dtype in NumPy: {shown_error(error)}"
             ) from error
     if hasattr(value, "__dlpack__"):
-        return _from_dlpack(value, kind)
+        return _from_dlpack(value, kind, name)
     if hasattr(value, "__cuda_array_interface__"):
-        raise Unreadable(_on_device(kind))
-    raise TypeError(
-        f"{shown(value, 80)} is no tensor: a {kind} is neither an array nor a number, a string "
-        "or nested lists of them"
-    )
+        raise UnreadableTensorError(_on_device(kind, name))
+    raise TypeError(f"{name} is {got(value)}: expected an array, a number, a string, or nested lists of them")
 
 
-def _from_array(value, kind):
+def _from_array(value, kind, name):
     if hasattr(value, "columns") and hasattr(value, "__arrow_c_stream__"):
-        raise TypeError(f"a {kind} is a table, whose columns may differ in type: put in the columns")
+        raise TypeError(
+            f"{name} is a {kind}, which is a table whose columns may differ in dtype: pass its columns"
+        )
     if _lacks_values(value):
         raise TypeError(
-            f"this {kind} has nulls, of which NumPy would make NaN or None: fill or drop them first"
+            f"{name} is a {kind} with nulls, which NumPy would turn into NaN or None: fill or drop them first"
         )
     try:
         array = _as_array(value)
     except (TypeError, RuntimeError) as error:  # PyTorch has either, CuPy the first, JAX the second
         if not hasattr(value, "__dlpack__"):
             raise  # by an object of somebody's own, and theirs to know
-        raise Unreadable(f"NumPy can't read this {kind}: {shown_error(error)}") from error
+        raise UnreadableTensorError(f"NumPy can't read {name}, a {kind}: {shown_error(error)}") from error
     if array.dtype == object and array.size and isinstance(array[(0,) * array.ndim], np.ndarray):
         raise TypeError(
-            f"the items of this {kind} are arrays: put them in one by one, or make one array of them "
-            "first, with .to_numpy_ndarray() or what else it has for that"
+            f"{name} is a {kind} whose items are arrays: TensorSequence(list(x)) makes each an element; for "
+            "one tensor convert it first, for example with .to_numpy_ndarray()"
         )
     return array
 
@@ -78,16 +87,16 @@ def _as_array(value):
         # PyTorch gives NumPy its bfloat16 as integers only.
         try:
             bits = np.asarray(value.view(sys.modules["torch"].int16))
-        except Exception:  # it is sparse, or the like: the first error says what to do
+        except Exception:  # a sparse tensor or the like: the first error says what to do
             raise error from None
         return bits.view(element_type("bfloat16"))
 
 
 def _lacks_values(value):
-    """Whether an array of Arrow, Polars or pandas has nulls."""
+    """Return whether an array of Arrow, Polars or pandas has nulls."""
     nulls = getattr(value, "null_count", None)
     if nulls is not None:
-        # Polars has a method. What is encoded refers to values, a chunked array has them in chunks.
+        # Polars has a method. Encoded arrays refer to values, a chunked array has them in chunks.
         parts = [getattr(value, "dictionary", None), getattr(value, "values", None)]
         return bool(nulls() if callable(nulls) else nulls) or any(
             map(_lacks_values, [*parts, *getattr(value, "chunks", ())])
@@ -99,23 +108,25 @@ def _lacks_values(value):
 
 def _buffer_of(value):
     try:
-        # Bytes are text that was not decoded; a bytearray is a buffer.
+        # Bytes are undecoded text; a bytearray is a buffer.
         return None if isinstance(value, bytes) else memoryview(value)
     except TypeError:
         return None
 
 
-def _from_dlpack(value, kind):
+def _from_dlpack(value, kind, name):
     try:
         if value.__dlpack_device__()[0] not in _ON_HOST:
-            raise Unreadable(_on_device(kind))
+            raise UnreadableTensorError(_on_device(kind, name))
         return np.from_dlpack(value)
     except (AttributeError, BufferError, RuntimeError) as error:
-        raise Unreadable(f"NumPy can't read this {kind} by DLPack: {shown_error(error)}") from error
+        raise UnreadableTensorError(
+            f"NumPy can't read {name}, a {kind}, by DLPack: {shown_error(error)}"
+        ) from error
 
 
-def _on_device(kind):
+def _on_device(kind, name):
     return (
-        f"the data of this {kind} are on a GPU or other device: copy them to the host first, "
-        "with .get() or what else it has for that"
+        f"{name} is a {kind} in the memory of a GPU or other device: copy it to the host first, for example "
+        "with .get() or .cpu()"
     )

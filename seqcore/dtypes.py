@@ -1,7 +1,7 @@
-"""Which NumPy types are ONNX tensor types.
+"""The element types of sequences.
 
-Fifteen of ONNX's types have a place in sequences, and bfloat16 comes as an extension through `ml_dtypes`.
-Strings are object arrays of `str`, the form that onnx and onnxruntime use.
+They are fifteen of ONNX's tensor types, and bfloat16 as an extension through `ml_dtypes`. Strings are object
+arrays of `str`, as in onnx and onnxruntime.
 """
 
 import numpy as np
@@ -22,23 +22,28 @@ ELEMENT_TYPES = {
 
 _OBJECTS = (object, np.object_)
 
-# Many spellings are one type ('<f4' and 'float32', int64's two C types); these are the ones we keep.
+# One type has many spellings ('<f4' and 'float32', the two C types of int64); these are the canonical ones.
 _CANONICAL = {dtype: dtype for dtype in ELEMENT_TYPES.values()}
 
 
 def element_type(dtype):
-    """Return the element type that `dtype` names, as the one `np.dtype` that seqcore uses for it.
+    """Return the canonical `np.dtype` of an element type.
 
     Parameters
     ----------
     dtype : data-type
-        What `np.dtype` takes. `str`, `object`, `"string"` and any of NumPy's text types name the string
-        type; `"bfloat16"` needs the package ml_dtypes. The byte order does not matter.
+        Any name that `np.dtype` accepts. `str`, `object`, `"string"` and NumPy's text types name the string
+        type; `"bfloat16"` needs the package ml_dtypes. The byte order is ignored.
+
+    Returns
+    -------
+    np.dtype
+        The dtype in native byte order; `object` for strings.
 
     Raises
     ------
     TypeError
-        If it names no ONNX tensor type: bytes, dates, records, long doubles, `None`.
+        If the dtype is not supported: bytes, dates, records, long doubles, `None`.
     ImportError
         If it is `"bfloat16"` and ml_dtypes is not installed.
 
@@ -50,7 +55,7 @@ def element_type(dtype):
     if isinstance(dtype, np.dtype) and dtype in _CANONICAL:
         return _CANONICAL[dtype]
     if dtype is None:
-        raise TypeError("None is no element type: name one, such as 'float32'")
+        raise TypeError(f"dtype must not be None: expected one of {_names()}")
     if isinstance(dtype, str):
         if dtype == "string":
             return STRING
@@ -58,7 +63,7 @@ def element_type(dtype):
             return _bfloat16()
     given = numpy_type(dtype)
     if given is None:
-        raise TypeError(f"{shown(dtype)} is no element type; there are {_names()}")
+        raise TypeError(f"{shown(dtype)} is not an element type: expected one of {_names()}")
     if given.kind in "UT":
         return STRING
     native = given.newbyteorder("=") if given.byteorder not in "=|" else given
@@ -66,13 +71,13 @@ def element_type(dtype):
         return _CANONICAL[native]
     if native.name == "bfloat16":
         return _bfloat16()
-    raise TypeError(f"{given.name} is no element type of ONNX sequences; there are {_names()}")
+    raise TypeError(f"{given.name} is not an element type: expected one of {_names()}")
 
 
 def numpy_type(dtype):
-    """Return the `np.dtype` that something names, or None; of objects only `object` is one.
+    """Return the `np.dtype` for any name of a dtype, or None. Only `object` names the object dtype.
 
-    Only what can name one comes before NumPy, which shows all else in a message of its own.
+    NumPy sees only possible names, because its error messages would show all other values.
     """
     if isinstance(dtype, np.dtype):
         return dtype
@@ -83,14 +88,23 @@ def numpy_type(dtype):
         return own if isinstance(own, np.dtype) else None
     try:
         given = np.dtype(dtype)
-    except (TypeError, ValueError):  # the latter of text that is none
+    except (TypeError, ValueError):  # ValueError for strings that aren't a dtype
         return None
-    # To NumPy any class is a type of objects.
+    # NumPy takes any class for the object dtype.
     return None if isinstance(dtype, type) and given == STRING and dtype not in _OBJECTS else given
 
 
 def type_name(dtype):
-    """Return ONNX's word for an element type: NumPy's name, but `string` for object.
+    """Return the name of an element type: NumPy's name, and `"string"` for object.
+
+    Parameters
+    ----------
+    dtype : data-type
+        The element type.
+
+    Returns
+    -------
+    str
 
     Examples
     --------

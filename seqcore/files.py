@@ -1,39 +1,44 @@
-"""Sequences in files, mapped into memory: Arrow's IPC format, which pyarrow, Polars and DuckDB read too."""
+"""Save and memory-map sequences: files in Arrow's IPC format, which pyarrow, Polars and DuckDB read too."""
 
 import os
 
-from seqcore._shown import shown
+from seqcore._shown import got
 
 __all__ = ["load", "save"]
 
 
 def save(path, sequence):
-    """Write a sequence to a file, which takes the place of an older one when it is whole.
+    """Write a sequence to a file, and replace an existing file only when all is written.
 
     Parameters
     ----------
     path : str or os.PathLike
-        A symbolic link is followed.
+        The path of the file. A symbolic link is followed.
     sequence : TensorSequence, or iterable
-        A sequence, a list of tensors, or, for what memory doesn't hold, an iterable of sequences or of
-        tensors, which are written as they come.
+        The sequence or list of tensors. For data larger than memory, an iterable of sequences or tensors,
+        which are written one after the other.
 
     Raises
     ------
     TypeError
-        If Arrow lacks the type (complex numbers and bfloat16), or types differ.
+        If Arrow doesn't support the dtype (complex numbers and bfloat16), or dtypes differ.
     ValueError
-        If ranks differ, or there is nothing that tells the type.
+        If ranks differ, or an empty iterable leaves the dtype unknown.
     OSError
-        If the file can't be written. Whatever is raised, an older file is still there.
+        If the file can't be written. After any error an existing file is unchanged.
     ImportError
         If pyarrow is not installed: `pip install "seqcore-tensors[arrow]"`.
 
+    See Also
+    --------
+    load : Memory-map the file.
+
     Notes
     -----
-    O(bytes), and no copy of what `values` is a view of; memory is that of one part. The format is Arrow's IPC
-    file, with one column `tensors` of the type that `TensorSequence.__arrow_c_array__` gives, bools as
-    `arrow.bool8`. Where later parts differ in more than their length, what was written is written once more.
+    O(bytes). Contiguous elements are written without a copy; an iterable needs memory for one part only. The
+    format is an Arrow IPC file with one column `tensors`, of the type that
+    `TensorSequence.__arrow_c_array__` exports, and bools as `arrow.bool8`. If later parts need another type,
+    because they differ in more than their length, the earlier ones are written again.
 
     Examples
     --------
@@ -49,38 +54,42 @@ def save(path, sequence):
 
 
 def load(path, column=None):
-    """Map a file into memory, as a sequence of what is in it.
+    """Memory-map a file and return its elements as a sequence.
 
     Parameters
     ----------
     path : str, os.PathLike, or list of them
-        Of a file that `save` has written, or another of Arrow's IPC format. Several are one sequence.
+        The path of a file written by `save`, or of another Arrow IPC file. A list of files gives one
+        sequence.
     column : str, optional
-        Which column of a file that has several.
+        The name of the column, for a file with several columns.
 
     Returns
     -------
     TensorSequence
-        Of read-only elements in the file's memory. Bools of other programs' files, strings, and what is
-        compressed or encoded are read; of all else nothing is, before it is looked at.
+        The elements, read-only views of the mapped file. Strings, compressed or encoded data, and bools from
+        other writers are read at once; all other data only when an element is accessed.
 
     Raises
     ------
     OSError
-        If a file is not there, or can't be read.
+        If a file doesn't exist or can't be read.
     ValueError
-        If it is of another format or damaged, or has other columns or types than tensors.
+        If a file has another format, is damaged, or its columns are not tensors or not named.
     TypeError
-        If several files differ in type.
+        If several files differ in dtype.
     ImportError
         If pyarrow is not installed: `pip install "seqcore-tensors[arrow]"`.
 
+    See Also
+    --------
+    save : Write a sequence to a file.
+
     Notes
     -----
-    O(n), some nanoseconds and 32 bytes for each element, some 250 where they differ in more than their
-    length. The elements, and what is selected of them, pickle as path and positions: other processes open
-    the file themselves, if it has neither moved nor changed. A file that is in use may be replaced, as `save`
-    does, but not written into.
+    O(n) to open, without reading the data. Loaded sequences, and selections from them, pickle as a file path
+    and positions: other processes open the file themselves, and it is an error if it was moved or changed. A
+    mapped file may be replaced, as `save` does, but must not be modified in place.
 
     Examples
     --------
@@ -93,10 +102,10 @@ def load(path, column=None):
 
     paths = list(path) if isinstance(path, list | tuple) else [path]
     if not paths:
-        raise ValueError("no files are no sequence, since there is nothing that tells the type")
+        raise ValueError("load needs at least one path, got an empty list")
     for one in paths:
         if not isinstance(one, str | bytes | os.PathLike):
-            raise TypeError(f"a file is named by its path, not by {shown(one)} of type {type(one).__name__}")
+            raise TypeError(f"path must be a str or os.PathLike, or a list of them, got {got(one)}")
     if column is not None and not isinstance(column, str):
-        raise TypeError(f"a column is named by a str, not by {shown(column)}")
+        raise TypeError(f"column must be a str or None, got {got(column)}")
     return read_all(paths, column)

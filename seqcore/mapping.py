@@ -1,5 +1,7 @@
-"""SequenceMap: a body applied to each element, here, on threads, or on an executor."""
+"""Apply a function to the elements of a sequence: SequenceMap, on one thread, several, or an executor."""
 
+import functools
+import inspect
 import os
 from concurrent.futures import Executor
 
@@ -12,6 +14,7 @@ from seqcore._maps.lending import read_only
 from seqcore._maps.outputs import Outputs
 from seqcore._maps.threads import run_on_threads
 from seqcore._maps.work import ElementWork, runs_many
+from seqcore._shown import got
 from seqcore._tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
@@ -20,6 +23,25 @@ from seqcore.operators import as_sequence, flag
 __all__ = ["map_batches", "sequence_map"]
 
 
+def _takes_options(function):
+    """Make an unknown keyword an error that says how to pass arguments of the body."""
+    options = inspect.signature(function).parameters.keys()
+
+    @functools.wraps(function)
+    def checked(*args, **kwargs):
+        unknown = kwargs.keys() - options
+        if unknown:
+            name = min(unknown)
+            raise TypeError(
+                f"{function.__name__}() got an unexpected keyword argument {name!r}: pass arguments of the "
+                f"body by functools.partial(body, {name}=...) or a lambda"
+            )
+        return function(*args, **kwargs)
+
+    return checked
+
+
+@_takes_options
 def sequence_map(
     body,
     input_sequence,
@@ -30,54 +52,61 @@ def sequence_map(
     output_dtypes=None,
     progress=None,
 ):
-    """Apply a body to each element of a sequence. Implements ONNX SequenceMap-17.
+    """Apply a function to each element of a sequence. Implements ONNX SequenceMap-17.
 
     Parameters
     ----------
     body : callable or onnx.GraphProto or onnx.ModelProto or path
-        Called with one element of each sequence, and each whole tensor. Returns a tensor, or a tuple of
-        them for several outputs. An ONNX graph, or a path to a model, needs `seqcore-tensors[onnx]`.
+        The function. It gets one element of each sequence, and each other input, as read-only arrays. It
+        returns a tensor, or a tuple of tensors for several outputs. An ONNX graph, or the path to a model,
+        needs `seqcore-tensors[onnx]`. Pass further arguments of a function by `functools.partial` or a
+        lambda.
     input_sequence : TensorSequence or list or tuple of array_like
-        The map works on its elements as they are at the call.
+        The sequence. Edits during the map don't change its input.
     *additional_inputs : TensorSequence, list, tuple or array_like
-        Further sequences, and lists and tuples of tensors, as long as the first, are indexed too; other
-        tensors go to every call whole. What a body gets is read-only.
+        The further inputs. A sequence is indexed too and must be as long as the first. A list counts as a
+        sequence: `[1, 2, 3]` gives one number to each call, `np.array([1, 2, 3])` the array to every call.
     max_workers : int, optional
-        1 runs in the calling thread, n on n threads at once, None on one thread for each CPU.
+        The number of threads: 1 runs in the calling thread, None uses one thread for each CPU.
     executor : concurrent.futures.Executor or dask.distributed.Client, optional
-        What runs the body instead. It is left open. What goes to other processes must pickle, a body too.
+        The executor that runs the body in place of threads. It is left open. For other processes the body,
+        the inputs and the results must pickle.
     chunksize : int, optional
-        How many elements a worker takes at a time. By default that is found from what the first elements
-        take. On threads these then run in the calling thread; with an executor nothing ever does.
+        The number of elements that a worker takes at a time. By default it is chosen from the time that the
+        first elements take. With threads, the calling thread runs these; with an executor it runs none.
     output_dtypes : data-type or list or tuple of data-type, optional
-        The outputs' element types; a list or tuple where the body returns a tuple. Needed for an empty input
-        and a callable. By default the first element tells.
+        The element type of the output; a list or tuple of them if the body returns a tuple. The default is
+        the type of the first result. Required if the input is empty and the body is a callable.
     progress : bool or callable, optional
-        True shows a bar, which needs the package tqdm. A callable gets `(done, total)` in the calling
-        thread, rising, at the end `(total, total)`.
+        If True, show a progress bar, which needs the package tqdm. A callable gets `(done, total)` in the
+        calling thread, with `done` increasing up to `total`.
 
     Returns
     -------
     TensorSequence or tuple of TensorSequence
-        A tuple where the body returns a tuple, or the graph has several outputs.
+        The results, in order; a tuple if the body returns a tuple, or the graph has several outputs.
 
     Raises
     ------
     ValueError
-        If sequences differ in length, the input is empty and nothing tells the output's type, or a number
-        is out of range.
+        If the sequences differ in length, the input is empty without `output_dtypes`, or a number is out of
+        range.
     TypeError
-        If an output's type, or the number of outputs, differs from the first element's; the element is
-        named. If the inputs' number or types are not those of a graph.
+        If a result is not a tensor, or has another dtype or another number of outputs than the first one;
+        the message names the element. If the number or dtypes of the inputs don't fit the graph.
     BaseException
-        What the body raises, as it is, with a note that names the element: of several failures the one
-        that a serial loop would have met. Elements before it still run; those behind it that have not
-        started don't.
+        The exception of the body, unchanged, with a note that names the element. If several elements fail,
+        it is the one that a serial loop would raise. Elements after it that have not started don't run.
+
+    See Also
+    --------
+    map_batches : Many elements in one call, for vectorized functions.
 
     Notes
     -----
-    Threads pay where the body gives the GIL away, as NumPy and onnxruntime do for larger tensors, and on
-    free-threaded Python for every body. The caller's context variables hold in worker threads.
+    Threads help if the body releases the GIL, as NumPy and onnxruntime do for larger tensors, and on
+    free-threaded Python for every body. Worker threads see the caller's context variables, such as
+    `np.errstate`. NumPy ufuncs and elementwise graphs run on whole blocks of elements at once.
 
     Examples
     --------
@@ -89,8 +118,8 @@ def sequence_map(
     """
     body = _as_body(body)
     # Asking for the number of CPUs takes 10 µs.
-    workers = as_count("max_workers", max_workers) or os.cpu_count() or 1
-    chunksize = as_count("chunksize", chunksize)
+    workers = as_count("max_workers", max_workers, "uses one thread for each CPU") or os.cpu_count() or 1
+    chunksize = as_count("chunksize", chunksize, "chooses one")
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
     work = flat_work(body, inputs, n) or ElementWork(body, inputs, n)
@@ -98,6 +127,7 @@ def sequence_map(
     return _run(work, single, dtypes, workers, executor, chunksize, progress)
 
 
+@_takes_options
 def map_batches(
     body,
     input_sequence,
@@ -109,50 +139,54 @@ def map_batches(
     output_dtypes=None,
     progress=None,
 ):
-    """Apply a body to the elements of a sequence, many at a time.
+    """Apply a vectorized function to the elements of a sequence, many in one call.
 
     Parameters
     ----------
     body : callable or onnx.GraphProto or onnx.ModelProto or path
-        Called with a batch of each sequence, and each whole tensor. Returns a tensor, or a tuple of them for
-        several outputs. It must do to each element what it would do without the others.
+        The function. It gets a batch of each sequence, and each other input, as read-only arrays. It returns
+        a tensor, or a tuple of tensors for several outputs. The result for an element must not depend on the
+        other elements of the batch.
     input_sequence : TensorSequence or list or tuple of array_like
-        The map works on its elements as they are at the call.
+        The sequence. Edits during the map don't change its input.
     *additional_inputs : TensorSequence, list, tuple or array_like
-        Further sequences, as long as the first, come in batches too; other tensors go to every call whole.
-        What a body gets is read-only.
+        The further inputs. A sequence comes in batches too and must be as long as the first. A list counts as
+        a sequence; any other array is passed to every call as it is.
     batch_size : int, optional
-        The most elements in a batch. By default so many that a batch stays in the cache.
+        The largest number of elements in a batch. By default it is chosen so that a batch fits the cache.
     new_axis : {0, 1}, optional
-        With 0 the elements of a batch are joined along axis 0: they may differ in length, and each output,
-        as long as the first sequence's batch, is cut back by its lengths. With 1 they are stacked along a
-        new first axis: a batch has elements of one shape, gathered from anywhere in the sequence, and each
-        output's first axis goes back to them.
+        If 0, concatenate the elements of a batch along axis 0. They may differ in length; each output must be
+        as long as the first sequence's batch and is split by its lengths. If 1, stack the elements along a
+        new first axis. A batch then has elements of one shape, from anywhere in the sequence, and the output
+        for each is one row of the result.
     max_workers, executor, progress
-        As in `sequence_map`; progress counts elements.
+        The same as in `sequence_map`; progress counts elements.
     output_dtypes : data-type or list or tuple of data-type, optional
-        As in `sequence_map`; by default the first batch tells.
+        The same as in `sequence_map`. The default is the type of the first batch's result.
 
     Returns
     -------
     TensorSequence or tuple of TensorSequence
-        As long as the input, and in its order. The outputs for a batch share memory.
+        The results, in the order of the input. The outputs of one batch share memory.
 
     Raises
     ------
     ValueError
-        If an output is not as long as its batch, which is named; if elements that are to be joined differ
-        in more than their length, or have rank 0; otherwise as `sequence_map`.
-    TypeError, BaseException
-        As `sequence_map`, with a note that names the elements of the batch.
+        If an output is not as long as its batch (the message names its elements), or the elements of a batch
+        can't be joined, because they have rank 0 or differ in more than axis 0; otherwise as `sequence_map`.
+    TypeError
+        The same as from `sequence_map`; the message names the elements of the batch.
+    BaseException
+        The exception of the body, unchanged, with a note that names the elements of the batch.
 
     See Also
     --------
-    sequence_map : One element at a time, for bodies that look at a whole element.
+    sequence_map : One element in each call, for functions of a whole element.
 
     Notes
     -----
-    One call and one copy for each batch; no copy where its elements lie together, as after a split.
+    One call for each batch. The batch is a view, without a copy, if its elements are contiguous, as after a
+    split; otherwise it is one copy.
 
     Examples
     --------
@@ -163,8 +197,8 @@ def map_batches(
     array(6.5)
     """
     body = _as_body(body)
-    workers = as_count("max_workers", max_workers) or os.cpu_count() or 1
-    batch_size = as_count("batch_size", batch_size)
+    workers = as_count("max_workers", max_workers, "uses one thread for each CPU") or os.cpu_count() or 1
+    batch_size = as_count("batch_size", batch_size, "chooses one")
     stacked = flag("new_axis", new_axis)
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
@@ -180,17 +214,22 @@ def map_batches(
 
 
 def _as_inputs(input_sequence, additional_inputs):
-    """What a map works on, and the number of its elements."""
+    """Return the inputs of a map, and the number of elements."""
     inputs = (as_sequence(input_sequence)[:], *map(_as_input, additional_inputs))
     n = len(inputs[0])
     for i, one in enumerate(inputs):
         if isinstance(one, TensorSequence) and len(one) != n:
-            raise ValueError(f"input {i} of the map has {len(one)} tensors, but input 0 has {n}")
+            hint = ""
+            if i and isinstance(additional_inputs[i - 1], list | tuple):
+                hint = (
+                    ": a list counts as a sequence, pass np.array(...) for one array that goes to every call"
+                )
+            raise ValueError(f"input {i} of the map has {len(one)} elements, but input 0 has {n}{hint}")
     return inputs, n
 
 
 def _run(work, single, dtypes, workers, executor, chunksize, progress):
-    """Run a work where the caller wants it; return the outputs."""
+    """Run a map serially, on threads or on an executor, and return its outputs."""
     outputs = Outputs(single, dtypes, work.name)
     with _reporting(progress, work.elements(0, work.n)) as report:
         job = Job(work, outputs, chunksize, report)
@@ -207,13 +246,13 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
 
 
 def _as_body(body):
-    """A callable; graphs become one."""
+    """Return the body as a callable; graphs are compiled."""
     if isinstance(body, str | os.PathLike) or type(body).__module__.partition(".")[0] == "onnx":
         from seqcore.onnx import GraphBody
 
         return GraphBody(body)
     if not callable(body):
-        raise TypeError(f"a body is a callable, an ONNX graph or a path to one, not {type(body).__name__}")
+        raise TypeError(f"body must be a callable, an ONNX graph or a path to one, got {got(body)}")
     return body
 
 
@@ -224,10 +263,13 @@ def _as_input(value):
 
 
 def _output_types(body, inputs, n, output_dtypes):
-    """Whether there is a single output, and the outputs' types; None for what the first element will tell."""
+    """Return whether there is a single output, and the outputs' types; None where they aren't known yet."""
     single, dtypes = _known_types(body, inputs, output_dtypes)
     if n == 0 and dtypes is None:
-        raise ValueError("the map of an empty sequence needs output_dtypes, since no element tells its type")
+        raise ValueError(
+            "the map of an empty sequence needs output_dtypes, because there is no result to take the dtype "
+            "from, for example output_dtypes='float32'"
+        )
     return single, dtypes
 
 
@@ -241,29 +283,27 @@ def _known_types(body, inputs, output_dtypes):
     single = not isinstance(output_dtypes, list | tuple)
     dtypes = tuple(map(element_type, [output_dtypes] if single else output_dtypes))
     if not dtypes:
-        raise ValueError("output_dtypes is empty, but a body has at least one output")
+        raise ValueError("output_dtypes is empty, expected a dtype, or one for each output of the body")
     return single, dtypes
 
 
 def _as_executor(executor):
-    """An executor, and the Dask client behind it or None."""
+    """Return an executor, and the Dask client behind it or None."""
     if isinstance(executor, Executor):
         return executor, None
     if hasattr(executor, "get_executor"):  # a Dask client
         if getattr(executor, "asynchronous", False):
             raise TypeError(
-                "an asynchronous Dask client can't run a map, which waits for its results: use Client(...) "
+                "the Dask client is asynchronous, but a map waits for its results: make it by Client(...) "
                 "without asynchronous=True"
             )
-        # Not pure: else Dask would take equal chunks of two maps, or of one, for the same task.
+        # Not pure, because Dask would otherwise run equal chunks, of one map or two, as one task.
         return executor.get_executor(pure=False), executor
-    raise TypeError(
-        f"an executor is a concurrent.futures.Executor or a Dask Client, not {type(executor).__name__}"
-    )
+    raise TypeError(f"executor must be a concurrent.futures.Executor or a Dask Client, got {got(executor)}")
 
 
 class _reporting:
-    """What is called with the number of elements done; entering it shows the bar, leaving it ends it."""
+    """A context manager that shows progress and gives the function to call with the elements done."""
 
     def __init__(self, progress, total):
         self.progress, self.total, self.bar = progress, total, None
@@ -279,7 +319,7 @@ class _reporting:
             self.bar = tqdm(total=self.total, unit="tensor")
             return lambda done: self.bar.update(done - self.bar.n)
         if not callable(self.progress):
-            raise TypeError(f"progress is a bool or a callable, not {type(self.progress).__name__}")
+            raise TypeError(f"progress must be a bool or a callable, got {got(self.progress)}")
         return lambda done: self.progress(done, self.total)
 
     def __exit__(self, *exc_info):

@@ -1,13 +1,13 @@
-"""ONNX's sequence operators as functions: arguments checked, then one call each.
+"""ONNX's sequence operators as functions.
 
-The input is never changed. An input sequence may be a `TensorSequence` or a list or tuple of tensors.
+They never modify their input. An input sequence may be a `TensorSequence` or a list or tuple of tensors.
 """
 
 import numpy as np
 
 from seqcore._format.text import snapshot_of
 from seqcore._integers import LONGEST, as_integer, integers, not_integral
-from seqcore._shown import shown, shown_number
+from seqcore._shown import got, shown, shown_number
 from seqcore._tensors import as_tensor
 from seqcore.core.operations import element_at, join_elements, split_by_lengths, split_equally
 from seqcore.core.sequence import TensorSequence
@@ -25,21 +25,23 @@ __all__ = [
 
 
 def _is_empty(tensors):
-    return not any(True for _ in tensors)  # a subclass may say anything of its length
+    return not any(True for _ in tensors)  # a subclass may return any length
 
 
 def as_sequence(tensors, dtype="float32"):
-    """Return a `TensorSequence` of what an operator takes for one; `dtype` is the type of an empty list."""
+    """Return an input sequence as a `TensorSequence`; `dtype` is the element type of an empty list."""
     if type(tensors) is TensorSequence:
         return tensors
     if isinstance(tensors, TensorSequence):
-        return snapshot_of(tensors)  # whatever a subclass makes of lengths and positions
+        return snapshot_of(tensors)  # a subclass may override lengths and positions
     if not isinstance(tensors, list | tuple):
+        remedy = ": split_to_sequence(array) splits it along axis 0" if hasattr(tensors, "__array__") else ""
         raise TypeError(
-            f"a sequence is a TensorSequence or a list or tuple of tensors, not {type(tensors).__name__}"
+            f"expected a sequence, which is a TensorSequence or a list or tuple of tensors, "
+            f"got {got(tensors)}{remedy}"
         )
     if type(tensors) not in (list, tuple):
-        tensors = [*tensors]  # which is as long as it says
+        tensors = [*tensors]  # a list, whose length can be trusted
     return TensorSequence(tensors) if tensors else TensorSequence(dtype=dtype)
 
 
@@ -49,7 +51,7 @@ def sequence_construct(*tensors):
     Parameters
     ----------
     *tensors : array_like
-        At least one, all of one type, of any shapes. Taken by reference.
+        The elements, at least one, all of one dtype, of any shapes. Taken by reference.
 
     Returns
     -------
@@ -60,7 +62,7 @@ def sequence_construct(*tensors):
     ValueError
         If there is no tensor.
     TypeError
-        If their types differ.
+        If their dtypes differ.
 
     Examples
     --------
@@ -68,17 +70,19 @@ def sequence_construct(*tensors):
     <TensorSequence of 2 int64 tensors: (2,) (1,)>
     """
     if not tensors:
-        raise ValueError("sequence_construct needs a tensor; sequence_empty makes an empty sequence")
+        raise ValueError(
+            "sequence_construct needs at least one tensor: sequence_empty makes an empty sequence"
+        )
     return TensorSequence(tensors)
 
 
 def sequence_empty(dtype="float32"):
-    """Make an empty sequence of a type. Implements ONNX SequenceEmpty-11.
+    """Make an empty sequence of a dtype. Implements ONNX SequenceEmpty-11.
 
     Parameters
     ----------
     dtype : data-type, optional
-        The element type, by any of the names that `element_type` knows.
+        The element type, as in `element_type`.
 
     Returns
     -------
@@ -87,7 +91,7 @@ def sequence_empty(dtype="float32"):
     Raises
     ------
     TypeError
-        If `dtype` names no ONNX tensor type.
+        If the dtype is not supported.
 
     Examples
     --------
@@ -95,7 +99,7 @@ def sequence_empty(dtype="float32"):
     <TensorSequence of 0 int8 tensors>
     """
     if dtype is None:
-        raise TypeError("an empty sequence has a type all the same: name one, such as 'float32'")
+        raise TypeError("dtype must not be None: an empty sequence has a dtype too, for example 'float32'")
     return TensorSequence(dtype=dtype)
 
 
@@ -105,6 +109,7 @@ def sequence_length(seq):
     Parameters
     ----------
     seq : TensorSequence or list or tuple of array_like
+        The sequence.
 
     Returns
     -------
@@ -119,25 +124,26 @@ def sequence_length(seq):
 
 
 def sequence_at(seq, position):
-    """Return a copy of the tensor at a position. Implements ONNX SequenceAt-11.
+    """Return a copy of the element at a position. Implements ONNX SequenceAt-11.
 
     Parameters
     ----------
     seq : TensorSequence or list or tuple of array_like
+        The sequence.
     position : int
-        From -n to n - 1, where n is the length. Also an int32 or int64 array of one element.
+        The position from -n to n - 1, where n is the length; also an int32 or int64 array with one item.
 
     Returns
     -------
     np.ndarray
-        Writable, in memory of its own. `seq[position]` looks at the element without a copy.
+        A writable copy of the element. `seq[position]` gives a read-only view without a copy.
 
     Raises
     ------
     IndexError
-        If the position is outside.
+        If the position is out of range.
     TypeError
-        If it is no integer.
+        If the position is not an integer.
 
     Examples
     --------
@@ -148,15 +154,16 @@ def sequence_at(seq, position):
 
 
 def sequence_insert(seq, tensor, position=None):
-    """Return a sequence with a tensor inserted. Implements ONNX SequenceInsert-11.
+    """Return a new sequence with a tensor inserted. Implements ONNX SequenceInsert-11.
 
     Parameters
     ----------
     seq : TensorSequence or list or tuple of array_like
+        The sequence.
     tensor : array_like
-        Of the sequence's type; taken by reference.
+        The tensor, of the sequence's dtype and any shape; taken by reference.
     position : int, optional
-        Before which the tensor comes to stand, from -n to n, where n is the length. By default n, the back.
+        The position to insert before, from -n to n, where n is the length. The default is n, the end.
 
     Returns
     -------
@@ -165,13 +172,17 @@ def sequence_insert(seq, tensor, position=None):
     Raises
     ------
     IndexError
-        If the position is outside.
+        If the position is out of range.
     TypeError
-        If the tensor has another type or the position is no integer.
+        If the tensor has another dtype or the position is not an integer.
+
+    See Also
+    --------
+    TensorSequence.insert : Insert in place.
 
     Notes
     -----
-    O(n), since the input stays as it is; `TensorSequence.insert` edits in place.
+    O(n), 8 bytes for each element, because the input is not modified.
 
     Examples
     --------
@@ -188,13 +199,14 @@ def sequence_insert(seq, tensor, position=None):
 
 
 def sequence_erase(seq, position=None):
-    """Return a sequence without the tensor at a position. Implements ONNX SequenceErase-11.
+    """Return a new sequence without the element at a position. Implements ONNX SequenceErase-11.
 
     Parameters
     ----------
     seq : TensorSequence or list or tuple of array_like
+        The sequence.
     position : int, optional
-        From -n to n - 1, where n is the length. By default the last.
+        The position from -n to n - 1, where n is the length. The default is the last one.
 
     Returns
     -------
@@ -203,13 +215,17 @@ def sequence_erase(seq, position=None):
     Raises
     ------
     IndexError
-        If the position is outside, or the sequence is empty.
+        If the position is out of range, or the sequence is empty.
     TypeError
-        If the position is no integer.
+        If the position is not an integer.
+
+    See Also
+    --------
+    TensorSequence.erase : Remove in place.
 
     Notes
     -----
-    O(n), since the input stays as it is; `TensorSequence.erase` edits in place.
+    O(n), 8 bytes for each element, because the input is not modified.
 
     Examples
     --------
@@ -222,36 +238,43 @@ def sequence_erase(seq, position=None):
 
 
 def split_to_sequence(input, split=None, axis=0, keepdims=1):
-    """Cut a tensor into a sequence along an axis. Implements ONNX SplitToSequence-24.
+    """Split a tensor into a sequence of views along an axis. Implements ONNX SplitToSequence-24.
 
     Parameters
     ----------
     input : array_like
-        The tensor, of rank 1 or more, in any memory layout. The pieces share its memory.
+        The tensor, of rank 1 or more, in any memory layout. The elements share its memory.
     split : int or sequence of int, optional
-        A number, or integer array of rank 0: the length of each piece, above 0; the last one may be
-        smaller. A list or array of rank 1: the length of each piece, none negative, which sum to the axis.
-        By default each piece has length 1.
+        The length of each element along the axis. An int gives all elements this length, the last one may be
+        shorter. A list or 1-D array gives the lengths one by one (not offsets); they sum to the length of the
+        axis. The default is 1.
     axis : int, optional
-        From -rank to rank - 1.
+        The axis to split, from -rank to rank - 1.
     keepdims : {1, 0}, optional
-        With 0 the pieces lack the axis, as long as `split` is not given.
+        If 0, drop the axis from the elements. It has an effect only if `split` is not given.
 
     Returns
     -------
     TensorSequence
+        The elements, read-only views of the input.
 
     Raises
     ------
     ValueError
-        If the lengths are no split of the axis, `split` has rank 2 or more, the axis is out of range, the
-        tensor has rank 0, or `keepdims` is neither 0 nor 1.
+        If `split` is an int below 1, the lengths are negative or don't sum to the length of the axis, `split`
+        has rank 2 or more, the axis is out of range, the tensor has rank 0, or `keepdims` is neither 0 nor 1.
     TypeError
-        If `split` or `axis` is not integral, or the tensor's type is none of ONNX's.
+        If `split` or `axis` is not an integer, or the dtype of the tensor is not supported.
+
+    See Also
+    --------
+    TensorSequence.from_lengths : Split along axis 0 by lengths.
+    TensorSequence.from_offsets : Split along axis 0 by offsets.
+    concat_from_sequence : Join the elements again.
 
     Notes
     -----
-    O(pieces), some nanoseconds and 32 bytes for each; from some pieces on the GIL is released.
+    O(number of elements), without a copy of the data. For many elements the GIL is released.
 
     Examples
     --------
@@ -269,44 +292,50 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
         return split_by_lengths(input, axis, split)
     lengths = integers("split", split)
     if lengths.ndim > 1:
-        raise ValueError(f"split is one length or a list of them, not an array of shape {lengths.shape}")
+        raise ValueError(f"split must be an integer or a 1-D array of lengths, got shape {lengths.shape}")
     if lengths.ndim == 0:
         if lengths < 1:
-            raise ValueError(f"split is {shown_number(lengths)}: pieces of one length need one above 0")
+            raise ValueError(f"split must be positive, got {shown_number(lengths)}")
         return split_equally(input, axis, min(int(lengths), LONGEST), False)
     return split_by_lengths(input, axis, lengths)
 
 
 def concat_from_sequence(seq, axis, new_axis=0):
-    """Join the tensors of a sequence into one. Implements ONNX ConcatFromSequence-11.
+    """Concatenate or stack the elements of a sequence. Implements ONNX ConcatFromSequence-11.
+
+    With `new_axis=0` it is `np.concatenate`, with `new_axis=1` it is `np.stack`.
 
     Parameters
     ----------
     seq : TensorSequence or list or tuple of array_like
-        At least one tensor, all of one rank.
+        The sequence, of at least one element; all elements have one rank.
     axis : int
-        From -rank to rank - 1, along which the tensors are joined and may differ in extent. With
-        `new_axis=1` from -rank - 1 to rank: where the new axis comes to stand.
+        The axis to join along, from -rank to rank - 1; the elements may differ in length along it. If
+        `new_axis` is 1, the position of the new axis, from -rank - 1 to rank.
     new_axis : {0, 1}, optional
-        With 1 the tensors, all of one shape, are stacked along a new axis.
+        If 1, stack the elements, which all have one shape, along a new axis.
 
     Returns
     -------
     np.ndarray
-        Writable, in C order.
+        A new, writable array in C order.
 
     Raises
     ------
     ValueError
-        If the sequence is empty, shapes or ranks don't fit, the axis is out of range, or `new_axis` is
-        neither 0 nor 1.
+        If the sequence is empty, shapes or ranks differ, the axis is out of range, or `new_axis` is neither 0
+        nor 1.
     TypeError
-        If `axis` is no integer.
+        If `axis` is not an integer.
+
+    See Also
+    --------
+    TensorSequence.values : Concatenate along axis 0, without a copy where possible.
+    TensorSequence.to_padded : Stack elements of different shapes, padded.
 
     Notes
     -----
-    O(bytes); pieces that are neighbours in their source are copied as one, and from some bytes on the GIL
-    is released.
+    O(bytes). Contiguous elements are copied as one block. For larger data the GIL is released.
 
     Examples
     --------
@@ -324,5 +353,5 @@ def flag(name, value):
     if number is None:
         not_integral(name, value)
     if number not in (0, 1):
-        raise ValueError(f"{name} is 0 or 1, not {shown(number)}")
+        raise ValueError(f"{name} must be 0 or 1, got {shown(number)}")
     return number == 1

@@ -108,7 +108,7 @@ def test_copies_stay_read_only():
 
 def test_elements_without_items_that_another_type_makes_too_large():
     huge = np.broadcast_to(np.zeros((1, 0)), (2**59, 0))
-    with pytest.raises(ValueError, match="larger"):
+    with pytest.raises(ValueError, match="too large for an array"):
         TensorSequence([huge]).astype("complex128")
 
 

@@ -219,7 +219,7 @@ try:
         n = len(seq)
         seq.extend(seq)
 except MemoryError as error:
-    assert str(error) == f"no memory for the slots of a sequence of {n} tensors", error
+    assert str(error) == f"no memory for a sequence of {n} tensors", error
 assert len(seq) == n
 assert seq[n - 1] == (1 << 20) - 1
 seq.append(7)                       # a failure doesn't stay

@@ -66,7 +66,7 @@ def test_strings_of_more_than_32_axes_are_pickled_no_more_than_numpy_pickles_the
 
 @pytest.mark.parametrize("axis", [0, 64, -1, -65])
 def test_rank_65_is_an_error_that_says_so(axis):
-    with pytest.raises(ValueError, match="at most 64 axes: tensors of rank 64 can't be joined along a new"):
+    with pytest.raises(ValueError, match="at most 64 axes: elements of rank 64 can't be joined along a new"):
         sq.concat_from_sequence([NUMBERS64, NUMBERS64], axis, new_axis=1)
 
 
@@ -190,7 +190,7 @@ def test_index_looks_where_list_looks(start, stop):
     try:
         expected = list(range(5)).index(3, start, stop)
     except ValueError:
-        with pytest.raises(ValueError, match="no tensor of the sequence equals"):
+        with pytest.raises(ValueError, match=r"no element .*equals 3"):
             few().index(3, start, stop)
     else:
         assert few().index(3, start, stop) == expected
@@ -218,14 +218,14 @@ def test_split_takes_one_length_of_any_size(number):
 @pytest.mark.parametrize(
     ("split", "fault"),
     [
-        ([2**63 - 1, 2**63 - 1, 7], "split[0], which is 9223372036854775807"),  # 5, in 64 bits
-        ([5, 2**62, 2**62, 2**62, 2**62], "split[1], which is 4611686018427387904"),
-        ([1, 2**63], "split[1] is 9223372036854775808, but axis 0 has 5"),
-        ([2**64, 5], "split[0] is 18446744073709551616, but axis 0 has 5"),
-        ([5, -(2**63)], "split[1] is -9223372036854775808: a length can't be negative"),
-        (np.array([2**64 - 1, 6], np.uint64), "split[0] is 18446744073709551615, but axis 0 has 5"),
-        (-(2**63), "split is -9223372036854775808"),
-        (-(10**30), f"split is {-(10**30)}"),
+        ([2**63 - 1, 2**63 - 1, 7], "split[0] is 9223372036854775807: the sum"),  # 5, in 64 bits
+        ([5, 2**62, 2**62, 2**62, 2**62], "split[1] is 4611686018427387904: the sum"),
+        ([1, 2**63], "split[1] is 9223372036854775808, but axis 0 has length 5"),
+        ([2**64, 5], "split[0] is 18446744073709551616, but axis 0 has length 5"),
+        ([5, -(2**63)], "split[1] is -9223372036854775808, but a length can't be negative"),
+        (np.array([2**64 - 1, 6], np.uint64), "split[0] is 18446744073709551615, but axis 0 has length 5"),
+        (-(2**63), "split must be positive, got -9223372036854775808"),
+        (-(10**30), f"split must be positive, got {-(10**30)}"),
     ],
     ids=str,
 )
@@ -271,9 +271,9 @@ def test_pieces_of_huge_arrays(n):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_lengths_of_huge_arrays_are_checked(n):
-    with pytest.raises(ValueError, match=rf"exceed axis 0, which has {n}, at split\[1\], which is {n}"):
+    with pytest.raises(ValueError, match=rf"split\[1\] is {n}:.* exceeds axis 0, which has length {n}"):
         sq.split_to_sequence(repeated(n), [n, n])
-    with pytest.raises(ValueError, match=f"add up to {n - 1}, but axis 0 has {n}"):
+    with pytest.raises(ValueError, match=f"sums to {n - 1}, but axis 0 has length {n}"):
         sq.split_to_sequence(repeated(n), [n - 1])
 
 
@@ -282,9 +282,9 @@ def test_lengths_of_huge_arrays_are_checked(n):
 def test_more_pieces_than_memory_are_an_error_that_says_how_many(n, axis):
     array = repeated(n, 1) if axis == 0 else repeated(1, n)
     for split, keepdims in [(None, 1), (None, 0), (1, 1)]:
-        with pytest.raises(MemoryError, match=f"no memory for {n} pieces"):
+        with pytest.raises(MemoryError, match=f"no memory for {n} elements"):
             sq.split_to_sequence(array, split, axis, keepdims)
-    with pytest.raises(MemoryError, match=f"no memory for {n // 3 + (n % 3 > 0)} pieces"):
+    with pytest.raises(MemoryError, match=f"no memory for {n // 3 + (n % 3 > 0)} elements"):
         sq.split_to_sequence(array, 3, axis)
 
 
@@ -335,7 +335,7 @@ def test_joins_larger_than_any_array_are_value_errors():
         ):
             sq.concat_from_sequence(elements, axis, new_axis)
     pieces = sq.split_to_sequence(repeated(2**63 - 1), 2**61)
-    with pytest.raises(ValueError, match="8 tensors joined along axis 0 are larger"):
+    with pytest.raises(ValueError, match="8 tensors joined along axis 0 would be larger"):
         sq.concat_from_sequence(pieces[:3] + pieces[:3] + pieces[:2], 0)
 
 
@@ -459,13 +459,16 @@ def test_c_lengths_beyond():
     array = np.arange(6)
     assert c_api.split(array, 0, 2**63 - 1, 0).shapes == [(6,)]
     for attempt, fault in [
-        (lambda: c_api.split(array, 0, -(2**63), 0), "-9223372036854775808 can't be cut"),
+        (lambda: c_api.split(array, 0, -(2**63), 0), "split must be positive, got -9223372036854775808"),
         (lambda: c_api.split(array, 2**31 - 1, 1, 0), "axis 2147483647 is out of range"),
-        (lambda: c_api.split_lengths(array, 0, c_api.extents(2**63 - 1, 7), 2), "split.0., which is 92233"),
-        (lambda: c_api.split_lengths(array, 0, None, 2**63 - 1), "there are no 9223372036854775807 len"),
+        (lambda: c_api.split_lengths(array, 0, c_api.extents(2**63 - 1, 7), 2), "split.0. is 92233"),
+        (
+            lambda: c_api.split_lengths(array, 0, None, 2**63 - 1),
+            "lengths is NULL, expected 9223372036854775807 len",
+        ),
         (
             lambda: c_api.split_lengths(array, 0, c_api.extents(6), -(2**63)),
-            "there are no -92233720368547758",
+            "number of lengths is -92233720368547758",
         ),
     ]:
         with pytest.raises(ValueError, match=fault):

@@ -73,14 +73,14 @@ def test_cupys_own_error_names_the_remedy():
 
 
 def test_memory_of_a_device_is_a_type_error_that_names_the_remedy():
-    refused(OnDevice(), TypeError, r"OnDevice.*copy them to the host.*\.get\(\)")
+    refused(OnDevice(), TypeError, r"OnDevice.*copy it to the host.*\.get\(\)")
 
 
 def test_so_it_is_without_dlpack():
     class Interface:
         __cuda_array_interface__ = None
 
-    refused(Interface(), TypeError, r"Interface.*copy them to the host")
+    refused(Interface(), TypeError, r"Interface.*copy it to the host")
 
 
 def test_managed_memory_goes_in():
@@ -130,7 +130,7 @@ def test_what_dlpack_refuses_is_a_type_error_with_its_words(error):
         def __dlpack__(self, **keywords):
             raise error("too odd a layout")
 
-    refused(Refuses(None), TypeError, "Refuses by DLPack: too odd a layout")
+    refused(Refuses(None), TypeError, "Refuses, by DLPack: too odd a layout")
 
 
 def test_half_of_dlpack_is_a_type_error():
@@ -205,7 +205,7 @@ NAN = float("nan")
     ids=["Arrow", "Polars", "dictionary", "runs", "chunks", "pandas"],
 )
 def test_nulls_never_become_nan(column):
-    refused(column, TypeError, f"{type(column).__name__} has nulls.*fill or drop")
+    refused(column, TypeError, f"{type(column).__name__} with nulls.*fill or drop")
     assert column not in TensorSequence([[1.0, NAN]])
 
 
@@ -226,7 +226,7 @@ def test_tables_are_type_errors():
         def __arrow_c_stream__(self, requested_schema=None):
             raise AssertionError("nobody asks for the data")
 
-    refused(Table([[1.0, 2.0]]), TypeError, "Table is a table.*columns")
+    refused(Table([[1.0, 2.0]]), TypeError, "Table, which is a table.*columns")
 
 
 def test_columns_that_are_something_else_are_no_table():
@@ -236,7 +236,7 @@ def test_columns_that_are_something_else_are_no_table():
 def test_rows_that_are_arrays_are_type_errors():
     rows = np.empty(2, object)
     rows[:] = [np.zeros(2), np.zeros(3)]
-    refused(Column(rows, 0), TypeError, "Column are arrays: put them in one by one")
+    refused(Column(rows, 0), TypeError, "Column whose items are arrays: TensorSequence.list")
 
 
 # --- what elements give ---
@@ -320,14 +320,14 @@ def test_buffers_go_in(buffer, expected):
 @pytest.mark.parametrize(
     ("buffer", "match"),
     [
-        ((ctypes.c_void_p * 2)(), "c_void_p_Array_2.*no type that NumPy has"),
-        ((ctypes.c_wchar * 2)(), "c_wchar_Array_2.*no type that NumPy has"),
-        (memoryview(b"abcdefgh").cast("P"), "memoryview.*no type that NumPy has"),
+        ((ctypes.c_void_p * 2)(), "c_void_p_Array_2.*no dtype in NumPy"),
+        ((ctypes.c_wchar * 2)(), "c_wchar_Array_2.*no dtype in NumPy"),
+        (memoryview(b"abcdefgh").cast("P"), "memoryview.*no dtype in NumPy"),
         (memoryview(b"ab").cast("c"), "element type"),
         ((ctypes.c_char * 2)(), "element type"),
         ((Pair * 2)(), "element type"),
         ((ctypes.py_object * 2)(None, 1), "str"),
-        (b"ab", "no tensor"),
+        (b"ab", "expected an array"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -131,7 +131,7 @@ OTHERS = {
     "int4": (lambda: jnp.ones(2, jnp.int4), TypeError, "int4"),
     "float8": (lambda: jnp.ones(2, jnp.float8_e4m3fn), TypeError, "float8"),
     "deleted": (deleted, TypeError, "deleted"),
-    "shape": (lambda: jax.ShapeDtypeStruct((2,), jnp.float32), TypeError, "no tensor"),
+    "shape": (lambda: jax.ShapeDtypeStruct((2,), jnp.float32), TypeError, "expected an array"),
 }
 
 

@@ -169,7 +169,7 @@ def test_integer_tensors_are_positions_and_lengths():
     for wrong in (torch.tensor([[0, 1]]), torch.tensor(1.0)):
         with pytest.raises(TypeError):
             seq[wrong]
-    with pytest.raises(TypeError, match="integral"):
+    with pytest.raises(TypeError, match="must be an integer"):
         split_to_sequence(np.arange(6), torch.tensor(2.0))
 
 
@@ -223,9 +223,9 @@ OTHERS = {
         TypeError,
         "(?i)nested",
     ),
-    "storage": (lambda: torch.ones(2).untyped_storage(), TypeError, "no tensor"),
-    "dtype": (lambda: torch.float32, TypeError, "no tensor"),
-    "device": (lambda: torch.device("cpu"), TypeError, "no tensor"),
+    "storage": (lambda: torch.ones(2).untyped_storage(), TypeError, "expected an array"),
+    "dtype": (lambda: torch.float32, TypeError, "expected an array"),
+    "device": (lambda: torch.device("cpu"), TypeError, "expected an array"),
 }
 
 
@@ -250,7 +250,7 @@ def test_what_cannot_be_read_is_looked_for_in_vain_with_the_error_of_append(make
     seq = TensorSequence([np.ones(2, np.float32)])
     for look in (seq.append, seq.__contains__, seq.index, seq.count, seq.remove):
         for given in (tensor, [tensor]):
-            with pytest.raises(TypeError, match="NumPy can't read this"):
+            with pytest.raises(TypeError, match=r"NumPy can't read (the tensor|an item of the tensor), a "):
                 look(given)
     assert_holds(seq, [np.ones(2, np.float32)])
 

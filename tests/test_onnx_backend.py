@@ -57,7 +57,7 @@ class TestModels:
         assert backend.run_model(model, [[ONE], TWO])["0"] == 1
 
     def test_too_many_inputs(self):
-        with pytest.raises(ValueError, match="3 inputs for a model that takes 2: s, x"):
+        with pytest.raises(ValueError, match=r"takes 2 inputs \(s, x\), got 3"):
             backend.run_model(MODEL, [[ONE], TWO, TWO])
 
     def test_an_invalid_model(self):
@@ -70,7 +70,7 @@ class TestDevices:
     def test_there_is_only_the_cpu(self, device):
         assert not backend.supports_device(device)
         assert not backend.is_compatible(MODEL, device)
-        with pytest.raises(ValueError, match="is no device of this backend"):
+        with pytest.raises(ValueError, match="is not supported: expected 'CPU'"):
             backend.prepare(MODEL, device)
 
     @pytest.mark.parametrize("device", ["CPU", "CPU:0"])
@@ -111,9 +111,9 @@ class TestNodes:
 
     def test_errors(self):
         add = helper.make_node("Add", ["x", "y"], ["z"])
-        with pytest.raises(ValueError, match="1 inputs for a node of type Add, which has 2"):
+        with pytest.raises(ValueError, match=r"the Add node has 2 inputs \(x, y\), got 1"):
             backend.run_node(add, [ONE])
         with pytest.raises(onnx.checker.ValidationError):
             backend.run_node(helper.make_node("NoSuchOperator", ["x"], ["y"]), [ONE])
-        with pytest.raises(ValueError, match="is no device"):
+        with pytest.raises(ValueError, match="is not supported: expected 'CPU'"):
             backend.run_node(add, [ONE, ONE], "CUDA")

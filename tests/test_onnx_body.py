@@ -378,13 +378,13 @@ class TestReading:
 class TestCalls:
     def test_errors_before_the_first_call(self):
         body = GraphBody(ADD)
-        with pytest.raises(TypeError, match=r"^the body 'add' takes 2 inputs \(x, y\), not 1$"):
+        with pytest.raises(TypeError, match=r"^the body 'add' takes 2 inputs \(x, y\), got 1$"):
             body.check(["float32"])
-        with pytest.raises(TypeError, match=r"^input 'y' of the body 'add' takes float32, not float64$"):
+        with pytest.raises(TypeError, match=r"^input 'y' of the body 'add' takes float32, got float64$"):
             body.check(["float32", "float64"])
         with pytest.raises(TypeError, match="takes 2 inputs"):
             body(1, 2, 3)
-        with pytest.raises(TypeError, match="input 'x' of the body 'add' takes float32, not int64"):
+        with pytest.raises(TypeError, match="input 'x' of the body 'add' takes float32, got int64"):
             body(np.arange(3), np.arange(3))
         assert body.check([np.float32, ">f4"]) == (np.dtype("float32"),)
 

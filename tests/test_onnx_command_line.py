@@ -59,8 +59,8 @@ def test_explain(path, capsys):
         "    onnxruntime  all of it in one go, as long as the sequences are short",
         "    onnxruntime  Gather, Neg",
         "    seqcore      SequenceAt 'z'",
-        "what to do with it",
-        "    seqcore.onnx.InferenceSession takes it as it is, and runs it as told above",
+        "how to run it",
+        "    seqcore.onnx.InferenceSession runs the model unchanged, as shown above",
         f"    for other runtimes: python -m seqcore.onnx lower {path} -o OUT --ragged-io",
     ]
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)

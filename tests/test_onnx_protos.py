@@ -174,13 +174,11 @@ class TestEmpty:
         assert from_proto(proto, dtype=name).dtype == dtype_of(name)
 
     def test_without_it(self):
-        with pytest.raises(
-            ValueError, match=r"does not tell its tensor type: name one, as in .*dtype='float32'"
-        ):
+        with pytest.raises(ValueError, match=r"is empty and so has no dtype: pass one, .*dtype='float32'"):
             from_proto(to_proto([]))
 
     def test_no_type_at_all(self):
-        with pytest.raises(TypeError, match="no element type"):
+        with pytest.raises(TypeError, match="not an element type"):
             from_proto(to_proto([]), dtype="float8")
 
 
@@ -261,7 +259,7 @@ class TestForms:
     def test_a_damaged_file_is_named(self, tmp_path):
         path = tmp_path / "input_0.pb"
         path.write_bytes(to_proto([[1, 2], [3]]).SerializeToString()[:-1])
-        with pytest.raises(ValueError, match="cut short") as caught:
+        with pytest.raises(ValueError, match="truncated") as caught:
             from_proto(path)
         assert any("input_0.pb" in note for note in caught.value.__notes__)
 
@@ -273,17 +271,19 @@ class TestForms:
         "given", [None, 3, [1.0], np.ones(3), io.BytesIO(), TensorProto(), onnx.ModelProto()]
     )
     def test_no_form_at_all(self, given):
-        with pytest.raises(TypeError, match=f"not from a {type(given).__name__}"):
+        with pytest.raises(
+            TypeError, match=f"SequenceProto, its bytes, or a path, got .*{type(given).__name__}"
+        ):
             from_proto(given)
 
     @pytest.mark.parametrize("given", [None, 3, np.ones(3), "text", {1: 2}])
     def test_no_sequence(self, given):
-        with pytest.raises(TypeError, match="a sequence is"):
+        with pytest.raises(TypeError, match="expected a sequence"):
             to_proto(given)
 
     def test_names(self):
         assert not to_proto([[1]]).HasField("name")
-        with pytest.raises(TypeError, match="the name of a SequenceProto is a str, not NoneType"):
+        with pytest.raises(TypeError, match="name must be a str, got None of type NoneType"):
             to_proto([[1]], name=None)
 
 
@@ -418,28 +418,26 @@ class TestDamagedSequences:
     @pytest.mark.parametrize("kind", ["SPARSE_TENSOR", "SEQUENCE", "MAP", "OPTIONAL"])
     def test_not_of_tensors(self, kind):
         number = SequenceProto.DataType.Value(kind)
-        with pytest.raises(
-            TypeError, match=f"elem_type {kind.lower().replace('_', ' ')}: a TensorSequence has tensors"
-        ):
+        with pytest.raises(TypeError, match=f"elem_type {kind.lower().replace('_', ' ')}, expected tensor"):
             from_proto(SequenceProto(elem_type=number), dtype="float32")
 
     @pytest.mark.parametrize("given", [SequenceProto(), b"", SequenceProto(tensor_values=[plain()])])
     def test_of_nothing(self, given):
-        with pytest.raises(ValueError, match="elem_type is undefined"):
+        with pytest.raises(ValueError, match="elem_type of the SequenceProto is undefined"):
             from_proto(given, dtype="float32")
 
     def test_of_something_unknown(self):
-        with pytest.raises(ValueError, match="elem_type 77 of the SequenceProto is none of ONNX's"):
+        with pytest.raises(ValueError, match="elem_type 77, which ONNX doesn't define"):
             from_proto(SequenceProto(elem_type=77), dtype="float32")
 
     def test_a_name_without_utf8(self):
         data = to_proto([[1.0]], name="name").SerializeToString().replace(b"name", b"nam\xff")
-        with pytest.raises(ValueError, match=r"its name b'nam\\xff' is no UTF-8|no SequenceProto"):
+        with pytest.raises(ValueError, match=r"its name b'nam\\xff' is not UTF-8|not a SequenceProto"):
             from_proto(data)
 
     def test_of_several_kinds(self):
         proto = sequence(plain(), sequence_values=[SequenceProto()], map_values=[onnx.MapProto()])
-        with pytest.raises(ValueError, match="but it has sequence_values and map_values"):
+        with pytest.raises(ValueError, match="but also sequence_values and map_values"):
             from_proto(proto)
 
     @pytest.mark.parametrize("name", ["float32", "int64"])
@@ -458,7 +456,7 @@ class TestDamagedSequences:
         data = to_proto([[1.0, 2.0], [3.0]]).SerializeToString()
         whole = {len(to_proto([[1.0, 2.0], [3.0]][:n]).SerializeToString()) for n in (0, 1)}
         for n in set(range(2, len(data))) - whole:
-            with pytest.raises(ValueError, match="cut short"):
+            with pytest.raises(ValueError, match="truncated"):
                 from_proto(data[:n], dtype="float64")
 
     def test_nested_without_end(self):
@@ -470,7 +468,7 @@ class TestDamagedSequences:
                 head.append(length & 127 | 128)
                 length >>= 7
             data = bytes(head) + bytes([length]) + data
-        with pytest.raises(ValueError, match="no SequenceProto"):
+        with pytest.raises(ValueError, match="not a SequenceProto"):
             from_proto(data)
 
     @given(array_lists(), st.data())

@@ -340,12 +340,12 @@ def test_it_says_what_to_do_next(path, capfd):
     out = path.with_name("out.onnx")
     main(["lower", str(path), "-o", str(out)])
     assert capfd.readouterr().out.splitlines()[-1] == (
-        f"next: load {out} in onnxruntime, OpenVINO or another runtime; none needs sequences for it"
+        f"next: load {out} in onnxruntime, OpenVINO or any other runtime; it has no sequences left"
     )
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
     main(["lower", str(path), "-o", str(out)])
     assert (
-        capfd.readouterr().out.splitlines()[-1] == "the model has no sequences: any runtime runs it as it was"
+        capfd.readouterr().out.splitlines()[-1] == "the model has no sequences: any runtime can run it unchanged"
     )
 
 

@@ -221,7 +221,7 @@ def test_pieces_that_don_t_fit_are_found_behind_any_number_of_runs(nruns, axis, 
             if fits:
                 assert sq.concat_from_sequence(other, axis).shape[axis] == 2 * nruns + 3
             else:
-                with pytest.raises(ValueError, match=f"tensor {at} "):
+                with pytest.raises(ValueError, match=f"element {at} "):
                     sq.concat_from_sequence(other, axis, new_axis)
 
 
@@ -237,7 +237,7 @@ def test_pieces_of_several_lengths_are_not_stacked(nruns):
             for one in (seq, seq[::-1], seq[[*range(0, len(seq), 2), odd, 0, odd]]):
                 if len(set(one.lengths().tolist())) == 1:
                     continue
-                with pytest.raises(ValueError, match=r"tensor \d+ of shape"):
+                with pytest.raises(ValueError, match=r"element \d+ has shape"):
                     sq.concat_from_sequence(one, 0, 1)
 
 
@@ -265,16 +265,16 @@ def test_lengths_at_fault_among_many(n, at):
         lengths[at] = value
         return lengths
 
-    for value, what in ((-1, "negative"), (n, "exceed"), (0, "add up"), (2**62, "exceed")):
+    for value, what in ((-1, "negative"), (n, "exceed"), (0, "sums to"), (2**62, "exceed")):
         with pytest.raises(ValueError, match=what):
             TensorSequence.from_lengths(np.zeros(n), given(value))
         with pytest.raises(ValueError, match=what):
             sq.split_to_sequence(np.zeros(n), given(value))
     seq = TensorSequence([np.zeros(2)] * n)
     seq[at] = np.zeros(())
-    with pytest.raises(ValueError, match=f"tensor {at % n} has rank 0"):
+    with pytest.raises(ValueError, match=f"element {at % n} has rank 0"):
         seq.lengths()
-    with pytest.raises(ValueError, match=f"tensor {at % n if at % n else 1} "):
+    with pytest.raises(ValueError, match=f"element {at % n if at % n else 1} "):
         sq.concat_from_sequence(seq, 0, 1)
 
 

@@ -107,13 +107,15 @@ class BatchWork(Work):
         if isinstance(result, tuple) == single:
             given = f"a tuple of {len(result)}" if isinstance(result, tuple) else "one tensor"
             before = "one tensor" if single else f"a tuple of {len(dtypes)}" if dtypes else "a tuple"
-            raise OutputError(None, TypeError(f"the body returned {given}, but {before} before"))
+            raise OutputError(
+                None, TypeError(f"the body returned {given}, expected {before} as for the elements before")
+            )
         try:
             values = values_of(result, single)
         except TypeError as error:
             raise OutputError(None, error) from None
         if dtypes is not None and len(values) != len(dtypes):
-            reason = f"the body returned a tuple of {len(values)}, but a tuple of {len(dtypes)} before"
+            reason = f"the body returned a tuple of {len(values)}, expected one of {len(dtypes)} as before"
             raise OutputError(None, TypeError(reason))
         sequences = []
         for k, value in enumerate(values):

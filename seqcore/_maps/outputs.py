@@ -101,7 +101,9 @@ def complete(sequences):
 def values_of(result, single):
     """What a body has returned, as a tuple of values."""
     if not single and not result:
-        raise TypeError("the body returned an empty tuple, but has to return a tensor")
+        raise TypeError("the body returned an empty tuple, expected a tensor or a tuple of them")
+    if result is None:
+        raise TypeError("the body returned None, expected a tensor: does it lack a return?")
     return (result,) if single else result
 
 

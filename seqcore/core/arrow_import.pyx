@@ -47,9 +47,9 @@ cdef class Arrived:
         if count == 0:
             return np.empty(0, dtype)
         if start < 0 or count < 0 or start > MAX_BYTES // dtype.itemsize - count:
-            raise ValueError(f"an Arrow array of {count} items from {start} on is none")
+            raise ValueError(f"the Arrow array is damaged: it has {count} items from {start} on")
         if address == 0:
-            raise ValueError("an Arrow array lacks a buffer that its type has")
+            raise ValueError("the Arrow array is damaged: it lacks a buffer that its type requires")
         return array_from(<PyObject *>dtype, 1, shape, NULL, <char *>address + start * dtype.itemsize,
                           <PyObject *>self)
 
@@ -65,11 +65,12 @@ cdef object read_field(const ArrowSchema *schema, int level):
     cdef int64_t i
     cdef list children = []
     if level > DEEPEST:
-        raise ValueError(f"an Arrow type of more than {DEEPEST} levels is too deep for a tensor")
+        raise ValueError(f"the Arrow type is nested more than {DEEPEST} levels deep, too deep for a tensor")
     if schema == NULL or schema.release == NULL or schema.format == NULL:
-        raise ValueError("an Arrow schema lacks a type, or was released")
+        raise ValueError("the Arrow schema lacks a type, or was released")
     if schema.n_children < 0 or (schema.n_children and schema.children == NULL):
-        raise ValueError(f"an Arrow schema has {schema.n_children} children, but none are there")
+        raise ValueError(f"the Arrow schema is damaged: it counts {schema.n_children} children, but has no "
+                         "pointer to them")
     for i in range(schema.n_children):
         children.append(read_field(schema.children[i], level + 1))
     dictionary = None if schema.dictionary == NULL else read_field(schema.dictionary, level + 1)
@@ -96,7 +97,7 @@ cdef tuple next_text(const char *at):
     cdef int32_t nbytes
     memcpy(&nbytes, at, 4)
     if nbytes < 0:
-        raise ValueError("an Arrow schema has metadata of a negative length")
+        raise ValueError("the Arrow schema is damaged: its metadata has a negative length")
     return at[4:4 + nbytes].decode("utf-8", "backslashreplace"), <uintptr_t>(at + 4 + nbytes)
 
 
@@ -107,7 +108,7 @@ def read_schema(capsule):
 
 cdef void *pointer_of(capsule, const char *name) except NULL:
     if not PyCapsule_IsValid(capsule, name):
-        raise TypeError(f"{shown(capsule)} is no capsule of the name {name.decode()}")
+        raise TypeError(f"expected a capsule with the name {name.decode()}, got {shown(capsule)}")
     return PyCapsule_GetPointer(capsule, name)
 
 
@@ -119,16 +120,19 @@ cdef object read_chunk(const ArrowArray *array, object field, Arrived memory):
     cdef list addresses = []
     cdef list children = []
     if array == NULL or array.release == NULL:
-        raise ValueError("an Arrow array lacks a child that its type has, or was released")
+        raise ValueError("the Arrow array lacks a child that its type requires, or was released")
     if array.length < 0 or array.offset < 0 or array.length > MAX_BYTES - array.offset:
-        raise ValueError(f"an Arrow array of length {array.length} from {array.offset} on is none")
+        raise ValueError(f"the Arrow array is damaged: it has length {array.length} and offset "
+                         f"{array.offset}")
     if array.n_buffers < 0 or (array.n_buffers and array.buffers == NULL):
-        raise ValueError(f"an Arrow array has {array.n_buffers} buffers, but none are there")
+        raise ValueError(f"the Arrow array is damaged: it counts {array.n_buffers} buffers, but has no "
+                         "pointer to them")
     if array.n_children != len(field.children) or (array.dictionary == NULL) != (field.dictionary is None):
-        raise ValueError(f"an Arrow array has {array.n_children} children, but its type, {field.type_name}, "
-                         f"has {len(field.children)}")
+        raise ValueError(f"the Arrow array is damaged: it has {array.n_children} children, but its type, "
+                         f"{field.type_name}, has {len(field.children)}")
     if array.n_children and array.children == NULL:
-        raise ValueError(f"an Arrow array has {array.n_children} children, but none are there")
+        raise ValueError(f"the Arrow array is damaged: it counts {array.n_children} children, but has no "
+                         "pointer to them")
     for i in range(array.n_buffers):
         addresses.append(<uintptr_t>array.buffers[i])
     for i in range(array.n_children):
@@ -147,7 +151,7 @@ cdef object move_out(ArrowArray *array, object field, object holder):
         memory.array = array[0]
         array.release = NULL
     if memory.array.release == NULL:
-        raise ValueError("this Arrow array was released, or taken already")
+        raise ValueError("the Arrow array was released or taken already: export it again")
     return read_chunk(&memory.array, field, memory)
 
 
@@ -177,7 +181,7 @@ cdef class Stream:
         cdef ArrowArray array
         cdef int status
         if self.stream.release == NULL:
-            raise ValueError("a Stream is what read_stream gives: this one has no producer")
+            raise ValueError("this Stream has no producer: read_stream makes a Stream")
         memset(&array, 0, sizeof(ArrowArray))
         with nogil:
             status = self.stream.get_next(&self.stream, &array)
@@ -190,7 +194,7 @@ cdef class Stream:
 
 cdef int raise_for(ArrowArrayStream *stream, int status) except -1:
     cdef const char *text = stream.get_last_error(stream)
-    raise OSError(status, f"the producer of an Arrow stream failed: {text_of(text) or 'it does not say why'}")
+    raise OSError(status, f"the producer of the Arrow stream failed: {text_of(text) or 'it gave no reason'}")
 
 
 def read_stream(capsule):
@@ -203,7 +207,7 @@ def read_stream(capsule):
         stream.stream = given[0]
         given.release = NULL
     if stream.stream.release == NULL:
-        raise ValueError("this Arrow stream was released, or taken already")
+        raise ValueError("the Arrow stream was released or taken already: export it again")
     memset(&schema, 0, sizeof(ArrowSchema))
     with nogil:
         status = stream.stream.get_schema(&stream.stream, &schema)

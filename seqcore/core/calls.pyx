@@ -59,7 +59,11 @@ cdef int put_result(tuple outputs, bint single, result) except -1:
     if isinstance(result, tuple) == single or (not single and len(<tuple>result) != n):
         given = f"a tuple of {len(<tuple>result)}" if isinstance(result, tuple) else "one tensor"
         before = "one tensor" if single else f"a tuple of {n}"
-        raise OutputError(None, TypeError(f"the body returned {given}, but {before} before"))
+        raise OutputError(None, TypeError(f"the body returned {given}, expected {before} as for the elements "
+                                          "before"))
+    if result is None:
+        raise OutputError(None, TypeError("the body returned None, expected a tensor: does it lack a "
+                                          "return?"))
     for k in range(n):
         output = <Container>outputs[k]
         try:
@@ -135,5 +139,5 @@ def put_results(tuple outputs, bint single, list results not None):
 def absorb(Container into not None, Container sequence not None):
     """Move all elements of one sequence behind those of another of its type."""
     if into._dtype is not sequence._dtype:
-        raise TypeError("sequences of two types can't be joined")
+        raise TypeError(f"sequences of dtype {into._dtype} and {sequence._dtype} can't be joined")
     into.put_all_behind(sequence.take_out_all())

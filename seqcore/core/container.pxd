@@ -17,7 +17,7 @@ cdef class Container:
     cdef Share shared(self)
     cdef Share whole(self)
     cdef Py_ssize_t size(self) noexcept
-    cdef Source *take(self, object tensor) except NULL
+    cdef Source *take(self, object tensor, Py_ssize_t at=*) except NULL
     cdef int check_initialised(self, Store *news) except -1
 
     cdef object element(self, Py_ssize_t at, object given)

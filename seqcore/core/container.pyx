@@ -39,7 +39,7 @@ from seqcore.core.source cimport (
     DAMAGED, LENGTH_DIFFERS, MAX_NDIM, NEEDS_SLOTS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Source, Status,
 )
 
-from seqcore._tensors import as_tensor
+from seqcore._tensors import as_tensor, refuse_sequence
 
 cnp.import_array()
 
@@ -50,19 +50,20 @@ cdef enum:
 cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple positional=(), dict named=None):
     """A container that takes over one share of the store, even when this fails.
 
-    A subclass's `__new__` is asked with the arguments given, and may be anybody's: only a container that has no
-    type yet is filled.
+    A subclass's `__new__` gets the arguments given, and may be anybody's: only a container that has no type
+    yet is filled.
     """
     try:
         made = cls.__new__(cls, *positional, **(named or {})) if positional or named else cls.__new__(cls)
         if not isinstance(made, Container):
-            raise TypeError(f"{cls.__name__}.__new__ made a {type(made).__name__}: it has to make a sequence")
+            raise TypeError(f"{cls.__name__}.__new__ returned an object of type {type(made).__name__}, "
+                            "expected a TensorSequence")
     except BaseException:
         release(store)
         raise
     if not (<Container>made).claim(dtype, store):
-        raise TypeError(f"{cls.__name__}.__new__ gave a sequence that is in use already, and which stays as it "
-                        "is: give a new one that __init__ has not seen")
+        raise TypeError(f"{cls.__name__}.__new__ returned a sequence that is in use already: return a new "
+                        "one, before __init__")
     return made
 
 
@@ -113,8 +114,11 @@ cdef class Container:
             n = size_of(self._store)
         return n
 
-    cdef Source *take(self, object tensor) except NULL:
-        """The tensor as a source of this container's type, with one user."""
+    cdef Source *take(self, object tensor, Py_ssize_t at=-1) except NULL:
+        """Return the tensor as a source of this container's type, with one user.
+
+        `at` is its position among several tensors, for messages; -1 if it is the only one.
+        """
         if cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self._dtype:
             if self._dtype.type_num != cnp.NPY_OBJECT:
                 return take_whole(tensor)
@@ -124,9 +128,8 @@ cdef class Container:
             if descr_of(array) == <PyObject *>self._dtype:
                 return take_whole(array)
         elif isinstance(tensor, Container):
-            raise TypeError("a TensorSequence can't be an element: put its elements in with extend, or join "
-                            "them with concat_from_sequence")
-        array = as_tensor(tensor, self._dtype)
+            refuse_sequence(tensor, None if at < 0 else at)
+        array = as_tensor(tensor, self._dtype, at=None if at < 0 else at)
         check_type(array, self._dtype)
         return take_whole(array)
 
@@ -134,7 +137,8 @@ cdef class Container:
         """Nothing goes into a container without a type; the store that was to go in is released."""
         if self._dtype is None:
             release(news)
-            raise TypeError("this TensorSequence was not initialised: call __init__ first")
+            raise TypeError("this TensorSequence is not initialised: call super().__init__(...) in __init__ "
+                            "of the subclass first")
         return 0
 
     # -- reading -------------------------------------------------------------------------------------
@@ -328,8 +332,8 @@ cdef class Container:
             release(news)
             release(removed)
         if status == LENGTH_DIFFERS:
-            raise ValueError(f"{new_count} tensors can't take the places of {count}: a slice with a step "
-                             "keeps the length")
+            raise ValueError(f"expected {count} tensor{'s' if count != 1 else ''} for a slice with a step, "
+                             f"got {new_count}: only slices without a step can change the length")
         return raise_for(status, None, n)
 
     cdef Status try_replace_slice(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step, Store *news,
@@ -384,8 +388,8 @@ cdef class Container:
             release(news)
         raise_for_selection(status, selection, at, n)
         if count != new_count:
-            raise ValueError(f"{new_count} tensor{'s' if new_count != 1 else ''} can't take the places of "
-                             f"{count}: an assignment to a selection keeps the length")
+            raise ValueError(f"expected {count} tensor{'s' if count != 1 else ''} for the selection, got "
+                             f"{new_count}: an assignment to a selection keeps the length")
         return 0
 
     # -- taking out ----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from seqcore.core.reader cimport read_one
 from seqcore.core.sequence cimport TensorSequence
 from seqcore.core.source cimport Piece, extent, strides_of
 
-from seqcore._shown import shown
+from seqcore._shown import got
 from seqcore.core.operations import join_elements, split_by_lengths, split_equally
 
 cnp.import_array()
@@ -26,7 +26,7 @@ cnp.import_array()
 cdef TensorSequence checked(object value):
     """The value as a sequence that has a type."""
     if not isinstance(value, TensorSequence):
-        raise TypeError(f"a TensorSequence is needed, not {shown(value)} of type {type(value).__name__}")
+        raise TypeError(f"expected a TensorSequence, got {got(value)}")
     cdef TensorSequence sequence = <TensorSequence>value
     sequence.check_initialised(NULL)
     return sequence
@@ -80,11 +80,11 @@ cdef int insert_memory(object sequence, Py_ssize_t position, void *data, int ndi
                        const Py_ssize_t *strides, object owner) except -1:
     cdef TensorSequence into = checked(sequence)
     if into._dtype.type_num == cnp.NPY_OBJECT:
-        raise TypeError("memory can't go into a sequence of strings: insert an array of str")
+        raise TypeError("memory can't be inserted into a sequence of strings: insert an array of str")
     if owner is None:
-        raise ValueError("memory needs an owner that is kept alive with it, such as a capsule that frees it")
+        raise ValueError("memory needs an owner that keeps it alive, for example a capsule that frees it")
     if data == NULL and not has_no_items(ndim, shape):
-        raise ValueError("the memory of a tensor is NULL")
+        raise ValueError("the data pointer of the tensor is NULL, but its shape has items")
     # Without items there may be no memory: NumPy then makes some, and needs no owner for it.
     array = array_from(<PyObject *>into._dtype, ndim, shape, strides if data != NULL else NULL, data,
                        <PyObject *>owner if data != NULL else NULL)
@@ -106,8 +106,10 @@ cdef object split(object tensor, int axis, Py_ssize_t length, bint drop_axis):
 
 
 cdef object split_lengths(object tensor, int axis, const Py_ssize_t *lengths, Py_ssize_t n):
-    if n < 0 or (n and lengths == NULL):
-        raise ValueError(f"there are no {n} lengths to split by")
+    if n < 0:
+        raise ValueError(f"the number of lengths is {n}, but can't be negative")
+    if n and lengths == NULL:
+        raise ValueError(f"lengths is NULL, expected {n} lengths")
     cdef cnp.ndarray own = np.empty(n, np.intp)
     cdef Py_ssize_t *into = <Py_ssize_t *>cnp.PyArray_DATA(own)
     cdef Py_ssize_t i

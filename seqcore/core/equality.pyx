@@ -64,7 +64,7 @@ cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
     elif cnp.PyTypeNum_ISUSERDEF(dtype.type_num):   # of element types bfloat16 alone; its name is Python code
         comparison.kind = BFLOAT
     else:
-        raise TypeError("elements of this type can't be compared")
+        raise TypeError(f"elements of dtype {dtype} can't be compared")
     return 0
 
 

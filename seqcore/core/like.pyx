@@ -184,7 +184,8 @@ cdef tuple shaped_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ss
             for axis in range(rank):
                 shape[axis] = extent(piece, axis)
                 if largest > MAX_BYTES // max(shape[axis], 1):
-                    raise ValueError("an element without items is larger, in another type, than any array can be")
+                    raise ValueError("an element without items has a shape that is too large for an array of another "
+                                     "dtype")
                 largest *= max(shape[axis], 1)
                 taken *= shape[axis]
             shape += rank
@@ -210,7 +211,7 @@ cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
     if n == 0:
         return empty_store()
     if whole < 0:
-        raise ValueError("a scalar can't be split")
+        raise ValueError("an array of rank 0 can't be split")
     begin(&reader, store, 0, n)
     next_span(&reader, &span)
     if span.n == n and span.source.kind == EVEN and span.source.axis == 0 and span.step == 1 and (
@@ -224,5 +225,6 @@ cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
     for i in range(n):
         each[i + 1] += each[i]
     if each[n] != whole:
-        raise ValueError(f"an array of length {whole} along axis 0 is not as long as {n} elements together")
+        raise ValueError(f"the array has length {whole} along axis 0, which is not the sum of the lengths of {n} "
+                         "elements")
     return store_of(offsets_table(array, 0, offsets, 0, whole))

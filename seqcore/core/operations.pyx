@@ -16,7 +16,7 @@ from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece
 from seqcore.core.split cimport split_equal, split_lengths
 
-from seqcore._shown import shown, shown_number
+from seqcore._shown import got, shown_number
 from seqcore._tensors import as_tensor
 from seqcore.dtypes import element_type
 
@@ -26,7 +26,7 @@ cnp.import_array()
 cdef Py_ssize_t as_integer(axis) except? -1:
     """What an axis says; foreign code runs here, so before anything is looked at that it could change."""
     if not PyIndex_Check(axis) or PyBool_Check(axis) or cnp.PyArray_Check(axis):
-        raise TypeError(f"axis is an integer, not {shown(axis)} of type {type(axis).__name__}")
+        raise TypeError(f"axis must be an integer, got {got(axis)}")
     return PyNumber_AsSsize_t(axis, NULL)
 
 
@@ -39,7 +39,8 @@ cdef int as_axis(Py_ssize_t given, axis, Py_ssize_t rank, str what) except -1:
 cdef int axis_of(cnp.ndarray array, Py_ssize_t given, axis) except -1:
     """The axis to split an array along."""
     if array.ndim == 0:
-        raise ValueError("a scalar has no axis to be split along: give a tensor of rank 1 or more")
+        raise ValueError("the tensor has rank 0 and so no axis to split along: pass a tensor of rank 1 or "
+                         "more")
     return as_axis(given, axis, array.ndim, f"a tensor of shape {(<object>array).shape}")
 
 
@@ -48,8 +49,10 @@ def split_equally(input, axis, Py_ssize_t length, bint drop_axis):
     cdef Py_ssize_t given = as_integer(axis)
     cdef cnp.ndarray array = own_view(as_tensor(input))     # as in values_given
     cdef int at = axis_of(array, given, axis)
-    if length < 1 or (drop_axis and length > 1):
-        raise ValueError(f"a length of {length} can't be split by")
+    if length < 1:
+        raise ValueError(f"split must be positive, got {length}")
+    if drop_axis and length > 1:
+        raise ValueError(f"the axis can be dropped only where split is 1, got {length}")
     return new_sequence(element_type(array.dtype), split_equal(array, at, length, drop_axis))
 
 
@@ -73,13 +76,13 @@ def join_elements(TensorSequence sequence not None, axis, bint stacking):
     cdef Piece first
     cdef Py_ssize_t[2 * MAX_NDIM] dims
     if size_of(share.store) == 0:
-        raise ValueError("an empty sequence can't be joined: the shape of the result is unknown")
+        raise ValueError("an empty sequence can't be joined, because the shape of the result is unknown")
     if not read_one(share.store, 0, &first, dims):
         raise_damaged(share.store, 0)
     rank = first.source.ndim + stacking
     if rank == 0:
-        raise ValueError("scalars have no axis to be joined along: use new_axis=1")
+        raise ValueError("elements of rank 0 have no axis to join along: pass new_axis=1 to stack them")
     if not -rank <= given < rank:
-        what = f"tensors of shape {shape_of(&first)}" + (" and a new axis" if stacking else "")
+        what = f"elements of shape {shape_of(&first)}" + (" and a new axis" if stacking else "")
         as_axis(given, axis, rank, what)
     return join(share.store, sequence._dtype, <int>(given + rank if given < 0 else given), stacking)

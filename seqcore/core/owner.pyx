@@ -104,7 +104,7 @@ cdef int check_type(cnp.ndarray array, cnp.dtype dtype) except -1:
     if descr_of(array) == <PyObject *>dtype:
         return 0
     if not cnp.PyArray_EquivTypes(<cnp.dtype>descr_of(array), dtype):
-        raise TypeError(f"a tensor of {dtype} has become one of {array.dtype} while it was read")
+        raise TypeError(f"the tensor's dtype changed from {dtype} to {array.dtype} while it was read")
     return 0
 
 

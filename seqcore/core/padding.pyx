@@ -217,10 +217,11 @@ cdef object padded(Store *store, cnp.dtype dtype, object padding_value, object s
     for extent_ in (n, *extents):
         nbytes *= max(extent_, 1)
     if (nbytes > MAX_BYTES and n) or max(extents, default=0) > MAX_BYTES:
-        raise ValueError(f"{n} tensors padded to ({', '.join(map(shown, extents))}) are larger than any array "
-                         "can be")
+        raise ValueError(f"{n} elements padded to ({', '.join(map(shown, extents))}) would be larger than any "
+                         "array can be")
     if wants_mask and not extents:
-        raise ValueError("elements of rank 0 have no length that a mask could show")
+        raise ValueError("return_mask=True needs elements of rank 1 or more, but they have rank 0 and so no "
+                         "length")
     result = checked_out(out, (n, *extents), dtype) if out is not None else None
     mask = np.empty((n, extents[0]), np.bool_) if wants_mask else None
     direct = result is not None and dtype.type_num != cnp.NPY_OBJECT and not overlaps(store, result)
@@ -254,8 +255,8 @@ cdef list extents_of(Store *store, object shape, object multiple_of, bint cuts):
             raise_damaged(store, 0)
         measures.ndim = piece.source.ndim
     if measures.ndim == MAX_NDIM:
-        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: tensors of rank {measures.ndim} can't be "
-                         "put side by side")
+        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: elements of rank {measures.ndim} can't be "
+                         "padded into one batch")
     with nogil:
         status = measure(store, &measures)
     if status == DAMAGED:
@@ -264,8 +265,8 @@ cdef list extents_of(Store *store, object shape, object multiple_of, bint cuts):
         read_one(store, measures.at, &piece, dims)
         other = shape_of(&piece)
         read_one(store, 0, &piece, dims)
-        raise ValueError(f"tensor {measures.at} has shape {other}, of another rank than tensor 0 of shape "
-                         f"{shape_of(&piece)}: they can't be padded together")
+        raise ValueError(f"element {measures.at} has shape {other}, but element 0 has shape {shape_of(&piece)}: "
+                         "elements of different ranks can't be padded into one batch")
     cdef list most = []
     cdef list least = []
     for axis in range(measures.ndim):
@@ -276,8 +277,9 @@ cdef list extents_of(Store *store, object shape, object multiple_of, bint cuts):
         if most[axis] > wanted[axis] and not cuts:
             at = first_beyond(store, axis, wanted[axis])
             read_one(store, at, &piece, dims)
-            raise ValueError(f"tensor {at} of shape {shape_of(&piece)} is longer than "
-                             f"{shown(wanted[axis])} along axis {axis}: truncate=True cuts it")
+            raise ValueError(f"element {at} has shape {shape_of(&piece)}, which is longer than "
+                             f"{shown(wanted[axis])} along axis {axis}: pass truncate=True to cut it, or a larger "
+                             "shape")
     return wanted
 
 

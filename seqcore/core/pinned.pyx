@@ -225,7 +225,7 @@ cdef int add_reach(Reaches *reaches, const Reach *reach) except -1:
         room = 2 * reaches.room + 16
         more = <Reach *>PyMem_RawRealloc(reaches.each, room * sizeof(Reach))
         if more == NULL:
-            raise MemoryError(f"no memory to note {room} memories")
+            raise MemoryError(f"no memory for a table of {room} buffers")
         reaches.each, reaches.room = more, room
     if reaches.n and reach.low < reaches.each[reaches.n - 1].low:
         reaches.rising = False

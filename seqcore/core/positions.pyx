@@ -8,7 +8,7 @@ import numpy as np
 from seqcore.core.source cimport NO_MEMORY, OUT_OF_RANGE, Status
 
 from seqcore._integers import MASKED
-from seqcore._shown import shown, shown_number
+from seqcore._shown import got, shown, shown_number
 
 cnp.import_array()
 
@@ -22,12 +22,12 @@ cdef Py_ssize_t as_position(position) except? -1:
     if PyIndex_Check(position):
         return PyNumber_AsSsize_t(position, NULL)
     if type(position) is tuple and len(position) == 1 and cnp.PyArray_Check(position[0]):
-        raise TypeError("a selection is an array, not a tuple that holds one: seq[mask] takes the mask "
-                        "itself, and np.flatnonzero gives its positions")
+        raise TypeError("the index is a tuple with one array, as from np.where: pass the array itself, or "
+                        "seq[mask], or seq[np.flatnonzero(mask)]")
     if type(position) is tuple and len(position) > 1:
-        raise TypeError(f"a sequence has one axis, so {shown(position)} is no position: seq[i][j] looks into "
-                        "an element, and sequence_map or map_batches into all")
-    raise TypeError(f"a position is an integer, not {shown(position)} of type {type(position).__name__}")
+        raise TypeError(f"a sequence has one axis, got the index {shown(position)}: seq[i][j] indexes one "
+                        "element, sequence_map(lambda a: a[j], seq) or map_batches all")
+    raise TypeError(f"a position must be an integer, got {got(position)}")
 
 
 cdef Py_ssize_t position_in(cnp.ndarray position) except? -1:
@@ -35,19 +35,18 @@ cdef Py_ssize_t position_in(cnp.ndarray position) except? -1:
     cdef cnp.ndarray array = position
     if not cnp.PyArray_CheckExact(position):
         if isinstance(position, np.ma.MaskedArray):
-            raise TypeError(f"a position is one int32 or int64, not {MASKED}")
+            raise TypeError(f"a position must be an integer, got {MASKED}")
         array = np.ndarray.view(position, np.ndarray)
     dtype = array.dtype
     if cnp.PyArray_SIZE(array) != 1 or dtype.kind != "i" or dtype.itemsize not in (4, 8):
-        raise TypeError(f"a position is one int32 or int64, not an array of {dtype} "
-                        f"and shape {(<object>array).shape}")
+        raise TypeError(f"a position must be one int32 or int64, got {got(array)}")
     return PyNumber_AsSsize_t((<object>array).item(), NULL)
 
 
 cdef int raise_for(Status status, object position, Py_ssize_t n, bint inserting=False) except -1:
     """Turn a status into an exception; `n` is the length that the operation found."""
     if status == NO_MEMORY:
-        raise MemoryError(f"no memory for the slots of a sequence of {n} tensors")
+        raise MemoryError(f"no memory for a sequence of {n} tensors")
     if status == OUT_OF_RANGE:
         position = shown_number(position)
         if n == 0 and not inserting:

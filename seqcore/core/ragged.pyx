@@ -1,20 +1,22 @@
-"""Ragged data in one piece: what a TensorSequence is to others, and is made from. One call each."""
+"""Conversions of a TensorSequence: to and from values and offsets, padded batches, and Arrow."""
 
 cimport cython
 cimport numpy as cnp
+import numpy as np
 
 from seqcore.core.arrays cimport own_view
 from seqcore.core.buffer cimport share as retained, size_of
 from seqcore.core.container cimport Container, new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.join cimport tight_items, total_nbytes
+from seqcore.core.join cimport join, new_array, tight_items, total_nbytes
 from seqcore.core.like cimport store_like
 from seqcore.core.owner cimport make_element, shape_of
 from seqcore.core.padding cimport padded
 from seqcore.core.pinned cimport pinned_nbytes
-from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged
+from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged, read_one
 from seqcore.core.remedies cimport Remedies
 from seqcore.core.share cimport Share
+from seqcore.core.source cimport MAX_NDIM, Piece, same_shape
 from seqcore.core.split cimport split_lengths, split_offsets, split_padded
 from seqcore.core.values cimport lengths_of, offsets_of, values_of
 
@@ -29,37 +31,52 @@ cdef cnp.ndarray values_given(object values):
     # A view of our own: reading the lengths runs foreign code, which may set the given one's shape or type.
     cdef cnp.ndarray array = own_view(as_tensor(values))
     if array.ndim == 0:
-        raise ValueError("values of rank 0 have no axis to be cut along: give a tensor of rank 1 or more")
+        raise ValueError("values has rank 0 and so no axis to split along: pass an array of rank 1 or more")
     return array
+
+
+cdef bint of_one_shape(Share share) noexcept:
+    cdef Reader reader
+    cdef Piece first
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef Py_ssize_t i
+    if not read_one(share.store, 0, &first, dims):
+        return False
+    begin(&reader, share.store, 0, size_of(share.store))
+    while next_pieces(&reader):
+        for i in range(reader.n):
+            if not same_shape(&reader.pieces[i], &first):
+                return False
+    return not reader.damaged
 
 
 @cython.auto_pickle(False)
 @cython.no_gc           # as its base
 cdef class Ragged(Remedies):
-    """The part of `TensorSequence` that deals with whole arrays."""
+    """The methods of `TensorSequence` that convert all elements at once."""
 
     # -- what it is as a whole ---------------------------------------------------------------------
 
     @property
     def nbytes(self):
-        """Bytes of the elements together. O(n)."""
+        """The size of all elements in bytes. O(n)."""
         cdef Share share = self.shared()
         return total_nbytes(share.store)
 
     @property
     def pinned_nbytes(self):
-        """Bytes of the memory that the elements keep alive. O(n).
+        """The size in bytes of the memory that the elements keep alive. O(n).
 
-        That is more than `nbytes` where an element is a small piece of a large array, and less where
-        elements share memory. `compact` makes the two equal. Memory that doesn't tell its size, as through
-        DLPack, counts from the first to the last of the elements in it.
+        It is more than `nbytes` if elements are small views of large arrays, and less if elements share
+        memory. `compact` makes the two equal. Memory of unknown size, as from DLPack, counts from the first
+        to the last element in it.
         """
         cdef Share share = self.shared()
         return pinned_nbytes(share.store)
 
     @property
     def shapes(self):
-        """The elements' shapes, a list of tuples. O(n)."""
+        """The shapes of the elements, a list of tuples of int. O(n)."""
         cdef Share share = self.shared()
         cdef Reader reader
         cdef Py_ssize_t i, done = 0
@@ -78,22 +95,29 @@ cdef class Ragged(Remedies):
     # -- values and numbers --------------------------------------------------------------------------
 
     def values(self):
-        """Return the elements joined along axis 0, read-only.
+        """Return the elements concatenated along axis 0, as a read-only array.
+
+        With `offsets` this is the ragged layout of PyTorch, Arrow and Awkward Array.
 
         Returns
         -------
         np.ndarray
-            Of shape (sum of the lengths, …), in C order where it is a copy; of an empty sequence (0,).
+            The values, of shape (sum of the lengths, …), in C order if they are a copy. The shape is (0,) for
+            an empty sequence.
 
         Raises
         ------
         ValueError
-            If an element has rank 0, or another rank or shape behind axis 0 than the first.
+            If an element has rank 0, or differs from the first one in rank or in an axis other than axis 0.
+
+        See Also
+        --------
+        concat_from_sequence : Join along any axis, into a writable array.
 
         Notes
         -----
-        A view where the elements stand one behind the other in one memory, as after a split along axis 0;
-        else one copy, which `concat_from_sequence` gives writable. O(n), and O(bytes) for a copy.
+        A view, without a copy, if the elements are contiguous in one memory, as after a split along axis 0;
+        otherwise one copy. O(n), and O(bytes) for a copy.
 
         Examples
         --------
@@ -106,30 +130,30 @@ cdef class Ragged(Remedies):
         return values_of(share.store, self._dtype)
 
     def lengths(self, dtype="int64"):
-        """Return the elements' extents along axis 0.
+        """Return the lengths of the elements along axis 0.
 
         Parameters
         ----------
         dtype : data-type, optional
-            An integer type.
+            The integer dtype of the result.
 
         Returns
         -------
         np.ndarray
-            Of shape (n,).
+            The lengths, of shape (n,).
 
         Raises
         ------
         ValueError
             If an element has rank 0.
         OverflowError
-            If a length does not fit the type.
+            If a length does not fit the dtype.
         TypeError
-            If the type is no integer type.
+            If the dtype is not an integer type.
 
         Notes
         -----
-        O(n), a nanosecond or two for each; the GIL is released.
+        O(n), 1 to 2 ns for each element. The GIL is released.
 
         Examples
         --------
@@ -141,26 +165,30 @@ cdef class Ragged(Remedies):
         return lengths_of(share.store, dtype)
 
     def offsets(self, dtype="int64"):
-        """Return where in `values` each element begins, and where the last one ends.
+        """Return the offsets of the elements in `values`: element i is `values[offsets[i]:offsets[i + 1]]`.
 
         Parameters
         ----------
         dtype : data-type, optional
-            An integer type.
+            The integer dtype of the result.
 
         Returns
         -------
         np.ndarray
-            Of shape (n + 1,): the running sum of the lengths, from 0.
+            The running sum of the lengths, from 0, of shape (n + 1,).
 
         Raises
         ------
-        ValueError, OverflowError, TypeError
-            As from `lengths`.
+        ValueError
+            If an element has rank 0.
+        OverflowError
+            If an offset does not fit the dtype.
+        TypeError
+            If the dtype is not an integer type.
 
         Notes
         -----
-        O(n); the GIL is released.
+        O(n). The GIL is released.
 
         Examples
         --------
@@ -173,14 +201,15 @@ cdef class Ragged(Remedies):
 
     @classmethod
     def from_lengths(cls, values, lengths):
-        """Make a sequence of values and the elements' lengths along axis 0.
+        """Make a sequence from values and the lengths of the elements along axis 0.
 
         Parameters
         ----------
         values : array_like
-            Of rank 1 or more. The elements share its memory; strings are copied.
+            The concatenated elements, of rank 1 or more. The sequence shares its memory; strings are copied.
         lengths : array_like of int
-            Of shape (n,), none negative; their sum is the extent of `values`.
+            The lengths, of shape (n,), 0 or more. Their sum is the length of `values`. For offsets use
+            `from_offsets`.
 
         Returns
         -------
@@ -189,13 +218,14 @@ cdef class Ragged(Remedies):
         Raises
         ------
         ValueError
-            If the lengths are no split of the values, or one of the two has a rank that it can't have.
+            If a length is negative, the lengths don't sum to the length of `values`, `values` has rank 0, or
+            `lengths` is not 1-D.
         TypeError
-            If the lengths are not integral, or the values' type is none of ONNX's.
+            If the lengths are not integers, or the dtype of `values` is not supported.
 
         Notes
         -----
-        O(n), some nanoseconds and 32 bytes for each; from some elements on the GIL is released.
+        O(n), without a copy of the values. For many elements the GIL is released.
 
         Examples
         --------
@@ -208,15 +238,16 @@ cdef class Ragged(Remedies):
 
     @classmethod
     def from_offsets(cls, values, offsets):
-        """Make a sequence of values and where in them each element begins, and the last one ends.
+        """Make a sequence from values and offsets: element i is `values[offsets[i]:offsets[i + 1]]`.
 
         Parameters
         ----------
         values : array_like
-            Of rank 1 or more. The elements share its memory; strings are copied.
+            The concatenated elements, of rank 1 or more. The sequence shares its memory; strings are copied.
         offsets : array_like of int
-            Of shape (n + 1,), rising or staying, within the extent of `values`. The first need not be 0, nor
-            the last the end.
+            The offsets, of shape (n + 1,), not decreasing, within the length of `values`. The first one need
+            not be 0, nor the last one the end, so lengths passed by mistake can go unnoticed: for lengths use
+            `from_lengths`.
 
         Returns
         -------
@@ -225,13 +256,14 @@ cdef class Ragged(Remedies):
         Raises
         ------
         ValueError
-            If the offsets fall or leave the values, or one of the two has a rank that it can't have.
+            If an offset is less than the one before it or outside `values`, `values` has rank 0, or
+            `offsets` is not 1-D.
         TypeError
-            If the offsets are not integral, or the values' type is none of ONNX's.
+            If the offsets are not integers, or the dtype of `values` is not supported.
 
         Notes
         -----
-        O(n), as `from_lengths`.
+        O(n), without a copy of the values. For many elements the GIL is released.
 
         Examples
         --------
@@ -245,40 +277,39 @@ cdef class Ragged(Remedies):
     # -- Arrow -----------------------------------------------------------------------------------------
 
     def __arrow_c_schema__(self):
-        """The type of the array that `__arrow_c_array__` gives, as a capsule."""
+        """Return the type of the array that `__arrow_c_array__` exports, as a capsule."""
         self.check_initialised(NULL)
         from seqcore._arrow.protocol import give_schema
 
         return give_schema(self)
 
     def __arrow_c_array__(self, requested_schema=None):
-        """Give the elements away as an array of Arrow's: `pyarrow.array(seq)` and others call this.
+        """Export the elements as an Arrow array. `pyarrow.array(seq)` and other libraries call this method.
 
         Parameters
         ----------
         requested_schema : capsule, optional
-            A type that is wanted: lists, large lists, views of lists, lists of one size or tensors of one
-            shape. Where the elements are no such lists they are given as without it.
+            The wanted type: list, large list, list view, fixed-size list or fixed-shape tensor. If the
+            elements don't fit this type, it is ignored.
 
         Returns
         -------
         tuple of two capsules
-            Of the type and of the array; https://arrow.apache.org/docs/format/CDataInterface.html says of
-            what they are.
+            The type and the array, as in https://arrow.apache.org/docs/format/CDataInterface.html
 
         Raises
         ------
         TypeError
-            If Arrow has no such type: complex numbers and bfloat16.
+            If Arrow doesn't support the dtype: complex numbers and bfloat16.
         ValueError
             If the elements differ in rank.
 
         Notes
         -----
-        Elements of rank 1 are a `large_list`, further axes are lists of a fixed size where the elements agree
-        in them; else they are an `arrow.variable_shape_tensor`. Elements of rank 0 are plain numbers. O(n)
-        for the offsets; no copy where `values` is a view in C order, of bools and strings always one. The
-        array is a snapshot: edits of the sequence don't show in it.
+        Elements of rank 1 become a `large_list`. Further axes become fixed-size lists if all elements agree
+        in them, otherwise the array is an `arrow.variable_shape_tensor`. Elements of rank 0 become plain
+        numbers. O(n) for the offsets. The values are copied if `values` is not a view in C order; bools and
+        strings always are. The array is a snapshot: later edits of the sequence don't show in it.
         """
         self.check_initialised(NULL)
         from seqcore._arrow.protocol import give_array
@@ -286,10 +317,10 @@ cdef class Ragged(Remedies):
         return give_array(self, requested_schema)
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """Give the elements away as a stream of Arrow's arrays: `pyarrow.chunked_array(seq)` calls this.
+        """Export the elements as a stream of Arrow arrays. `pyarrow.chunked_array(seq)` calls this method.
 
-        As `__arrow_c_array__`, in one array or a few: elements that lie in several large memories go as one
-        array for each, without a copy.
+        It works as `__arrow_c_array__`, with one array or a few: elements in several large memories become
+        one array for each memory, without a copy.
         """
         self.check_initialised(NULL)
         from seqcore._arrow.protocol import give_stream
@@ -298,31 +329,31 @@ cdef class Ragged(Remedies):
 
     @classmethod
     def from_arrow(cls, array):
-        """Make a sequence of an array of Arrow's: of pyarrow, Polars, DuckDB, pandas and others.
+        """Make a sequence from an Arrow array of pyarrow, Polars, DuckDB, pandas or another library.
 
         Parameters
         ----------
         array : object with `__arrow_c_array__` or `__arrow_c_stream__`
-            An array, a chunked array, a series, or a table of a single column: of lists of numbers, bools or
-            strings, 32- and 64-bit, of views or of a fixed size, or of Arrow's tensors of fixed or variable
-            shape. Plain numbers become elements of rank 0.
+            The array, chunked array, series, or table with a single column. Its items are lists of numbers,
+            bools or strings (32- and 64-bit lists, list views, fixed-size lists), or Arrow's tensors of fixed
+            or variable shape. Plain numbers become elements of rank 0.
 
         Returns
         -------
         TensorSequence
-            Of read-only elements in Arrow's own memory, which they keep alive. Bools, strings, and what is
-            encoded in a dictionary or in runs are copied.
+            The elements, read-only views of Arrow's memory, which they keep alive. Bools, strings,
+            dictionary-encoded and run-end-encoded arrays are copied.
 
         Raises
         ------
         TypeError
-            If an element is null or has nulls, the type has no tensors, or there is none of the methods.
+            If an element is null or has nulls, the type is not supported, or the object has neither method.
         ValueError
-            If a list of lists is ragged in itself, or the array is damaged or was taken before.
+            If one element is a ragged list of lists, or the array is damaged or was consumed before.
 
         Notes
         -----
-        O(n), some nanoseconds for each element, for offsets are checked. No package is needed.
+        O(n), a few nanoseconds for each element, because offsets are checked. No package is needed.
 
         Examples
         --------
@@ -338,26 +369,28 @@ cdef class Ragged(Remedies):
     # -- all elements alike --------------------------------------------------------------------------
 
     def astype(self, dtype):
-        """Return a sequence of the elements converted to another type.
+        """Return a sequence of the elements converted to another dtype.
 
         Parameters
         ----------
         dtype : data-type
-            An element type of numbers, by any of its names.
+            The new element type, a number or bool type.
 
         Returns
         -------
         TensorSequence
-            Of the same shapes, in memory of its own; of the same type, of the same elements.
+            The elements in the same shapes, in new memory. If the dtype doesn't change, the elements are
+            shared.
 
         Raises
         ------
         TypeError
-            If one of the types is that of strings, or none of ONNX's.
+            If one of the dtypes is that of strings, or the new one is not supported.
 
         Notes
         -----
-        Values are converted as by `np.ndarray.astype`: what doesn't fit wraps or is cut. O(n) and O(bytes).
+        Values are converted as by `np.ndarray.astype`: integers that don't fit wrap around, fractions are cut
+        off. O(n) and O(bytes).
 
         Examples
         --------
@@ -370,13 +403,18 @@ cdef class Ragged(Remedies):
         if wanted is self._dtype:
             return new_container(type(self), wanted, retained(share.store))
         if wanted.type_num == cnp.NPY_OBJECT or self._dtype.type_num == cnp.NPY_OBJECT:
-            raise TypeError(f"strings and numbers don't become each other: a sequence of "
-                            f"{type_name(self._dtype)} has no astype({type_name(wanted)!r})")
+            raise TypeError(f"astype can't convert dtype {type_name(self._dtype)} to {type_name(wanted)}: use "
+                            "sequence_map with a body that converts between strings and numbers")
         items = tight_items(share.store, self._dtype).astype(wanted)
         return new_container(type(self), wanted, store_like(items, share.store))
 
     def tolist(self):
-        """Return the elements as nested lists of Python's numbers or strings.
+        """Return the elements as nested lists of Python numbers or strings.
+
+        Returns
+        -------
+        list
+            The elements, each as from `np.ndarray.tolist`.
 
         Examples
         --------
@@ -403,49 +441,107 @@ cdef class Ragged(Remedies):
             raise_damaged(share.store, reader.at)
         return lists
 
-    # -- padding -------------------------------------------------------------------------------------
-
-    def to_padded(self, padding_value=0, *, side="right", shape=None, multiple_of=None, truncate=False,
-                  return_mask=False, out=None):
-        """Return the elements side by side, each padded to the longest.
+    def __array__(self, dtype=None, copy=None):
+        """Return the elements stacked along a new first axis, for `np.array(seq)`.
 
         Parameters
         ----------
-        padding_value : scalar, optional
-            One item of the sequence's type. 0 is nothing of any type: False, or the empty string.
-        side : {"right", "left"}, optional
-            Where the padding goes: behind the elements, or in front of them, along every axis.
-        shape : int or sequence of int or None, optional
-            What to pad to: a number for axis 0, or one for each axis. None is the longest.
-        multiple_of : int or sequence of int or None, optional
-            What the extents are rounded up to a multiple of: one for each axis, or a number for axis 0 and
-            all others in which elements differ.
-        truncate : bool, optional
-            Whether what is longer than `shape` is cut, at its end.
-        return_mask : bool, optional
-            Whether a mask is returned too.
-        out : np.ndarray, optional
-            Where to write to: of the result's shape and type.
+        dtype : data-type, optional
+            The dtype of the result, by default the sequence's. With `object` elements of different shapes
+            become the items of a 1-D array.
+        copy : bool, optional
+            If False, raise, because the elements are always copied.
 
         Returns
         -------
-        batch : np.ndarray
-            Of shape (n, …), `out` if that is given. Of an empty sequence (0, 0).
-        mask : np.ndarray of bool
-            If it is asked for: True where an element is along axis 0, of shape (n, L).
+        np.ndarray
+            The elements, of shape (n, …). The shape is (0,) for an empty sequence.
 
         Raises
         ------
         ValueError
-            If ranks differ, an element is longer than `shape`, or `out` has another shape or is read-only.
-        TypeError
-            If the padding value or `out` has another type.
-        OverflowError
-            If the padding value does not fit the type.
+            If the elements differ in shape (`to_padded` pads them), or copy is False.
 
         Notes
         -----
-        O(bytes of the result), which is written once, from front to back; the GIL is released.
+        O(bytes). The GIL is released.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqcore import TensorSequence
+        >>> np.array(TensorSequence([[1, 2], [3, 4]]))
+        array([[1, 2],
+               [3, 4]])
+        """
+        cdef Share share
+        cdef Reader reader
+        cdef Py_ssize_t i, none = 0
+        if copy is not None and not copy:
+            raise ValueError("a TensorSequence can't become an array without a copy: leave out copy=False, "
+                             "or use seq.values(), which is a view where the elements are contiguous")
+        share = self.whole()
+        if size_of(share.store) == 0:
+            array = new_array(self._dtype, 1, &none)
+        elif dtype is not None and np.dtype(dtype) == object and not of_one_shape(share):
+            array = np.empty(size_of(share.store), object)
+            begin(&reader, share.store, 0, size_of(share.store))
+            while next_pieces(&reader):
+                for i in range(reader.n):
+                    array[reader.at - reader.n + i] = make_element(&reader.pieces[i], self._dtype)
+            if reader.damaged:
+                raise_damaged(share.store, reader.at)
+        else:
+            array = join(share.store, self._dtype, 0, True)
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    # -- padding -------------------------------------------------------------------------------------
+
+    def to_padded(self, padding_value=0, *, side="right", shape=None, multiple_of=None, truncate=False,
+                  return_mask=False, out=None):
+        """Return one array of all elements, each padded to the longest.
+
+        Parameters
+        ----------
+        padding_value : scalar, optional
+            The value of the padding, of the sequence's dtype. The default is the zero value of the dtype: 0,
+            False, or the empty string. Lengths go in `shape`: `to_padded(512)` pads with the value 512.
+        side : {"right", "left"}, optional
+            The side of the padding along every axis: "right" pads at the end, "left" in front.
+        shape : int or sequence of int or None, optional
+            The size to pad to: an int for axis 0, or one for each axis. None pads to the longest element.
+        multiple_of : int or sequence of int or None, optional
+            The padded size is rounded up to a multiple of this number: one for each axis, or an int for
+            axis 0 and all other axes in which elements differ.
+        truncate : bool, optional
+            If True, cut elements that are longer than `shape` at their end. By default they are an error.
+        return_mask : bool, optional
+            If True, also return a mask.
+        out : np.ndarray, optional
+            The array to write to, of the result's shape and dtype.
+
+        Returns
+        -------
+        batch : np.ndarray
+            The padded elements, of shape (n, …); `out` if it was given. For an empty sequence the shape is
+            (0, 0), or (0, …) as `shape` says.
+        mask : np.ndarray of bool
+            True at the positions of elements along axis 0, False at padding, of shape (n, L). Only if
+            `return_mask` is True.
+
+        Raises
+        ------
+        ValueError
+            If the elements differ in rank, an element is longer than `shape`, or `out` has another shape or
+            is read-only.
+        TypeError
+            If the padding value or `out` has another dtype.
+        OverflowError
+            If the padding value does not fit the dtype.
+
+        Notes
+        -----
+        O(bytes of the result). The GIL is released.
 
         Examples
         --------
@@ -462,33 +558,36 @@ cdef class Ragged(Remedies):
         return padded(share.store, self._dtype, padding_value, side, shape, multiple_of, truncate, return_mask, out)
 
     @classmethod
-    def from_padded(cls, batch, lengths, *, side="right"):
-        """Make a sequence of the rows of a padded batch, without their padding.
+    @cython.embedsignature(False)
+    def from_padded(cls, batch, lengths=None, *, side="right"):     # None, to name what is missing
+        """from_padded($type, batch, lengths, *, side='right')\n--\n
+        Make a sequence of the rows of a padded batch, without their padding.
 
         Parameters
         ----------
         batch : array_like
-            Of rank 2 or more. The elements share its memory; strings are copied.
+            The batch, of shape (n, L, …). The sequence shares its memory; strings are copied.
         lengths : array_like of int
-            Of shape (n,): how much of each row along axis 1 is no padding.
+            The lengths of the elements along axis 1 of the batch, of shape (n,). A mask gives them by
+            `mask.sum(axis=1)`.
         side : {"right", "left"}, optional
-            Where the padding is.
+            The side of the padding.
 
         Returns
         -------
         TensorSequence
-            Of n elements, of rank one lower than the batch.
+            The n elements, whose rank is one less than that of the batch.
 
         Raises
         ------
         ValueError
-            If a length is outside, or their number is not that of the rows.
+            If a length is not from 0 to L, there are not n of them, or the batch has rank 0 or 1.
         TypeError
-            If the lengths are not integral, or the batch's type is none of ONNX's.
+            If the lengths are missing or not integers, or the dtype of the batch is not supported.
 
         Notes
         -----
-        O(n), no copy.
+        O(n), without a copy of the values.
 
         Examples
         --------

@@ -14,6 +14,8 @@ from cpython.mem cimport PyMem_RawCalloc
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 cimport numpy as cnp
+from collections.abc import Sequence
+
 import numpy as np
 
 from seqcore.core.buffer cimport (
@@ -24,7 +26,7 @@ from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, raise_for
 from seqcore.core.source cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Status
 
 from seqcore._integers import MASKED
-from seqcore._shown import shown
+from seqcore._shown import got
 from seqcore._tensors import as_tensor
 
 cnp.import_array()
@@ -43,6 +45,9 @@ cdef cnp.ndarray selection_of(object key, Py_ssize_t n):
         return selection_in_rows(key, n) if getattr(key, "ndim", 0) else None
     if isinstance(key, (tuple, str, bytes)) or key is None or isinstance(key, np.generic):
         return None
+    if isinstance(key, Sequence) and not hasattr(key, "typecode"):
+        raise TypeError(f"the index is {got(key)}: expected an integer, a slice, or a list or 1-D array of "
+                        "integers or bools; np.array(index) makes one of a sequence of scalars")
     if hasattr(key, "__array__") or hasattr(key, "__array_interface__") or hasattr(key, "__dlpack__") or (
             hasattr(key, "typecode")):      # an array.array
         return selection_in_rows(key, n)
@@ -58,7 +63,7 @@ cdef cnp.ndarray selection_in_rows(object key, Py_ssize_t n):
         return selection_in_list(tuple(key))
     array = as_tensor(key)
     if array.ndim != 1:
-        raise TypeError(f"a selection has rank 1, not shape {(<object>array).shape}")
+        raise TypeError(f"an index array must be 1-D, got shape {(<object>array).shape}")
     kind = array.dtype.kind
     if kind == "b":
         # By their bytes, for what others take for bools may have other bytes than 0 and 1.
@@ -69,7 +74,7 @@ cdef cnp.ndarray selection_in_rows(object key, Py_ssize_t n):
         # What no position reaches stays out of reach.
         return np.minimum(array, np.uint64(2**63 - 1)).astype(np.int64)
     also = "" if cnp.PyArray_SIZE(array) else "; np.array([], int) selects nothing"
-    raise TypeError(f"a selection is an array of integers or bools, not of {array.dtype}{also}")
+    raise TypeError(f"an index array must have integers or bools, got {array.dtype}{also}")
 
 
 cdef cnp.ndarray selection_in_range(key, Py_ssize_t n):
@@ -92,15 +97,16 @@ cdef cnp.ndarray selection_in_list(tuple items):
                 positions[i] = bool(item)
                 continue
             if isinstance(item, np.ma.MaskedArray):
-                raise TypeError(f"item {i} of a selection is {MASKED}")
+                raise TypeError(f"item {i} of the index list is {MASKED}")
             if not PyIndex_Check(item) or getattr(item, "ndim", 0):
-                raise TypeError(f"a selection is a list of integers or of bools, but item {i} is "
-                                f"{shown(item)} of type {type(item).__name__}")
+                raise TypeError(f"an index list must have integers or bools, but item {i} is {got(item)}")
         positions[i] = PyNumber_AsSsize_t(item, NULL)
     if masks == 0:
         return selection
     if masks < n:
-        raise TypeError("a selection is a list of integers or of bools, not of both")
+        raise TypeError(f"an index list must have integers or bools, got {masks} "
+                        f"bool{'s' if masks != 1 else ''} among {n} items: a mask has a bool for each "
+                        "element, positions are integers")
     return selection.astype(np.bool_)
 
 
@@ -236,7 +242,7 @@ cdef int raise_for_selection(Status status, cnp.ndarray selection, Py_ssize_t at
     if status == OK:
         return 0
     if status == LENGTH_DIFFERS:
-        raise IndexError(f"a mask of {cnp.PyArray_SIZE(selection)} can't select from a sequence of {n} "
-                         f"tensor{'s' if n != 1 else ''}: it has a bool for each")
+        raise IndexError(f"the mask has length {cnp.PyArray_SIZE(selection)}, but the sequence has length "
+                         f"{n}")
     return raise_for(status, (<const int64_t *>cnp.PyArray_DATA(selection))[at]
                      if status == OUT_OF_RANGE else None, n)

@@ -3,7 +3,7 @@ from types import GenericAlias
 from typing import Any, ClassVar, Literal, Self, SupportsIndex, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from seqcore._typing import (
     T1,
@@ -112,6 +112,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     @overload
     def astype(self, dtype: DTypeName) -> TensorSequence[Any]: ...
     def tolist(self) -> list[Any]: ...
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]: ...
 
     # -- in one piece --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""TensorSequence: what a Python list can do, on a container of pieces."""
+"""TensorSequence: the interface of a Python list, on a gap buffer of views."""
 
 cimport cython
 from cpython.long cimport PyLong_CheckExact
@@ -27,11 +27,11 @@ from seqcore.core.share cimport Share
 from seqcore.core.source cimport Piece, Source, resolve
 
 from seqcore._format import as_html, as_text
-from seqcore._protocols import Unreadable
+from seqcore._protocols import UnreadableTensorError
 from seqcore._remedies import refuse_operator
-from seqcore._shown import shown
+from seqcore._shown import got, shown
 from seqcore._subclasses import new_arguments, own_reduction, rebuilt, set_state
-from seqcore._tensors import as_tensor
+from seqcore._tensors import as_tensor, as_tensors, mismatch
 from seqcore.dtypes import element_type, type_name
 
 cdef extern from "Python.h":
@@ -41,36 +41,41 @@ cnp.import_array()
 
 
 cdef TensorSequence new_sequence(cnp.dtype dtype, Store *store):
-    """A sequence that takes over one share of the store, even when this fails."""
+    """Return a sequence that takes over one share of the store, even when this fails."""
     return <TensorSequence>new_container(TensorSequence, dtype, store)
 
 
 cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
-    """A new sequence of what an iterable gives; its type stays None where there is nothing to tell it."""
+    """Return a new sequence of the tensors of an iterable; without tensors and dtype its dtype stays None."""
     cdef TensorSequence result
     cdef Py_ssize_t taken = 0
     if isinstance(tensors, TensorSequence):
         (<TensorSequence>tensors).check_initialised(NULL)
         result = new_sequence((<TensorSequence>tensors)._dtype, (<TensorSequence>tensors).snapshot())
         if dtype is not None and result._dtype is not dtype:
-            raise TypeError(f"a sequence of {type_name(result._dtype)} can't go into one of "
-                            f"{type_name(dtype)}: convert its tensors first")
+            raise TypeError(mismatch("the sequence", result._dtype, dtype))
         if copied:
             result.move_together()
         return result
-    if isinstance(tensors, (str, bytes)) or hasattr(tensors, "__array__") or hasattr(tensors, "__dlpack__"):
-        raise TypeError(f"a sequence is made from tensors, not from a bare {type(tensors).__name__}: put it "
-                        "into a list, or cut it with split_to_sequence")
+    if type(tensors) is not list and type(tensors) is not tuple:
+        tensors = as_tensors(tensors)
     result = new_sequence(dtype, empty_store())
     for tensor in tensors:
         taken += 1
         if taken % INTERVAL == 0:
             let_others_in()
         if result._dtype is None:
-            tensor = as_tensor(tensor)
+            tensor = as_tensor(tensor, at=taken - 1)
             result._dtype = element_type(tensor.dtype)
-        result.put_behind(result.take(as_tensor(tensor, result._dtype, copy=True) if copied else tensor))
+        if copied:
+            tensor = as_tensor(tensor, result._dtype, copy=True, at=taken - 1)
+        result.put_behind(result.take(tensor, taken - 1))
     return result
+
+
+cdef str absent(tensor, str where=""):
+    """Return the message for a tensor that is not in a sequence."""
+    return f"no element{where} equals {got(tensor)} in shape and values"
 
 
 # -- the container -----------------------------------------------------------------------------------
@@ -81,42 +86,52 @@ cdef class TensorSequence(Ragged):
     """TensorSequence(tensors=(), dtype=None, *, copy=False)\n--\n
     A typed, mutable sequence of tensors.
 
-    Elements are values: looking at one gives a new read-only array that shares memory. The container is
-    a gap buffer: an insert or erase where the last one was costs O(1), elsewhere 8 bytes are moved for
-    each element in between. Every method is atomic, and several threads may use one sequence.
+    The elements are NumPy arrays of one dtype, whose shapes and ranks may differ. `seq[i]` returns a new
+    read-only array that shares memory with the sequence, without a copy. The container itself is mutable: an
+    insert or erase at the position of the last one is O(1), elsewhere 8 bytes are moved for each element in
+    between. Every method is atomic, and several threads may use one sequence.
 
     Parameters
     ----------
     tensors : iterable of array_like, optional
-        The elements, of any shapes and ranks, all of one type. Arrays are taken by reference, strings
-        are copied.
+        The elements, all of one dtype, of any shapes and ranks. Arrays are taken by reference, strings are
+        copied. A pandas Series and a 1-D object array of arrays count as lists of their items. A single
+        array is a `TypeError`: `split_to_sequence` splits it.
     dtype : data-type, optional
-        The element type: one of `seqcore.ELEMENT_TYPES` by any of its names, or `"bfloat16"`. By default
-        the first tensor's. It never casts arrays.
+        The element type: a name from `seqcore.ELEMENT_TYPES`, any of NumPy's names for it, or `"bfloat16"`.
+        The default is the dtype of the first tensor. Arrays are never cast to it.
     copy : bool, optional
-        Whether the elements get memory of their own.
+        If True, copy the data. Pass it if the original arrays will be modified.
 
     Raises
     ------
     ValueError
-        If there are neither tensors nor a dtype.
+        If there are neither tensors nor a dtype, or a nested list is ragged.
     TypeError
-        If the dtype is no ONNX tensor type or a tensor has another type.
+        If a tensor has another dtype than the first one, or the dtype is not supported. The message names
+        the position, as in `tensors[777]`.
 
     See Also
     --------
-    split_to_sequence : Cut an array into a sequence.
-    concat_from_sequence : Join a sequence into an array.
+    split_to_sequence : Split an array into a sequence of views.
+    concat_from_sequence : Join or stack a sequence into one array.
+    sequence_map : Apply a function to each element.
 
     Notes
     -----
-    - Look: `seq[i]`, `seq[a:b:c]`, `seq[indices]`, `seq[mask]`, `len`, `iter`, `reversed`, `in`, `index`,
+    - Read: `seq[i]`, `seq[a:b:c]`, `seq[indices]`, `seq[mask]`, `len`, `iter`, `reversed`, `in`, `index`,
       `count`, `==`.
     - Edit: `append`, `extend`, `insert`, `erase`, `pop`, `remove`, `clear`, `reverse`, `seq[i] = t`,
       `seq[a:b] = ts`, `seq[indices] = ts`, `seq[mask] = ts`, `del`, `+`, `+=`.
-    - In one piece: `values`, `lengths`, `offsets`, `to_padded`, `astype`, `tolist`, `from_lengths`,
-      `from_offsets`, `from_padded`.
-    - Memory: `nbytes`, `pinned_nbytes`, `compact`, `copy`, pickle.
+    - Convert: `values()`, `lengths()`, `offsets()`, `to_padded()`, `astype()`, `tolist()`, and back:
+      `from_lengths`, `from_offsets`, `from_padded`, `from_arrow`.
+    - Memory: `nbytes`, `pinned_nbytes`, `compact()`, `copy()`, pickle.
+
+    `dtype`, `shapes`, `nbytes` and `pinned_nbytes` are properties, all others are methods.
+
+    A sequence is not an array: NumPy's ufuncs and operators refuse it. `sequence_map(np.sqrt, seq)` applies a
+    ufunc to each element, `np.sqrt(seq.values())` to all values at once. `==` compares two sequences and
+    returns one bool; with anything else, a list of arrays too, it is False.
 
     Examples
     --------
@@ -129,7 +144,7 @@ cdef class TensorSequence(Ragged):
     array([0.5 , 0.25])
     """
 
-    # NumPy then leaves operators between arrays and sequences alone.
+    # Makes NumPy refuse ufuncs, and leave operators between arrays and sequences to this class.
     __array_ufunc__ = None
 
     def __init__(self, tensors=(), dtype=None, *, copy=False):
@@ -137,20 +152,21 @@ cdef class TensorSequence(Ragged):
         news = gather(tensors, None if dtype is None else element_type(dtype), copy)
         if news._dtype is None:
             raise ValueError("an empty sequence needs a dtype: TensorSequence(dtype='float32')")
-        # Not by `extend`: a subclass's own would find itself half made.
+        # Not by `extend`, because a subclass's own would see a half-initialised object.
         if not self.claim(news._dtype, news.take_out_all()):
-            raise TypeError("a TensorSequence can't be initialised a second time: make a new one")
+            raise TypeError("__init__ was called twice on this TensorSequence: make a new one, or edit it "
+                            "with clear and extend")
 
     @classmethod
     def __class_getitem__(cls, item):
-        """`TensorSequence[np.float32]`, for annotations."""
+        """Return the generic alias `TensorSequence[np.float32]`, for annotations."""
         return types.GenericAlias(cls, item)
 
     # -- what it is ----------------------------------------------------------------------------------
 
     @property
     def dtype(self):
-        """The element type, an `np.dtype`; `object` for strings."""
+        """The dtype of the elements, an `np.dtype`; `object` for strings."""
         return self._dtype
 
     def __len__(self):
@@ -175,7 +191,7 @@ cdef class TensorSequence(Ragged):
         return new_sequence(self._dtype, self.selected_by(selection))
 
     def __getitems__(self, positions):
-        """`seq[positions]`: what PyTorch's DataLoader asks a data set for, a batch in one call."""
+        """Return `seq[positions]`, a batch in one call. PyTorch's DataLoader calls this method."""
         return new_sequence(self._dtype, self.selected_by(selection_in_rows(positions, self.size())))
 
     def __iter__(self):
@@ -188,21 +204,27 @@ cdef class TensorSequence(Ragged):
         return self.first_equal(tensor, 0, PY_SSIZE_T_MAX) >= 0
 
     def index(self, tensor, start=0, stop=None):
-        """Return the first position of a tensor of equal type, shape and values. O(n).
+        """Return the first position of a tensor that equals an element in dtype, shape and values. O(n).
 
         Parameters
         ----------
         tensor : array_like
+            The tensor to search for. A value that can't be an element is not in the sequence.
         start, stop : int, optional
-            Where to look, as in `list.index`.
+            The range of positions to search, as in `list.index`.
+
+        Returns
+        -------
+        int
+            The position, from 0.
 
         Raises
         ------
         ValueError
-            If there is none.
+            If no element equals the tensor.
         TypeError
-            If the tensor is an array that can't be read: it lies on a GPU, is sparse or requires grad. So it
-            is in `in`, `count` and `remove` too; what is no array at all is not in a sequence.
+            If NumPy can't read the tensor: on a GPU, sparse, or with requires_grad. The same holds for `in`,
+            `count` and `remove`.
 
         Examples
         --------
@@ -212,11 +234,21 @@ cdef class TensorSequence(Ragged):
         cdef Py_ssize_t last = PY_SSIZE_T_MAX if stop is None else as_position(stop)
         cdef Py_ssize_t position = self.first_equal(tensor, as_position(start), last)
         if position < 0:
-            raise ValueError("no tensor of the sequence equals the one looked for")
+            where = "" if start == 0 and stop is None else f" from position {shown(start)} to {shown(stop)}"
+            raise ValueError(absent(tensor, where))
         return position
 
     def count(self, tensor):
-        """Return how many elements equal a tensor in type, shape and values. O(n).
+        """Return the number of elements that equal a tensor in dtype, shape and values. O(n).
+
+        Parameters
+        ----------
+        tensor : array_like
+            The tensor to search for.
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -238,11 +270,11 @@ cdef class TensorSequence(Ragged):
     cdef Source *take_or_null(self, object tensor) except? NULL:
         """The tensor as a source, or NULL if no element could equal it.
 
-        Of an array that can't be read nobody knows whether one does: that is an error, as where it is put in.
+        For an array that can't be read nobody can tell, so that is an error, as in an insert.
         """
         try:
             return self.take(tensor)
-        except Unreadable:
+        except UnreadableTensorError:
             raise
         except (TypeError, ValueError, OverflowError):
             pass        # not a return, which in Cython 3.3 fails where there was no memory for the traceback
@@ -272,7 +304,7 @@ cdef class TensorSequence(Ragged):
         theirs = (<TensorSequence>other).shared()
         return equal_stores(ours.store, theirs.store, self._dtype)
 
-    # Beside `==`, for with it comparisons are not inherited.
+    # Defined here, because a class with `==` inherits no comparisons.
 
     def __lt__(self, other):
         return refuse_operator(self, "<", other)
@@ -289,25 +321,25 @@ cdef class TensorSequence(Ragged):
     # -- putting in ----------------------------------------------------------------------------------
 
     def insert(self, position, tensor):
-        """Insert a tensor before a position. Implements ONNX SequenceInsert-11, in place.
+        """Insert a tensor before a position, in place. Implements ONNX SequenceInsert-11.
 
         Parameters
         ----------
         position : int
-            From -n to n, where n is the length; `-1` is before the last element, n behind it.
+            The position from -n to n, where n is the length; `-1` is before the last element, n at the end.
         tensor : array_like
-            Of the sequence's type; taken by reference.
+            The tensor, of the sequence's dtype and any shape; taken by reference.
 
         Raises
         ------
         IndexError
-            If the position is outside; unlike `list.insert`, which clamps.
+            If the position is out of range. (`list.insert` clamps it.)
         TypeError
-            If the tensor has another type or the position is no integer.
+            If the tensor has another dtype or the position is not an integer.
 
         Notes
         -----
-        O(1) where the last edit was, else 8 bytes are moved for each element between.
+        O(1) at the position of the last edit; elsewhere 8 bytes are moved for each element in between.
 
         Examples
         --------
@@ -320,12 +352,17 @@ cdef class TensorSequence(Ragged):
         self.put(at, position, self.take(tensor))
 
     def append(self, tensor):
-        """Put a tensor behind the last element. Amortised O(1).
+        """Append a tensor to the end. Amortized O(1).
 
         Parameters
         ----------
         tensor : array_like
-            Of the sequence's type; taken by reference.
+            The tensor, of the sequence's dtype and any shape; taken by reference.
+
+        Raises
+        ------
+        TypeError
+            If the tensor has another dtype.
 
         Examples
         --------
@@ -337,16 +374,22 @@ cdef class TensorSequence(Ragged):
         self.put_behind(self.take(tensor))
 
     def extend(self, tensors):
-        """Put the tensors of an iterable behind the last element, or none if one of them does not fit.
+        """Append the tensors of an iterable, or none of them if one doesn't fit.
 
         Parameters
         ----------
         tensors : TensorSequence or iterable of array_like
-            Of the sequence's type; the sequence itself is allowed. A bare array is a `TypeError`.
+            The tensors, of the sequence's dtype; the sequence itself is allowed. A single array is a
+            `TypeError`.
+
+        Raises
+        ------
+        TypeError
+            If a tensor has another dtype; the message names its position among the tensors given.
 
         Notes
         -----
-        O(len(tensors)) when the last edit was at the end.
+        O(len(tensors)) if the last edit was at the end.
 
         Examples
         --------
@@ -356,7 +399,7 @@ cdef class TensorSequence(Ragged):
         2
         """
         cdef TensorSequence news = gather(tensors, self._dtype)
-        # Made just now, the elements need no further holds: their buffer is handed over.
+        # The new sequence is ours alone, so its buffer is moved and no references are counted.
         self.put_all_behind(news.take_out_all())
 
     def __iadd__(self, tensors):
@@ -394,21 +437,21 @@ cdef class TensorSequence(Ragged):
     # -- taking out ----------------------------------------------------------------------------------
 
     def erase(self, position=-1):
-        """Remove the element at a position. Implements ONNX SequenceErase-11, in place.
+        """Remove the element at a position, in place. Implements ONNX SequenceErase-11.
 
         Parameters
         ----------
         position : int, optional
-            From -n to n - 1, where n is the length. By default the last.
+            The position from -n to n - 1, where n is the length. The default is the last one.
 
         Raises
         ------
         IndexError
-            If the position is outside, or the sequence is empty.
+            If the position is out of range, or the sequence is empty.
 
         Notes
         -----
-        O(1) where the last edit was, else 8 bytes are moved for each element between.
+        O(1) at the position of the last edit; elsewhere 8 bytes are moved for each element in between.
 
         Examples
         --------
@@ -420,7 +463,21 @@ cdef class TensorSequence(Ragged):
         self.take_out(as_position(position), position, False)
 
     def pop(self, position=-1):
-        """Remove the element at a position and return it, read-only. As `erase` otherwise.
+        """Remove the element at a position and return it as a read-only array.
+
+        Parameters
+        ----------
+        position : int, optional
+            The position from -n to n - 1, where n is the length. The default is the last one.
+
+        Returns
+        -------
+        np.ndarray
+
+        Raises
+        ------
+        IndexError
+            If the position is out of range, or the sequence is empty.
 
         Examples
         --------
@@ -430,12 +487,17 @@ cdef class TensorSequence(Ragged):
         return self.take_out(as_position(position), position, True)
 
     def remove(self, tensor):
-        """Remove the first element that equals a tensor in type, shape and values. O(n).
+        """Remove the first element that equals a tensor in dtype, shape and values. O(n).
+
+        Parameters
+        ----------
+        tensor : array_like
+            The tensor to search for.
 
         Raises
         ------
         ValueError
-            If there is none.
+            If no element equals the tensor.
 
         Examples
         --------
@@ -454,7 +516,7 @@ cdef class TensorSequence(Ragged):
             finally:
                 release_source(wanted, 1)
         if not removed:
-            raise ValueError("no tensor of the sequence equals the one to remove")
+            raise ValueError(absent(tensor))
 
     def __delitem__(self, key):
         if PySlice_Check(key):
@@ -481,7 +543,7 @@ cdef class TensorSequence(Ragged):
     # -- all of it -----------------------------------------------------------------------------------
 
     def reverse(self):
-        """Turn the order of the elements round. O(n).
+        """Reverse the order of the elements in place. O(n).
 
         Examples
         --------
@@ -493,10 +555,13 @@ cdef class TensorSequence(Ragged):
         self.turn_round()
 
     def compact(self):
-        """Copy the elements into one tight buffer and let go of the memory they were taken from.
+        """Copy the elements into one contiguous buffer and release the memory that they were views of.
 
-        Afterwards `pinned_nbytes` equals `nbytes`; only what other threads put in meanwhile stays as it is.
-        O(nbytes); the GIL is released.
+        Afterwards `pinned_nbytes` equals `nbytes`, except for elements that other threads insert meanwhile.
+
+        Notes
+        -----
+        O(nbytes). The GIL is released during the copy.
 
         Examples
         --------
@@ -511,9 +576,17 @@ cdef class TensorSequence(Ragged):
         self.move_together()
 
     def copy(self):
-        """Return a sequence of the same elements, that shares their memory.
+        """Return a copy of the sequence that shares the elements' memory.
 
-        O(1): the first edit of either copies the slots. Of a subclass it is what `copy.copy` makes.
+        Edits of one don't show in the other. For a subclass the result is that of `copy.copy`.
+
+        Returns
+        -------
+        TensorSequence
+
+        Notes
+        -----
+        O(1). The first edit of either sequence copies 8 bytes for each element.
 
         Examples
         --------
@@ -562,7 +635,7 @@ cdef class TensorSequence(Ragged):
         return restore, (type(self), type_name(self._dtype), make, contents, *arguments), self.__getstate__()
 
     def _check(self):
-        """Assert the invariants of the buffer; for tests."""
+        """Assert the invariants of the store, for tests."""
         cdef Share share = self.shared()
         broken = broken_invariant(share.store)
         assert broken is None, broken
@@ -580,11 +653,12 @@ def restore(cls, dtype, how, contents, positional=(), named=None):
 
 
 cdef cnp.dtype check_pickled(cls, dtype, positional, named):
-    """The element type that a pickle names; an error where it names no class or type of ours."""
+    """Return the element type that a pickle names; raise if its class or dtype isn't a sequence's."""
     if not isinstance(cls, type) or not issubclass(cls, TensorSequence):
-        raise TypeError(f"a pickled sequence has a class that derives from TensorSequence, not {shown(cls)}")
+        raise TypeError(f"the pickle is damaged: expected a subclass of TensorSequence, got {shown(cls)}")
     if type(dtype) is not str:
-        raise TypeError(f"a pickled sequence has its type by name, not {shown(dtype)}")
+        raise TypeError(f"the pickle is damaged: expected the name of a dtype, got {shown(dtype)}")
     if type(positional) is not tuple or not (named is None or type(named) is dict):
-        raise TypeError("a pickled sequence has a tuple and a dict of arguments of __new__")
+        raise TypeError("the pickle is damaged: expected a tuple and a dict of arguments for __new__, got "
+                        f"{shown(positional)} and {shown(named)}")
     return element_type(dtype)

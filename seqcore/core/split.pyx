@@ -18,7 +18,7 @@ from seqcore.core.table cimport (
 )
 
 from seqcore._integers import integers, within_64_bits
-from seqcore._shown import shown_number
+from seqcore._shown import got, shown_number
 
 cnp.import_array()
 
@@ -60,9 +60,8 @@ cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name)
     cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis), n, at = 0
     cdef cnp.ndarray row, offsets
     cdef Status status
-    what = "the lengths in split" if name == "split" else name
     if type(lengths) is range:
-        check_range_of_lengths(lengths, whole, axis, name, what)
+        check_range_of_lengths(lengths, whole, axis, name)
     given = row_given(name, lengths)
     row = within_64_bits(given)
     n = cnp.PyArray_SIZE(row)
@@ -75,32 +74,50 @@ cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name)
                             <int64_t *>cnp.PyArray_DATA(offsets), &at)
         count(CUT_WITHOUT_GIL, 1)
     if status == NEGATIVE_LENGTH:
-        raise ValueError(f"{name}[{at}] is {shown_number(given[at])}: a length can't be negative")
+        raise ValueError(f"{name}[{at}] is {shown_number(given[at])}, but a length can't be negative")
     if status == LENGTHS_TOO_LONG:
-        raise ValueError(f"{what} exceed axis {axis}, which has {whole}, at {name}[{at}], "
-                         f"which is {shown_number(given[at])}")
+        raise ValueError(f"{name}[{at}] is {shown_number(given[at])}: the sum of the lengths up to there exceeds axis "
+                         f"{axis}, which has length {whole}{offsets_hint(row, whole, name)}")
     if status == LENGTHS_TOO_SHORT:
-        raise ValueError(f"{what} add up to {at}, but axis {axis} has {whole}")
+        raise ValueError(f"{name} sums to {at}, but axis {axis} has length {whole}")
     if n == 0:
         return empty_store()
     return store_of(offsets_table(array, axis, offsets, 0, whole))
 
 
-cdef int check_range_of_lengths(lengths, Py_ssize_t whole, int axis, str name, str what) except -1:
+cdef int check_range_of_lengths(lengths, Py_ssize_t whole, int axis, str name) except -1:
     """Judge a range by its ends before it takes memory: it may be of any length."""
-    n = len(lengths) if lengths.stop - lengths.start < MAX_BYTES else MAX_BYTES
-    if n and (lengths[0] < 0 or lengths[-1] < 0 or (lengths[0] + lengths[-1]) * n > 2 * whole):
-        total = (lengths[0] + lengths[-1]) * n // 2
-        raise ValueError(f"{what} add up to {shown_number(total)}, with {shown_number(min(lengths[0], lengths[-1]))} "
-                         f"as the least of them, but axis {axis} has {whole}: give {name} as lengths that sum to it")
+    if not lengths[:1]:
+        return 0
+    for at, end in ((0, lengths[0]), (-1, lengths[-1])):
+        if end < 0:
+            raise ValueError(f"{name}[{at}] is {shown_number(end)}, but a length can't be negative")
+    total = (lengths[0] + lengths[-1]) * ((lengths[-1] - lengths[0]) // lengths.step + 1) // 2
+    if total != whole:
+        raise ValueError(f"{name} sums to {shown_number(total)}, but axis {axis} has length {whole}")
     return 0
 
 
+cdef str lengths_hint(cnp.ndarray offsets, Py_ssize_t whole):
+    """Return what to add to a message where the offsets sum to the extent, as lengths do."""
+    each = offsets.astype(object)
+    return "; did you pass lengths? use from_lengths(values, lengths)" if (
+        each.min() >= 0 and each.sum() == whole) else ""
+
+
+cdef str offsets_hint(cnp.ndarray lengths, Py_ssize_t whole, str name):
+    """Return what to add to a message where the lengths look like offsets."""
+    if len(lengths) < 2 or lengths[0] < 0 or lengths[-1] > whole or np.any(lengths[1:] < lengths[:-1]):
+        return ""
+    use = f"{name}=np.diff(offsets)" if name == "split" else "from_offsets(values, offsets)"
+    return f"; did you pass offsets? use {use}"
+
+
 cdef object row_given(str name, given):
-    """What a caller gives for a row of integers, as an array of rank 1."""
+    """What a caller gives for integers along one axis, as an array of rank 1."""
     row = integers(name, given)
     if row.ndim != 1:
-        raise ValueError(f"{name} is a row of integers, not an array of shape {row.shape}")
+        raise ValueError(f"{name} must be a 1-D array of integers, got shape {row.shape}")
     return row
 
 
@@ -129,7 +146,8 @@ cdef Store *split_offsets(cnp.ndarray array, object offsets) except NULL:
     row = within_64_bits(given)
     n = cnp.PyArray_SIZE(row)
     if n == 0:
-        raise ValueError("offsets are one more than there are elements, but none is given")
+        raise ValueError("offsets must have one more item than there are elements, got none: [0] makes an "
+                         "empty sequence")
     own = np.empty(n, np.int64)
     if n <= RELEASE_FROM:
         at = copy_rising(<const int64_t *>cnp.PyArray_DATA(row), n, whole, <int64_t *>cnp.PyArray_DATA(own))
@@ -140,9 +158,9 @@ cdef Store *split_offsets(cnp.ndarray array, object offsets) except NULL:
         count(CUT_WITHOUT_GIL, 1)
     if at < n:
         if at == 0 or own[at] >= own[at - 1]:
-            raise ValueError(f"offsets[{at}] is {shown_number(given[at])}, but values has {whole} along axis 0")
-        raise ValueError(f"offsets[{at}] is {shown_number(given[at])}, below the one before it, which is "
-                         f"{own[at - 1]}")
+            raise ValueError(f"offsets[{at}] is {shown_number(given[at])}, but values has length {whole} along axis 0")
+        raise ValueError(f"offsets[{at}] is {shown_number(given[at])}, less than offsets[{at - 1}], which is "
+                         f"{own[at - 1]}: offsets can't decrease{lengths_hint(row, whole)}")
     if n == 1:
         return empty_store()
     return store_of(offsets_table(array, 0, own, 0, whole))
@@ -152,12 +170,12 @@ cdef int check_range_of_offsets(offsets, Py_ssize_t whole) except -1:
     """Judge a range by its ends before it takes memory: it may be of any length."""
     if offsets and 0 <= offsets[0] <= whole and offsets.step > 0 and offsets[-1] > whole:
         at = (whole - offsets[0]) // offsets.step + 1
-        raise ValueError(f"offsets[{at}] is {shown_number(offsets[at])}, but values has {whole} along axis 0")
+        raise ValueError(f"offsets[{at}] is {shown_number(offsets[at])}, but values has length {whole} along axis 0")
     if offsets and not 0 <= offsets[0] <= whole:
-        raise ValueError(f"offsets[0] is {shown_number(offsets[0])}, but values has {whole} along axis 0")
+        raise ValueError(f"offsets[0] is {shown_number(offsets[0])}, but values has length {whole} along axis 0")
     if offsets[1:2] and offsets.step < 0:
-        raise ValueError(f"offsets[1] is {shown_number(offsets[1])}, below the one before it, which is "
-                         f"{shown_number(offsets[0])}")
+        raise ValueError(f"offsets[1] is {shown_number(offsets[1])}, less than offsets[0], which is "
+                         f"{shown_number(offsets[0])}: offsets can't decrease")
     return 0
 
 
@@ -169,20 +187,27 @@ cdef Store *split_padded(cnp.ndarray batch, object lengths, bint left) except NU
     cdef cnp.ndarray row, own
     cdef int64_t length
     if batch.ndim < 2:
-        raise ValueError(f"a padded batch has rank 2 or more, not shape {(<object>batch).shape}")
+        raise ValueError(f"batch must have rank 2 or more, got shape {(<object>batch).shape}")
+    if lengths is None:
+        raise TypeError("from_padded needs lengths, one for each row of the batch; split_to_sequence(batch, "
+                        "keepdims=0) makes elements of whole rows")
+    if getattr(lengths, "dtype", None) == np.bool_:
+        raise TypeError(f"lengths must be integers, got {got(lengths)}, which may be a mask: mask.sum(axis=1) gives "
+                        "the lengths")
     n = cnp.PyArray_DIM(batch, 0)
     width = cnp.PyArray_DIM(batch, 1)
     if type(lengths) is range and len(lengths) != n:
-        raise ValueError(f"{len(lengths)} lengths are given for a batch of {n}")
+        raise ValueError(f"lengths has {len(lengths)} items, but the batch has {n} rows")
     given = row_given("lengths", lengths)
     if len(given) != n:
-        raise ValueError(f"{len(given)} lengths are given for a batch of {n}")
+        raise ValueError(f"lengths has {len(given)} items, but the batch has {n} rows")
     row = within_64_bits(given)
     own = np.empty(n, np.int64)
     for i in range(n):
         length = (<const volatile int64_t *>cnp.PyArray_DATA(row))[i]
         if not 0 <= length <= width:
-            raise ValueError(f"lengths[{i}] is {shown_number(given[i])}, but the batch is {width} long")
+            raise ValueError(f"lengths[{i}] is {shown_number(given[i])}, expected 0 to {width}, the length of the batch "
+                             "along axis 1")
         (<int64_t *>cnp.PyArray_DATA(own))[i] = length
     if n == 0:
         return empty_store()

@@ -73,7 +73,8 @@ cdef TableOwner table_like(cnp.ndarray items, Kind kind, Py_ssize_t first, const
         source.shape[ndim + axis] = stride
         # Where there are no items, no memory has set a limit: NumPy's own counts an extent of 0 as 1.
         if nbytes > MAX_BYTES // max(source.shape[axis], 1):
-            raise ValueError("an element without items is larger, in another type, than any array can be")
+            raise ValueError("an element without items has a shape that is too large for an array of another "
+                             "dtype")
         nbytes *= max(source.shape[axis], 1)
         if axis:
             stride *= source.shape[axis]

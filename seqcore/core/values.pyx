@@ -57,8 +57,8 @@ cdef object values_of(Store *store, cnp.dtype dtype):
     if size_of(store) == 0:
         return sealed(new_array(dtype, 1, &none), dtype)
     if read_one(store, 0, &first, dims) and first.source.ndim == 0:
-        raise ValueError("elements of rank 0 have no axis to be joined along: stack them, with "
-                         "concat_from_sequence(seq, axis=0, new_axis=1)")
+        raise ValueError("elements of rank 0 have no axis to join along: np.array(seq) or "
+                         "concat_from_sequence(seq, 0, new_axis=1) stacks them")
     return in_place_or_copied(store, dtype, False)
 
 
@@ -182,7 +182,7 @@ cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t 
     if status == DAMAGED:
         raise_damaged(store, reader.at)
     if status != OK:
-        raise ValueError(f"tensor {reader.at} has rank 0, and so no length along axis 0")
+        raise ValueError(f"element {reader.at} has rank 0 and so no length along axis 0")
     return 0
 
 
@@ -212,7 +212,7 @@ cdef object offsets_of(Store *store, object dtype):
             each[i + 1] += each[i]
             i += 1
     if i < n:
-        raise OverflowError(f"the lengths of the first {i + 1} tensors sum to more than an int64 can count")
+        raise OverflowError(f"the lengths of the first {i + 1} elements sum to more than fits int64")
     return fitted(offsets, dtype, "offsets")
 
 
@@ -239,7 +239,8 @@ cdef object offsets_in_place(Store *store, object dtype, bint from_zero):
 cdef object integer_type(object dtype, str what):
     given = numpy_type(dtype)
     if given is None or given.kind not in "iu":
-        raise TypeError(f"{what} are of an integer type, not {shown(dtype) if given is None else given}")
+        raise TypeError(f"the dtype of {what} must be an integer type, got "
+                        f"{shown(dtype) if given is None else given}")
     return given
 
 
@@ -252,5 +253,5 @@ cdef object fitted(cnp.ndarray numbers, object dtype, str what):
     cdef int64_t limit = most
     for i in range(cnp.PyArray_SIZE(numbers)):
         if each[i] > limit:
-            raise OverflowError(f"{what}[{i}] is {each[i]}, more than a {dtype} can hold")
+            raise OverflowError(f"{what}[{i}] is {each[i]}, which does not fit {dtype} (at most {most})")
     return numbers.astype(dtype)

@@ -1,4 +1,9 @@
-"""ONNX models with sequences, run on onnxruntime: needs the extra `seqcore-tensors[onnx]`."""
+"""Run ONNX models with sequences fast: needs the extra `seqcore-tensors[onnx]`.
+
+`InferenceSession` replaces onnxruntime's, `lower` replaces sequence operators with tensor operators for other
+runtimes, `GraphBody` compiles a graph for `sequence_map`, `to_proto` and `from_proto` convert to and from
+ONNX's `SequenceProto`.
+"""
 
 try:
     import onnx as _onnx  # noqa: F401

@@ -15,12 +15,12 @@ from seqcore.onnx.lowering import lower_with_report
 
 
 def main(arguments=None):
-    """Run a command, and return the exit code: 1 where it failed. Wrong arguments exit with 2.
+    """Run a command and return the exit code: 0, or 1 if it failed. Invalid arguments exit with 2.
 
     Parameters
     ----------
     arguments : list of str, optional
-        Those of the process by default.
+        The arguments. The default is those of the process.
 
     Examples
     --------
@@ -28,30 +28,31 @@ def main(arguments=None):
     1
     """
     parser = argparse.ArgumentParser(
-        prog="python -m seqcore.onnx", description="Tools for ONNX models with sequences."
+        prog="python -m seqcore.onnx", description="Compile and inspect ONNX models with sequences."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    command = commands.add_parser("lower", help="compile the sequences of a model away, where they can be")
-    command.add_argument("model", metavar="IN", help="the model file; - is standard input")
+    command = commands.add_parser("lower", help="replace sequence operators with tensor operators")
+    command.add_argument("model", metavar="IN", help="the model file, or - for standard input")
     command.add_argument(
         "-o",
         "--output",
         metavar="OUT",
         required=True,
-        help="the file that the result goes to; - is standard output",
+        help="the file to write the lowered model to, or - for standard output",
     )
-    command.add_argument("--replace-input", action="store_true", help="let OUT be IN")
+    command.add_argument("--replace-input", action="store_true", help="allow OUT to overwrite IN")
     command.add_argument(
         "--ragged-io",
         action="store_true",
-        help="let sequences that the model takes and gives go in and out as tensors: parts as parts_values "
-        "and parts_lengths, or as parts_values, flat, and parts_extents where more than axis 0 may differ",
+        help="also replace sequences among the model's inputs and outputs with tensors: parts with "
+        "parts_values and parts_lengths, or with flat parts_values and parts_extents if elements differ in "
+        "other axes too",
     )
     command.set_defaults(run=_lower)
     command = commands.add_parser(
-        "explain", help="tell what becomes of each sequence of a model, and what of it runs where"
+        "explain", help="show how each sequence is compiled, and which engine runs which node"
     )
-    command.add_argument("model", metavar="MODEL", help="the model file; - is standard input")
+    command.add_argument("model", metavar="MODEL", help="the model file, or - for standard input")
     command.set_defaults(run=_explain)
     given = parser.parse_args(arguments)
     try:
@@ -86,17 +87,17 @@ def _lower(given):
 
 
 def _after_lower(message, name, stay, ragged_io):
-    """What to do next, with a model that was lowered."""
+    """Return lines on what to do next with a lowered model."""
     if not message_has_lists(message):
-        return ["the model has no sequences: any runtime runs it as it was"]
+        return ["the model has no sequences: any runtime can run it unchanged"]
     if not stay:
-        return [f"next: load {name} in onnxruntime, OpenVINO or another runtime; none needs sequences for it"]
+        return [f"next: load {name} in onnxruntime, OpenVINO or any other runtime; it has no sequences left"]
     lines = [
-        f"next: load {name} in seqcore.onnx.InferenceSession: what is left takes linear time there, not "
-        "quadratic as in onnxruntime"
+        f"next: load {name} in seqcore.onnx.InferenceSession, where the remaining sequences take linear "
+        "time, not quadratic as in onnxruntime"
     ]
     if _has_lists_outside(message) and not ragged_io:
-        lines.append("      or say --ragged-io, so that what the model takes and gives are tensors too")
+        lines.append("      or pass --ragged-io, which turns the model's inputs and outputs into tensors too")
     return lines
 
 
@@ -106,8 +107,8 @@ def _explain(given):
     for line in explain(model):
         print(line)
     if message_has_lists(message):
-        print("what to do with it")
-        print("    seqcore.onnx.InferenceSession takes it as it is, and runs it as told above")
+        print("how to run it")
+        print("    seqcore.onnx.InferenceSession runs the model unchanged, as shown above")
         option = " --ragged-io" if _has_lists_outside(message) else ""
         name = given.model if os.path.isfile(given.model) else "MODEL"
         print(f"    for other runtimes: python -m seqcore.onnx lower {name} -o OUT{option}")

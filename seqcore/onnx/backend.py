@@ -1,4 +1,4 @@
-"""onnx's backend interface: how what knows `onnx.backend.base`, its test suite first, runs models here."""
+"""The interface of `onnx.backend.base`, for onnx's test suite and other users of it."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ __all__ = [
     "supports_device",
 ]
 
-# What `prepare` hands on. Other keywords are somebody else's: onnx's test runner passes its tolerances.
+# Keywords that `prepare` passes to the session. Others are ignored: onnx's test runner passes its tolerances.
 _SESSION_OPTIONS = ("sess_options", "providers", "provider_options", "max_workers")
 
 
 class SeqcoreBackendRep(BackendRep):
-    """A model that is ready to run: what `prepare` returns.
+    """A model that is ready to run, as returned by `prepare`.
 
     Parameters
     ----------
     session : InferenceSession
+        The session that runs the model.
 
     Examples
     --------
@@ -67,18 +68,18 @@ class SeqcoreBackendRep(BackendRep):
         Parameters
         ----------
         inputs : list or tuple or dict
-            A value for each input of the graph, in its order; the last ones may be left out where the graph
-            has defaults for them. Or values by name. A value is a tensor, a `TensorSequence` or list of
-            tensors, or None for an optional without a value. A model of one input also takes a bare array
-            or `TensorSequence`.
+            The inputs in the order of the graph, or by name; the last ones may be left out if the graph has
+            defaults for them. A value is a tensor, a `TensorSequence` or list of tensors, or None for an
+            empty optional. A model with one input also takes a single array or `TensorSequence`.
         run_options : onnxruntime.RunOptions, optional
+            The options, as in onnxruntime.
         **kwargs
             Not used.
 
         Returns
         -------
         tuple
-            The outputs, to be had by position, attribute or `["name"]`. A sequence is a list of arrays.
+            The outputs, by position, attribute or `["name"]`. A sequence is a list of arrays.
 
         Raises
         ------
@@ -95,7 +96,7 @@ class SeqcoreBackendRep(BackendRep):
             inputs = [inputs]
         if len(inputs) > len(self._inputs):
             names = ", ".join(self._inputs) or "none"
-            raise ValueError(f"{len(inputs)} inputs for a model that takes {len(self._inputs)}: {names}")
+            raise ValueError(f"the model takes {len(self._inputs)} inputs ({names}), got {len(inputs)}")
         return dict(zip(self._inputs, inputs, strict=False))
 
 
@@ -111,7 +112,12 @@ class SeqcoreBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Return whether models run on a device, `"CPU"` being the one.
+        """Return True for the device `"CPU"`, the only one that is supported.
+
+        Parameters
+        ----------
+        device : str
+            The device, as in `onnx.backend.base`.
 
         Examples
         --------
@@ -125,7 +131,14 @@ class SeqcoreBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Return whether a model may be prepared for a device. Whether it can run only `prepare` finds out.
+        """Return True if the device is supported. Only `prepare` checks the model.
+
+        Parameters
+        ----------
+        model : ModelProto
+            The model.
+        device : str, optional
+            The device, as in `onnx.backend.base`.
 
         Examples
         --------
@@ -141,10 +154,11 @@ class SeqcoreBackend(Backend):
         Parameters
         ----------
         model : ModelProto, bytes, str or os.PathLike
-            A model, its bytes, or the path to it.
+            The model, its bytes, or the path to it.
         device : str, optional
+            The device, `"CPU"`.
         **kwargs
-            `sess_options`, `providers`, `provider_options` and `max_workers` go to the session.
+            The options `sess_options`, `providers`, `provider_options` and `max_workers` of the session.
 
         Returns
         -------
@@ -157,7 +171,7 @@ class SeqcoreBackend(Backend):
         ValueError
             If the device is not supported.
         TypeError
-            If `model` is nothing of the kind.
+            If `model` has another type.
 
         Examples
         --------
@@ -178,7 +192,18 @@ class SeqcoreBackend(Backend):
 
     @classmethod
     def run_model(cls, model: ModelProto | Source, inputs: Any, device: str = "CPU", **kwargs: Any) -> Any:
-        """Run a model once: `prepare` and then `run`.
+        """Prepare a model and run it once.
+
+        Parameters
+        ----------
+        model : ModelProto, bytes, str or os.PathLike
+            The model, its bytes, or the path to it.
+        inputs : list or tuple or dict
+            The inputs, as in `SeqcoreBackendRep.run`.
+        device : str, optional
+            The device, `"CPU"`.
+        **kwargs
+            The options, as in `prepare`.
 
         Examples
         --------
@@ -206,19 +231,21 @@ class SeqcoreBackend(Backend):
         Parameters
         ----------
         node : NodeProto
+            The operator.
         inputs : list or tuple
-            A value for each input that the node has. An empty list is taken for a sequence of float32,
-            None for an optional tensor of that type without a value.
+            The inputs that the node has. An empty list counts as a sequence of float32, None as an empty
+            optional tensor of float32.
         device : str, optional
+            The device, `"CPU"`.
         outputs_info : sequence of (data-type, shape), optional
-            Types of the outputs, where they are tensors that onnx can't infer.
+            The types of the outputs, for tensors whose type onnx can't infer.
         **kwargs
-            `opset_version`, by default the newest that onnxruntime loads, and what `prepare` takes.
+            The `opset_version`, by default the newest that onnxruntime loads, and the options of `prepare`.
 
         Returns
         -------
         tuple
-            As that of `SeqcoreBackendRep.run`.
+            The outputs, as from `SeqcoreBackendRep.run`.
 
         Raises
         ------
@@ -241,7 +268,7 @@ class SeqcoreBackend(Backend):
         names = [name for name in node.input if name]
         if len(inputs) != len(names):
             raise ValueError(
-                f"{len(inputs)} inputs for a node of type {node.op_type}, which has {len(names)}"
+                f"the {node.op_type} node has {len(names)} inputs ({', '.join(names)}), got {len(inputs)}"
             )
         feed = {name: _as_value(value) for name, value in zip(names, inputs, strict=True)}
         model = _model_of(node, feed, outputs_info, kwargs["opset_version"])
@@ -251,7 +278,7 @@ class SeqcoreBackend(Backend):
     @classmethod
     def _check_device(cls, device):
         if not cls.supports_device(device):
-            raise ValueError(f"{shown(device)} is no device of this backend: it runs models on the CPU")
+            raise ValueError(f"the device {shown(device)} is not supported: expected 'CPU'")
 
 
 def _as_list(output):

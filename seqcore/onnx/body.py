@@ -1,4 +1,4 @@
-"""GraphBody: the body of a SequenceMap, compiled."""
+"""GraphBody: an ONNX graph compiled as the body of a SequenceMap."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ __all__ = ["GraphBody"]
 
 
 class GraphBody:
-    """An ONNX graph, compiled to be applied to the elements of a sequence.
+    """An ONNX graph, compiled as a function of the elements of a sequence.
 
-    `sequence_map` takes graphs as they are; a body that is kept is compiled once for many maps. It is called
-    with tensors, runs in onnxruntime, and never changes: several threads may call one body at once.
+    `sequence_map` also takes graphs directly; a GraphBody is compiled once for many maps. It runs in
+    onnxruntime and is immutable: several threads may call one body at once.
 
     Parameters
     ----------
     graph : GraphProto, ModelProto, str or os.PathLike
-        The graph, a model, or the path to a model file, whose external data are loaded with it. Inputs and
-        outputs are tensors. An input that has an initializer counts as a constant.
+        The graph, a model, or the path to a model file. External data are loaded from beside a path. All
+        inputs and outputs must be tensors. An input with an initializer counts as a constant.
     opset_imports : mapping of str to int or sequence of OperatorSetIdProto, optional
-        Versions of the operator sets, for a bare GraphProto. By default the newest that onnxruntime loads.
+        The versions of the operator sets, for a GraphProto. The default is the newest that onnxruntime loads.
     captures : dict of str to array_like, optional
-        Values for the names that the graph takes from a scope around it. They are copied; names that the
-        graph doesn't use are passed by.
+        The values of names that the graph takes from an outer scope. They are copied; unused names are
+        ignored.
 
     Raises
     ------
     ValueError
-        If the model is invalid, can't be run, lacks a capture, or has an input or output that is no tensor.
+        If the model is invalid or can't be run, a capture is missing, or an input or output is not a tensor.
     TypeError
-        If `graph` is nothing of the kind.
+        If `graph` has another type.
     FileNotFoundError
         If there is no file at the path.
 
     Notes
     -----
-    Implements the body of ONNX SequenceMap-17. Compiling takes about 1 ms for a small graph, a call 5 µs
-    and the operators' time. A graph may leave out its inputs' types: it is then compiled for those that it is
-    called with, once for each combination. Where onnxruntime has no kernel for a type or an operator (complex
-    numbers, much of bfloat16), onnx's reference evaluator runs the graph, several times slower. A model holds
-    at most 2 GB, protobuf's limit.
+    Implements the body of ONNX SequenceMap-17. Compiling a small graph takes about 1 ms, a call 5 µs and the
+    time of the operators. If the graph doesn't declare the types of its inputs, it is compiled for the types
+    of each call, once for each combination. If onnxruntime has no kernel for a type or an operator (complex
+    numbers, much of bfloat16), onnx's reference evaluator runs the graph, several times slower. The limit for
+    a model is 2 GB, that of protobuf.
 
-    The methods: `check` says whether types fit, before anything runs; a call runs the body once; `run_many`
-    runs it for many elements at less cost for each.
+    `check` checks types before anything runs, a call runs the body once, and `run_many` runs it for many
+    elements at a lower cost for each.
 
     Examples
     --------
@@ -111,18 +111,18 @@ class GraphBody:
         Parameters
         ----------
         dtypes : sequence of data-type
-            One for each input.
+            The element types, one for each input.
 
         Returns
         -------
         tuple of np.dtype
-            The outputs' element types; None for one that only a run will tell.
+            The element types of the outputs; None for one that is known only after a run.
 
         Raises
         ------
         TypeError
-            If there are more or fewer than inputs, an input is declared with another type, or the operators
-            don't take these types.
+            If their number is not that of the inputs, an input is declared with another type, or the
+            operators don't support these types.
 
         Examples
         --------
@@ -130,7 +130,7 @@ class GraphBody:
         >>> body = GraphBody(onnx.parser.parse_graph("same (float[N] x) => (float[N] y) { y = Identity(x) }"))
         >>> body.check(["float64"])
         Traceback (most recent call last):
-        TypeError: input 'x' of the body 'same' takes float32, not float64
+        TypeError: input 'x' of the body 'same' takes float32, got float64
         """
         return self._checked(tuple(element_type(dtype) for dtype in dtypes)).output_dtypes
 
@@ -141,19 +141,19 @@ class GraphBody:
         Parameters
         ----------
         *tensors : array_like
-            One for each input. Arrays are of the input's type; Python numbers are converted.
+            The inputs. Arrays must have the dtype of the input; Python numbers are converted.
 
         Returns
         -------
         np.ndarray or tuple of np.ndarray
-            In memory of their own. A tuple where the graph has several outputs.
+            The output, in new memory; a tuple if the graph has several outputs.
 
         Raises
         ------
         TypeError
-            As from `check`, before anything runs.
+            If the number or dtypes of the inputs don't fit; before anything runs.
         Exception
-            What the runtime raises, as it is: for shapes that don't fit, for instance.
+            Any exception of the runtime, unchanged, for example for shapes that don't fit.
         """
         program = None
         arrays: tuple[Any, ...] = tensors
@@ -171,25 +171,24 @@ class GraphBody:
         Parameters
         ----------
         rows : list of tuple of np.ndarray
-            Arguments of types that `check` has passed, the same in each row. An array that is one object in
-            all rows is given to the runtime once for many of them.
+            The arguments of each call, of dtypes that `check` accepted, the same in each row. An array that
+            is the same object in all rows is passed to the runtime once for many of them.
 
         Returns
         -------
         list of tuple of np.ndarray
-            The outputs for each row, which share no element with each other or the arguments. Results for
-            small elements may be rows of one array.
+            The outputs for each row. Results for small elements may be rows of one array.
 
         Raises
         ------
         Exception
-            What the runtime raises, as it is, for the first row that fails. Its attribute `seqcore_element`
-            is the row's index.
+            The exception of the runtime, unchanged, for the first row that fails. Its attribute
+            `seqcore_element` is the index of the row.
 
         Notes
         -----
-        Small elements run many at once: see `seqcore.onnx._bodies.many`. What that needs is built once there
-        have been elements enough to pay for it.
+        Many small elements run in one call of the runtime, once there have been enough of them to make up for
+        compiling that call.
 
         Examples
         --------
@@ -205,21 +204,20 @@ class GraphBody:
     def flat_form(
         self, dtypes: tuple[np.dtype[Any], ...], whole: frozenset[int], elements: int
     ) -> FlatForm | None:
-        """Return how the body runs on the items of many elements at once, or None where it can't.
+        """Return how the body runs elementwise on the values of many elements, or None if it can't.
 
         Parameters
         ----------
         dtypes : tuple of np.dtype
-            The arguments' types, which `check` has passed.
+            The element types of the arguments, which `check` accepted.
         whole : frozenset of int
-            Which arguments are the same for all elements.
+            The indices of the broadcast arguments, which are the same for all elements.
         elements : int
-            How many elements there are, which decides whether to build what is needed.
+            The number of elements, which decides whether compiling pays.
 
         Returns
         -------
         FlatForm or None
-            See `seqcore.onnx._bodies.flat`.
 
         Examples
         --------
@@ -255,7 +253,7 @@ class GraphBody:
         for name, given, dtype in zip(self.input_names, dtypes, self.input_dtypes, strict=True):
             if dtype is not None and given != dtype:
                 own, other = type_name(dtype), type_name(given)
-                raise TypeError(f"input '{name}' of the body '{self.name}' takes {own}, not {other}")
+                raise TypeError(f"input '{name}' of the body '{self.name}' takes {own}, got {other}")
         try:
             return self._program(dtypes)
         except ValueError as error:
@@ -274,7 +272,7 @@ class GraphBody:
     def _miscount(self, given):
         names = self.input_names
         inputs = "1 input" if len(names) == 1 else f"{len(names)} inputs"
-        return f"the body '{self.name}' takes {inputs} ({', '.join(names)}), not {given}"
+        return f"the body '{self.name}' takes {inputs} ({', '.join(names)}), got {given}"
 
     def __repr__(self) -> str:
         inputs = described(self.input_names, self.input_dtypes)

@@ -1,4 +1,4 @@
-"""lower: a model's sequences compiled away, for runtimes that are slow with them or don't have them."""
+"""lower: replace sequence operators with tensor operators, for runtimes that are slow with or lack them."""
 
 from __future__ import annotations
 
@@ -21,57 +21,61 @@ __all__ = ["Note", "lower", "lower_with_report"]
 def lower(
     model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike[Any], *, ragged_io: bool = False
 ) -> ModelProto:
-    """Return a model that computes the same with its sequences compiled away, where they can be.
+    """Return an equivalent model in which tensor operators replace sequence operators where possible.
 
-    A list that a loop appends to becomes a scan output of the loop; what is picked from a split becomes a
-    Gather, a Slice or the output of a Split; a list whose elements are known before the run becomes those,
-    also where a loop hands on as many as it got; a SequenceMap becomes a loop with scan outputs. Any other
-    list becomes a tensor of its elements, or, where these differ in shape, a tensor of all their numbers and
-    one of their extents, which each edit copies. A sequence stays where the rank of its elements isn't known,
-    and where the model takes or gives it. A loop whose iterations don't depend on each other becomes one
-    operator: all iterations at once. Errors stay errors: joining an empty sequence fails in the lowered model
-    too, and so does a position that is out of range.
+    - A list that a loop appends to becomes a scan output of the loop.
+    - An element taken from a split becomes a Gather, a Slice or an output of a Split.
+    - A list of known length becomes separate tensors, also if a loop carries it.
+    - A SequenceMap becomes a loop with scan outputs.
+    - A loop with independent iterations becomes one vectorized operator.
+    - Any other list becomes one tensor, or, if its elements differ in shape, a tensor of all values and one
+      of the shapes; each edit copies these.
+
+    A sequence stays if the rank of its elements is unknown, or if it is an input or output of the model (see
+    `ragged_io`). Errors stay errors: joining an empty sequence and a position out of range fail in the
+    lowered model too.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        A model, a serialized one, or the path to a model file.
+        The model, a serialized model, or the path to a model file.
     ragged_io : bool, optional
-        Whether sequences that the model takes and gives go in and out as tensors, in their places. A sequence
-        `parts` becomes
+        If True, also replace sequences among the model's inputs and outputs with tensors, in their places. A
+        sequence `parts` becomes
 
-        - `parts_values`, the elements joined along axis 0, and `parts_lengths`, int64 (n,), their lengths on
-          it, where they can differ on no other axis: what `TensorSequence.values` and `lengths` return, and
-          `from_lengths` takes;
-        - else `parts_values` with all numbers, one element behind the other, and `parts_extents`, int64
-          (n, rank), their shapes;
-        - `parts_values` (n,) alone, where they are of rank 0.
+        - `parts_values`, the elements joined along axis 0, and `parts_lengths`, int64 (n,), if the elements
+          can differ along axis 0 only: `TensorSequence.values` and `lengths` give these, `from_lengths` takes
+          them;
+        - otherwise `parts_values` with all values in order, and `parts_extents`, int64 (n, rank), with the
+          shapes of the elements;
+        - only `parts_values` (n,), if the elements have rank 0.
 
-        Of what it takes, the declared shape of the elements decides, of what it gives, what is known of them.
-        Where a name is taken, a number is put behind it. Sequences of elements of unknown rank stay, and
-        optional ones. In a run, lengths that are negative or don't sum up are an error.
+        For inputs the declared shape of the elements decides, for outputs the inferred one. If a name is in
+        use, a number is appended. Sequences of elements of unknown rank, and optional ones, stay. At run time
+        it is an error if lengths are negative or don't sum to the length of the values.
 
     Returns
     -------
     ModelProto
-        A model of its own memory: the argument never changes. Inputs and outputs, but for `ragged_io`, opsets
-        and metadata are as they were. Where nothing could be lowered the model comes back as it is; else
-        functions are inlined, and what no output needs is gone. What it keeps in files beside it stays there:
-        save the lowered model into the same folder.
+        The lowered model, a copy: the argument is not modified. Inputs and outputs (except with `ragged_io`),
+        opsets and metadata are unchanged. If nothing can be lowered, the result equals the model; otherwise
+        functions are inlined and unused nodes removed. External data stay in their files, so save the lowered
+        model into the same folder.
 
     Raises
     ------
     ValueError
         If the model is invalid.
     TypeError
-        If `model` is nothing of the kind.
+        If `model` has another type.
     FileNotFoundError
         If there is no file at the path.
 
     Notes
     -----
-    `python -m seqcore.onnx lower` does it for files, and `python -m seqcore.onnx explain` tells what becomes
-    of each sequence. Takes some milliseconds for a model of a hundred nodes; weights are copied, not read.
+    `python -m seqcore.onnx lower` does the same for files, and `python -m seqcore.onnx explain` shows how
+    each sequence is compiled. A model of a hundred nodes takes a few milliseconds. Weights are copied, not
+    read.
 
     Examples
     --------
@@ -107,24 +111,28 @@ def lower_with_report(
     packs: bool = True,
     vectorises: bool = True,
 ) -> tuple[ModelProto, list[Note]]:
-    """Return what `lower` returns, and a `Note` for each sequence.
+    """Lower a model as `lower` does, and return a `Note` for each sequence too.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        As for `lower`, which tells what is raised.
+        The model, as in `lower`.
     keep_maps : bool, optional
-        Whether SequenceMap nodes stay, for a runtime that has threads for them.
+        If True, keep SequenceMap nodes, for a runtime that runs them on threads.
     ragged_io : bool, optional
-        As for `lower`.
+        The same as in `lower`.
     packs : bool, optional
-        Whether lists that stay as state become tensors that each edit copies. A session has no use for them.
+        If True, turn lists that remain loop-carried into tensors that each edit copies. A session doesn't
+        need that.
     vectorises : bool, optional
-        Whether loops become one operator where they can.
+        If True, turn loops with independent iterations into one operator.
 
     Returns
     -------
-    (ModelProto, list of Note)
+    ModelProto
+        The lowered model.
+    list of Note
+        How each sequence was compiled.
 
     Examples
     --------

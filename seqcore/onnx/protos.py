@@ -1,4 +1,4 @@
-"""Sequences as ONNX's SequenceProto, the form of its test data, and back."""
+"""Convert sequences to and from ONNX's SequenceProto, the format of its test data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 from google.protobuf.message import DecodeError
 from onnx import SequenceProto
 
-from seqcore._shown import add_note, shown
+from seqcore._shown import add_note, got, shown
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, element_type
 from seqcore.onnx._model.load import path_of
@@ -27,27 +27,27 @@ _OTHER_VALUES = ("sparse_tensor_values", "sequence_values", "map_values", "optio
 
 
 def to_proto(seq: Tensors, name: str = "") -> SequenceProto:
-    """Return a sequence as a `SequenceProto`. O(n), and one copy of the data.
+    """Convert a sequence to a `SequenceProto`. O(n), with one copy of the data.
 
     Parameters
     ----------
     seq : TensorSequence or list or tuple of array_like
-        An empty list is taken for a sequence of float32.
+        The sequence. An empty list counts as a sequence of float32.
     name : str, optional
-        The message's `name`.
+        The name to store in the message.
 
     Returns
     -------
     onnx.SequenceProto
-        Its tensors have their values in `raw_data`, strings in `string_data`. An empty one does not tell
-        its tensor type: ONNX has no field for that.
+        The message, with values in `raw_data` and strings in `string_data`. For an empty sequence the dtype
+        is lost, because ONNX has no field for it.
 
     Raises
     ------
     ValueError
-        If it would be larger than the 2 GB that protobuf allows, or a string has no UTF-8.
+        If the message would be larger than 2 GB, protobuf's limit, or a string can't be encoded as UTF-8.
     TypeError
-        If `seq` is no sequence of tensors of one type, or the name is no string.
+        If `seq` is not a sequence of tensors of one dtype, or the name is not a str.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def to_proto(seq: Tensors, name: str = "") -> SequenceProto:
     <TensorSequence of 2 int64 tensors: (2,) (1,)>
     """
     if not isinstance(name, str):
-        raise TypeError(f"the name of a SequenceProto is a str, not {type(name).__name__}")
+        raise TypeError(f"name must be a str, got {got(name)}")
     seq = as_sequence(seq)[:]  # other threads may edit it
     proto = SequenceProto(elem_type=SequenceProto.TENSOR)
     if name:
@@ -75,33 +75,33 @@ def from_proto(proto: SequenceProto | Source, dtype: DTypeOf[T]) -> TensorSequen
 @overload
 def from_proto(proto: SequenceProto | Source, dtype: DTypeName | None = None) -> TensorSequence[Any]: ...
 def from_proto(proto: Any, dtype: Any = None) -> Any:
-    """Return the sequence that a `SequenceProto` holds. O(n).
+    """Convert a `SequenceProto` to a sequence. O(n).
 
     Parameters
     ----------
     proto : onnx.SequenceProto, bytes, str or os.PathLike
-        A message, its bytes, or the path to a file of them, such as the `input_0.pb` of ONNX's tests.
+        The message, its bytes, or the path to a file with them, such as `input_0.pb` of ONNX's tests.
     dtype : data-type, optional
-        The element type. It has to be given where the sequence may be empty, since an empty
-        `SequenceProto` does not tell it. It never casts.
+        The expected element type. It is required if the sequence may be empty, because an empty
+        `SequenceProto` has no dtype. Elements are never cast to it.
 
     Returns
     -------
     TensorSequence
-        Small elements may share one buffer; `compact` of a few of them lets it go.
+        The elements. Small ones may share one buffer; `compact` of a selection releases it.
 
     Raises
     ------
     ValueError
-        If the bytes are none of a SequenceProto, or it is damaged, contradicts itself or keeps data in other
-        files; or if it is empty and there is no `dtype`.
+        If the message is damaged, inconsistent or keeps data in other files, the bytes are not a
+        SequenceProto, or the message is empty and `dtype` is not given.
     TypeError
-        If it is a sequence of something else than tensors, or of a type that sequences don't have, or its
-        elements are of several types or not of `dtype`.
+        If the message is not a sequence of tensors, its dtype is not supported, or its elements have several
+        dtypes or another one than `dtype`.
 
     Notes
     -----
-    Whatever the bytes are, no more memory is taken than in proportion to their number.
+    The memory used is proportional to the size of the message, also if it is damaged.
 
     Examples
     --------
@@ -119,8 +119,7 @@ def from_proto(proto: Any, dtype: Any = None) -> Any:
     if isinstance(proto, bytes | bytearray | memoryview):
         return _read(_parsed(bytes(proto)), dtype)
     if not isinstance(proto, str | os.PathLike):
-        what = type(proto).__name__
-        raise TypeError(f"a sequence is read from a SequenceProto, its bytes or a path, not from a {what}")
+        raise TypeError(f"proto must be a SequenceProto, its bytes, or a path, got {got(proto)}")
     path = path_of(proto)
     try:
         with open(path, "rb") as file:
@@ -136,7 +135,9 @@ def _parsed(data):
     try:
         return SequenceProto.FromString(data)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:  # the latter two where it is in Python
-        raise ValueError(f"these {len(data)} bytes are no SequenceProto, or are cut short: {error}") from None
+        raise ValueError(
+            f"the {len(data)} bytes are not a SequenceProto, or are truncated: {error}"
+        ) from None
 
 
 def _read(proto, dtype):
@@ -145,8 +146,8 @@ def _read(proto, dtype):
         return read_elements(proto, dtype)
     if dtype is None:
         raise ValueError(
-            "an empty SequenceProto does not tell its tensor type: name one, "
-            "as in from_proto(proto, dtype='float32')"
+            "the SequenceProto is empty and so has no dtype: pass one, for example "
+            "from_proto(proto, dtype='float32')"
         )
     return TensorSequence(dtype=dtype)
 
@@ -154,21 +155,19 @@ def _read(proto, dtype):
 def _check_message(proto):
     kind = proto.elem_type
     if _has_unknown_fields(proto):
-        raise ValueError("this is another message, or damaged: it has fields that no SequenceProto has")
+        raise ValueError("the message has unknown fields: it is not a SequenceProto, or it is damaged")
     if kind not in SequenceProto.DataType.values():
-        raise ValueError(f"elem_type {kind} of the SequenceProto is none of ONNX's")
+        raise ValueError(f"the SequenceProto has elem_type {kind}, which ONNX doesn't define")
     if isinstance(proto.name, bytes):  # protobuf could not decode it
-        raise ValueError(f"the SequenceProto is damaged: its name {shown(proto.name)} is no UTF-8")
+        raise ValueError(f"the SequenceProto is damaged: its name {shown(proto.name)} is not UTF-8")
     if kind == SequenceProto.UNDEFINED:
-        raise ValueError(
-            "the SequenceProto does not tell of what it is a sequence: its elem_type is undefined"
-        )
+        raise ValueError("the elem_type of the SequenceProto is undefined, expected TENSOR")
     if kind != SequenceProto.TENSOR:
         word = SequenceProto.DataType.Name(kind).lower().replace("_", " ")
-        raise TypeError(f"a SequenceProto of elem_type {word}: a TensorSequence has tensors only")
+        raise TypeError(f"the SequenceProto has elem_type {word}, expected tensor")
     present = [field for field in _OTHER_VALUES if len(getattr(proto, field))]
     if present:
-        raise ValueError(f"the SequenceProto is of tensors, but it has {' and '.join(present)}")
+        raise ValueError(f"the SequenceProto has elem_type tensor, but also {' and '.join(present)}")
 
 
 def _has_unknown_fields(proto):

@@ -1,4 +1,4 @@
-"""InferenceSession: ONNX models with sequences, in time that is linear in what they do."""
+"""InferenceSession: run ONNX models with sequences in linear time."""
 
 from __future__ import annotations
 
@@ -25,45 +25,48 @@ _RunOptions = Any
 
 
 class InferenceSession:
-    """A session that takes the place of onnxruntime's and makes models with sequences fast.
+    """A replacement for onnxruntime's session that makes models with sequences fast.
 
     Parameters
     ----------
     model : str, os.PathLike, bytes or ModelProto
-        The path to a model, whose external data are loaded with it, or the model.
+        The path to a model, the serialized model, or the model. External data are loaded from beside a path.
     sess_options : onnxruntime.SessionOptions, optional
+        The options, as in onnxruntime. They apply to the onnxruntime session of each part of the model.
+        Without options, spinning is disabled in the thread pools of the parts.
     providers : sequence, optional
+        The execution providers, as in onnxruntime.
     provider_options : sequence of dict, optional
-        As onnxruntime's session takes them. They hold for the session of each part; without options, parts
-        have threads that don't wait busily for each other.
+        The options of the providers, as in onnxruntime.
     max_workers : int or None, optional
-        How many elements a SequenceMap node maps at once; None is one thread for each CPU.
+        The number of threads for a SequenceMap node; None uses one thread for each CPU.
 
     Raises
     ------
     ValueError
-        If the model is invalid: what onnx's checker or its type inference says.
+        If the model is invalid; the message is that of onnx's checker or type inference.
     TypeError
-        If `model` is nothing of the kind, or `max_workers` is no integer.
+        If `model` has another type, or `max_workers` is not an integer.
     FileNotFoundError
         If there is no file at the path.
 
     Notes
     -----
-    A model without sequences goes to onnxruntime whole. Of another the sequences are compiled away where
-    that is possible (see `lower`), and onnxruntime runs the lowered model whole as long as what is left of
-    sequences is short: which is settled by lengths and by how earlier runs went, never by the clock. Longer
-    ones run in steps: tensor operators in onnxruntime, in parts as large as they can be, while sequences,
-    optionals and the control flow that carries them run on `TensorSequence`. A value at its last use is
-    edited in place, so that an append in a loop is O(1) where onnxruntime copies the list. Sequences have
-    every element type, those included for which onnxruntime has no kernel. Results are the same on each
-    path, but for the last bits where onnxruntime fuses operators that a plan has in two parts.
+    onnxruntime runs models without sequences unchanged. In other models, sequence operators are replaced with
+    tensor operators where possible (see `lower`). While the remaining sequences are short, onnxruntime runs
+    the whole lowered model; the choice depends on lengths and earlier runs, not on timing. Longer sequences
+    run on `TensorSequence`, and onnxruntime runs the tensor operators between them. A sequence at its last
+    use is edited in place, so an append in a loop is O(1), where onnxruntime copies the list.
 
-    Where onnxruntime departs from ONNX's text, the text counts, but for what exporters count on: of
-    `SplitToSequence` with a split of 1 and keepdims=0, as PyTorch exports `unbind`, the axis is dropped.
+    All element types are supported, also those without a kernel in onnxruntime. Results are the same on each
+    path, except for the last bits where onnxruntime fuses operators.
 
-    Several threads may run one session at once. Loading takes three to four times as long as in
-    onnxruntime, a median over models that exporters made.
+    Where onnxruntime deviates from the ONNX specification, the specification decides, except where exporters
+    rely on onnxruntime: `SplitToSequence` with a split of 1 and keepdims=0, PyTorch's `unbind`, drops the
+    axis.
+
+    Several threads may run one session at once. Loading a model takes three to four times as long as in
+    onnxruntime (the median over models of exporters).
 
     Examples
     --------
@@ -85,7 +88,7 @@ class InferenceSession:
         *,
         max_workers: SupportsIndex | None = 1,
     ) -> None:
-        max_workers = as_count("max_workers", max_workers)
+        max_workers = as_count("max_workers", max_workers, "uses one thread for each CPU")
         self._sessions = sessions = Sessions(sess_options, providers, provider_options)
         self._engines: Engines | None = None
         self._whole: Any = None  # onnxruntime's session, where the model has no sequences
@@ -121,28 +124,30 @@ class InferenceSession:
         Parameters
         ----------
         output_names : list of str or None
-            Which outputs to return; None or an empty list for all.
+            The names of the outputs to return; None or an empty list returns all.
         input_feed : dict of str to value
-            Arrays, TensorSequences or lists of arrays, and None for an optional input that is empty.
+            The inputs by name: an array for a tensor, a TensorSequence or list of arrays for a sequence, None
+            for an empty optional.
         run_options : onnxruntime.RunOptions, optional
+            The options, as in onnxruntime.
 
         Returns
         -------
         list
-            An array for a tensor, a TensorSequence for a sequence, None for an empty optional. They share no
-            memory with the feeds or with each other.
+            The outputs: an array for a tensor, a TensorSequence for a sequence, None for an empty optional.
+            They share no memory with the inputs or with each other.
 
         Raises
         ------
         TypeError
-            If a feed is of another type than the model declares.
+            If an input has another type than the model declares.
         ValueError
-            If a feed is missing, unknown or of another shape, or an output is unknown; from a node, if what
-            it gets doesn't fit.
+            If an input is missing, unknown or of another shape, an output is unknown, or a node gets values
+            that don't fit. Errors in nodes name the node.
         IndexError
-            If a node gets a position that is out of range. Errors name the node.
+            If a node gets a position that is out of range.
         Exception
-            What onnxruntime raises, as it is.
+            Any exception of onnxruntime, unchanged.
         """
         if self._engines is not None:
             return self._engines.run(output_names, input_feed, run_options)
@@ -154,15 +159,15 @@ class InferenceSession:
             raise
 
     def get_inputs(self) -> list[NodeArg]:
-        """Return what the model needs to be fed: names, types and shapes."""
+        """Return the names, types and shapes of the inputs."""
         return self._whole.get_inputs() if self._engines is None else list(self._engines.interface.inputs)
 
     def get_outputs(self) -> list[NodeArg]:
-        """Return what the model gives: names, types and shapes."""
+        """Return the names, types and shapes of the outputs."""
         return self._whole.get_outputs() if self._engines is None else list(self._engines.interface.outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Return the inputs that have a default."""
+        """Return the inputs that have a default value."""
         if self._engines is None:
             return self._whole.get_overridable_initializers()
         return list(self._engines.interface.overridable)
@@ -172,7 +177,7 @@ class InferenceSession:
         return self._whole.get_modelmeta() if self._engines is None else self._metadata
 
     def get_providers(self) -> list[str]:
-        """Return the execution providers, in the order of precedence."""
+        """Return the execution providers, in order of precedence."""
         return self._any_session().get_providers()
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
@@ -188,7 +193,7 @@ class InferenceSession:
 
 
 class ModelMetadata:
-    """What a model says of itself, as onnxruntime gives it."""
+    """The metadata of a model, with onnxruntime's attributes."""
 
     def __init__(self, message: ModelProto) -> None:
         self.producer_name: str = message.producer_name
