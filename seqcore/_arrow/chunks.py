@@ -137,6 +137,8 @@ def _lists(chunk, start, stop):
         if isinstance(error, Irregular) and child.field.format in (LIST, LARGE_LIST):
             return _rectangles(child, start, offsets)
         raise error.of(start + owner_of(offsets, error.at)) from None
+    if not _is_foreign(values):  # else the offsets would keep the array that was decoded
+        return TensorSequence.from_offsets(values, offsets_of(chunk, start, stop) - low)
     return from_foreign_offsets(values, offsets, low, high)
 
 
@@ -173,6 +175,13 @@ def _list_views(chunk, start, stop):
         return _copied(one_by_one(child, start, starts, lengths))
 
 
+def _is_foreign(values):
+    """Whether an array is a view of Arrow's memory, rather than made of it."""
+    while isinstance(values, np.ndarray):
+        values = values.base
+    return values is not None
+
+
 def _copied(arrays):
     """A sequence of arrays of one rank, copied together."""
     sizes = [array.size for array in arrays]
@@ -205,4 +214,6 @@ def _tensors(chunk, start, stop):
         order = tuple(np.argsort(order).tolist())  # which axis of the tensor each one in memory is
     if shapes.dtype not in (np.int32, np.int64):
         shapes = shapes.astype(np.int64)
+    if order is None and not _is_foreign(items):
+        return from_shapes(items, offsets_of(data, first, last).astype(np.int64) - low, shapes)
     return from_foreign_shapes(items, offsets, low, high, shapes, order)

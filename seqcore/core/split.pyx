@@ -246,19 +246,20 @@ cdef Store *split_shaped(cnp.ndarray items, object offsets, object shapes) excep
         if offset[i] < 0 or offset[i + 1] < offset[i] or offset[i + 1] > cnp.PyArray_SIZE(items):
             raise ValueError(f"element {i} is from {offset[i]} to {offset[i + 1]}, but there are "
                              f"{cnp.PyArray_SIZE(items)} values")
-        check_shape(shape + i * rank, rank, offset[i + 1] - offset[i], i)
+        check_shape(shape + i * rank, rank, offset[i + 1] - offset[i], cnp.PyArray_ITEMSIZE(items), i)
     if n == 0:
         return empty_store()
     return store_of(shaped_table(items, own_offsets, 0, cnp.PyArray_SIZE(items), own_shapes, None))
 
 
-cdef int check_shape(const int64_t *shape, Py_ssize_t rank, int64_t items, Py_ssize_t at) except -1:
+cdef int check_shape(const int64_t *shape, Py_ssize_t rank, int64_t items, Py_ssize_t itemsize,
+                     Py_ssize_t at) except -1:
     """Refuse a shape of another number of items, or one that no array can have."""
-    cdef int64_t product = 1, limit = 1
+    cdef int64_t product = 1, limit = itemsize
     cdef Py_ssize_t axis
     for axis in range(rank):
         # NumPy counts an extent of 0 as 1 where it limits the size of an array.
-        if shape[axis] < 0 or limit > (MAX_BYTES >> 4) // max(shape[axis], 1):
+        if shape[axis] < 0 or limit > MAX_BYTES // max(shape[axis], 1):
             raise ValueError(f"element {at} has an extent of {shape[axis]}, which no tensor has")
         limit *= max(shape[axis], 1)
         product *= shape[axis]
