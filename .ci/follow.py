@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/embedding.md", "docs/models.md", "docs/portable.md", "CONTRIBUTING.md"]
+PAGES = ["README.md", "docs/c-api.md", "docs/models.md", "docs/other-runtimes.md", "CONTRIBUTING.md"]
 LONG = ("benchmarks", ".ci/", "pre-commit", "failed_allocations", "-n 2", "[--jobs")
 # Runs the blocks of a page in one process, as a reader's session would.
 SESSION = """
