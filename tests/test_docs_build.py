@@ -1,5 +1,7 @@
 """The site is built without a warning."""
 
+import re
+
 import pytest
 from pages import ROOT, run_module
 
@@ -18,7 +20,20 @@ def test_build(tmp_path):
     pages = {page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md")}
     site = tmp_path / "site"
     assert pages <= {page.relative_to(site).with_suffix("") for page in site.rglob("*.html")}
-    reference = (site / "api" / "index.html").read_text(encoding="utf-8")
+    reference = "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
     public = [name for name in dir(seqcore.TensorSequence([0])) if name[0] != "_"]
     assert [name for name in public if f'id="seqcore.TensorSequence.{name}"' not in reference] == []
     assert [name for name in seqcore.__all__ if f'id="seqcore.{name}"' not in reference] == []
+    assert not re.search("SupportsIndex|TensorOf|DTypeOf", reference), "an alias that READABLE lacks"
+    for page in site.glob("*.html"):
+        assert calls_without_link(page.read_text(encoding="utf-8")) == [], page.name
+
+
+def calls_without_link(page):
+    """Return the calls of seqcore in the text of a page that don't lead to the reference."""
+    text = re.sub(r"<h\d.*?</h\d>|<div class=\"highlight.*?</div>", "", page, flags=re.S)
+    links = "".join(re.findall(r"<a [^>]*>.*?</a>", text, re.S))
+    ours = re.compile(r'<code class="[^"]*"><span class="pre">((?:sq|seq)\.\w+)\(?')
+    names = {f"sq.{name}" for name in seqcore.__all__}
+    names |= {f"seq.{name}" for name in dir(seqcore.TensorSequence([0])) if name[0] != "_"}
+    return [name for name in {*ours.findall(text)} - {*ours.findall(links)} if name in names]
