@@ -81,7 +81,7 @@ def follow(page, wheel):
         if page == "CONTRIBUTING.md":
             run(f"git clone -q {ROOT} .", place)
             commands = re.findall(r"^    (\S.*)$", source, re.M)
-            table = source.partition("## Commands")[2].partition("\n\nWhat takes")[0]
+            table = source.partition("## Commands")[2].partition("\n\n- ")[0]
             commands += re.findall(r"^\|.*?\| `([^`]+)`", table, re.M)
             for command in commands:
                 is_one = command.startswith(("pip", "pytest", "python"))  # not the name of a file

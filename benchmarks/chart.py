@@ -54,6 +54,18 @@ STYLE = """
     .even { stroke: #4b5b55 }
     .target { stroke: #1d2b28; stroke-width: 2.5 }
     .aim { stroke: #1d2b28; stroke-width: 1.5; stroke-dasharray: 2 2 }
+    .halo { stroke: #f7f9f8; stroke-width: 4px; stroke-linejoin: round; paint-order: stroke }
+    @media (prefers-color-scheme: dark) {
+      text { fill: #dfe7e4 }
+      .note { fill: #a9b8b2 }
+      .panel { fill: #181b1a; stroke: #2e3633 }
+      .holds { fill: #5fb58f }
+      .short { fill: #e07a45 }
+      .grid { stroke: #343d3a }
+      .even { stroke: #a9b8b2 }
+      .target, .aim { stroke: #dfe7e4 }
+      .halo { stroke: #181b1a }
+    }
 """
 
 

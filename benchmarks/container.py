@@ -80,18 +80,38 @@ def join_whole_arrays():
     }
 
 
+@case("join 10,000 whole arrays of 1 to 39 x 8 float32", Limit("np.concatenate", 1 / 1.5))
+def join_larger_arrays():
+    lengths = np.random.default_rng(1).integers(1, 39, 10_000, endpoint=True)
+    arrays = [floats(rows, 8) for rows in lengths]
+    seq = sq.TensorSequence(arrays)
+    return {
+        OURS: Side(lambda: sq.concat_from_sequence(seq, 0)),
+        "np.concatenate": Side(lambda: np.concatenate(arrays)),
+    }
+
+
 # --- look ---
 
 
-@case("iterate over 100,000 pieces of 1 x 8", Limit("iterate over an array's rows", 1.3, aim=1))
+@case(
+    "iterate over 100,000 pieces of 1 x 8",
+    Limit("iterate over an array's rows", 1.3, aim=1),
+    Limit("iterate over a list", 12),  # whose arrays are made already
+)
 def iterate():
     array = floats(100_000, 8)
     seq = sq.split_to_sequence(array)
+    pieces = list(seq)
 
     def drain(items):
         return Side(lambda: deque(items, maxlen=0), noperations=len(items))
 
-    return {OURS: drain(seq), "iterate over an array's rows": drain(array)}
+    return {
+        OURS: drain(seq),
+        "iterate over an array's rows": drain(array),
+        "iterate over a list": drain(pieces),
+    }
 
 
 def look_up(positions):

@@ -29,7 +29,7 @@ extensions = [
 ]
 exclude_patterns = ["_ext"]
 autosummary_generate = False
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["attrs_block", "colon_fence"]
 myst_heading_anchors = 3
 default_role = "name_or_code"
 

@@ -39,6 +39,6 @@ def test_figure(figure):
     assert names[:2] == ["title", "desc"]
     assert all(child.text.strip() for child in root[:2])
     assert root.get("role") == "img"
-    place = f":::{{figure}} figures/{figure.name}\n"
-    assert sum(place in page.read_text("utf-8") for page in PAGES) == 1
+    places = [f":::{{figure}} {folder}figures/{figure.name}\n" for folder in ("", "../")]
+    assert sum(place in page.read_text("utf-8") for page in PAGES for place in places) == 1
     assert not [one for one in root.iter() if any("href" in name for name in one.attrib)]
