@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,8 @@ def follow(page, wheel):
         needs = re.findall(r"^<!-- needs: (.+?) -->", source, re.M)
         for need in dict.fromkeys(one for text in needs for one in text.split(", ")):
             run(f"pip install '{need}'", place)
+        for name, given in re.findall(r"^<!-- given: (\S+) from (\S+) -->$", source, re.M):
+            shutil.copy(ROOT / given, place / name)
         todo = []
         for kind, line, text, shown in blocks:
             if name := re.match(r"(?:#|//|/\*) (\w+\.(?:py|pyx|c|cpp|toml))(?: \*/)?\n", text):
