@@ -105,6 +105,11 @@ def decode(n):
     return text_run(RECURRENT, n, x=floats(n, 32), start=np.zeros(32, np.float32), w=w, u=u)
 
 
+@case("a loop with a recurrent state: append, 10 iterations", Limit("onnxruntime", 0.8, aim=1, at_least=True))
+def recurrent_state_short():
+    return decode(10)
+
+
 @case(
     "a loop with a recurrent state: append, 1,000 iterations", Limit("onnxruntime", 1.5, aim=2, at_least=True)
 )
