@@ -2,9 +2,10 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 from urllib.error import URLError
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 from docutils import nodes
 from sphinx.domains.python import PyXRefRole
@@ -63,18 +64,24 @@ INVENTORIES = {
 }
 
 
-def answers(address):
-    try:
-        urlopen(Request(address, method="HEAD"), timeout=10).close()
-    except (URLError, TimeoutError):
-        return False
-    return True
+def load_inventories(folder):
+    """Return intersphinx's mapping for the inventories that could be downloaded to a folder."""
+    mapping = {}
+    for name, address in INVENTORIES.items():
+        file = Path(folder) / f"{name}.inv"
+        try:
+            with urlopen(f"{address}objects.inv", timeout=20) as answer:
+                file.write_bytes(answer.read())
+        except (URLError, TimeoutError) as error:
+            print(f"no inventory of {name}: {error}")
+        else:
+            mapping[name] = (address, str(file))
+    return mapping
 
 
 intersphinx_mapping = {}
 if os.environ.get("SEQCORE_DOCS_ONLINE", "0") not in ("", "0"):
-    found = {name: address for name, address in INVENTORIES.items() if answers(f"{address}objects.inv")}
-    intersphinx_mapping = {name: (address, None) for name, address in found.items()}
+    intersphinx_mapping = load_inventories(tempfile.mkdtemp())
 
 # Types in docstrings are prose: "int, optional", "one of these, or a path". Classes of other projects have a
 # page only in their inventories.
