@@ -1,12 +1,11 @@
-"""Follow pages to the letter: each in an empty folder and a fresh environment, by what stands in it alone.
+"""Run the code and the commands of pages: each page in an empty folder and a fresh environment.
 
     python .ci/follow.py [--wheel FILE] [PAGE …]
 
-What a page says to install is installed. seqcore-tensors is there by then, from the wheel, which is built if
-none is given: the page's commands find it by its name.
-Blocks become files, commands run as they stand, and code runs in its order. CONTRIBUTING.md is followed in a
-fresh clone, but for commands that take longer than some minutes. The suite runs the same code in its own
-environment; this finds what is missing on the page.
+The packages that a page names are installed. seqcore-tensors is installed before, from the given wheel or one
+that is built here, so that the page's commands find it by its name. Blocks become files, commands run as they
+are, and code runs in its order. CONTRIBUTING.md is followed in a fresh clone, except commands that take more
+than a few minutes. The suite runs the same code in its own environment; this finds steps that a page lacks.
 """
 
 import argparse
@@ -90,7 +89,7 @@ def follow(page, wheel):
                     run(command, place)
             return
         run(f"pip install {wheel}", place)
-        # What is said in a sentence, and what blocks need beside it, which the reader is told there.
+        # Packages that a sentence names, and those that blocks need, which the reader is told there.
         for command in dict.fromkeys(re.findall(r"`(pip install (?!\"?\.)[^`]+)`", source)):
             run(command, place)
         needs = re.findall(r"^<!-- needs: (.+?) -->", source, re.M)

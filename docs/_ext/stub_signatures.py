@@ -128,8 +128,8 @@ def merged_signature(overloads, is_method):
     def defaults(function):
         return sum(one is not None for one in (*function.args.defaults, *function.args.kw_defaults))
 
-    # Of several overloads the one with most defaults has the parameters as they are at run time, except
-    # that one with `*args` is more general than one without.
+    # The overload with most defaults has the parameters as they are at run time, except that one with
+    # `*args` is more general than one without.
     shown = max(overloads, key=lambda one: (one.args.vararg is not None, defaults(one)))
     types = {}
     for function in overloads:
@@ -184,7 +184,7 @@ def readable(given, returns):
 
 def setup(app):
     found = signatures()
-    # Where a module of Python has overloads, autodoc shows each of them; of these the page has one signature.
+    # Where a Python module has overloads, autodoc shows all of them. The page has one signature instead.
     analyzer = ModuleAnalyzer.for_module("seqcore.onnx.protos")
     analyzer.analyze()
     analyzer.overloads.clear()
@@ -201,7 +201,7 @@ def setup(app):
         if given:
             try:
                 text, shown = readable(given, returns)
-            except SyntaxError:  # a default that is no expression, such as <object object>
+            except SyntaxError:  # a default that isn't an expression, such as <object object>
                 return None
             return text, None if what == "class" else shown
         return None
