@@ -32,12 +32,12 @@ def as_ratio(ratio):
 
 
 CHARTS = {  # their titles, and the groups that are on them
-    "container": ("The container, beside lists and NumPy", ["container", "embedded"]),
-    "maps": ("SequenceMap", ["maps"]),
-    "ragged": ("Ragged data in one piece", ["ragged"]),
+    "container": ("The container, compared with lists and NumPy", ["container", "embedded"]),
+    "maps": ("Maps", ["maps"]),
+    "ragged": ("Ragged data", ["ragged"]),
     "files": ("Arrow and files", ["files"]),
     "loaders": ("Loaders of training data", ["loaders"]),
-    "models": ("PyTorch's list code, beside onnxruntime", ["models"]),
+    "models": ("Loops that append to lists, compared with onnxruntime", ["models"]),
 }
 WIDTH, MARGIN = 360, 14  # the same as those of a phone, so that 12 units stay 12 pixels
 STYLE = """

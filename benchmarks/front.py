@@ -20,7 +20,7 @@ ROWS = [  # what is done, the row of the benchmarks, its peer, and how to name t
     ),
     (
         "Concatenate 10,000 arrays of 1 to 39 rows",
-        "join 10,000 whole arrays of 1 to 39 x 8 float32",
+        "concatenate 10,000 arrays of 1 to 39 x 8 float32",
         "np.concatenate",
         "np.concatenate",
     ),
@@ -38,7 +38,7 @@ ROWS = [  # what is done, the row of the benchmarks, its peer, and how to name t
     ),
     (
         "Insert near the last edit, 1,000,000 arrays",
-        "500 inserts within ±8 of a cursor, n = 10⁶",
+        "500 inserts within ±8 of the last edit, n = 10⁶",
         "list.insert",
         "list.insert",
     ),
@@ -50,7 +50,7 @@ ROWS = [  # what is done, the row of the benchmarks, its peer, and how to name t
     ),
     (
         "Loop over 100,000 arrays one by one",
-        "iterate over 100,000 pieces of 1 x 8",
+        "iterate over 100,000 elements of 1 x 8",
         "iterate over a list",
         "list",
     ),

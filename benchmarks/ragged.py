@@ -1,4 +1,4 @@
-"""The rows about ragged data in one piece: selections, values, padding, batches and flat bodies."""
+"""The rows about ragged data: selections, values, padding, batches and elementwise bodies."""
 
 import multiprocessing
 import time
@@ -26,7 +26,7 @@ def rows():
 # --- select ---
 
 
-@case("seq[indices] of 100,000 pieces in random order", Limit("list comprehension", 1 / 5))
+@case("seq[indices] of 100,000 elements in random order", Limit("list comprehension", 1 / 5))
 def select():
     _, seq, pieces = rows()
     indices = generator().permutation(COUNT)
@@ -147,7 +147,7 @@ def map_batches():
 
 
 def map_graph(arrays):
-    """onnxruntime's SequenceMap of a graph that works number by number, beside ours on one thread."""
+    """Measure a SequenceMap of an elementwise graph: onnxruntime's, and ours on one thread."""
     ort, onnx = optional("onnxruntime"), optional("onnx")
     if not (ort and onnx):
         return {}
