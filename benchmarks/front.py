@@ -2,9 +2,9 @@
 
 import math
 
-from .chart import MARGIN, WIDTH, as_value, described, label, lines, svg, turned
+from .chart import MARGIN, WIDTH, as_speedup, as_value, described, label, lines, svg, turned
 
-TITLE = "Speedup over lists, NumPy, pickle and onnxruntime"
+TITLE = "Speedup over lists, NumPy and others"
 ROWS = [  # what is done, the row of the benchmarks, its peer, and how to name that
     (
         "Split an array into 100,000 rows",
@@ -13,61 +13,61 @@ ROWS = [  # what is done, the row of the benchmarks, its peer, and how to name t
         "list comprehension",
     ),
     (
-        "Remove half of 100,000 arrays by a mask",
+        "Remove half of 100,000 by a mask",
         "del seq[mask] of half of 100,000",
         "a list comprehension that keeps the others",
         "list comprehension",
     ),
     (
-        "Concatenate 10,000 arrays of 1 to 39 rows",
+        "Concatenate 10,000 of 1 to 39 rows",
         "concatenate 10,000 arrays of 1 to 39 x 8 float32",
         "np.concatenate",
         "np.concatenate",
     ),
     (
-        "Pad 10,000 arrays of 1 to 19 rows",
+        "Pad 10,000 of 1 to 19 rows",
         "to_padded of 10,000 x 1 to 19 x 8 float32",
         "a loop over a list",
         "loop over a list",
     ),
     (
-        "Open a file of 100,000 arrays, 200 MB",
+        "Open a file of 100,000, 200 MB",
         "load a file of 100,000 x 1 to 999 float32 (200 MB)",
         "unpickling a list",
         "unpickling a list",
     ),
     (
-        "Insert near the last edit, 1,000,000 arrays",
+        "Insert near the last edit, of 10⁶",
         "500 inserts within ±8 of the last edit, n = 10⁶",
         "list.insert",
         "list.insert",
     ),
     (
-        "Insert at random, 100,000 arrays",
+        "Insert at random positions, of 10⁵",
         "2,000 inserts at random positions, n = 10⁵",
         "list.insert",
         "list.insert",
     ),
     (
-        "Loop over 100,000 arrays one by one",
+        "Loop over 100,000 one by one",
         "iterate over 100,000 elements of 1 x 8",
         "iterate over a list",
         "list",
     ),
     (
-        "ONNX loop with a recurrent state, 1,000 iterations",
+        "ONNX recurrent loop, 1,000 steps",
         "a loop with a recurrent state: append, 1,000 iterations",
         "onnxruntime",
         "onnxruntime",
     ),
     (
-        "The same, 10,000 iterations",
+        "ONNX recurrent loop, 10,000 steps",
         "a loop with a recurrent state: append, 10,000 iterations",
         "onnxruntime",
         "onnxruntime",
     ),
     (
-        "ONNX loop of independent iterations, 1,000",
+        "ONNX independent loop, 1,000 steps",
         "a PyTorch loop: append and stack, 1,000 iterations",
         "onnxruntime",
         "onnxruntime",
@@ -113,11 +113,3 @@ def front(run):
     parts += bars
     y = lines(parts, y + 4, described(run["machine"]), "note")
     return svg(TITLE, " ".join(said), y, parts)
-
-
-def as_speedup(speedup):
-    """12× or 1,900×, with no more digits than such a figure has a right to."""
-    if speedup < 9.5:
-        return f"{speedup:.1g}×" if speedup < 0.95 else f"{speedup:.2g}×"
-    digits = 10 ** max(math.floor(math.log10(speedup)) - 1, 0)
-    return f"{round(speedup / digits) * digits:,.0f}×"
