@@ -1,5 +1,6 @@
 """The site is built without a warning."""
 
+import json
 import re
 
 import pytest
@@ -9,6 +10,21 @@ import seqcore
 
 for needed in ("sphinx", "myst_parser", "furo", "onnx", "onnxruntime"):
     pytest.importorskip(needed)
+
+EXPECTED = [  # a word that people search for, and a page that has to be among those found
+    ("concatenate", "api/functions"),
+    ("stack", "arrays"),
+    ("vectorize", "maps"),
+    ("ragged", "quickstart"),
+    ("jagged", "interoperability"),
+    ("awkward", "choosing"),
+    ("zero-copy", "how-it-works"),
+    ("memory-mapped", "training"),
+    ("pad_sequence", "training"),
+    ("slow", "models"),
+    ("filter", "arrays"),
+    ("quadratic", "index"),
+]
 
 pytestmark = [pytest.mark.slow, pytest.mark.thread_unsafe]
 
@@ -25,8 +41,28 @@ def test_build(tmp_path):
     assert [name for name in public if f'id="seqcore.TensorSequence.{name}"' not in reference] == []
     assert [name for name in seqcore.__all__ if f'id="seqcore.{name}"' not in reference] == []
     assert not re.search("SupportsIndex|TensorOf|DTypeOf", reference), "an alias that READABLE lacks"
+    search = searched(site / "searchindex.js")
+    assert {page for word, page in EXPECTED if page not in search(word)} == set()
     for page in site.glob("*.html"):
         assert calls_without_link(page.read_text(encoding="utf-8")) == [], page.name
+
+
+def searched(index):
+    """Return a function that finds the pages with a word, as the search of the site does."""
+    from sphinx.search.en import SearchEnglish
+
+    found = json.loads(index.read_text(encoding="utf-8").removeprefix("Search.setIndex(").removesuffix(")"))
+    stem = SearchEnglish({}).stem
+
+    def search(words):
+        pages = []
+        for part in words.split("-"):
+            numbers = [found[kind].get(stem(part), []) for kind in ("terms", "titleterms")]
+            these = {one for some in numbers for one in (some if isinstance(some, list) else [some])}
+            pages.append({found["docnames"][one] for one in these})
+        return set.intersection(*pages)
+
+    return search
 
 
 def calls_without_link(page):
