@@ -86,7 +86,7 @@ def front(run):
     high = max(HIGHEST, math.ceil(math.log10(max(speedups))))
 
     def x_of(speedup):
-        return MARGIN + 10 + (math.log10(speedup) - low) / (high - low) * (WIDTH - 2 * MARGIN - 20)
+        return MARGIN + 16 + (math.log10(speedup) - low) / (high - low) * (WIDTH - 2 * MARGIN - 40)
 
     decades = [10.0**power for power in range(low, high + 1)]
     numbers = [(x_of(one), as_speedup(one)) for one in decades]
