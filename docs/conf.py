@@ -41,6 +41,9 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = html_copy_source = False
 html_theme_options = {
+    "source_repository": "https://github.com/seqcore/seqcore-tensors/",
+    "source_branch": "main",
+    "source_directory": "docs/",
     "light_css_variables": {"color-brand-primary": "#1f6f54", "color-brand-content": "#1f6f54"},
     "dark_css_variables": {"color-brand-primary": "#7fcfae", "color-brand-content": "#7fcfae"},
 }
