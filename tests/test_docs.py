@@ -8,7 +8,16 @@ from pages import ROOT, blocks_of, is_there, run
 
 PAGES = sorted((ROOT / "docs").rglob("*.md")) + [ROOT / "README.md"]
 NEEDS = sorted({(page, need) for page in PAGES for block in blocks_of(page) for need in block.needs})
-SLOW = {"c-api.md", "maps.md", "training.md", "models.md", "other-runtimes.md", "threads.md"}  # a second or more
+# Those that take a second or more.
+SLOW = {
+    "c-api.md",
+    "interoperability.md",
+    "maps.md",
+    "models.md",
+    "other-runtimes.md",
+    "threads.md",
+    "training.md",
+}
 FIGURES = sorted((ROOT / "docs" / "figures").glob("*.svg"))
 
 pytestmark = pytest.mark.thread_unsafe
