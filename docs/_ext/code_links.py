@@ -163,8 +163,8 @@ def python_address(name, module, last):
 
 
 def arrow_address(name, module, last):
-    is_ours = module == "pyarrow" and last[:1].isalpha()
-    return f"https://arrow.apache.org/docs/python/generated/{name}.html" if is_ours else None
+    is_page = module == "pyarrow" and last not in ("compute", "csv", "dataset", "feather", "ipc", "parquet")
+    return f"https://arrow.apache.org/docs/python/generated/{name}.html" if is_page else None
 
 
 def awkward_address(name, module, last):
