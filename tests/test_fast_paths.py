@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 from counting import done, pairs, rows, tensor
-from seqcore.core.flat import items_of, stack
-from seqcore.core.spans import as_lists
+from seqcore.core.batches import items_of, stack
+from seqcore.core.layout import as_lists
 
 import seqcore as sq
 from seqcore import TensorSequence
