@@ -1,25 +1,25 @@
-"""Follow pages to the letter: each in an empty folder and a fresh environment, by what stands in it alone.
+"""Run the code and the commands of pages: each page in an empty folder and a fresh environment.
 
     python .ci/follow.py [--wheel FILE] [PAGE …]
 
-What a page says to install is installed. seqcore-tensors is there by then, from the wheel, which is built if
-none is given: the page's commands find it by its name.
-Blocks become files, commands run as they stand, and code runs in its order. CONTRIBUTING.md is followed in a
-fresh clone, but for commands that take longer than some minutes. The suite runs the same code in its own
-environment; this finds what is missing on the page.
+The packages that a page names are installed. seqcore-tensors is installed before, from the given wheel or one
+that is built here, so that the page's commands find it by its name. Blocks become files, commands run as they
+are, and code runs in its order. CONTRIBUTING.md is followed in a fresh clone, except commands that take more
+than a few minutes. The suite runs the same code in its own environment; this finds steps that a page lacks.
 """
 
 import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/embedding.md", "docs/models.md", "docs/portable.md", "CONTRIBUTING.md"]
+PAGES = ["README.md", "docs/c-api.md", "docs/models.md", "docs/other-runtimes.md", "CONTRIBUTING.md"]
 LONG = ("benchmarks", ".ci/", "pre-commit", "failed_allocations", "-n 2", "[--jobs")
 # Runs the blocks of a page in one process, as a reader's session would.
 SESSION = """
@@ -81,7 +81,7 @@ def follow(page, wheel):
         if page == "CONTRIBUTING.md":
             run(f"git clone -q {ROOT} .", place)
             commands = re.findall(r"^    (\S.*)$", source, re.M)
-            table = source.partition("## Commands")[2].partition("\n\nWhat takes")[0]
+            table = source.partition("## Commands")[2].partition("\n\n- ")[0]
             commands += re.findall(r"^\|.*?\| `([^`]+)`", table, re.M)
             for command in commands:
                 is_one = command.startswith(("pip", "pytest", "python"))  # not the name of a file
@@ -89,12 +89,14 @@ def follow(page, wheel):
                     run(command, place)
             return
         run(f"pip install {wheel}", place)
-        # What is said in a sentence, and what blocks need beside it, which the reader is told there.
+        # Packages that a sentence names, and those that blocks need, which the reader is told there.
         for command in dict.fromkeys(re.findall(r"`(pip install (?!\"?\.)[^`]+)`", source)):
             run(command, place)
         needs = re.findall(r"^<!-- needs: (.+?) -->", source, re.M)
         for need in dict.fromkeys(one for text in needs for one in text.split(", ")):
             run(f"pip install '{need}'", place)
+        for name, given in re.findall(r"^<!-- given: (\S+) from (\S+) -->$", source, re.M):
+            shutil.copy(ROOT / given, place / name)
         todo = []
         for kind, line, text, shown in blocks:
             if name := re.match(r"(?:#|//|/\*) (\w+\.(?:py|pyx|c|cpp|toml))(?: \*/)?\n", text):

@@ -4,7 +4,7 @@
 
 Each wheel must be no more than 1.5 MB, hold no C, no tests and no debug symbols, and satisfy auditwheel for
 a manylinux tag. It is installed where there is no compiler, once with the oldest NumPy that it takes and that
-has a wheel for that Python, and once with the newest. What comes out stands in `wheelhouse/`. Linux only;
+has a wheel for that Python, and once with the newest. The results are in `wheelhouse/`. Linux only;
 the other platforms are built by .github/workflows/wheels.yml.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LARGEST = 1_500_000  # bytes
 BESIDE = ("tests", "benchmarks", "docs", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml")
-# What the suite needs; the demo's and Dask's packages have no wheels for builds without the GIL.
+# The suite's extras. The packages of the demo and Dask have no wheels for builds without the GIL.
 EXTRAS, EXTRAS_WITHOUT_GIL = "test", "test-base,onnx"
 SEED = str(secrets.randbelow(1_000_000_000))  # of the random tests, for all suites
 # An older NumPy with a wheel for a Python is better than to compile the newest.
@@ -87,7 +87,7 @@ def pip(python, *arguments, **kwargs):
 
 
 def build_sdist(tools, house):
-    """Build the sdist of what is committed, so that nothing that lies about gets into it."""
+    """Build the sdist from the last commit, so that no other files get into it."""
     with tempfile.TemporaryDirectory() as checkout:
         run("git", "clone", "-q", ROOT, checkout)
         run(tools, "-m", "build", "--sdist", "--outdir", house, checkout)

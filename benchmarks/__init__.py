@@ -1,1 +1,1 @@
-"""How fast the library is beside its peers: `python -m benchmarks`, or `pytest benchmarks`."""
+"""Measure seqcore beside what people use today: `python -m benchmarks`, or `pytest benchmarks`."""

@@ -32,12 +32,12 @@ def as_ratio(ratio):
 
 
 CHARTS = {  # their titles, and the groups that are on them
-    "container": ("The container, beside lists and NumPy", ["container", "embedded"]),
-    "maps": ("SequenceMap", ["maps"]),
-    "ragged": ("Ragged data in one piece", ["ragged"]),
+    "container": ("Split, concatenate, access, edit", ["container", "embedded"]),
+    "maps": ("Maps", ["maps"]),
+    "ragged": ("Ragged data", ["ragged"]),
     "files": ("Arrow and files", ["files"]),
     "loaders": ("Loaders of training data", ["loaders"]),
-    "models": ("PyTorch's list code, beside onnxruntime", ["models"]),
+    "models": ("ONNX loops that append to lists", ["models"]),
 }
 WIDTH, MARGIN = 360, 14  # the same as those of a phone, so that 12 units stay 12 pixels
 STYLE = """
@@ -54,17 +54,37 @@ STYLE = """
     .even { stroke: #4b5b55 }
     .target { stroke: #1d2b28; stroke-width: 2.5 }
     .aim { stroke: #1d2b28; stroke-width: 1.5; stroke-dasharray: 2 2 }
+    .halo { stroke: #f7f9f8; stroke-width: 4px; stroke-linejoin: round; paint-order: stroke }
+    @media (prefers-color-scheme: dark) {
+      text { fill: #dfe7e4 }
+      .note { fill: #a9b8b2 }
+      .panel { fill: #181b1a; stroke: #2e3633 }
+      .holds { fill: #5fb58f }
+      .short { fill: #e07a45 }
+      .grid { stroke: #343d3a }
+      .even { stroke: #a9b8b2 }
+      .target, .aim { stroke: #dfe7e4 }
+      .halo { stroke: #181b1a }
+    }
 """
 
 
+def as_speedup(speedup):
+    """Return 12× or 1,900×: two significant digits, which is what such a figure is good for."""
+    if speedup < 9.5:
+        return f"{speedup:.2g}×"
+    unit = 10 ** (math.floor(math.log10(speedup)) - 1)
+    return f"{round(speedup / unit) * unit:,.0f}×"
+
+
 class Axis:
-    """A logarithmic axis on which some ratios, 1/10 and 10 have a place."""
+    """A logarithmic axis with a place for some speedups, 0.1× and 10×."""
 
-    def __init__(self, ratios):
-        self.low, self.high = math.log10(min(*ratios, 0.1)), math.log10(max(*ratios, 10))
+    def __init__(self, speedups):
+        self.low, self.high = math.log10(min(*speedups, 0.1)), math.log10(max(*speedups, 10))
 
-    def __call__(self, ratio):
-        share = (math.log10(ratio) - self.low) / (self.high - self.low)
+    def __call__(self, speedup):
+        share = (math.log10(speedup) - self.low) / (self.high - self.low)
         return MARGIN + 10 + share * (WIDTH - 2 * MARGIN - 20)
 
     def decades(self):
@@ -73,7 +93,7 @@ class Axis:
     def numbers(self, y):
         decades = self.decades()
         shown = decades if len(decades) < 6 else [one for one in decades if round(math.log10(one)) % 2 == 0]
-        return [label(self(one), y, "1" if one == 1 else as_ratio(one), "note mid") for one in shown]
+        return [label(self(one), y, as_speedup(one), "note mid") for one in shown]
 
     def lines(self, y):
         """The grid behind a bar."""
@@ -100,14 +120,14 @@ def draw(run, folder):
 def chart(title, rows, machine):
     """Return the SVG of a group of rows."""
     rows = [turned(row) for row in rows]
-    axis = Axis([value for row in rows for value in (row["ratio"], row["target"], row["aim"] or 1)])
+    axis = Axis([1 / value for row in rows for value in (row["ratio"], row["target"], row["aim"] or 1)])
     parts, y = [], 26
     parts.append(label(MARGIN, y, title, "title"))
     times = all(row["unit"] == "s" for row in rows)
     what = (
-        "seqcore's time / the peer's: left of 1 is faster"
+        "Speedup over the library that is named. Right of 1× seqcore is faster. Logarithmic axis."
         if times
-        else "seqcore's / the peer's: left of 1 is less"
+        else "How many times less memory or time than the peer. Right of 1× is less. Logarithmic axis."
     )
     y = lines(parts, y + 18, what, "note")
     y = legend(parts, y + 2)
@@ -131,22 +151,24 @@ def turned(row):
 
 
 def bar(parts, y, row, axis):
-    """The peer, the ratio and its target; both values; and below them a bar with marks."""
+    """Draw the peer, the speedup and its target; both values; and below them a bar with marks."""
     verdict = "holds" if row["holds"] else "short"
-    figures = f"{as_ratio(row['ratio'])} (≤ {as_ratio(row['target'])})"
-    both = " / ".join(as_value(row[key], row["unit"]) for key in ("ours", "peer_value"))
+    speedup = 1 / row["ratio"]
+    figures = f"{as_speedup(speedup)} (≥ {as_speedup(1 / row['target'])})"
+    ours, theirs = (as_value(row[key], row["unit"]) for key in ("ours", "peer_value"))
+    both = f"seqcore {ours}, peer {theirs}"
     parts.append(label(MARGIN, y, row["peer"]))
     parts.append(label(WIDTH - MARGIN, y, figures, "end"))
     parts.append(label(MARGIN, y + 15, both, "note"))
     y += 22
     parts += axis.lines(y)
-    left, right = sorted((axis(row["ratio"]), axis(1)))
+    left, right = sorted((axis(speedup), axis(1)))
     parts.append(
         f'  <rect class="{verdict}" x="{left:.1f}" y="{y}" width="{max(right - left, 1):.1f}" height="9"/>'
     )
     for kind in ("aim", "target"):
         if row[kind] is not None:
-            parts.append(f'  <path class="{kind}" d="M{axis(row[kind]):.1f} {y - 2} v13"/>')
+            parts.append(f'  <path class="{kind}" d="M{axis(1 / row[kind]):.1f} {y - 2} v13"/>')
     return y + 12
 
 
@@ -177,7 +199,7 @@ def lines(parts, y, text, kind):
 
 
 def summary(rows):
-    return " ".join(f"{row['row']}: {as_ratio(row['ratio'])} of {row['peer']}." for row in rows)
+    return " ".join(f"{row['row']}: {as_speedup(1 / row['ratio'])} {row['peer']}." for row in rows)
 
 
 def described(machine):

@@ -1,4 +1,4 @@
-"""What a row of the table is, and how it is declared: what runs, beside which peers, to which ratio."""
+"""Declare the rows of the table: the work, the peers, and the ratio that is promised."""
 
 import importlib
 from collections.abc import Callable

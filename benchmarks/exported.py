@@ -41,7 +41,7 @@ class Timed(NamedTuple):
 
 
 def models():
-    """What the tests know of the models."""
+    """Return the models, with the inputs that the tests feed them."""
     sys.path.insert(0, str(TESTS))
     try:
         return importlib.import_module("exported").MODELS

@@ -37,7 +37,7 @@ def pad_batches():
 
 
 def of_workers(ours, method, which):
-    """What a worker's memory comes to with our data set, and with a list of arrays."""
+    """Measure the memory of a worker, with our data set and with a list of arrays."""
     if not (optional("pyarrow") and workers.can_measure()):
         return {}
     return {
@@ -65,7 +65,7 @@ def dirtied_of_loaded():
 
 
 @case(
-    "all that a spawned worker has: loaded file of 240 MB",
+    "private memory of a spawned worker: loaded file of 240 MB",
     Limit("a list of arrays", 1 / 2),
     unit="bytes",
 )

@@ -78,7 +78,7 @@ def map_sort_on_two_threads():
 
 
 def digits(tensor):
-    """Work that is all Python's: some 100 µs for each number.
+    """Work in plain Python, about 100 µs for each number.
 
     CPython 3.13 counts the references to a module's numbers above 256 in all threads together: with `% 1009`
     in the loop, two threads take as long as one, however they are started.

@@ -72,7 +72,7 @@ def take_turns(sides, nrounds, seconds):
 
 
 def enough_runs(side, seconds):
-    """How many runs take that long, but few where each needs fresh state; this warms up, too."""
+    """Return how many runs take that long, at most 20 where each needs fresh state; also warm up."""
     once = clock(side, 1)
     if once < 1:
         once = min(once, *(clock(side, 1) for _ in range(2)))

@@ -78,6 +78,54 @@ def text_run(text, noperations, **feed):
     }
 
 
+# A recurrent decoder of 32 units, as PyTorch's RNNCell computes it: each state goes to a list.
+RECURRENT = """<ir_version: 8, opset_import: ["": 17]>
+    decode (float[N, 32] x, float[32] start, float[32, 32] w, float[32, 32] u) => (float[M, 32] y)
+    <bool yes = {1}, int64 zero = {0}> {
+        shape = Shape (x)
+        n = Gather (shape, zero)
+        none = SequenceEmpty ()
+        last, list = Loop (n, yes, start, none) <body = step
+            (int64 i, bool on, float[32] h, seq(float[32]) s) =>
+            (bool off, float[32] state, seq(float[32]) t) {
+            off = Identity (on)
+            one = Gather (x, i)
+            from_input = MatMul (one, w)
+            from_state = MatMul (h, u)
+            both = Add (from_input, from_state)
+            state = Tanh (both)
+            t = SequenceInsert (s, state)
+        }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (list)
+    }"""
+
+
+def decode(n):
+    w, u = floats(2, 32, 32) / 16
+    return text_run(RECURRENT, n, x=floats(n, 32), start=np.zeros(32, np.float32), w=w, u=u)
+
+
+@case("a loop with a recurrent state: append, 10 iterations", Limit("onnxruntime", 0.8, aim=1, at_least=True))
+def recurrent_state_short():
+    return decode(10)
+
+
+@case(
+    "a loop with a recurrent state: append, 1,000 iterations", Limit("onnxruntime", 1.5, aim=2, at_least=True)
+)
+def recurrent_state():
+    return decode(1_000)
+
+
+@case(
+    "a loop with a recurrent state: append, 10,000 iterations",
+    Limit("onnxruntime", 5, aim=10, at_least=True),
+    most_rounds=7,
+)
+def recurrent_state_many():
+    return decode(10_000)
+
+
 @case("a loop: softmax of each of 10,000 rows", Limit("onnxruntime", 500, at_least=True), most_rounds=7)
 def softmax_of_rows():
     return text_run(ROWS, 10_000, x=floats(10_000, 8))

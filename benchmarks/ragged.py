@@ -1,4 +1,4 @@
-"""The rows about ragged data in one piece: selections, values, padding, batches and flat bodies."""
+"""The rows about ragged data: selections, values, padding, batches and elementwise bodies."""
 
 import multiprocessing
 import time
@@ -26,7 +26,7 @@ def rows():
 # --- select ---
 
 
-@case("seq[indices] of 100,000 pieces in random order", Limit("list comprehension", 1 / 5))
+@case("seq[indices] of 100,000 elements in random order", Limit("list comprehension", 1 / 5))
 def select():
     _, seq, pieces = rows()
     indices = generator().permutation(COUNT)
@@ -79,15 +79,28 @@ def lengths():
 @case(
     "to_padded of 10,000 x 1 to 19 x 8 float32",
     Limit("torch's pad_sequence", 1 / 15),
+    Limit("a loop over a list", 1 / 4),
     Limit("memory copy of the batch", 4),
 )
 def pad():
     lengths = generator().integers(1, 19, 10_000, endpoint=True)
     seq = sq.TensorSequence.from_lengths(floats(lengths.sum(), 8), lengths)
     batch = seq.to_padded()
-    sides = {OURS: Side(seq.to_padded), "memory copy of the batch": Side(batch.copy)}
+    arrays = [element.copy() for element in seq]
+
+    def loop():
+        padded = np.zeros((len(arrays), max(map(len, arrays)), 8), np.float32)
+        for row, one in zip(padded, arrays, strict=True):
+            row[: len(one)] = one
+        return padded
+
+    sides = {
+        OURS: Side(seq.to_padded),
+        "a loop over a list": Side(loop),
+        "memory copy of the batch": Side(batch.copy),
+    }
     if torch := optional("torch"):
-        tensors = [torch.from_numpy(element.copy()) for element in seq]
+        tensors = [torch.from_numpy(one) for one in arrays]
         pad_sequence = torch.nn.utils.rnn.pad_sequence
         sides["torch's pad_sequence"] = Side(lambda: pad_sequence(tensors, batch_first=True))
     return sides
@@ -134,7 +147,7 @@ def map_batches():
 
 
 def map_graph(arrays):
-    """onnxruntime's SequenceMap of a graph that works number by number, beside ours on one thread."""
+    """Measure a SequenceMap of an elementwise graph: onnxruntime's, and ours on one thread."""
     ort, onnx = optional("onnxruntime"), optional("onnx")
     if not (ort and onnx):
         return {}

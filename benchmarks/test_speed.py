@@ -6,7 +6,7 @@ from . import container, embedded, exported, files, loaders, maps, models, ragge
 from .chart import as_value
 from .declare import CASES, OURS
 
-# What workers dirty and the exported models take half a minute each: `python -m benchmarks` measures those.
+# The memory of workers and the exported models take half a minute each: `python -m benchmarks` measures them.
 TIMED = [case for case in CASES if case.unit == "s" or (case.unit == "bytes" and case.limits[0].peer is None)]
 SIDES = [(case, side) for case in TIMED for side in (OURS, *(limit.peer for limit in case.limits))]
 SIDES = [(case, side) for case, side in SIDES if case.unit == "s" or side == OURS]

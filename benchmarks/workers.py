@@ -1,8 +1,8 @@
 """Memory that a loader's workers dirty, in fresh processes: `python -m benchmarks.workers list fork`.
 
-What a forked worker reads it shares with its parent until one of them writes there, and counting references
-is writing. Of a list of arrays each page that holds array objects is copied, for each worker; a sequence
-counts one reference for all of its elements.
+A forked worker shares memory with its parent until one of them writes to it, and counting references writes.
+With a list of arrays, each page that holds array objects is copied for each worker. A sequence counts one
+reference for all of its elements.
 
 ::
 
@@ -27,7 +27,7 @@ from .declare import optional
 
 COUNT, LONGEST, BATCH, NWORKERS = 300_000, 399, 32, 2  # 240 MB of float32
 SMAPS = Path("/proc/self/smaps_rollup")  # Linux's account of a process's memory
-EACH = 64  # batches after which a worker looks at its memory again, for that takes a millisecond
+EACH = 64  # batches between two measurements of a worker's memory, because one takes a millisecond
 
 
 def can_measure():
@@ -70,7 +70,7 @@ def list_of_arrays():
 
 
 def loaded(folder):
-    """What `load` gives of a file; one on a disk, for memory of tmpfs counts as dirty."""
+    """Return a loaded file. It has to be on a disk, because the memory of tmpfs counts as dirty."""
     path = Path(folder) / "elements.arrow"
     sq.save(path, ragged())
     return sq.load(path)
@@ -80,7 +80,7 @@ def loaded(folder):
 
 
 class Worker:
-    """What a worker does: sum each batch, and tell what memory it has dirtied."""
+    """The work of a worker: sum each batch, and return how much memory it has dirtied."""
 
     def __init__(self):
         self.at_start = self.nbatches = None
@@ -105,7 +105,7 @@ def private_dirty():
 
 
 def epoch(dataset, method):
-    """What the workers return in a shuffled epoch, batch by batch."""
+    """Yield the results of the workers in a shuffled epoch, batch by batch."""
     worker = Worker()
     if optional("torch") is None:
         yield from epoch_by_hand(dataset, method, worker)

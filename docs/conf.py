@@ -1,20 +1,36 @@
 """The site: `python -m sphinx -W --keep-going -n -b html docs site`."""
 
-import ast
+import os
+import sys
+import tempfile
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 from docutils import nodes
 from sphinx.domains.python import PyXRefRole
 
 import seqcore
 
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
 project = "seqcore"
 author = "the authors of seqcore"
 project_copyright = "the authors of seqcore, Apache-2.0"
 version = release = seqcore.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-myst_enable_extensions = ["colon_fence"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "code_links",
+    "stub_signatures",
+]
+exclude_patterns = ["_ext"]
+autosummary_generate = False
+myst_enable_extensions = ["attrs_block", "colon_fence"]
 myst_heading_anchors = 3
 default_role = "name_or_code"
 
@@ -25,6 +41,9 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = html_copy_source = False
 html_theme_options = {
+    "source_repository": "https://github.com/seqcore/seqcore-tensors/",
+    "source_branch": "main",
+    "source_directory": "docs/",
     "light_css_variables": {"color-brand-primary": "#1f6f54", "color-brand-content": "#1f6f54"},
     "dark_css_variables": {"color-brand-primary": "#7fcfae", "color-brand-content": "#7fcfae"},
 }
@@ -34,12 +53,45 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 python_maximum_signature_line_length = 72  # longer ones have a line for each parameter
 
-# The types in the docstrings are prose: "int, optional", "one of these, or a path". What of it is no class
-# of this project has no page here, and the pages of others are not asked for, since that needs the network.
+# -- links to other projects ---------------------------------------------------------------------------
+
+# Inventories are loaded only with SEQCORE_DOCS_ONLINE=1, as on CI, and only from sites that answer, because
+# the site has to build without a network. Links from inline code don't need them, see _ext/code_links.py.
+INVENTORIES = {
+    "python": "https://docs.python.org/3/",
+    "numpy": "https://numpy.org/doc/stable/",
+    "torch": "https://docs.pytorch.org/docs/stable/",
+    "onnx": "https://onnx.ai/onnx/",
+    "onnxruntime": "https://onnxruntime.ai/docs/api/python/",
+    "pyarrow": "https://arrow.apache.org/docs/",
+}
+
+
+def load_inventories(folder):
+    """Return intersphinx's mapping for the inventories that could be downloaded to a folder."""
+    mapping = {}
+    for name, address in INVENTORIES.items():
+        file = Path(folder) / f"{name}.inv"
+        try:
+            with urlopen(f"{address}objects.inv", timeout=20) as answer:
+                file.write_bytes(answer.read())
+        except (URLError, TimeoutError) as error:
+            print(f"no inventory of {name}: {error}")
+        else:
+            mapping[name] = (address, str(file))
+    return mapping
+
+
+intersphinx_mapping = {}
+if os.environ.get("SEQCORE_DOCS_ONLINE", "0") not in ("", "0"):
+    intersphinx_mapping = load_inventories(tempfile.mkdtemp())
+
+# Types in docstrings are prose: "int, optional", "one of these, or a path". Classes of other projects have a
+# page only in their inventories.
 nitpick_ignore_regex = [
     ("py:class", r"(?!seqcore|TensorSequence|GraphBody|InferenceSession).*"),
     ("py:exc", r"onnx\..*"),
-    # Types of what a session says of itself, as onnxruntime's: they have names, and no page.
+    # Types of a session's information, as onnxruntime's: they have names, and no page.
     ("py:class", r"seqcore\.onnx\._.*|seqcore\.onnx\.session\.ModelMetadata"),
 ]
 
@@ -59,38 +111,7 @@ def leave_as_code(app, env, node, contnode):
     return contnode if node.get("may_be_code") else None
 
 
-# -- signatures of compiled methods, which have none: those of the stub ----------------------------------
-
-
-def stub_signatures():
-    tree = ast.parse((Path(seqcore.__file__).parent / "core" / "sequence.pyi").read_text(encoding="utf-8"))
-    (methods,) = (one.body for one in tree.body if getattr(one, "name", "") == "TensorSequence")
-    found = {}
-    for method in methods:
-        if isinstance(method, ast.FunctionDef):
-            given = method.args
-            given.args = given.args[1:]
-            for one in (*given.args, *given.kwonlyargs):
-                one.annotation = None
-            # Of several overloads the one that tells most defaults: users read them as one.
-            ndefaults = sum(one is not None for one in (*given.defaults, *given.kw_defaults))
-            if ndefaults >= found.get(method.name, (0, ""))[0]:
-                found[method.name] = ndefaults, f"({ast.unparse(given)})"
-    return {name: text for name, (_, text) in found.items()}
-
-
-SIGNATURES = stub_signatures() | {"__init__": "(tensors=(), dtype=None, *, copy=False)"}
-
-
-def signature_of(app, what, name, obj, options, signature, returns):
-    owner, _, method = name.removeprefix("seqcore.").partition(".")
-    if owner == "TensorSequence" and what in ("class", "method"):
-        return SIGNATURES[method or "__init__"], None
-    return None
-
-
 def setup(app):
     app.add_role("name_or_code", NameOrCode(innernodeclass=nodes.literal))
     app.connect("missing-reference", leave_as_code)
-    app.connect("autodoc-process-signature", signature_of)
     return {"parallel_read_safe": True}

@@ -12,6 +12,8 @@ becomes that file, and the line `python train.py` of a `shell` block runs it.
 
 `<!-- needs: torch, numpy>=2.1 -->` before a block says that it can run only where these packages are; with a
 marker, `torch; sys_platform == "linux"`, also on what system. At the top of a page it holds for all of it.
+
+`<!-- given: decoder.onnx from tests/models/recurrence.onnx -->` copies a file of the repository to the folder.
 """
 
 import contextlib
@@ -20,6 +22,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import traceback
@@ -88,6 +91,8 @@ def blocks_of(page):
 
 def run(page):
     """Run the blocks of a page in the current folder, but those whose packages are missing."""
+    for name, given in re.findall(r"^<!-- given: (\S+) from (\S+) -->$", page.read_text("utf-8"), re.M):
+        shutil.copy(ROOT / given, name)
     names = {"__name__": "page"}
     for block in blocks_of(page):
         if block.can_run:

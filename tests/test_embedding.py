@@ -17,7 +17,7 @@ from pages import ROOT, blocks_of, file_of
 
 import seqcore as sq
 
-PAGE = ROOT / "docs" / "embedding.md"
+PAGE = ROOT / "docs" / "c-api.md"
 SOURCES = Path(__file__).with_name("embedding")
 PACKAGE = Path(sq.__file__).parent
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.thread_unsafe]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The folder of the extensions of docs/embedding.md and of the tests' own, built outside the tree."""
+    """The folder of the extensions of docs/c-api.md and of the tests' own, built outside the tree."""
     pytest.importorskip("Cython")
     pytest.importorskip("setuptools")
     compiler = (sysconfig.get_config_var("CC") or "cl").split()[0]

@@ -1,4 +1,4 @@
-"""What the tests have beside the extensions of docs/embedding.md."""
+"""What the tests have beside the extensions of docs/c-api.md."""
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
