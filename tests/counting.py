@@ -18,6 +18,11 @@ def rows(n=6, width=4):
     return sq.split_to_sequence(np.arange(n * width).reshape(n, width))
 
 
+def slots(n=6, width=4):
+    """The same elements as slots, as a selection has them, rather than as a run."""
+    return rows(n, width)[np.arange(n)]
+
+
 def pairs():
     return sq.split_to_sequence(np.arange(24).reshape(12, 2), 2)
 

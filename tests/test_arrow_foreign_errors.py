@@ -2,11 +2,13 @@
 
 import contextlib
 import gc
+import itertools
 
 import numpy as np
 import pytest
 from c_data import release
 from c_producers import Node, Stream, bits, fixed_size_lists, lists, numbers
+from damaged_elements import assert_damaged
 from strategies import assert_holds
 
 from seqcore import TensorSequence
@@ -276,14 +278,29 @@ def test_numbers_below_0(field, number):
 
 
 @pytest.mark.parametrize(
-    "ends",
-    [(0, 3, 2, 5), (-1, 2, 3, 5), (0, 2, 3, 6), (0, 2, 3, 2**40), (5, 4, 3, 2), (0, -(2**62), 2, 3)],
-    ids=str,
+    "ends", [(-1, 2, 3, 5), (0, 2, 3, 6), (0, 2, 3, 2**40), (5, 4, 3, 2), (-(2**62), 2, 3)], ids=str
 )
-def test_offsets_out_of_the_child(ends):
+def test_the_first_or_the_last_offset_is_out_of_the_child(ends):
     refused(lists(np.array(ends), numbers(np.arange(5))))
     if max(map(abs, ends)) < 2**31:
         refused(lists(np.array(ends, "i4"), numbers(np.arange(5))))
+
+
+@pytest.mark.parametrize(
+    ("ends", "damaged"),
+    [((0, 3, 2, 5), {1}), ((0, -(2**62), 2, 3), {0, 1}), ((0, 2**62, 2, 3), {0, 1}), ((2, 1, 5), {0, 1})],
+    ids=str,
+)
+def test_other_offsets_out_of_the_child(ends, damaged):
+    """The array is taken; each element that they spoil is an error when it is used, and no other."""
+    pairs = enumerate(itertools.pairwise(ends))
+    elements = [None if at in damaged else np.arange(*pair) for at, pair in pairs]
+    for width in ("i8", "i4") if max(map(abs, ends)) < 2**31 else ("i8",):
+        node = lists(np.array(ends, width), numbers(np.arange(5)))
+        seq = from_arrow(node)
+        assert_damaged(seq, damaged, elements)
+        del seq
+        assert node.settled()
 
 
 @pytest.mark.parametrize("code", ["+vl", "+vL"])

@@ -107,20 +107,22 @@ def test_a_split_goes_by_the_type_that_it_cuts():
 
 
 def test_a_part_of_a_pickle_that_becomes_another_type():
-    make, (cls, name, _, table), *_ = sq.split_to_sequence(np.arange(2)).__reduce_ex__(5)
-    array = of_a_type_to_be_compared()
-    with pytest.raises(TypeError, match="changed from int64 to int8"):
-        after("as_tensor", lambda: make(cls, name, [(array, 0)], table), array)
+    make, (cls, name, _, runs), *_ = sq.split_to_sequence(np.arange(2)).__reduce_ex__(5)
+    for part in (("even", 0, 1), ("whole",), ("offsets", 0, np.array([0, 1, 2]))):
+        array = of_a_type_to_be_compared()
+        parts = [(part[0], array, *part[1:])]
+        with pytest.raises(TypeError, match="changed from int64 to int8"):
+            after("as_tensor", lambda parts=parts: make(cls, name, parts, runs), array)
 
 
 def test_a_part_of_a_pickle_keeps_the_shape_that_it_had():
     make, (cls, name, *_), *_ = sq.split_to_sequence(np.arange(2)).__reduce_ex__(5)
     array, other = np.full((2, 2), 7), np.full(2, 8)
-    table = np.array([[0, 0, 2], [1, 0, 2]])
+    parts = [("even", array, 0, 2), ("even", other, 0, 2)]
     # After the second part has been read.
     seq = after(
         "as_tensor",
-        lambda: make(cls, name, [(array, 0), (other, 0)], table),
+        lambda: make(cls, name, parts, ((0, 0, 1, 1), (1, 0, 1, 1))),
         array,
         time=2,
         how={"shape": (4,)},

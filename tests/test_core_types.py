@@ -45,4 +45,4 @@ def test_types_made_by_themselves_do_no_harm():
         [sys.executable, "-c", PROD], capture_output=True, text=True, check=False, timeout=120
     )
     assert ended.returncode == 0, f"at {ended.stdout[-40:]}: {ended.stderr[-2000:]}"
-    assert {"Owner", "Stream", "TensorSequence"} <= set(ended.stdout.split())
+    assert {"ArrayOwner", "Share", "Stream", "TableOwner", "TensorSequence"} <= set(ended.stdout.split())

@@ -6,9 +6,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from counting import done, pairs, rows, tensor
-from seqcore.core.flat import items_of, stack
-from seqcore.core.spans import as_lists
+from counting import done, pairs, rows, slots, tensor
+from seqcore.core.batches import items_of, stack
+from seqcore.core.layout import as_lists
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -63,11 +63,21 @@ def test_runs_of_a_join_that_keeps_no_plan_of_them(axis):
     assert done(lambda: sq.concat_from_sequence(pairs, axis))["runs_copied"] == 40
 
 
-def test_the_gap_cuts_a_run_in_two():
-    seq = rows()
-    seq.insert(3, tensor())
-    seq.erase(3)
-    assert done(lambda: sq.concat_from_sequence(seq, 0)) == {"runs_copied": 2}
+def test_the_gap_cuts_long_slots_in_two():
+    """A few are read together, whatever is in between."""
+    for n, at, copies in ((6, 3, 1), (100, 50, 2), (100, 3, 2), (100, 97, 2), (100, 0, 1), (100, 100, 1)):
+        seq = slots(n)
+        seq.insert(at, tensor())
+        seq.erase(at)
+        assert done(lambda seq=seq: sq.concat_from_sequence(seq, 0)) == {"runs_copied": copies}
+
+
+@pytest.mark.parametrize("at", [0, 1, 50, 99, 100])
+def test_edits_that_are_undone_leave_one_run(at):
+    seq = rows(100)
+    seq.insert(at, tensor())
+    seq.erase(at)
+    assert done(lambda: sq.concat_from_sequence(seq, 0)) == {"runs_copied": 1}
 
 
 @pytest.mark.parametrize("make_room", ["compact", "astype", "deepcopy"])
@@ -173,12 +183,12 @@ def test_items_and_stacks_are_views_wherever_the_gap_is(position):
     seq.erase(position)
     assert done(lambda: items_of(seq)) == {"left_in_place": 1}
     assert np.array_equal(items_of(seq), array.reshape(-1))
-    values, offsets = as_lists(seq)
+    values, offsets = as_lists(seq, np.dtype(np.int64), False)
     assert np.shares_memory(values, array)
     assert offsets.tolist() == [*range(0, 13, 2)]
     seq[position - 1] = array[0]
     assert "left_in_place" not in done(lambda: items_of(seq))
-    assert as_lists(seq) is None
+    assert as_lists(seq, np.dtype(np.int64), False) is None
     assert np.array_equal(items_of(seq), np.concatenate([t.reshape(-1) for t in seq]))
 
 

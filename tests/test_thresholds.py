@@ -2,19 +2,22 @@
 
 ============== ================ ======================================================================
 AT_ONCE        compare.pyx      bytes that are compared before others are let in (SMALL in equality.pyx)
-BLOCK, FEW     pieces.pyx       slots that are looked at together, and singly before
-MAX_RUNS       pieces.pxd       runs that a join's plan keeps
-AHEAD          pieces.pxd       slots that are fetched before they are read
-RELEASE_FROM   split.pxd        elements, or an eighth of the bytes, from which on the GIL is given away
+BLOCK          reader.pxd       elements that are read together, and slots that are compared together
+LONG           reader.pxd       elements from which on those at equal distances are taken together
+DIMS           reader.pxd       extents and strides that a block has room for, where elements have their own
+RELEASE_FROM   split.pxd        elements, or an eighth of the bytes, from which on the GIL is released
 SMALL          pickling.pyx     bytes for which an array of its own is worth its pickle
+FEW            pickling.pyx     runs that are pickled as integers rather than as an array
 ============== ================ ======================================================================
 """
 
+import copy
 import pickle
 
 import numpy as np
 import pytest
 from counting import done
+from seqcore.core.batches import items_of
 from strategies import assert_holds
 
 import seqcore as sq
@@ -86,8 +89,8 @@ def test_equality_of_small_and_large_elements(sizes, dtype):
     ("sizes", "pauses"),
     [
         ((AT_ONCE - 32 - 8,), 0),
-        ((AT_ONCE,), 0),
-        ((AT_ONCE - 32 - 8, 8), 0),
+        ((AT_ONCE,), 1),
+        ((AT_ONCE - 32 - 8, 8), 1),
         ((AT_ONCE - 32, 8), 1),
         ((8,) * 1638, 0),  # of 40 bytes each, as work is counted
         ((8,) * 1640, 1),
@@ -121,10 +124,26 @@ def test_finding_elements(nbytes, dtype):
     assert seq.index(array) == 3
 
 
-# -- BLOCK and FEW: slots that follow each other -------------------------------------------------------
+# -- BLOCK and LONG: elements that follow each other -------------------------------------------------------
 
-LONG = (1, 2, 7, 8, 9, 10, 71, 72, 73, 74, 135, 136, 137, 138, 200)
+BLOCK = 64
+LONG = 8
+LENGTHS = (1, 2, 7, 8, 9, 10, 71, 72, 73, 74, 135, 136, 137, 138, 200)
 BROKEN = (1, 2, 6, 7, 8, 9, 10, 70, 71, 72, 73, 74, 135, 136, 137)
+
+
+def copies_of(runs):
+    """How many copies a join of runs of these lengths makes: a long one is one, the others go by blocks."""
+    ends, n, copies, at = np.cumsum(runs), sum(runs), 0, 0
+    while at < n:
+        end = ends[np.searchsorted(ends, at, side="right")]
+        if end - at >= LONG or (end - at > 1 and end == n):
+            at, copies = end, copies + 1
+        else:
+            to = min(at + BLOCK, n)
+            copies += len(np.unique(np.searchsorted(ends, np.arange(at, to), side="right")))
+            at = to
+    return copies
 
 
 def assert_is(seq, model):
@@ -143,7 +162,7 @@ def assert_is(seq, model):
     assert pickle.loads(pickle.dumps(seq)).tolist() == model
 
 
-@pytest.mark.parametrize("n", LONG)
+@pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("even", [True, False])
 def test_runs_of_each_length(n, even):
     lengths = [2] * n if even else [1 + i % 3 for i in range(n)]
@@ -160,7 +179,9 @@ def test_runs_of_each_length(n, even):
         seq = make()
         seq[at] = np.arange(5)
         assert_is(seq, [*model[:at], [0, 1, 2, 3, 4], *model[at + 1 :]])
-        assert done(lambda seq=seq: sq.concat_from_sequence(seq, 0))["runs_copied"] == 2 + (at + 1 < n)
+        copies = copies_of([at, 1, n - at - 1])
+        for one in (seq, seq[np.arange(n)]):
+            assert done(lambda one=one: sq.concat_from_sequence(one, 0))["runs_copied"] == copies
         seq = make()
         del seq[at]
         assert_is(seq, model[:at] + model[at + 1 :])
@@ -168,7 +189,7 @@ def test_runs_of_each_length(n, even):
         assert_is(make()[[*range(at), *range(at + 1, n), at]], model[:at] + model[at + 1 :] + [model[at]])
 
 
-@pytest.mark.parametrize("n", LONG)
+@pytest.mark.parametrize("n", LENGTHS)
 def test_holds_are_counted_for_each_slot(n):
     """Slots in runs are held and dropped together: where one is missed, memory goes too early or never."""
     import weakref
@@ -310,8 +331,8 @@ def test_arrays_go_alone_where_they_are_large(nbytes, parts):
     """Three arrays are worth it where together they have as much as two of `SMALL`."""
     seq = TensorSequence([np.full(nbytes // 8, i) for i in range(parts)])
     alone = parts * nbytes >= SMALL * (parts - 1)
-    table = 3 * 8 * parts
-    assert sorted(buffers_of(seq)) == sorted([*([nbytes] * parts if alone else [parts * nbytes]), table])
+    order = [parts, parts]  # a byte for the part of each, and for the number in it
+    assert sorted(buffers_of(seq)) == sorted([*[nbytes] * parts, *order] if alone else [parts * nbytes])
 
 
 @pytest.mark.parametrize(
@@ -320,7 +341,7 @@ def test_arrays_go_alone_where_they_are_large(nbytes, parts):
 def test_where_arrays_begin_to_go_alone(total, alone):
     sizes = [SMALL, SMALL // 2, total - SMALL - SMALL // 2]
     seq = TensorSequence([np.zeros(nbytes // 8) for nbytes in sizes])
-    assert sorted(buffers_of(seq)) == sorted([*(sizes if alone else [total]), 72])
+    assert sorted(buffers_of(seq)) == sorted([*sizes, 3, 3] if alone else [total, 4 * 8])
 
 
 @pytest.mark.parametrize("used", [49, 50, 51])
@@ -328,7 +349,8 @@ def test_a_stretch_goes_as_it_is_where_half_of_it_is_used(used):
     """Of 100 rows the first, the last and some between: those alone where they are less than half."""
     array = np.arange(100 * 128).reshape(100, 128)
     seq = sq.split_to_sequence(array)[[*range(used - 1), 99]]
-    assert sorted(buffers_of(seq)) == sorted([24 * used, 1024 * (100 if used >= 50 else used)])
+    # As a stretch with a byte for each number, or copied together, which is one run.
+    assert sorted(buffers_of(seq)) == ([used, 100 * 1024] if used >= 50 else [used * 1024])
 
 
 @pytest.mark.parametrize("times", [199, 200, 201])
@@ -336,6 +358,51 @@ def test_what_repeats_goes_once(times):
     """A stretch that elements use again and again is sent as it is, not once for each."""
     array = np.arange(100 * 16).reshape(100, 16)
     seq = sq.split_to_sequence(array)[[*range(100), *[0] * (times - 100)]]
-    assert sorted(buffers_of(seq)) == sorted([24 * times, array.nbytes])
+    assert sorted(buffers_of(seq)) == sorted([times, array.nbytes])
     lone = TensorSequence([np.arange(8)] * times)
-    assert sum(buffers_of(lone)) - 24 * times == 64
+    assert sorted(buffers_of(lone)) == sorted([times, 64])
+
+
+@pytest.mark.parametrize("n", [255, 256, 257, 65535, 65536, 65537])
+def test_numbers_take_as_few_bytes_as_they_need(n):
+    """The largest number decides, which is n - 1."""
+    array = np.arange(n, dtype=np.int8)
+    order = np.arange(n)[::-1].copy()
+    order[:2] = order[1::-1]  # no run
+    width = 1 if n <= 256 else 2 if n <= 65536 else 4
+    assert sorted(buffers_of(sq.split_to_sequence(array)[order])) == sorted([n * width, n])
+
+
+# -- FEW: runs that are pickled ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nruns", [1, 2, 7, 8, 9, 64])
+def test_runs_are_pickled_as_integers_where_they_are_few(nruns):
+    seq = sq.split_to_sequence(np.arange(7000))
+    parts = [seq[i * 101 : i * 101 + 100] for i in range(nruns)]
+    seq = parts[0]
+    for part in parts[1:]:
+        seq = seq + part
+    _, (_, _, _, order), *_ = seq.__reduce_ex__(5)
+    assert isinstance(order, tuple) == (nruns <= 8)
+    assert np.array_equal(order, [[0, 101 * i, 1, 100] for i in range(nruns)])
+    assert_holds(pickle.loads(pickle.dumps(seq)), list(seq))
+
+
+# -- DIMS: elements with shapes of their own -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 50, 51, 52, 63, 64, 65, 130])
+@pytest.mark.parametrize("rank", [1, 2, 3, 4, 5, 6, 8, 63])
+def test_blocks_of_shapes(rank, n):
+    """512 extents and strides are 64 elements of rank 4, but only 51 of rank 5 and 4 of rank 63."""
+    shapes = [[1 + (i + k) % 2 if k < 4 else 1 for k in range(rank)] for i in range(n)]
+    arrays = [np.arange(i, i + np.prod(shape)).reshape(shape) for i, shape in enumerate(shapes)]
+    seq = copy.deepcopy(TensorSequence(arrays))  # one table of shapes, except of rank 1
+    for one in (seq, seq[np.arange(n)], seq[::-1][::-1]):
+        assert_holds(one, arrays)
+        assert one == TensorSequence(arrays)
+        assert items_of(one).tolist() == [x for array in arrays for x in array.ravel().tolist()]
+        assert one.astype("float64").tolist() == [array.tolist() for array in arrays]
+    mixed = seq + [np.zeros((1,) * rank, int)] + seq
+    assert mixed.shapes == [*seq.shapes, (1,) * rank, *seq.shapes]
