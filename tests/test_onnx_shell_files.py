@@ -345,7 +345,8 @@ def test_it_says_what_to_do_next(path, capfd):
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
     main(["lower", str(path), "-o", str(out)])
     assert (
-        capfd.readouterr().out.splitlines()[-1] == "the model has no sequences: any runtime can run it unchanged"
+        capfd.readouterr().out.splitlines()[-1]
+        == "the model has no sequences: any runtime can run it unchanged"
     )
 
 
