@@ -241,7 +241,7 @@ class TestBatches:
         """Where there is one batch, its own join finds them, and no batch before it has run."""
         called = []
         seq = [np.zeros((1, 2))] * (n - 1) + [np.zeros((1, 3))]
-        with pytest.raises(ValueError, match=rf"tensor {n - 1}\b|element"):
+        with pytest.raises(ValueError, match=rf"element {n - 1}\b"):
             sq.map_batches(lambda batch: called.append(batch) or batch, seq, batch_size=2)
         assert called == []
 

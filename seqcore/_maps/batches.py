@@ -134,7 +134,7 @@ class BatchWork(Work):
             what = f"{len(first)} elements"
             how = "stacked" if self.stacked else f"joined to length {expected}"
             raise ValueError(
-                f"the body returned shape {array.shape} for {what} {how}, expected length {expected} along "
+                f"the body returned shape {array.shape} for {what} {how}: expected length {expected} along "
                 "axis 0; sequence_map calls a body with one whole element"
             )
         if self.stacked:
