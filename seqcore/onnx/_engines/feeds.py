@@ -241,8 +241,7 @@ def _sequence(name, value, element):
     if issubclass(type(value), TensorSequence):
         if value.dtype != dtype:
             raise TypeError(
-                f"input '{name}' is a sequence of dtype {type_name(value.dtype)}, expected {type_name(dtype)}: "
-                "convert it with astype"
+                f"input '{name}' is a sequence of dtype {type_name(value.dtype)}, expected {type_name(dtype)}"
             )
         return snapshot_of(value)  # of the class itself: a plan edits nothing else in place
     if not isinstance(value, list | tuple):
