@@ -20,7 +20,7 @@ _T_co = TypeVar("_T_co", bound=np.generic, covariant=True)
 
 @type_check_only
 class SupportsArray(Protocol[_T_co]):
-    """An array or NumPy scalar of a dtype. Tensors of other libraries, without a dtype in stubs, match any."""
+    """An array or NumPy scalar of a dtype. Tensors of other libraries, without dtypes in stubs, match any."""
 
     def __array__(self) -> np.ndarray[Any, np.dtype[_T_co]]: ...
 
