@@ -365,7 +365,7 @@ class TestReading:
             GraphBody(given)
 
     def test_not_a_graph(self):
-        with pytest.raises(TypeError, match="not int"):
+        with pytest.raises(TypeError, match="got 3 of type int"):
             GraphBody(3)
 
     def test_missing_packages_are_named(self):

@@ -75,7 +75,7 @@ def test_devices_and_pipes_stay_what_they_are(path, capfd):
         kind = stat.S_IFMT(os.stat(out).st_mode)
         if stat.S_ISREG(kind):
             continue  # standard output that goes to a file
-        assert f"{out}: a model is written to a file" in failure(capfd, "lower", path, "-o", out)
+        assert f"{out}: a model must be written to a file" in failure(capfd, "lower", path, "-o", out)
         assert stat.S_IFMT(os.stat(out).st_mode) == kind
 
 
@@ -83,13 +83,14 @@ def test_read_only_files_stay_as_they_are(path, capfd):
     out = path.with_name("out.onnx")
     out.write_bytes(b"before")
     out.chmod(0o444)
-    assert f"{out}: the file there is read-only" in failure(capfd, "lower", path, "-o", out)
+    assert f"{out}: the existing file is read-only" in failure(capfd, "lower", path, "-o", out)
     assert out.read_bytes() == b"before"
     out.chmod(0o644)
 
 
 def test_folders_are_named(path, capfd):
-    assert f"{path.parent}: a model is written to a file" in failure(capfd, "lower", path, "-o", path.parent)
+    message = failure(capfd, "lower", path, "-o", path.parent)
+    assert f"{path.parent}: a model must be written to a file" in message
     lost = path.parent / "no" / "out.onnx"
     assert f"there is no folder {lost.parent}" in failure(capfd, "lower", path, "-o", lost)
 

@@ -84,7 +84,7 @@ def _check_data(target, files, name):
     for file in files:
         if os.path.exists(target) and os.path.exists(file) and os.path.samefile(target, file):
             raise ValueError(
-                f"{name} would overwrite {file}, which has weights of the input model: choose another output file"
+                f"{name} would overwrite {file}, which has weights of the input model: choose another file"
             )
 
 
