@@ -206,6 +206,14 @@ DOCUMENTED = [
         sq.TensorSequence,
         "`dtype`, `shapes`, `nbytes` and `pinned_nbytes`",
     ),
+    ("sorted(seq)", ValueError, "", sq.TensorSequence, "seq[np.argsort(seq.lengths())]"),
+    (
+        "[seq.__setitem__(0, 5), seq.shapes[0]][1]",
+        None,
+        (),
+        sq.TensorSequence,
+        "`seq[0] = 5` stores a tensor of rank 0",
+    ),
     ("seq == [F4]", None, False, sq.TensorSequence, "a list of arrays too, it is False"),
     (
         "seq.to_padded(512).shape",
