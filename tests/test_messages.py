@@ -206,7 +206,13 @@ DOCUMENTED = [
         sq.TensorSequence,
         "`dtype`, `shapes`, `nbytes` and `pinned_nbytes`",
     ),
-    ("sorted(seq)", ValueError, "", sq.TensorSequence, "seq[np.argsort(seq.lengths())]"),
+    (
+        "sorted(seq)",
+        ValueError,
+        "could not be broadcast",
+        sq.TensorSequence,
+        "seq[np.argsort(seq.lengths())]",
+    ),
     (
         "[seq.__setitem__(0, 5), seq.shapes[0]][1]",
         None,
