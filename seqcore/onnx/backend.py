@@ -101,7 +101,7 @@ class SeqcoreBackendRep(BackendRep):
 
 
 class SeqcoreBackend(Backend):
-    """The backend that runs ONNX models with seqcore, on the CPU. Its methods are functions of the module too.
+    """The backend that runs ONNX models with seqcore, on the CPU. Its methods are also functions here.
 
     Examples
     --------
