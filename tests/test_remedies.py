@@ -1,4 +1,4 @@
-"""Array-style calls raise errors that name the right call: both columns of the table in docs/arrays.md run."""
+"""Array-style calls raise errors that name the right call, as the table in docs/arrays.md shows."""
 
 import re
 
