@@ -313,7 +313,7 @@ def test_pickles_that_lie_are_refused(path, lie):
     sq.save(path, ragged([1, 2, 3]))
     make, (cls, dtype, *stored), _ = sq.load(path)[::-1].__reduce__()
     assert np.array_equal(make(cls, dtype, *stored)[0], sq.load(path)[2])
-    with pytest.raises((TypeError, ValueError, IndexError), match=r"pickled sequence|positions|elements"):
+    with pytest.raises((TypeError, ValueError, IndexError), match=r"pickle is damaged|positions|elements"):
         make(cls, dtype, *lie(*stored))
 
 

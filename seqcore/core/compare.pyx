@@ -70,11 +70,13 @@ cdef Equality equal_from(Comparison *comparison, Reader *left, Py_ssize_t *i, Re
     cdef const Piece *ours
     cdef const Piece *theirs
     cdef Equality result
-    while work > 0:
+    while True:
         if i[0] == left.n:
             i[0] = 0
             if not next_pieces(left):
                 return UNEQUAL if left.damaged else EQUAL
+        if work <= 0:
+            return PAUSED
         if k[0] == right.n:
             k[0] = 0
             if not next_pieces(right):
@@ -88,7 +90,6 @@ cdef Equality equal_from(Comparison *comparison, Reader *left, Py_ssize_t *i, Re
         work -= EACH
         i[0] += 1
         k[0] += 1
-    return PAUSED
 
 
 cdef Py_ssize_t find(Store *store, Py_ssize_t start, Py_ssize_t stop, const Piece *piece, cnp.dtype dtype,

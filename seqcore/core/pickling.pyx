@@ -543,7 +543,9 @@ cdef Store *ordered_runs(list parts, order) except NULL:
         if not 0 <= which < len(parts):
             raise ValueError(f"a run of a pickled sequence is of part {which}, of {len(parts)} parts")
         size = size_of((<Share>parts[which]).store)
-        if n < 1 or not 0 <= first < size or not 0 <= first + (n - 1) * step < size or (step == 0 and n > 1):
+        if n == 1:
+            step = 1
+        if n < 1 or not 0 <= first < size or not 0 <= first + (n - 1) * step < size or step == 0:
             raise IndexError(f"a run of a pickled sequence has {n} elements from {first} on with step {step}, but its "
                              f"part has {size}")
         slices.append(share_of(run_of((<Share>parts[which]).store, first, step, n)))
