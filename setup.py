@@ -1,4 +1,4 @@
-"""Build the compiled core, and prepare README for the package index; everything else is in pyproject.toml."""
+"""Build the compiled core, and prepare README for the package index. The rest is in pyproject.toml."""
 
 import os
 import re
@@ -15,13 +15,13 @@ CORE = sorted(Path("seqcore/core").glob("*.pyx"))
 
 MACROS = [
     ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),
-    # Cython 3.3.1 creates objects with keywords in a way that releases references which it hasn't written yet
-    # if there is no memory for their names (__Pyx_CallTpnewAsVectorcall). This turns it off, with any CFLAGS.
+    # Cython 3.3.1 releases references that it has not written yet if there is no memory for the names of
+    # keyword arguments (__Pyx_CallTpnewAsVectorcall). This macro disables that code, with any CFLAGS.
     ("CYTHON_VECTORCALL_TPNEW", "0"),
 ]
 
-# Debug symbols make a wheel three times as large. SEQCORE_DEBUG=1 keeps them. A -g in CFLAGS keeps them too,
-# but CFLAGS replaces all of Python's own flags.
+# Debug symbols make a wheel three times as large, so SEQCORE_DEBUG=1 is needed to keep them. A -g in CFLAGS
+# keeps them too, but CFLAGS replaces all of Python's own flags.
 if sys.platform == "win32" or "-g" in os.environ.get("CFLAGS", "").split():
     SYMBOLS = []
 else:
@@ -29,23 +29,23 @@ else:
 
 
 def readme():
-    """Return README with addresses instead of paths, because it is read far from the repository."""
+    """Return README with URLs in place of paths, because it is read outside of the repository."""
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     home = project["urls"]["Repository"]
     text = Path("README.md").read_text(encoding="utf-8")
-    # A picture as it is, and anything else as the repository shows it.
+    # Images by their raw files, all other links by the pages of the repository.
     text = re.sub(r"(!\[[^\]]*\]\()(?!https?:|#)", rf"\1{home}/raw/main/", text)
     return re.sub(r"((?<!!)\[[^\]]*\]\()(?!https?:|#)", rf"\1{home}/blob/main/", text)
 
 
 class BuildAlsoInPlace(build_ext):
-    """Leave the modules beside their sources too.
+    """Also copy the built modules beside their sources.
 
-    `pip install .` builds in the checkout, and a Python started there imports seqcore from there: without
-    its modules that import would hide the package that was just installed.
+    `pip install .` builds in the checkout, and a Python started there imports seqcore from there. Without
+    compiled modules that import would fail, although the package is installed.
 
-    The other way round, `build_ext --inplace` begins with the modules that an editable install has left.
-    Otherwise the first one would build all of them again.
+    In return, `build_ext --inplace` starts from modules that an editable install has left there, so that it
+    doesn't build all of them again.
     """
 
     def finalize_options(self):

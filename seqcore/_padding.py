@@ -26,7 +26,7 @@ def as_padding_value(value, dtype):
     item = as_tensor(value, dtype, at="padding_value")
     if item.ndim:
         raise TypeError(f"padding_value must be a scalar, got shape {item.shape}; extents go in shape=")
-    return item.copy()  # nobody writes to it while it is being written
+    return item.copy()  # a copy, so that nothing changes it during the padding
 
 
 def left_side(side):
@@ -113,7 +113,7 @@ def checked_out(out, shape, dtype):
     """Return the array to write to, without its subclass, or raise for one that doesn't fit."""
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"out must be a NumPy array, got a {type(out).__name__}")
-    out = np.ndarray.view(out, np.ndarray)  # first, for a subclass may say anything of itself
+    out = np.ndarray.view(out, np.ndarray)  # first, because a subclass may override its attributes
     if out.dtype != dtype:
         raise TypeError(f"out has dtype {out.dtype}, expected {type_name(dtype)}, the dtype of the sequence")
     if out.shape != shape:

@@ -68,7 +68,7 @@ def _from_array(value, kind, name):
         array = _as_array(value)
     except (TypeError, RuntimeError) as error:  # PyTorch has either, CuPy the first, JAX the second
         if not hasattr(value, "__dlpack__"):
-            raise  # by an object of somebody's own, and theirs to know
+            raise  # raised by a class of the user's
         raise UnreadableTensorError(f"NumPy can't read {name}, a {kind}: {shown_error(error)}") from error
     if array.dtype == object and array.size and isinstance(array[(0,) * array.ndim], np.ndarray):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""What people type first and seqcore spells otherwise: an error that names the way."""
+"""Errors for names and operators that a sequence doesn't have: they name the call to use instead."""
 
 import numbers
 
@@ -6,35 +6,35 @@ import numpy as np
 
 from seqcore._shown import shown
 
-_MAP = "sequence_map(body, seq) applies a body to each element, map_batches(body, seq) to many at a time"
-_JOIN = "seq.values() joins the elements along axis 0, concat_from_sequence(seq, axis) along any axis"
+_MAP = "sequence_map(f, seq) applies a function to each element, map_batches(f, seq) to many at a time"
+_JOIN = "seq.values() concatenates the elements along axis 0, concat_from_sequence(seq, axis) along any axis"
 _STACK = "concat_from_sequence(seq, 0, new_axis=1) stacks elements of one shape, seq.to_padded() pads others"
-_SHAPE = "each element has its own: seq.shapes lists them, seq.lengths() has the extents along axis 0"
-_SPLIT = "split_to_sequence(array) cuts an array, TensorSequence.from_lengths(array, lengths) by lengths"
-_ORDER = "seq[np.argsort(seq.lengths())] has the elements in order of length; any other order works alike"
-_FILTER = "seq[mask] has the elements for which a bool is true, as in seq[seq.lengths() > 3]"
-_FILES = "seqcore.save(path, seq) writes a sequence to a file, and seqcore.load(path) maps it"
-_APPEND = "seq.append(tensor) puts one behind the others, seq.insert(position, tensor) before a position"
+_SHAPE = "seq.shapes is the list of the elements' shapes, seq.lengths() has the lengths along axis 0"
+_SPLIT = "split_to_sequence(array) splits an array, TensorSequence.from_lengths(array, lengths) by lengths"
+_ORDER = "seq[np.argsort(seq.lengths())] sorts the elements by length; any other order works the same way"
+_FILTER = "seq[mask] selects elements by an array of bools, for example seq[seq.lengths() > 3]"
+_FILES = "seqcore.save(path, seq) writes a sequence to a file, and seqcore.load(path) memory-maps it"
+_APPEND = "seq.append(tensor) appends a tensor, seq.insert(position, tensor) inserts one"
 
 # Names that a sequence doesn't have.
 _OF_SEQUENCES = {
     **dict.fromkeys(("map", "apply"), _MAP),
     **dict.fromkeys(("concat", "concatenate", "cat", "join", "flatten"), _JOIN),
     **dict.fromkeys(("stack", "numpy", "to_numpy"), _STACK),
-    **dict.fromkeys(("pad", "pad_sequence"), "seq.to_padded() pads the elements to the longest"),
+    **dict.fromkeys(("pad", "pad_sequence"), "seq.to_padded() pads the elements to the longest one"),
     **dict.fromkeys(("shape", "ndim"), _SHAPE),
-    **dict.fromkeys(("lens", "length"), "seq.lengths() has the extents along axis 0"),
+    **dict.fromkeys(("lens", "length"), "seq.lengths() has the lengths along axis 0"),
     **dict.fromkeys(("sort", "argsort"), _ORDER),
     "filter": _FILTER,
     **dict.fromkeys(("add", "push"), _APPEND),
     **dict.fromkeys(("to", "cast"), "seq.astype(dtype) converts the elements"),
     "reshape": _MAP,
     "split": _SPLIT,
-    "shuffle": "seq[rng.permutation(len(seq))] has the elements in random order",
+    "shuffle": "seq[rng.permutation(len(seq))] shuffles the elements",
     "save": _FILES,
 }
 
-# Reductions, which NumPy's functions look for as methods.
+# Reductions, which NumPy's functions look up as methods.
 _REDUCTIONS = frozenset(
     ("sum", "mean", "max", "min", "std", "var", "prod", "all", "any", "argmax", "argmin", "cumsum", "cumprod")
 )
@@ -51,18 +51,20 @@ _OF_PACKAGE = {
         name: f"TensorSequence.{name}"
         for name in ("from_lengths", "from_offsets", "from_padded", "from_arrow")
     },
-    **dict.fromkeys(("values", "lengths", "offsets", "astype", "tolist"), "a method of TensorSequence"),
+    **dict.fromkeys(("values", "lengths", "offsets", "astype", "tolist"), "the method of TensorSequence"),
     **dict.fromkeys(("InferenceSession", "GraphBody", "lower"), "import seqcore.onnx"),
     **dict.fromkeys(("empty", "zeros"), "sequence_empty(dtype)"),
-    **dict.fromkeys(("insert", "erase", "at", "length"), "sequence_insert and its kin, or len(seq)"),
+    **dict.fromkeys(
+        ("insert", "erase", "at", "length"), "sequence_insert, sequence_erase, sequence_at, or len(seq)"
+    ),
 }
 
 
 class Elsewhere:
-    """A name that a sequence lacks: to look it up is an AttributeError that says what there is.
+    """A name that a sequence lacks: its lookup raises an AttributeError that names the call to use.
 
-    For NumPy's reductions it is something to call, a TypeError then: `np.sum(seq)` looks for a method first.
-    A descriptor for each name costs nothing elsewhere, while a `__getattr__` makes every method call slower.
+    For NumPy's reductions the lookup gives a callable that raises, because `np.sum(seq)` looks up a method
+    first. A descriptor for each name costs nothing, while a `__getattr__` would make all method calls slower.
     """
 
     def __init__(self, name):
@@ -73,10 +75,10 @@ class Elsewhere:
             return self
         kind = type(sequence).__name__
         if self.name in _REDUCTIONS:
+            values = "np.array(seq)" if _has_rank_0(sequence) else "seq.values()"
             return _Refused(
-                f"a {kind} has no '{self.name}', for it may be meant of each element or of all: "
-                f"sequence_map(np.{self.name}, seq) takes each element's, "
-                f"np.{self.name}(seq.values()) that of all"
+                f"a {kind} has no method '{self.name}': np.{self.name}({values}) reduces all values, "
+                f"sequence_map(np.{self.name}, seq) each element"
             )
         raise AttributeError(
             f"a {kind} has no attribute '{self.name}': {_OF_SEQUENCES[self.name]}",
@@ -85,8 +87,13 @@ class Elsewhere:
         )
 
 
+def _has_rank_0(sequence):
+    """Return whether the elements are scalars, which `values` can't concatenate."""
+    return next(map(np.ndim, sequence), 1) == 0
+
+
 class _Refused:
-    """A method that is none; a class, so that nothing is bound and nothing takes it for a function."""
+    """A callable that raises; an object, so that it isn't bound and nothing takes it for a method."""
 
     def __init__(self, message):
         self.message = message
@@ -99,7 +106,7 @@ def missing_name(module, name):
     """Raise the AttributeError for a name that a module lacks."""
     remedy = _OF_PACKAGE.get(name)
     raise AttributeError(
-        f"module '{module}' has no attribute '{name}'" + (f": you may want {remedy}" if remedy else ""),
+        f"module '{module}' has no attribute '{name}'" + (f": use {remedy}" if remedy else ""),
         name=name,
     )
 
@@ -113,19 +120,19 @@ _UFUNCS = {
 
 
 def refuse_operator(sequence, symbol, other):
-    """Raise the TypeError for an operator of arrays; NotImplemented where the other side may know better."""
+    """Raise the TypeError for an operator of arrays; NotImplemented if the other operand may support it."""
     ours = isinstance(other, type(sequence)) or isinstance(sequence, type(other))
     if not ours and not isinstance(other, numbers.Number | np.ndarray | np.generic | list | tuple):
         return NotImplemented
-    also = ", and seq.append(tensor) puts a tensor behind the others" if symbol == "+" else ""
+    also = ", or seq.append(tensor) to add an element" if symbol == "+" else ""
     raise TypeError(
-        f"a {type(sequence).__name__} is no array, so '{symbol}' does not work on its elements: "
-        f"sequence_map(np.{_UFUNCS[symbol]}, seq, {_operand(sequence, other)}) does{also}"
+        f"a {type(sequence).__name__} is not an array and doesn't support '{symbol}': use "
+        f"sequence_map(np.{_UFUNCS[symbol]}, seq, {_operand(sequence, other)}){also}"
     )
 
 
 def _operand(sequence, other):
-    """A number as NumPy's of the sequence's type, for a bare one would make the result another type."""
+    """Return a number as one of the sequence's dtype, because a Python number could change the dtype."""
     dtype = sequence.dtype
     plain = type(other) in (bool, int, float, complex) and dtype is not None and dtype.kind in "biufc"
     if plain and np.result_type(dtype, other) == dtype:
@@ -137,6 +144,6 @@ def refuse_unary(symbol):
     """Raise the TypeError for an operator of one array."""
     name = _UFUNCS[symbol]
     raise TypeError(
-        f"a TensorSequence is no array, so '{symbol.replace('neg', '-')}' does not work on its elements: "
-        f"sequence_map(np.{name}, seq) does"
+        f"a TensorSequence is not an array and doesn't support '{symbol.replace('neg', '-')}': use "
+        f"sequence_map(np.{name}, seq)"
     )

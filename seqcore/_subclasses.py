@@ -1,7 +1,8 @@
-"""Subclasses in copies: what Python's protocol lets a class say, and `list` keeps to.
+"""Copy and pickle subclasses by Python's protocol, as `list` does.
 
-That is `__getnewargs_ex__`, `__getnewargs__`, `__getstate__`, `__setstate__`, `__reduce_ex__`, `__reduce__`,
-functions registered with `copyreg`, and `__slots__`. The elements themselves go whole, not one by one.
+It consists of `__getnewargs_ex__`, `__getnewargs__`, `__getstate__`, `__setstate__`, `__reduce_ex__`,
+`__reduce__`, functions registered with `copyreg`, and `__slots__`. The elements are copied together, not one
+by one.
 """
 
 import copyreg
@@ -9,37 +10,37 @@ from copy import deepcopy
 
 
 def new_arguments(seq):
-    """What a class wants its `__new__` to be given for another such instance: a tuple and a dict."""
+    """Return the arguments of `__new__` for a copy of an instance: a tuple and a dict."""
     cls = type(seq)
     if hasattr(cls, "__getnewargs_ex__"):
         arguments = seq.__getnewargs_ex__()
         if not (type(arguments) is tuple and list(map(type, arguments)) == [tuple, dict]):
-            raise TypeError(f"{cls.__name__}.__getnewargs_ex__ returns a tuple of a tuple and a dict")
+            raise TypeError(f"{cls.__name__}.__getnewargs_ex__ must return a tuple of a tuple and a dict")
         return arguments
     if hasattr(cls, "__getnewargs__"):
         arguments = seq.__getnewargs__()
         if type(arguments) is not tuple:
             raise TypeError(
-                f"{cls.__name__}.__getnewargs__ returns a tuple, not a {type(arguments).__name__}"
+                f"{cls.__name__}.__getnewargs__ must return a tuple, got a {type(arguments).__name__}"
             )
         return arguments, {}
     return (), {}
 
 
 def own_reduction(seq, base):
-    """What a subclass itself says of how its instances are made again; None where `base` says it."""
+    """Return a subclass's own reduction; None if it uses that of `base`."""
     cls = type(seq)
     if cls in copyreg.dispatch_table:
         return copyreg.dispatch_table[cls](seq)
     if cls.__reduce_ex__ is not base.__reduce_ex__ or cls.__reduce__ is not base.__reduce__:
-        return seq.__reduce_ex__(4)  # as the module copy asks
+        return seq.__reduce_ex__(4)  # as the module copy calls it
     return None
 
 
 def rebuilt(seq, reduction, memo=None):
-    """What a reduction makes, as `copy.copy` has it, or with a memo `copy.deepcopy`."""
+    """Make an instance from a reduction, as `copy.copy` does, or with a memo `copy.deepcopy`."""
     if isinstance(reduction, str):
-        return seq  # the name of something that there is once
+        return seq  # the name of a global object
 
     def own(part):
         return part if memo is None else deepcopy(part, memo)
@@ -57,7 +58,7 @@ def rebuilt(seq, reduction, memo=None):
 
 
 def set_state(new, state):
-    """Give an instance what `__getstate__` has returned of another."""
+    """Restore the state that `__getstate__` of another instance returned."""
     if state is None:
         return
     if hasattr(new, "__setstate__"):

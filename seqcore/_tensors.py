@@ -180,7 +180,10 @@ def _from_python(value, dtype, at):
     weak, strong = set(), set()
     _collect_types(value, weak, strong, at)
     if (str in weak or STRING in strong) and len(weak | strong) > 1 and ({*weak, *strong} - {str, STRING}):
-        raise TypeError(f"{name_of(at)} mixes strings and numbers: {shown(value, 80)}")
+        raise TypeError(
+            f"{name_of(at)} mixes strings and numbers, expected one kind: {shown(value, 80)}; "
+            "convert the numbers with str(...)"
+        )
     if dtype is None and str in weak:
         dtype = STRING
     elif dtype is None:

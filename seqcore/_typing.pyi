@@ -1,4 +1,4 @@
-"""Names that the stubs share. They are for type checkers alone: at run time there is no such module."""
+"""Type aliases of the stubs. They are for type checkers only: the module doesn't exist at run time."""
 
 import os
 from array import array
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import TypeVar
 
-# The bound is no narrower, since bfloat16 is a `np.generic` and nothing else.
+# The bound is not narrower, because bfloat16 derives from `np.generic` only.
 T = TypeVar("T", bound=np.generic, default=Any)
 T1 = TypeVar("T1", bound=np.generic, default=Any)
 T2 = TypeVar("T2", bound=np.generic, default=Any)
@@ -20,47 +20,47 @@ _T_co = TypeVar("_T_co", bound=np.generic, covariant=True)
 
 @type_check_only
 class SupportsArray(Protocol[_T_co]):
-    """An array or NumPy scalar of a type; tensors of other libraries, whose stubs tell none, are of any."""
+    """An array or NumPy scalar of a dtype. Tensors of other libraries, without dtypes in stubs, match any."""
 
     def __array__(self) -> np.ndarray[Any, np.dtype[_T_co]]: ...
 
 @type_check_only
 class ArrowArray(Protocol):
-    """What gives itself away as an array of Arrow's."""
+    """An object that exports an Arrow array."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
 @type_check_only
 class ArrowStream(Protocol):
-    """What gives itself away as a stream of Arrow's arrays."""
+    """An object that exports a stream of Arrow arrays."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
-# Values whose type adapts, as far as a type checker can see. Not tuples: a body has several outputs then.
+# Values that are converted to the dtype of a sequence. Not tuples, which are several outputs of a body.
 _Plain: TypeAlias = complex | str | list[Any] | bytearray | memoryview | array[Any]
 
-# What goes into a sequence of T: not any `ArrayLike`, for an array of another type is a TypeError there. But
-# other numbers pass: NumPy's stubs have float64 for `rows / 255` of float32, and tell `np.intp` from int64.
+# The tensors for a sequence of T: not any `ArrayLike`, because an array of another dtype is a TypeError.
+# Other numbers pass, because in NumPy's stubs `rows / 255` of float32 is float64, and `np.intp` is not int64.
 TensorOf: TypeAlias = SupportsArray[T | np.number[Any]] | _Plain | tuple[Any, ...]
 
-# What a body returns for one output.
+# A result of a body, for one output.
 Output: TypeAlias = SupportsArray[T] | _Plain
 
-# Sequences of which the type is known, sequences of Python values, and all of them. Not `list`, which is
-# invariant: a list of matrices is no list of arrays of any rank.
+# Sequences of a known type, sequences of Python values, and any sequences. Not `list`, which is invariant: a
+# list of matrices is not a list of arrays of any rank.
 Typed: TypeAlias = Sequence[SupportsArray[T]]
 PlainTensors: TypeAlias = Sequence[complex | str | list[Any] | tuple[Any, ...]]
 Tensors: TypeAlias = Sequence[ArrayLike]
 
 Position: TypeAlias = SupportsIndex | NDArray[np.int32 | np.int64]
 
-# Several positions, or a mask: lists, ranges, and arrays of any library's.
+# Several positions, or a mask: lists, ranges, and arrays of any library.
 Selection: TypeAlias = list[int] | list[bool] | range | SupportsArray[Any]
 
 # Lengths and offsets.
 Integers: TypeAlias = Sequence[SupportsIndex] | SupportsArray[Any]
 
-# Of a padding: a number for axis 0, or one for each.
+# The sizes for padding: one for axis 0, or one for each axis.
 Extents: TypeAlias = SupportsIndex | Sequence[SupportsIndex | None] | None
 Side: TypeAlias = Literal["left", "right"]
 
@@ -70,7 +70,8 @@ DTypeName: TypeAlias = str | type[Any] | np.dtype[Any]
 Path: TypeAlias = str | os.PathLike[str]
 Source: TypeAlias = bytes | bytearray | memoryview | Path
 
-# Graphs and models of onnx, told from its other messages by what only they have: onnx may not be installed.
+# Graphs and models of onnx, recognised by attributes that other messages lack, because onnx may not be
+# installed.
 
 @type_check_only
 class Graph(Protocol):
@@ -92,7 +93,7 @@ class Model(Protocol):
 
 @type_check_only
 class DaskClient(Protocol):
-    """A `dask.distributed.Client`, whose methods give what they promise or a coroutine of that."""
+    """A `dask.distributed.Client`, whose methods return their result or a coroutine of it."""
 
     def get_executor(self, *, pure: bool = ...) -> Any: ...
     def nthreads(self) -> Any: ...

@@ -1,14 +1,14 @@
 """Read a scanned page line by line: ``python -m seqcore.demo``.
 
-The page, by default the one that scikit-image ships, goes through a sequence of tensors::
+The page, by default one that comes with scikit-image, becomes a sequence of tensors::
 
-    page --split_to_sequence-->  white, text, white, text, ..., white    bands of uneven heights, no copy
-                 --erase------>  text, text, ...                         the white ones are gone
-         --sequence_map(trim)->  line, line, ...                         uneven widths too, still no copy
+    page --split_to_sequence-->  white, text, white, text, ..., white    bands of different heights, no copy
+                 --erase------>  text, text, ...                         without the white bands
+         --sequence_map(trim)->  line, line, ...                         of different widths too, no copy
          --sequence_map(read)->  strings and numbers                     on several threads
 
-The recogniser is the ONNX model inside the ``rapidocr`` wheel. It and all else that this needs comes with
-``pip install "seqcore-tensors[demo]"``.
+The text recogniser is the ONNX model in the ``rapidocr`` wheel. ``pip install "seqcore-tensors[demo]"``
+installs it and the other requirements.
 """
 
 import argparse
@@ -31,27 +31,27 @@ try:
     from skimage.filters import gaussian, threshold_sauvola
     from skimage.measure import label, regionprops_table
     from skimage.transform import rotate
-except ImportError as error:  # main() tells; the module can be imported without them
+except ImportError as error:  # reported by main(); the module can be imported without them
     MISSING = str(error)
 else:
     MISSING = ""
 
-LARGEST_SIDE = 3000  # pixels; a larger scan takes longer and reads no better
-LINE_HEIGHT = 48  # pixels, as the recogniser was trained
-LEAST_CONFIDENCE = 0.5  # below this it wasn't text, but a drawing, or grain
+LARGEST_SIDE = 3000  # pixels; larger scans take longer and don't read better
+LINE_HEIGHT = 48  # pixels, as in the training of the recogniser
+LEAST_CONFIDENCE = 0.5  # below this it is not text, but a drawing or grain
 
 
 class DemoError(Exception):
-    """What the user can put right; its message is all that they need to see."""
+    """An error that the user can fix; only its message is shown."""
 
 
 # --- find the lines -------------------------------------------------------------------------------
 
 
 def read_scan(file):
-    """Read an image file, any that Pillow knows, as a grey page: an array of (height, width) bytes.
+    """Read an image file of any format of Pillow as a grey page: an array of (height, width) bytes.
 
-    What is transparent in it is laid on white. Raises `DemoError` where the file is missing or broken.
+    Transparent parts become white. Raises `DemoError` if the file is missing or damaged.
     """
     try:
         with Image.open(file) as image:
@@ -63,7 +63,7 @@ def read_scan(file):
 
 
 def _grey(image):
-    if image.mode.startswith("I") or image.mode == "F":  # 16 bits and more, which convert() cuts off at 255
+    if image.mode.startswith("I") or image.mode == "F":  # 16 bits and more, which convert() clips to 255
         deep = np.asarray(image, np.float64)
         flat = np.interp(deep, (min(deep.min(), 0), max(deep.max(), 1)), (0, 255))
         return Image.fromarray(flat.astype(np.uint8))
@@ -77,16 +77,17 @@ def find_lines(page):
     Parameters
     ----------
     page : ndarray, uint8, shape (height, width)
-        Dark text on light paper or light on dark; it may be lit unevenly and lie askew by up to 5 degrees.
+        The page, with dark text on light paper or light on dark, unevenly lit or rotated by up to 5 degrees.
 
     Returns
     -------
     page : ndarray, uint8, shape (height, width)
-        The page, turned if it lay askew.
+        The page, rotated to be straight.
     ink : ndarray, bool, shape (height, width)
-        Where there are letters.
+        True at the pixels of letters.
     spans : list of (int, int)
-        Each line's first row and the row after its last, from the top down, with white between them.
+        The first row of each line and the row after its last one, from top to bottom, with white between
+        them.
     """
     ink, size = _find_ink(page)
     if slope := _find_slope(ink, size):
@@ -96,18 +97,18 @@ def find_lines(page):
 
 
 def _find_ink(page):
-    """Tell letters from paper, shadows, rules and dirt; the second result is a letter's height, or 0."""
+    """Separate letters from paper, shadows, rules and dirt; also return the height of a letter, or 0."""
     window = max(31, min(page.shape) // 6) | 1
     light = page / max(page.max(), 1)
     sample = light[:: window // 16, :: window // 16]
-    if ((sample - gaussian(sample, 4)) ** 3).sum() > 0:  # what stands out is lighter than the rest
+    if ((sample - gaussian(sample, 4)) ** 3).sum() > 0:  # the text is lighter than the paper
         light = 1 - light
     blots = label(light < threshold_sauvola(light, window, k=0.15))
     table = regionprops_table(blots, properties=("bbox", "area"))
     heights, widths = table["bbox-2"] - table["bbox-0"], table["bbox-3"] - table["bbox-1"]
 
-    # A letter is as high as the blot that the middle pixel of all ink is in. Grain, which makes blots by the
-    # thousand, and the dark border of a scan, which makes huge ones, don't count.
+    # The height of a letter is that of the blot with the median pixel of all ink. Grain, which makes
+    # thousands of small blots, and the dark border of a scan, which makes huge ones, don't count.
     counted = table["area"] * (heights >= 5) * (np.maximum(heights, widths) < max(page.shape) / 2)
     if not counted.any():
         return np.zeros(page.shape, bool), 0
@@ -122,14 +123,14 @@ def _find_ink(page):
 
 
 def _find_slope(ink, size):
-    """Find by how many rows a column the lines fall; 0 where that moves none of them by half a letter."""
+    """Find the slope of the lines in rows per column; 0 if it moves no line by half a letter."""
     rows, columns = np.nonzero(ink)
     if not len(rows):
         return 0
     step = len(rows) // 20_000 + 1
     rows, columns = rows[::step], columns[::step]
 
-    def sharpness(slope):  # level lines put much ink into few rows
+    def sharpness(slope):  # horizontal lines concentrate the ink in few rows
         level = ((rows - slope * columns) * (4 / size)).astype(int)
         return np.square(np.bincount(level - level.min())).sum()
 
@@ -142,7 +143,8 @@ def _find_spans(ink, size):
     if not ink.any():
         return []
     rows = ink.sum(axis=1)
-    # White is what has little beside the fullest row nearby: tails reach into it, and a line may be short.
+    # White rows have little ink compared with the fullest row nearby: tails reach into them, and lines may be
+    # short.
     nearby = np.lib.stride_tricks.sliding_window_view(np.pad(rows, size), 2 * size + 1).max(axis=1)
     edges = np.flatnonzero(np.diff(rows > 0.1 * nearby, prepend=False, append=False)).reshape(-1, 2)
     tops, bottoms = edges[edges[:, 1] - edges[:, 0] >= 0.6 * size].T
@@ -155,7 +157,7 @@ def _find_spans(ink, size):
 
 
 def trim(band, ink):
-    """Cut off the white at the left and the right of a band, all but a margin."""
+    """Cut off the white at the left and right of a band, except a margin."""
     left, right = _sides(ink)
     return band[:, left:right]
 
@@ -167,21 +169,21 @@ def _sides(ink):
 
 
 def decode(scores, alphabet):
-    """Turn what a recogniser says along a line into text (greedy CTC).
+    """Turn the output of a recogniser along a line into text (greedy CTC).
 
     Parameters
     ----------
     scores : ndarray, float, shape (steps, characters)
-        How likely each character is at each step from left to right.
+        The likelihood of each character at each step from left to right.
     alphabet : sequence of str
-        The characters; the first one stands for none.
+        The characters; the first one means no character.
 
     Returns
     -------
     text : str
-        A character that lasts for several steps counts once.
+        The text. A character that lasts for several steps counts once.
     confidence : float
-        The mean likelihood of the characters in the text, 0 for an empty one.
+        The mean likelihood of the characters in the text; 0 if it is empty.
     """
     best = scores.argmax(axis=1)
     steps = np.flatnonzero((best != 0) & (np.diff(best, prepend=0) != 0))
@@ -190,7 +192,7 @@ def decode(scores, alphabet):
 
 
 class Recogniser:
-    """Reads lines of text: a body for `sequence_map`, which several threads may call at once.
+    """Reads lines of text: a function for `sequence_map`, which several threads may call at once.
 
     `model` is the path of an ONNX model that takes (1, 3, 48, width) pixels between -1 and 1, returns
     (1, steps, characters) likelihoods, and lists the characters in its metadata.
@@ -198,7 +200,7 @@ class Recogniser:
 
     def __init__(self, model):
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # the map brings the threads
+        options.intra_op_num_threads = 1  # the threads are those of the map
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         self._input = self._session.get_inputs()[0].name
         characters = self._session.get_modelmeta().custom_metadata_map["character"]
@@ -214,11 +216,11 @@ class Recogniser:
 
 
 def find_model():
-    """Find the recogniser in the rapidocr wheel, without an import of that package and all it pulls in."""
+    """Find the recogniser in the rapidocr wheel, without importing that package and its dependencies."""
     if package := find_spec("rapidocr"):
         for model in Path(package.origin).parent.glob("models/*rec*.onnx"):
             return model
-    raise DemoError('no recogniser found: pip install "seqcore-tensors[demo]" brings one')
+    raise DemoError('no text recogniser found: pip install "seqcore-tensors[demo]" installs one')
 
 
 # --- show it --------------------------------------------------------------------------------------
@@ -233,7 +235,7 @@ def draw(file, page, ink, spans, texts):
     axes = figure.add_axes((0, 0, 1, 1), xlim=(-margin, right), ylim=(height + margin, -margin))
     axes.axis("off")
     axes.imshow(page, "gray", vmin=0, vmax=255, extent=(0, width, height, 0), aspect="auto")
-    # A letter is some 0.6 times as wide as high; the longest text has to fit, and so has the lowest line.
+    # A letter is about 0.6 times as wide as high; the longest text and the lowest line have to fit.
     size = min(1.6 * width / max(map(len, texts)), 0.75 * np.diff(spans).min()) * scale * 72 / 100
     for i, ((top, bottom), text) in enumerate(zip(spans, texts, strict=True)):
         colour = ("tab:blue", "tab:orange")[i % 2]
@@ -250,7 +252,7 @@ def draw(file, page, ink, spans, texts):
 
 @contextmanager
 def timed(step):
-    """Print how long a step takes, with the notes that it makes."""
+    """Print the time of a step, with its notes."""
     notes = []
     start = perf_counter()
     yield notes
@@ -260,7 +262,7 @@ def timed(step):
 
 
 def tour(image=None, picture=None, threads=2):
-    """Read the scan `image`, print each step with its time, then the text; draw the lines to `picture`."""
+    """Read the scan `image`, print the time of each step and the text, and draw the lines to `picture`."""
     model = find_model()
     with timed("read the scan") as notes:
         page = read_scan(image) if image else shipped_page()
@@ -274,12 +276,12 @@ def tour(image=None, picture=None, threads=2):
 
     with timed("split") as notes:
         bands, inks = sq.split_to_sequence(page, heights), sq.split_to_sequence(ink, heights)
-        notes.append(f"the page and its ink into {len(bands)} bands each")
+        notes.append(f"the page and its ink mask into {len(bands)} bands each")
     with timed("erase") as notes:
         for position in range(len(spans) + 1):  # each erase moves the next white band from 2 i to i
             bands.erase(position)
             inks.erase(position)
-        notes.append(f"the white bands, which leaves {len(bands)}")
+        notes.append(f"the white bands; {len(bands)} remain")
     with timed("trim") as notes:
         lines = sq.sequence_map(trim, bands, inks)
         widths = [width for _, width in lines.shapes]
@@ -303,23 +305,29 @@ def tour(image=None, picture=None, threads=2):
 
 
 def main(argv=None):
-    """Run the demo with these arguments, the command line's by default; return the exit status."""
+    """Run the demo with these arguments, by default those of the process; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m seqcore.demo",
-        description="Read a scanned page: cut it into bands, erase the white ones, read the others.",
+        description="Read a scanned page: split it into bands, erase the white ones, read the others.",
     )
-    parser.add_argument("--image", metavar="FILE", type=Path, help="read a scan of your own instead")
-    parser.add_argument("--picture", metavar="FILE", type=Path, help="draw the lines to a .png, .svg or .pdf")
-    parser.add_argument("--threads", metavar="N", type=int, default=2, help="threads that read (default: 2)")
+    parser.add_argument(
+        "--image", metavar="FILE", type=Path, help="the scan to read instead of the built-in page"
+    )
+    parser.add_argument(
+        "--picture", metavar="FILE", type=Path, help="save a picture of the lines as .png, .svg or .pdf"
+    )
+    parser.add_argument(
+        "--threads", metavar="N", type=int, default=2, help="the number of threads (default: 2)"
+    )
     arguments = parser.parse_args(argv)
     if arguments.threads < 1:
-        parser.error("--threads takes a number from 1 up")
+        parser.error(f"--threads must be at least 1, got {arguments.threads}")
     if arguments.picture and arguments.picture.suffix.lower() not in (".png", ".svg", ".pdf"):
-        parser.error("--picture takes a file whose name ends in .png, .svg or .pdf")
+        parser.error(f"--picture must end in .png, .svg or .pdf, got {arguments.picture}")
     try:
         if MISSING:
-            raise DemoError(f'{MISSING}: pip install "seqcore-tensors[demo]" brings what this needs')
-        print(f"Reading {arguments.image or 'the page that scikit-image ships'}")
+            raise DemoError(f'{MISSING}: pip install "seqcore-tensors[demo]" installs the requirements')
+        print(f"Reading {arguments.image or 'the page that comes with scikit-image'}")
         tour(**vars(arguments))
     except DemoError as error:
         print(f"seqcore.demo: {error}", file=sys.stderr)

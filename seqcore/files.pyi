@@ -14,7 +14,7 @@ def save(
     sequence: Tensors | Iterable[ArrayLike] | Iterable[TensorSequence[Any]],
 ) -> None: ...
 
-# What type a file has, only the file tells.
+# The element type depends on the file.
 def load(
     path: str | os.PathLike[Any] | bytes | Sequence[str | os.PathLike[Any] | bytes],
     column: str | None = None,

@@ -7,11 +7,11 @@ from concurrent.futures import Executor
 
 from seqcore._integers import as_count
 from seqcore._maps.batches import in_order, joined_work, stacked_work
+from seqcore._maps.elementwise import elementwise_work
 from seqcore._maps.executors import count_workers, run_on_executor
-from seqcore._maps.flat import flat_work
-from seqcore._maps.job import Job, run_here
-from seqcore._maps.lending import read_only
+from seqcore._maps.job import Job, run_serially
 from seqcore._maps.outputs import Outputs
+from seqcore._maps.sharing import read_only
 from seqcore._maps.threads import run_on_threads
 from seqcore._maps.work import ElementWork, runs_many
 from seqcore._shown import got
@@ -122,7 +122,7 @@ def sequence_map(
     chunksize = as_count("chunksize", chunksize, "chooses one")
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    work = flat_work(body, inputs, n) or ElementWork(body, inputs, n)
+    work = elementwise_work(body, inputs, n) or ElementWork(body, inputs, n)
     executor = None if executor is None else _as_executor(executor)
     return _run(work, single, dtypes, workers, executor, chunksize, progress)
 
@@ -239,7 +239,7 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
         elif executor is not None:
             run_on_executor(job, *executor)
         elif workers == 1:
-            run_here(job)
+            run_serially(job)
         else:
             run_on_threads(job, workers)
     return outputs.sequences[0] if outputs.single else outputs.sequences

@@ -28,14 +28,14 @@ __all__ = ["map_batches", "sequence_map"]
 _Graph: TypeAlias = Graph | Model | GraphBody | Path
 _DTypes: TypeAlias = list[Any] | tuple[Any, ...]
 
-# One sequence or a tuple of them: the graph tells which, so that nobody should have to ask. Who says it with
-# `output_dtypes` gets a type.
+# One sequence or a tuple of them, which depends on the graph; Any, so that users need no check. With
+# `output_dtypes` the type is known.
 _OneOrSeveral: TypeAlias = Any
 
-# Type checkers infer a body's parameters and result from what is here, so there is a group of overloads for
-# one input, in which a lambda's parameter has the sequence's type, one for two inputs, and one for more. In
-# each are the outputs that a body may have. Where mypy knows nothing of the result, as of `a.mean(0)`, it
-# takes several of them into account and says Any.
+# Type checkers infer a body's parameters and result from these overloads. There is one group for one input,
+# in which a lambda's parameter has the type of the elements, one for two inputs, and one for more. Each group
+# has the possible outputs of a body. If mypy doesn't know the type of the result, as for `a.mean(0)`, several
+# overloads match and it infers Any.
 
 # -- an ONNX graph -----------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ def sequence_map(
     progress: Progress = None,
 ) -> tuple[TensorSequence[Any], ...]: ...
 
-# -- what tells less ---------------------------------------------------------------------------------
+# -- less precise ------------------------------------------------------------------------------------
 
 # Lists of Python values.
 @overload
@@ -241,8 +241,8 @@ def sequence_map(
     progress: Progress = None,
 ) -> Any: ...
 
-# A body that is declared to return `ArrayLike`. To mypy a lambda is none of these, so that it stays clear
-# which of the overloads above a lambda is for.
+# A body that is declared to return `ArrayLike`. mypy doesn't match lambdas with it, so the overloads above
+# remain unambiguous for them.
 @overload
 def sequence_map(
     body: Callable[Concatenate[NDArray[T], ...], ArrayLike],
@@ -255,7 +255,7 @@ def sequence_map(
     progress: Progress = None,
 ) -> TensorSequence[Any]: ...
 
-# -- batches: in each call arrays of one rank more, or as long as several elements -------------------
+# -- batches: the arguments have one more axis, or the length of several elements --------------------
 
 @overload
 def map_batches(

@@ -6,7 +6,7 @@ import pytest
 import random_cases
 
 from seqcore import mapping
-from seqcore._maps.flat import FlatWork
+from seqcore._maps.elementwise import ElementwiseWork
 
 
 def pytest_addoption(parser):
@@ -97,9 +97,9 @@ def jobs(monkeypatch):
             self.sizes = []
             made.append(self)
 
-        def take_back(self, chunk):
+        def collect(self, chunk):
             self.sizes.append(chunk.count)
-            super().take_back(chunk)
+            super().collect(chunk)
 
     monkeypatch.setattr(mapping, "Job", Kept)
     return made
@@ -107,13 +107,13 @@ def jobs(monkeypatch):
 
 @pytest.fixture
 def blocks(monkeypatch):
-    """The blocks that maps tried in one piece: where each began and ended, and whether it succeeded."""
-    tried, run = [], FlatWork._run_block
+    """The blocks that maps tried to run at once: start, stop, and whether it succeeded."""
+    tried, run = [], ElementwiseWork._run_block
 
-    def spy(self, form, start, stop, *others):
-        chunk = run(self, form, start, stop, *others)
+    def spy(self, plan, start, stop, *others):
+        chunk = run(self, plan, start, stop, *others)
         tried.append((start, stop, chunk is not None))
         return chunk
 
-    monkeypatch.setattr(FlatWork, "_run_block", spy)
+    monkeypatch.setattr(ElementwiseWork, "_run_block", spy)
     return tried

@@ -131,7 +131,7 @@ def test_a_time_without_fractions_will_do(path):
     os.utime(path, ns=(time, time))
     assert pickle.loads(sent) == RAGGED
     os.utime(path, ns=(time + 1, time + 1))
-    with pytest.raises(ValueError, match=r"\d bytes of \d.*, and has .* of \d"):
+    with pytest.raises(ValueError, match=r"\d bytes from \d.*, now it has .* from \d"):
         pickle.loads(sent)
 
 

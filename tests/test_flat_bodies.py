@@ -8,7 +8,7 @@ from random_cases import examples
 from strategies import LAYOUTS, NUMBER_NAMES, filled, laid_out
 
 import seqcore as sq
-from seqcore._maps import flat
+from seqcore._maps import elementwise
 
 pytestmark = pytest.mark.mostly_slow(3)
 
@@ -279,6 +279,6 @@ def test_a_block_without_memory_goes_element_by_element(monkeypatch):
     def no_memory(sequence):
         raise MemoryError("no memory for a copy of the block")
 
-    monkeypatch.setattr(flat, "items_of", no_memory)
+    monkeypatch.setattr(elementwise, "items_of", no_memory)
     seq = sq.TensorSequence([[1.0, 4.0], [9.0]])
     assert [a.tolist() for a in sq.sequence_map(np.sqrt, seq)] == [[1.0, 2.0], [3.0]]

@@ -8,7 +8,7 @@ import pytest
 from bodies import Inline
 
 import seqcore as sq
-from seqcore._maps import flat
+from seqcore._maps import elementwise
 
 WAYS = ("serial", "two threads", "chunks on threads", "inline", "threads", "processes")
 
@@ -84,7 +84,9 @@ class TestUfuncs:
 
 
 class TestSizes:
-    @pytest.mark.parametrize(("nbytes", "is_flat"), [(flat.LARGE, True), (flat.LARGE + 1, False)])
+    @pytest.mark.parametrize(
+        ("nbytes", "is_flat"), [(elementwise.LARGE, True), (elementwise.LARGE + 1, False)]
+    )
     def test_large_elements_run_one_by_one(self, jobs, nbytes, is_flat):
         sq.sequence_map(np.negative, pieces(5, nbytes))
         small, large = (sq.TensorSequence([np.zeros(nbytes // size, f"u{size}")] * 5) for size in (1, 8))
@@ -104,13 +106,13 @@ class TestSizes:
         assert blocks == [(0, 1024, True), (1024, 2048, True), (2048, 2100, True)]
 
     def test_blocks_of_so_many_elements(self, blocks):
-        n = flat.BLOCK + 1
+        n = elementwise.BLOCK + 1
         sq.sequence_map(np.negative, pieces(n, 1), output_dtypes="uint8")
         assert blocks == [(0, n - 1, True), (n - 1, n, True)]
 
     @pytest.mark.parametrize("at", [0, 9, 10, 11, 19, 20, 24])
     def test_the_element_that_fails_is_named_behind_blocks(self, monkeypatch, jobs, blocks, at):
-        monkeypatch.setattr(flat, "BLOCK", 10)
+        monkeypatch.setattr(elementwise, "BLOCK", 10)
         divisors = np.ones(25, np.int64)
         divisors[at] = 0
         seq = sq.split_to_sequence(divisors)

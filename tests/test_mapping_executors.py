@@ -19,7 +19,7 @@ from bodies import FailAt, Inline, Logged, Recording, Refusal, Unpicklable, numb
 from strategies import NAMES, assert_holds, filled
 
 import seqcore as sq
-from seqcore._maps import executors, parcels
+from seqcore._maps import executors, payloads
 
 pytestmark = pytest.mark.mostly_slow(7)
 
@@ -215,7 +215,7 @@ class TestChunks:
             return a
 
         clock = [0.0]
-        monkeypatch.setattr(parcels.time, "perf_counter", lambda: clock[-1])
+        monkeypatch.setattr(payloads.time, "perf_counter", lambda: clock[-1])
         sizes, _ = self.sizes(body, 60, 2, monkeypatch)
         assert {*sizes} == {1}
 

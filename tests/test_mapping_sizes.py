@@ -9,7 +9,7 @@ from bodies import Inline, Recording, numbers
 
 import seqcore as sq
 from seqcore import mapping
-from seqcore._maps import batches, executors, job, lending, work
+from seqcore._maps import batches, executors, job, sharing, work
 from seqcore._maps.job import Job
 from seqcore._maps.outputs import Chunk
 
@@ -31,7 +31,7 @@ class TestChunksForExecutors:
     @pytest.fixture(autouse=True)
     def quick(self, monkeypatch):
         """No time passes, so that nothing but limits and what is left decides."""
-        monkeypatch.setattr("seqcore._maps.parcels.time.perf_counter", lambda: 0.0)
+        monkeypatch.setattr("seqcore._maps.payloads.time.perf_counter", lambda: 0.0)
 
     def sizes(self, jobs, *inputs, body=first_item):
         sq.sequence_map(body, *inputs, executor=OneWorker())
@@ -241,7 +241,7 @@ class TestBatches:
         """Where there is one batch, its own join finds them, and no batch before it has run."""
         called = []
         seq = [np.zeros((1, 2))] * (n - 1) + [np.zeros((1, 3))]
-        with pytest.raises(ValueError, match=rf"tensor {n - 1}\b|element"):
+        with pytest.raises(ValueError, match=rf"element {n - 1}\b"):
             sq.map_batches(lambda batch: called.append(batch) or batch, seq, batch_size=2)
         assert called == []
 
@@ -249,7 +249,7 @@ class TestBatches:
     def test_the_input_whose_elements_differ_is_named(self, k):
         inputs = [[np.zeros((1, 2))] * 6, [np.zeros((1, 2))] * 6]
         inputs[k] = [*inputs[k][:5], np.zeros((1, 3))]
-        with pytest.raises(ValueError, match=rf"tensor 5 of input {k} has shape \(1, 3\)"):
+        with pytest.raises(ValueError, match=rf"element 5 of input {k} has shape \(1, 3\)"):
             sq.map_batches(lambda a, b: a, *inputs, batch_size=2)
 
     def test_shapes_of_the_second_input_count_for_a_stack(self):
@@ -336,10 +336,10 @@ class TestTogether:
 class TestLending:
     @pytest.fixture
     def folder(self, monkeypatch, tmp_path):
-        monkeypatch.setattr(lending, "_folders", lambda nbytes: [str(tmp_path)])
+        monkeypatch.setattr(sharing, "_folders", lambda nbytes: [str(tmp_path)])
         return tmp_path
 
-    @pytest.mark.parametrize(("nbytes", "is_lent"), [(lending.LARGE - 8, False), (lending.LARGE, True)])
+    @pytest.mark.parametrize(("nbytes", "is_lent"), [(sharing.LARGE - 8, False), (sharing.LARGE, True)])
     def test_from_a_megabyte_on(self, folder, nbytes, is_lent):
         seen = []
 

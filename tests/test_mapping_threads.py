@@ -155,11 +155,11 @@ class TestNone:
 
     def test_pool_that_loses_what_it_is_given(self, monkeypatch):
         class Forgetful(threads.Pool):
-            def start(self, seat):
+            def start(self, task):
                 pass
 
         monkeypatch.setattr(threads, "POOL", Forgetful())
-        monkeypatch.setattr(threads, "NEVER_BEGAN", 0.01)
+        monkeypatch.setattr(threads, "START_TIMEOUT", 0.01)
         result = sq.sequence_map(lambda a: a + 1, numbers(50), **ON_THREADS)
         assert_holds(result, [np.array([i + 1]) for i in range(50)])
 

@@ -13,7 +13,7 @@ from bodies import FailAt, Inline, Recording, Refusal, numbers
 from strategies import assert_holds, filled
 
 import seqcore as sq
-from seqcore._maps import lending
+from seqcore._maps import sharing
 
 LARGE = 2 << 20  # bytes
 
@@ -38,7 +38,7 @@ def way(request, ways):
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
     """Where the files go."""
-    monkeypatch.setattr(lending, "_folders", lambda nbytes: [str(tmp_path)])
+    monkeypatch.setattr(sharing, "_folders", lambda nbytes: [str(tmp_path)])
     return tmp_path
 
 
@@ -142,7 +142,7 @@ class TestLarge:
         assert executor.seen == set()
 
     def test_threads_write_no_file(self, folder, monkeypatch, ways):
-        monkeypatch.setattr(lending, "_write", lambda tensor: pytest.fail("wrote a file"))
+        monkeypatch.setattr(sharing, "_write", lambda tensor: pytest.fail("wrote a file"))
         whole = table()
         for way in ("serial", "threads", "thread executor"):
             result = sq.sequence_map(lambda a, b: b, numbers(50), whole, **ways[way])
@@ -168,13 +168,13 @@ class TestLarge:
     @pytest.mark.parametrize("failure", [OSError(28, "disk full"), None])
     def test_no_place_for_a_file(self, monkeypatch, tmp_path, failure):
         if failure is None:
-            monkeypatch.setattr(lending, "_folders", lambda nbytes: [str(tmp_path / "nowhere")])
+            monkeypatch.setattr(sharing, "_folders", lambda nbytes: [str(tmp_path / "nowhere")])
         else:
 
             def full(path, flags):
                 raise failure
 
-            monkeypatch.setattr(lending, "_for_us_alone", full)
+            monkeypatch.setattr(sharing, "_private_opener", full)
         executor = Recording()
         result = sq.sequence_map(bodies.at, numbers(20), table(), executor=executor, chunksize=10)
         assert_holds(result, [np.array(float(i)) for i in range(20)])

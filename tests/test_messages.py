@@ -206,6 +206,20 @@ DOCUMENTED = [
         sq.TensorSequence,
         "`dtype`, `shapes`, `nbytes` and `pinned_nbytes`",
     ),
+    (
+        "sorted(seq)",
+        ValueError,
+        "could not be broadcast",
+        sq.TensorSequence,
+        "seq[np.argsort(seq.lengths())]",
+    ),
+    (
+        "[seq.__setitem__(0, 5), seq.shapes[0]][1]",
+        None,
+        (),
+        sq.TensorSequence,
+        "`seq[0] = 5` stores a tensor of rank 0",
+    ),
     ("seq == [F4]", None, False, sq.TensorSequence, "a list of arrays too, it is False"),
     (
         "seq.to_padded(512).shape",
@@ -337,3 +351,41 @@ class TestArrayOfASequence:
     def test_a_subclass_that_was_not_initialised(self):
         with pytest.raises(TypeError, match="not initialised"):
             np.array(sq.TensorSequence.__new__(sq.TensorSequence))
+
+
+MODEL = """<ir_version: 8, opset_import: ["": 17]>
+count (seq(float[N]) parts, float[2] x) => (int64 n, float[2] y) {
+    n = SequenceLength (parts)
+    y = Neg (x)
+}"""
+
+# What is fed and asked for, the exception, and the words that its message must have.
+FEEDS = [
+    ({"parts": [F4]}, None, ValueError, ["lacks 'x'", "'parts', 'x'"]),
+    ({"parts": [F4], "x": F4, "z": F4}, None, ValueError, ["no input 'z'", "'parts', 'x'"]),
+    ({"parts": [F4], "x": F4}, ["nope"], ValueError, ["no output 'nope'", "its outputs are '24', 'y'"]),
+    ({"parts": [F4], "x": F4}, "y", TypeError, ["output_names", "list", "'y'"]),
+    ({"parts": [F4], "x": F8}, None, TypeError, ["'x'", "float64", "expected float32"]),
+    ({"parts": [F4], "x": F4[:1]}, None, ValueError, ["'x'", "(1,)", "expected (2)"]),
+    ({"parts": [F4], "x": None}, None, TypeError, ["'x'", "None", "tensor"]),
+    ({"parts": [F4, F8], "x": F4}, None, TypeError, ["'parts'", "tensors[1]", "float64", "float32"]),
+    ({"parts": F4, "x": F4}, None, TypeError, ["'parts'", "list of tensors", "ndarray"]),
+    ([F4], None, TypeError, ["input_feed", "dict", "list"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("feed", "outputs", "error", "words"), FEEDS, ids=[" ".join(row[3]) for row in FEEDS]
+)
+def test_session(feed, outputs, error, words):
+    pytest.importorskip("onnxruntime")
+    from onnx import parser
+
+    from seqcore.onnx import InferenceSession
+
+    model = parser.parse_model(MODEL)
+    model.graph.node[0].output[0] = model.graph.output[0].name = "24"  # a name as PyTorch gives them
+    with pytest.raises(error) as caught:
+        InferenceSession(model).run(outputs, feed)
+    message = str(caught.value)
+    assert [word for word in words if word not in message] == [], message

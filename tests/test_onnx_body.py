@@ -306,7 +306,7 @@ class TestReading:
         assert GraphBody(softmax, [helper.make_opsetid("", 11)])(x).tolist() == [[0.25, 0.25]] * 2
         with pytest.raises(ValueError, match=r"opset 99 of 'ai.onnx': onnx .* knows them up to"):
             GraphBody(softmax, {"": 99})
-        with pytest.raises(ValueError, match="opset imports of its own"):
+        with pytest.raises(ValueError, match="has its own opset imports"):
             GraphBody(helper.make_model(softmax), {"": 11})
 
     def test_stamps_too_new_for_onnxruntime(self):
@@ -323,7 +323,7 @@ class TestReading:
         assert (tmp_path / "weights.bin").exists()
         for given in (path, str(path)):
             assert GraphBody(given)(1)[-1] == 4096
-        with pytest.raises(ValueError, match="'w' of the body keeps its data in a file"):
+        with pytest.raises(ValueError, match="'w' of the body has its data in a file"):
             GraphBody(onnx.load(path, load_external_data=False))
         with pytest.raises(FileNotFoundError):
             GraphBody(tmp_path / "none.onnx")
@@ -365,7 +365,7 @@ class TestReading:
             GraphBody(given)
 
     def test_not_a_graph(self):
-        with pytest.raises(TypeError, match="not int"):
+        with pytest.raises(TypeError, match="got 3 of type int"):
             GraphBody(3)
 
     def test_missing_packages_are_named(self):

@@ -72,7 +72,9 @@ class TestShapes:
             """)
         )
         for n in (np.zeros(0, np.int64), np.array([3, 4])):
-            fails(session, {"a": f32(1, 2), "n": n}, ValueError, "input 'n' has the shape")
+            fails(
+                session, {"a": f32(1, 2), "n": n}, ValueError, r"input 'n' has shape \(\d,\), expected \(\)"
+            )
 
     def test_of_a_piece_that_is_not_there(self):
         session = InferenceSession(
@@ -121,7 +123,7 @@ class TestNumbers:
             }
             """
         )
-        with pytest.raises(ValueError, match="split is 0"):
+        with pytest.raises(ValueError, match="split must be positive, got 0"):
             InferenceSession(given).run(None, {"x": f32(1, 2, 3)})
 
     def test_trips_below_zero_are_none(self):
@@ -177,7 +179,7 @@ class TestOutputs:
 
     @pytest.mark.parametrize("names", [[None], [3], iter(["y"])])
     def test_names_are_a_list_of_names(self, names):
-        with pytest.raises(TypeError, match="output_names is a list of names"):
+        with pytest.raises(TypeError, match="output_names must be a list of names"):
             InferenceSession(model(self.TEXT)).run(names, {"x": f32(1, 2)})
 
 

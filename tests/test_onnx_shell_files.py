@@ -75,7 +75,7 @@ def test_devices_and_pipes_stay_what_they_are(path, capfd):
         kind = stat.S_IFMT(os.stat(out).st_mode)
         if stat.S_ISREG(kind):
             continue  # standard output that goes to a file
-        assert f"{out}: a model is written to a file" in failure(capfd, "lower", path, "-o", out)
+        assert f"{out}: a model must be written to a file" in failure(capfd, "lower", path, "-o", out)
         assert stat.S_IFMT(os.stat(out).st_mode) == kind
 
 
@@ -83,13 +83,14 @@ def test_read_only_files_stay_as_they_are(path, capfd):
     out = path.with_name("out.onnx")
     out.write_bytes(b"before")
     out.chmod(0o444)
-    assert f"{out}: the file there is read-only" in failure(capfd, "lower", path, "-o", out)
+    assert f"{out}: the existing file is read-only" in failure(capfd, "lower", path, "-o", out)
     assert out.read_bytes() == b"before"
     out.chmod(0o644)
 
 
 def test_folders_are_named(path, capfd):
-    assert f"{path.parent}: a model is written to a file" in failure(capfd, "lower", path, "-o", path.parent)
+    message = failure(capfd, "lower", path, "-o", path.parent)
+    assert f"{path.parent}: a model must be written to a file" in message
     lost = path.parent / "no" / "out.onnx"
     assert f"there is no folder {lost.parent}" in failure(capfd, "lower", path, "-o", lost)
 
@@ -101,7 +102,7 @@ def test_the_input_is_replaced_only_if_asked(path, capfd):
     os.symlink(path, names[3])
     for out in names:
         message = failure(capfd, "lower", path, "-o", out)
-        assert f"{out} is the model that is read: to replace it, say --replace-input" in message
+        assert f"{out} is the input model: pass --replace-input to overwrite it" in message
     assert path.read_bytes() == before
     assert main(["lower", str(path), "-o", str(names[3]), "--replace-input"]) == 0
     assert names[3].is_symlink()
@@ -123,7 +124,7 @@ def test_weights_of_the_input_are_never_replaced(weighty, capfd):
     before = what_is_in(weighty.parent)
     data = weighty.with_name("in.bin")
     message = failure(capfd, "lower", weighty, "-o", data, "--replace-input")
-    assert f"{data} would take the place of {data}, which has weights" in message
+    assert f"{data} would overwrite {data}, which has weights" in message
     other = weighty.parent / "other"
     other.mkdir()
     os.link(data, other / "out.onnx.data")
@@ -330,7 +331,7 @@ def test_a_terminal_gets_no_model(path):
     os.close(theirs)
     os.close(ours)
     assert ended.returncode == 1
-    assert b"a model is no text for a terminal" in ended.stderr
+    assert b"a model can't be printed to a terminal" in ended.stderr
 
 
 # -- what to do next ---------------------------------------------------------------------------------------

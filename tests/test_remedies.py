@@ -1,4 +1,4 @@
-"""What people type first leads on: both columns of the table in docs/arrays.md are run."""
+"""Array-style calls raise errors that name the right call, as the table in docs/arrays.md shows."""
 
 import re
 
@@ -41,12 +41,11 @@ PLAIN = {
     "seq.tolist()": "[a.tolist() for a in arrays]",
 }
 
-# Where NumPy or PyTorch speaks, which knows no way.
+# Errors of NumPy or PyTorch, without a remedy.
 OTHERS_SAY = {
     "seq[0][0] = 1": "read-only",
     "seq[0] += 1": "read-only",
     "for a in seq: a *= 2": "read-only",
-    "np.array(seq)": "inhomogeneous",
     "torch.stack(list(seq))": "expected Tensor",
 }
 

@@ -297,7 +297,7 @@ def test_arguments_that_are_none(wrong):
     for cls in (Wrong, WrongToo):
         one = cls(ROWS)
         for way in WAYS.values():
-            with pytest.raises(TypeError, match=f"{cls.__name__}.__getnewargs.*returns a tuple"):
+            with pytest.raises(TypeError, match=f"{cls.__name__}.__getnewargs.*must return a tuple"):
                 way(one)
 
 

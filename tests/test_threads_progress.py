@@ -110,7 +110,7 @@ def test_remove_of_what_is_not_there_ends(edit):
     seq, array = rows("numbers")
 
     def remove():
-        with pytest.raises(ValueError, match="no element equals an ndarray of dtype int64"):
+        with pytest.raises(ValueError, match="no element equals an ndarray"):
             seq.remove(np.zeros_like(array[0]))
 
     beside(lambda: edit(seq, array[0]), remove)

@@ -1,11 +1,12 @@
-"""Sequences as Arrow's columns, and back, without a package.
+"""Export and import of Arrow arrays, without a package.
 
 ::
 
-    sequence ──layouts──▶ Column ──core.arrow_export──▶ capsules        what others take
-    capsules ──core.arrow_import──▶ Chunk ──chunks──▶ sequence          what others give
+    sequence ──layouts──▶ Column ──core.arrow_export──▶ capsules        export
+    capsules ──core.arrow_import──▶ Chunk ──chunks──▶ sequence          import
 
-`fields` has the types. On the way out, `layouts` says how elements lie in an array, `items` what is within
-them. On the way in, `buffers` says what the buffers hold, `regular` makes arrays of it, `chunks` elements.
-`text` has strings both ways, `protocol` the methods of `TensorSequence`.
+`fields` has the types. For the export, `layouts` has the layouts of elements in an array, `items` the levels
+within them. For the import, `buffers` reads the buffers, `regular` makes arrays of them, and `chunks`
+elements. `text` converts strings in both directions, `protocol` has the functions that `TensorSequence`
+calls.
 """

@@ -1,6 +1,6 @@
-"""What the buffers of Arrow's arrays say: where lists begin, what is null, what is referred to.
+"""Read the buffers of Arrow arrays: offsets, nulls and indices.
 
-Everything is checked that can be: numbers that reach outside of what there is mean that an array is damaged.
+All of them are checked. One that is out of range means that the array is damaged.
 """
 
 import numpy as np
@@ -13,37 +13,37 @@ VIEWS = LIST_VIEW, LARGE_LIST_VIEW
 
 
 class Misfit(Exception):
-    """An item can't be what it should; Misfit(position in its chunk, more)."""
+    """An item can't be converted: Misfit(position in its chunk, details)."""
 
     @property
     def at(self):
         return self.args[0]
 
     def of(self, at):
-        """The same, of the item around it at another position."""
+        """Return the same error for the item that contains this one, at another position."""
         return type(self)(at, *self.args[1:])
 
 
 class Null(Misfit):
-    """An item is null; Null(position, whether it is within the item at that position)."""
+    """An item is null: Null(position, True if a value within the item is null)."""
 
     def of(self, at):
         return Null(at, True)
 
 
 class Irregular(Misfit):
-    """Lists that should be of one length are not; Irregular(position, what is wrong)."""
+    """Lists that should have one length differ: Irregular(position, the reason)."""
 
 
 def offsets_of(chunk, start, stop):
-    """Where lists begin among their child's items, and where the last one ends."""
+    """Return the offsets of lists in their child."""
     dtype = OFFSETS[chunk.field.format]
     check_range(chunk, start, stop)
     if start == stop:
         return np.zeros(1, dtype)
     offsets = chunk.buffer(1, dtype, chunk.offset + start, stop - start + 1)
     if offsets[0] < 0 or np.any(offsets[1:] < offsets[:-1]):
-        raise ValueError("the offsets of an Arrow array of lists don't rise: it is damaged")
+        raise ValueError("the Arrow array is damaged: the offsets of its lists decrease")
     return offsets
 
 
@@ -64,7 +64,7 @@ def raw_offsets_of(chunk, start, stop):
 
 
 def spans_of(chunk, start, stop):
-    """Where the lists of an array of views begin, and how long they are."""
+    """Return the starts and lengths of list views."""
     dtype = OFFSETS[chunk.field.format]
     check_range(chunk, start, stop)
     starts, lengths = (chunk.buffer(k, dtype, chunk.offset + start, stop - start) for k in (1, 2))
@@ -72,16 +72,16 @@ def spans_of(chunk, start, stop):
 
 
 def reach_of(starts, lengths, child):
-    """The stretch of a child's items that views see."""
+    """Return the range of the child's items that list views refer to."""
     if np.any((starts < 0) | (lengths < 0) | (lengths > child.length) | (starts > child.length - lengths)):
-        raise ValueError("a view of an Arrow array of lists reaches outside of its items: it is damaged")
+        raise ValueError("the Arrow array is damaged: a list view reaches outside of its values")
     if not starts.size:
         return 0, 0
     return int(starts.min()), int((starts + lengths).max())
 
 
 def references_of(chunk, start, stop):
-    """The values that items of a dictionary or of runs refer to, and which of them each is."""
+    """Return the values of a dictionary- or run-end-encoded array, and the index of each item in them."""
     check_range(chunk, start, stop)
     if chunk.field.format == RUN_ENDS:
         ends = _run_ends(chunk.children[0])
@@ -92,7 +92,7 @@ def references_of(chunk, start, stop):
         indices = chunk.buffer(1, NUMBERS[chunk.field.format], chunk.offset + start, stop - start)
         values = chunk.dictionary
     if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < values.length:
-        raise ValueError("an Arrow array refers to a value that its dictionary does not have: it is damaged")
+        raise ValueError("the Arrow array is damaged: an index is outside of its dictionary")
     valid = validity_of(values, 0, values.length)
     if valid is not None and not valid[indices].all():
         raise Null(start + int(np.argmin(valid[indices])), False)
@@ -101,14 +101,15 @@ def references_of(chunk, start, stop):
 
 def _run_ends(child):
     if child.field.format not in ("s", "i", "l"):
-        raise ValueError(f"the ends of Arrow's runs are integers, not of type {child.field.type_name}")
+        raise ValueError(f"the run ends of an Arrow array must be integers, got type {child.field.type_name}")
     return child.buffer(1, NUMBERS[child.field.format], child.offset, child.length)
 
 
 def check_range(chunk, start, stop):
     if not 0 <= start <= stop <= chunk.length:
         raise ValueError(
-            f"an Arrow array of {chunk.length} items is used from {start} to {stop}: it is damaged"
+            f"the Arrow array is damaged: items {start} to {stop} are used of an array of {chunk.length} "
+            "items"
         )
 
 
@@ -119,7 +120,7 @@ def check_nulls(chunk, start, stop):
 
 
 def validity_of(chunk, start, stop):
-    """Which items are no nulls; None where all are known to be none."""
+    """Return which items are not null; None if no item is null."""
     check_range(chunk, start, stop)
     if chunk.nulls == 0 or not chunk.addresses or chunk.addresses[0] == 0:
         return None
@@ -127,7 +128,7 @@ def validity_of(chunk, start, stop):
 
 
 def owner_of(offsets, item):
-    """The number of the list that an item of the child is in."""
+    """Return the index of the list that contains an item of the child."""
     return int(np.searchsorted(offsets, item, side="right")) - 1
 
 
@@ -136,15 +137,17 @@ def integers_of(field, name):
     if numbers is None:
         return None
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
-        raise ValueError(f"the {name} of {field.extension} is {shown(numbers)}, no list of integers")
+        raise ValueError(f"the {name} of {field.extension} must be a list of integers, got {shown(numbers)}")
     return numbers
 
 
 def permutation_of(field, rank):
-    """How the axes in memory become those of the tensor; None where they are in order."""
+    """Return the permutation from the axes in memory to those of the tensor; None if it is the identity."""
     order = integers_of(field, "permutation")
     if order is None or order == list(range(rank)):
         return None
     if sorted(order) != list(range(rank)):
-        raise ValueError(f"the permutation of {field.extension} is {shown(order)}, not of {rank} axes")
+        raise ValueError(
+            f"the permutation of {field.extension} must have the axes 0 to {rank - 1}, got {shown(order)}"
+        )
     return order

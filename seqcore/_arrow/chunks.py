@@ -1,7 +1,7 @@
-"""Arrow's arrays become sequences: elements are cut from their values, which stay where they are.
+"""Make sequences from Arrow arrays: the elements are views of their values, without a copy.
 
-The outermost lists are cut into elements. What is within them must be of one shape, and then it is one array,
-or rectangular in each element.
+The outermost lists become elements. Inner lists must have one length in all elements, and are then one array,
+or one length within each element.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def sequence_of(field, chunks):
     Raises
     ------
     TypeError
-        If the type has no counterpart, or an element is or has a null.
+        If the type is not supported, or an element is null or has nulls.
     ValueError
         If a list within an element is ragged, or an array is damaged.
     """
@@ -49,8 +49,8 @@ def sequence_of(field, chunks):
         except Null as null:
             at, within = null.args
             raise TypeError(
-                f"element {before + at} {'has nulls' if within else 'is null'}, which a tensor can't have: "
-                "fill or drop them first"
+                f"element {before + at} {'has nulls' if within else 'is null'}, which tensors can't "
+                "represent: fill or drop them first"
             ) from None
         except Irregular as error:
             raise ValueError(f"element {before + error.args[0]} {error.args[1]}") from None
@@ -59,17 +59,19 @@ def sequence_of(field, chunks):
 
 
 def element_type_of(field, whole):
-    """The element type at the bottom of a type; a TypeError that names the type where it has none."""
+    """Return the element type of the values of a type; raise a TypeError that names it if there is none."""
     if field.dictionary is not None:
         return element_type_of(field.dictionary, whole)
     if field.is_tensors:
         data = _child(field, "data")
         if data.format not in (LIST, LARGE_LIST):
-            raise ValueError(f"the items of an Arrow array of tensors are no lists, but {data.type_name}")
+            raise ValueError(f"the data of an Arrow array of tensors must be lists, got {data.type_name}")
         return element_type_of(_child(data, None), whole)
     stored = {BOOL8: field.format == "c", FIXED_SHAPE: field.fixed_length is not None}
     if not stored.get(field.extension, True):
-        raise ValueError(f"an Arrow array of type {field.extension} is not stored as such arrays are")
+        raise ValueError(
+            f"an Arrow array of type {field.extension} has another storage type than it must have"
+        )
     if field.extension == BOOL8 or field.format == BOOL:
         return np.dtype(bool)
     if field.format in NUMBERS:
@@ -84,15 +86,15 @@ def element_type_of(field, whole):
         return element_type_of(field.children[0], whole)
     if field.format == STRUCT:
         names = ", ".join(child.name for child in field.children[:12])
-        raise TypeError(f"a table or struct of several columns is no sequence: give one of them ({names})")
+        raise TypeError(f"expected an array or a table with one column, got several: pass one of {names}")
     raise TypeError(
-        f"an Arrow array of type {whole.type_name} has no tensors: {field.type_name} is none of their types"
-        ", cast it first"
+        f"an Arrow array of type {whole.type_name} can't become tensors: {field.type_name} is not supported, "
+        "cast it first"
     )
 
 
 def _child(field, which):
-    """A field within a field: by its name, by its number, or the only one."""
+    """Return a child of a field: by its name, by its index, or the only one."""
     if isinstance(which, str):
         found = [child for child in field.children if child.name == which]
     else:
@@ -100,12 +102,12 @@ def _child(field, which):
         if which is None and len(field.children) != 1:
             found = []
     if not found:
-        raise ValueError(f"the Arrow type {field.type_name} lacks a field that it has by definition")
+        raise ValueError(f"the Arrow type {field.type_name} lacks a child that it must have")
     return found[0]
 
 
 def elements(chunk, start, stop):
-    """A sequence of the items from `start` to `stop` of a chunk."""
+    """Return a sequence of the items from `start` to `stop` of a chunk."""
     field = chunk.field
     if field.is_encoded:
         values, indices = references_of(chunk, start, stop)
@@ -143,7 +145,7 @@ def _lists(chunk, start, stop):
 
 
 def _rectangles(lists, start, offsets):
-    """Elements from `start` on of lists of lists, the inner ones of one length in each element."""
+    """Return elements from lists of lists whose inner lists have one length within each element."""
     low, high = int(offsets[0]), int(offsets[-1])
     inner = offsets_of(lists, low, high)
     heights, widths = np.diff(offsets.astype(np.int64)), np.diff(inner.astype(np.int64))
@@ -152,16 +154,16 @@ def _rectangles(lists, start, offsets):
     ragged = np.flatnonzero(widths != np.repeat(firsts, heights))
     if ragged.size:
         at = owner_of(offsets, low + int(ragged[0]))
-        what = f"is ragged: it has lists of {firsts[at]} and of {widths[ragged[0]]} items"
+        what = f"is ragged: it has lists of length {firsts[at]} and of {widths[ragged[0]]}"
         raise Irregular(start + at, what)
     try:
         items = regular(lists.children[0], int(inner[0]), int(inner[-1]))
     except Misfit as error:
         raise error.of(start + owner_of(offsets, low + owner_of(inner, error.at))) from None
-    behind = items.shape[1:]
+    inner_shape = items.shape[1:]
     ends = inner[offsets - low].astype(np.int64) - int(inner[0])
-    size = int(np.prod(behind, dtype=np.int64))
-    shapes = np.column_stack([heights, firsts, *(np.full(len(heights), extent) for extent in behind)])
+    size = int(np.prod(inner_shape, dtype=np.int64))
+    shapes = np.column_stack([heights, firsts, *(np.full(len(heights), extent) for extent in inner_shape)])
     return from_shapes(np.ascontiguousarray(items).reshape(-1), ends * size, shapes)
 
 
@@ -190,7 +192,7 @@ def _copied(arrays):
 
 
 def _tensors(chunk, start, stop):
-    """Elements of `arrow.variable_shape_tensor`: lists of items, and a shape for each."""
+    """Return the elements of an `arrow.variable_shape_tensor`: lists of values, and a shape for each."""
     data, shape = (
         chunk.children[chunk.field.children.index(_child(chunk.field, name))] for name in ("data", "shape")
     )
@@ -201,14 +203,14 @@ def _tensors(chunk, start, stop):
     except Misfit as error:
         raise error.of(error.at - chunk.offset) from None
     if shapes.ndim != 2 or shapes.dtype.kind not in "iu":
-        raise ValueError("the shapes of an Arrow array of tensors are no lists of integers")
+        raise ValueError("the shapes of an Arrow array of tensors must be lists of integers")
     offsets, low, high = raw_offsets_of(data, first, last)
     try:
         items = regular(data.children[0], low, high)
     except Misfit as error:
         raise error.of(start + owner_of(offsets_of(data, first, last), error.at)) from None
     if items.ndim != 1:
-        raise ValueError("the items of an Arrow array of tensors are of no plain type")
+        raise ValueError("the data of an Arrow array of tensors must be lists of numbers, got nested lists")
     order = permutation_of(chunk.field, shapes.shape[1])
     if order is not None:
         order = tuple(np.argsort(order).tolist())  # which axis of the tensor each one in memory is

@@ -1,4 +1,4 @@
-"""What a column is: its type, and its data on the way out and on the way in."""
+"""Arrow columns: types, and data for export and import."""
 
 import json
 
@@ -12,7 +12,7 @@ RUN_ENDS = "+r"
 BOOL = "b"
 TEXT, LARGE_TEXT, TEXT_VIEW = "u", "U", "vu"
 
-# Arrow's letters; https://arrow.apache.org/docs/format/CDataInterface.html has them.
+# Arrow's format strings: https://arrow.apache.org/docs/format/CDataInterface.html
 FORMATS = {
     np.dtype(name): letter
     for name, letter in (
@@ -26,7 +26,7 @@ NUMBERS = {letter: dtype for dtype, letter in FORMATS.items() if letter not in (
 BOOL8 = "arrow.bool8"
 FIXED_SHAPE = "arrow.fixed_shape_tensor"
 VARIABLE_SHAPE = "arrow.variable_shape_tensor"
-TRUE_BOOLS = "seqcore:bools"  # metadata of a bool8 field in our files: all its bytes are 0 or 1
+TRUE_BOOLS = "seqcore:bools"  # metadata of a bool8 field in our files: all bytes are 0 or 1
 _EXTENSION = "ARROW:extension:name"
 _PARAMETERS = "ARROW:extension:metadata"
 
@@ -49,27 +49,27 @@ _WORDS = {
 
 
 class Field:
-    """A type of Arrow's, with its name: a letter or two, and the fields within."""
+    """An Arrow type with a name: a format string, and the child fields."""
 
     __slots__ = ("children", "decoded", "dictionary", "format", "metadata", "name", "nullable")
 
     def __init__(self, format, name="item", children=(), metadata=None, nullable=True, dictionary=None):
         self.format, self.name, self.children = format, name, children
         self.metadata, self.nullable, self.dictionary = metadata or {}, nullable, dictionary
-        self.decoded = None  # of values that chunks share: what `referred` has read last
+        self.decoded = None  # the last dictionary that `referred` has decoded
 
     @property
     def extension(self):
-        """The name of an extension type; None of a plain one."""
+        """The name of an extension type; None for other types."""
         return self.metadata.get(_EXTENSION)
 
     @property
     def is_encoded(self):
-        """Whether items are references to values, in a dictionary or by runs."""
+        """True for dictionary- and run-end-encoded arrays."""
         return self.dictionary is not None or self.format == RUN_ENDS
 
     def is_like(self, other):
-        """Whether two types are one, whatever their fields are called."""
+        """Return whether two types are equal apart from the names of their fields."""
         return (
             (self.format, self.extension) == (other.format, other.extension)
             and (self.dictionary is None) == (other.dictionary is None)
@@ -79,7 +79,7 @@ class Field:
 
     @property
     def is_tensors(self):
-        """Whether it is `arrow.variable_shape_tensor`, or what that is stored as."""
+        """True for `arrow.variable_shape_tensor`, and for its storage type."""
         if self.extension == VARIABLE_SHAPE:
             return True
         if self.format != STRUCT or [child.name for child in self.children] != ["data", "shape"]:
@@ -88,32 +88,34 @@ class Field:
         return data.format in (LIST, LARGE_LIST) and shape.format.startswith("+w:")
 
     def parameter(self, name):
-        """A parameter of an extension type, None where it says nothing of it.
+        """Return a parameter of an extension type, or None if it doesn't have it.
 
         Raises
         ------
         ValueError
-            If its parameters are no JSON.
+            If its parameters are not JSON.
         """
         text = self.metadata.get(_PARAMETERS) or "{}"
         try:
             return json.loads(text).get(name)
         except (ValueError, AttributeError, RecursionError):
-            raise ValueError(f"the parameters of {self.extension} are no JSON object: {text:.60}") from None
+            raise ValueError(
+                f"the parameters of {self.extension} must be a JSON object, got {text:.60}"
+            ) from None
 
     @property
     def fixed_length(self):
-        """How long the lists of a fixed_size_list are; None of any other type."""
+        """The length of the lists of a fixed_size_list; None for other types."""
         if not self.format.startswith("+w:"):
             return None
         length = self.format[3:]
         if not length.isascii() or not length.isdigit() or len(length) > 10 or len(self.children) != 1:
-            raise ValueError(f"{self.format!r:.40} is no type of Arrow's lists of fixed size")
+            raise ValueError(f"{self.format!r:.40} is not a valid format of a fixed-size list")
         return int(length)
 
     @property
     def type_name(self):
-        """Arrow's word for the type."""
+        """The name of the type in Arrow."""
         if self.extension:
             return self.extension
         if self.dictionary is not None:
@@ -124,18 +126,18 @@ class Field:
         return word
 
     def renamed(self, name):
-        """The same type by another name."""
+        """Return the same field with another name."""
         return Field(self.format, name, self.children, self.metadata, self.nullable, self.dictionary)
 
 
 def extended(field, extension, parameters="", **more):
-    """A field whose type is an extension of its own one."""
+    """Return a field with an extension type, stored as the type of this one."""
     metadata = {_EXTENSION: extension, _PARAMETERS: parameters, **more}
     return Field(field.format, field.name, field.children, metadata, field.nullable)
 
 
 class Column:
-    """Data on the way out: buffers as arrays, None where there is none, and the columns within."""
+    """Data to export: the buffers as arrays, or None for a missing one, and the child columns."""
 
     __slots__ = ("buffers", "children", "length")
 
@@ -144,9 +146,9 @@ class Column:
 
 
 class Chunk:
-    """Data on the way in: where buffers are, and what keeps them alive.
+    """Imported data: the addresses of the buffers, and the owner of their memory.
 
-    The items are those from `offset` on, `length` of them; `nulls` is how many are null, or -1.
+    The items are `offset` to `offset + length`; `nulls` is the number of nulls, or -1 if unknown.
     """
 
     __slots__ = ("addresses", "children", "dictionary", "field", "length", "memory", "nulls", "offset")
@@ -158,20 +160,21 @@ class Chunk:
 
     @property
     def key(self):
-        """What two chunks of the same memory have in common."""
+        """A key that is equal for chunks of the same memory."""
         within = (*self.children, *(() if self.dictionary is None else (self.dictionary,)))
         return self.addresses, self.offset, self.length, tuple(chunk.key for chunk in within)
 
     def buffer(self, number, dtype, start, count):
-        """Items of one of the buffers, read-only and without a copy."""
+        """Return items of a buffer as a read-only view."""
         if number >= len(self.addresses):
             raise ValueError(
-                f"an Arrow array of type {self.field.type_name} has {len(self.addresses)} buffers"
+                f"the Arrow array is damaged: one of type {self.field.type_name} has {len(self.addresses)} "
+                f"buffers, but needs {number + 1}"
             )
         return self.memory.view(self.addresses[number], np.dtype(dtype), start, count)
 
     def bits(self, number, start, count):
-        """Bits of one of the buffers, as a new array of bools."""
+        """Return bits of a buffer as a new array of bools."""
         first = start // 8
         data = self.buffer(number, np.uint8, first, -(-(start + count) // 8) - first if count else 0)
         bits = np.unpackbits(data, bitorder="little", count=start + count - 8 * first if count else 0)

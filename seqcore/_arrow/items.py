@@ -1,4 +1,4 @@
-"""What is within the elements: an array of rank 1 or more as nested lists of one length."""
+"""The levels within the elements: an array of rank 1 or more as nested lists of one length."""
 
 import numpy as np
 
@@ -6,16 +6,16 @@ from seqcore._arrow.fields import BOOL, BOOL8, FORMATS, LARGE_LIST, LIST, NUMBER
 from seqcore._arrow.text import text_column, text_field
 from seqcore.dtypes import STRING
 
-_MOST = np.iinfo(np.int32).max  # what 32-bit offsets count
+_MOST = np.iinfo(np.int32).max  # the largest 32-bit offset
 
 
 class Items:
     """The level below the elements: an array of rank 1 or more as nested lists of one length."""
 
     def __init__(self, dtype, shape, asked):
-        self.shape = shape  # behind axis 0
-        self.kind = None  # of the lists at this level
-        self.in_place = False  # whether `column` is a view of any values
+        self.shape = shape  # without axis 0
+        self.kind = None  # the format of the lists at this level
+        self.in_place = False  # whether `column` returns a view of any values
         if shape:
             nested = asked is not None and len(asked.children) == 1
             kind = asked.format if nested and asked.format in (LIST, LARGE_LIST) else f"+w:{shape[0]}"
@@ -38,14 +38,14 @@ class Items:
             self.field = _plain(Field(FORMATS[dtype]), asked)
 
     def column(self, values):
-        """The column of an array of shape (n, *shape)."""
+        """Return the column for an array of shape (n, *shape)."""
         if self.kind is not None:
             n, length = values.shape[:2]
             within = self.within.column(contiguous(values).reshape(n * length, *values.shape[2:]))
             if self.kind.startswith("+w"):
                 return Column(n, (None,), (within,))
             if self.kind == LIST and n * length > _MOST:
-                raise OverflowError("the lists have more items than 32-bit offsets count: ask for large_list")
+                raise OverflowError("the lists have too many items for 32-bit offsets: request large_list")
             dtype = np.int32 if self.kind == LIST else np.int64
             return Column(n, (None, np.arange(n + 1, dtype=dtype) * dtype(length)), (within,))
         if values.dtype == STRING:
@@ -53,7 +53,7 @@ class Items:
         if self.field.format == BOOL:
             return Column(len(values), (None, np.packbits(values, bitorder="little")))
         if self.field.extension != BOOL8:
-            # Their own type, or a wider one that was asked for.
+            # The dtype of the sequence, or a wider one that was requested.
             values = values.astype(NUMBERS[self.field.format], copy=False)
         return Column(len(values), (None, contiguous(values)))
 
@@ -63,20 +63,20 @@ def contiguous(values):
 
 
 def _holds(wanted, dtype):
-    """Whether a type has all values of another: NumPy says so of float64 and of 64-bit integers, too."""
+    """Return whether a dtype represents all values of another; for NumPy float64 does so for int64."""
     loses = dtype.kind in "iu" and dtype.itemsize == 8 and wanted.kind == "f"
     return np.can_cast(dtype, wanted, "safe") and not loses
 
 
 def field_like(asked, kind, within):
-    """A field of lists, with the names of the one that was asked for."""
+    """Return a field of lists, with the name of the requested one."""
     if asked is None:
         return Field(kind, "item", (within,))
     return Field(kind, asked.name, (within,), {}, asked.nullable)
 
 
 def _plain(field, asked):
-    """A field of plain items with the name that was asked for."""
+    """Return a field of numbers, with the name of the requested one."""
     return field if asked is None else Field(field.format, asked.name, (), {}, asked.nullable)
 
 

@@ -1,14 +1,14 @@
-"""How the elements of a sequence lie in an Arrow array: decided once, for all chunks of a stream.
+"""Layouts of a sequence in an Arrow array: chosen once, for all chunks of a stream.
 
 ::
 
     rank 0                    Plain          int64
     rank 1 and more           Lists          large_list<fixed_size_list<…>>     values and offsets
-    asked for                 ListViews      list_view<…>                       values, offsets and lengths
-    asked for                 Rows           fixed_size_list<…>, or a tensor of a fixed shape
-    other extents behind      Tensors        arrow.variable_shape_tensor        items and shapes
+    if requested              ListViews      list_view<…>                       values, offsets and lengths
+    if requested              Rows           fixed_size_list<…>, or a fixed-shape tensor
+    inner axes differ         Tensors        arrow.variable_shape_tensor        values and shapes
 
-A layout has a `field`, makes a `column` of any part of the sequence, and knows the `bounds` of such parts.
+A layout has a `field`, makes a `column` for any part of the sequence, and gives the `bounds` of the parts.
 """
 
 import json
@@ -38,8 +38,8 @@ from seqcore.core.batches import items_of, stack
 from seqcore.core.layout import as_lists, first_misfit, memory_bounds, one_array, shapes_of
 from seqcore.dtypes import STRING, type_name
 
-_MOST = np.iinfo(np.int32).max  # what 32-bit offsets, lengths and extents count
-# A part for each memory: not for so many or so small ones that a copy of all is better.
+_MOST = np.iinfo(np.int32).max  # the largest 32-bit offset, length or extent
+# A part for each memory, unless there are so many or so small ones that a copy of all is better.
 _MOST_PARTS = 1000
 _LARGE_PART = 1 << 16  # bytes
 _SMALL = {LIST, LIST_VIEW}
@@ -48,19 +48,19 @@ _LISTS = {LIST, LARGE_LIST} | _VIEWS
 
 
 def layout_of(seq, asked=None):
-    """Return how the elements of a sequence lie in an Arrow array.
+    """Return the layout of a sequence in an Arrow array.
 
     Parameters
     ----------
     seq : TensorSequence
-        Which nobody edits meanwhile.
+        The sequence, which must not be edited meanwhile.
     asked : Field, optional
-        The type that is wanted; passed by where the elements are not of that kind.
+        The requested type; ignored if the elements don't fit it.
 
     Raises
     ------
     TypeError
-        If Arrow has no such type: complex numbers, bfloat16.
+        If Arrow doesn't support the dtype: complex numbers, bfloat16.
     ValueError
         If ranks differ.
     """
@@ -68,18 +68,18 @@ def layout_of(seq, asked=None):
         name = type_name(seq.dtype)
         view = "np.float32" if name == "complex64" else "np.float64" if name == "complex128" else "np.uint16"
         raise TypeError(
-            f"Arrow has no type for {name}: give away its parts, for instance sequence_map(lambda t: "
-            f"t[..., None].view({view}), seq), or another type with astype"
+            f"Arrow doesn't support {name}: convert the sequence with astype, or view the elements as "
+            f"numbers with sequence_map(lambda t: t[..., None].view({view}), seq)"
         )
     if not len(seq):
-        return Nothing(asked) if _is_of(asked, seq.dtype) else Lists(seq.dtype, (), None)
+        return Empty(asked) if _is_of(asked, seq.dtype) else Lists(seq.dtype, (), None)
     first = seq[:1].shapes[0]
     rank = len(first)
     alike = first_misfit(seq, rank, rank, first[1:]) == len(seq)
     if not alike and (other := first_misfit(seq, rank, rank, ())) < len(seq):
         raise ValueError(
-            f"tensor 0 of shape {first} and tensor {other} of shape {seq[other].shape} differ in rank: "
-            "Arrow's arrays have tensors of one rank, so give them one, or give away the tensors of each rank"
+            f"element {other} has shape {seq[other].shape}, but element 0 has shape {first}: in an Arrow "
+            "array all elements have one rank, so reshape them, or export those of each rank"
         )
     if asked is not None:
         layout = _asked(seq, rank, first[1:] if alike else None, asked)
@@ -91,7 +91,7 @@ def layout_of(seq, asked=None):
 
 
 def _asked(seq, rank, inner, asked):
-    """A layout as near to what is asked for as it gets, or None."""
+    """Return the layout closest to the requested type, or None."""
     if rank == 0:
         return Plain(seq.dtype, asked)
     if asked.is_tensors:
@@ -110,12 +110,12 @@ def _asked(seq, rank, inner, asked):
     if asked.format not in _SMALL or (asked.format == LIST and _in_place(seq, LIST) is not None):
         return (ListViews if asked.format in _VIEWS else Lists)(seq.dtype, inner, asked)
     lengths = seq.lengths()
-    # The sum of Python's integers is exact, but takes its time.
+    # The sum of Python integers is exact, but slow.
     if len(lengths) * int(lengths.max()) > _MOST and sum(lengths.tolist()) > _MOST:
         return None
     if asked.format in _VIEWS:
         span = one_array(seq)
-        # A chunk's views lead to all of the array that its elements are views of.
+        # The views of a chunk refer to the whole array that its elements are views of.
         if span is not None and len(span[0]) > _MOST:
             return None
         return ListViews(seq.dtype, inner, asked)
@@ -123,7 +123,7 @@ def _asked(seq, rank, inner, asked):
 
 
 def _in_place(seq, kind, with_prefix=False):
-    """The elements as values and offsets of the width that lists of a kind have, if they are one array; or None."""
+    """Return the elements as values and offsets of the width of a kind of lists, or None if they aren't one array."""
     try:
         return as_lists(seq, np.dtype(np.int32 if kind == LIST else np.int64), with_prefix)
     except OverflowError:
@@ -131,7 +131,7 @@ def _in_place(seq, kind, with_prefix=False):
 
 
 def _shape_asked(asked):
-    """The shape of the tensors that are asked for; None if it is none, or not in order."""
+    """Return the shape of the requested tensors; None if it is invalid or permuted."""
     try:
         shape, order = asked.parameter("shape"), asked.parameter("permutation")
         shape = tuple(int(extent) for extent in shape)
@@ -141,7 +141,7 @@ def _shape_asked(asked):
 
 
 def _is_of(asked, dtype):
-    """Whether an array of a type that is asked for could have elements of a dtype."""
+    """Return whether an array of the requested type could have elements of a dtype."""
     if asked is None or asked.dictionary or asked.extension not in (None, BOOL8, FIXED_SHAPE):
         return False
     if len(asked.children) == 1:
@@ -157,17 +157,17 @@ def _is_of(asked, dtype):
 
 
 class Layout:
-    """What all have in common: where a sequence is cut for a stream."""
+    """The base class of layouts: how a sequence is split for a stream."""
 
     def bounds(self, seq):
-        """Where parts begin, and the end: elements in several memories would have to be copied together."""
+        """Return the offsets of the parts: one part for each memory, because a common part needs a copy."""
         nbytes = seq.nbytes
         most = min(_MOST_PARTS, nbytes // _LARGE_PART)
         return (memory_bounds(seq, most) if most > 1 else None) or [0, len(seq)]
 
 
-class Nothing(Layout):
-    """No elements, of any type that is asked for."""
+class Empty(Layout):
+    """No elements, of any requested type."""
 
     def __init__(self, asked):
         self.field = asked
@@ -188,7 +188,7 @@ def _empty(field):
 
 
 class Plain(Layout):
-    """Scalars: an array of numbers."""
+    """Elements of rank 0 as an array of numbers."""
 
     rank = 0
 
@@ -201,7 +201,7 @@ class Plain(Layout):
 
 
 class Lists(Layout):
-    """Elements one behind the other, and where each begins."""
+    """Concatenated elements and their offsets."""
 
     def __init__(self, dtype, inner, asked):
         asked = asked if asked is not None and asked.format in (LIST, LARGE_LIST) else None
@@ -221,7 +221,7 @@ class Lists(Layout):
 
 
 class ListViews(Layout):
-    """Elements wherever they lie in one array, each by where it begins and how long it is."""
+    """Elements as views of one array, each with a start and a length."""
 
     def __init__(self, dtype, inner, asked):
         self.items = Items(dtype, inner, only_child(asked))
@@ -265,7 +265,7 @@ class Rows(Layout):
 
 
 class Tensors(Layout):
-    """Elements of one rank whose shapes differ: their items in C order, and their shapes."""
+    """Elements of one rank and different shapes: their values in C order, and their shapes."""
 
     def __init__(self, dtype, rank, asked):
         self.rank = rank
@@ -275,7 +275,7 @@ class Tensors(Layout):
         shape = Field(f"+w:{rank}", "shape", (Field("i"),))
         self.field = Field(STRUCT, "item", (data, shape))
         if self.items.field.format in {BOOL, *NUMBERS} and not self.items.field.extension:
-            # pyarrow refuses tensors of strings and of bool8: those go as what tensors are stored as.
+            # pyarrow refuses tensors of strings and of bool8: they are exported as the storage type.
             self.field = extended(self.field, VARIABLE_SHAPE, "{}")
 
     def column(self, seq):
@@ -285,19 +285,20 @@ class Tensors(Layout):
         np.cumsum(sizes, out=offsets[1:])
         if shapes.size and shapes.max() > _MOST:
             raise ValueError(
-                f"an extent of {shapes.max():,} is more than Arrow's tensors can have, {_MOST:,}"
+                f"an element has an extent of {shapes.max():,}, but Arrow's tensors can have at most "
+                f"{_MOST:,}"
             )
         if offsets[-1] > _MOST:
             raise ValueError(
-                f"tensors of {offsets[-1]:,} items are more than one of Arrow's arrays of tensors can have, "
-                f"{_MOST:,}: give them away as a stream, or a part at a time"
+                f"the elements have {offsets[-1]:,} items, but an Arrow array of tensors can have at most "
+                f"{_MOST:,}: export a stream, or a part of the sequence at a time"
             )
         data = Column(len(seq), (None, offsets.astype(np.int32)), (self.items.column(items_of(seq)),))
         extents = Column(shapes.size, (None, shapes.astype(np.int32).reshape(-1)))
         return Column(len(seq), (None,), (data, Column(len(seq), (None,), (extents,))))
 
     def bounds(self, seq):
-        """Where to cut a sequence so that each part is one that `column` can give away."""
+        """Return the offsets of parts that are small enough for `column`."""
         ends = np.cumsum(np.prod(shapes_of(seq, self.rank), axis=1, dtype=np.int64))
         bounds = [0]
         while bounds[-1] < len(seq):

@@ -1,4 +1,4 @@
-"""Items of one shape as one array, with an axis for each level of their type."""
+"""Read items of one shape as one array, with an axis for each level of their type."""
 
 import contextlib
 
@@ -21,11 +21,11 @@ from seqcore._arrow.buffers import (
 from seqcore._arrow.fields import BOOL, BOOL8, FIXED_SHAPE, NUMBERS, STRUCT, TRUE_BOOLS
 from seqcore._arrow.text import TEXTS, read_text
 
-_FEW = 16  # stretches of values that are read one by one
+_FEW = 16  # ranges of values to read one by one, at most
 
 
 def regular(chunk, start, stop):
-    """The items from `start` to `stop` as one array, with an axis for each level."""
+    """Return the items from `start` to `stop` as one array, with an axis for each level."""
     if chunk.field.is_encoded:
         values, indices = references_of(chunk, start, stop)
         return referred(regular, np.concatenate, start, values, indices)
@@ -50,7 +50,7 @@ def regular_items(chunk, start, stop):
 
 
 def _bools(field, values):
-    """Bytes as bools, for which NumPy wants 0 and 1; a file of ours says that it has no others."""
+    """Return bytes as bools, which must be 0 or 1 for NumPy; our own files are marked to have no others."""
     if field.metadata.get(TRUE_BOOLS) or not np.any(values.view(np.uint8) > 1):
         return values.view(bool)
     return values != 0
@@ -67,7 +67,9 @@ def _fixed_lists(chunk, first, count):
         return values
     shape = integers_of(chunk.field, "shape")
     if shape is None or min(shape, default=0) < 0 or np.prod(shape, dtype=object) != length:
-        raise ValueError(f"the shape of an Arrow array of tensors of {length} items is {shape}")
+        raise ValueError(
+            f"the shape of an Arrow tensor of {length} items must have that product, got {shape}"
+        )
     values = values.reshape(count, *shape)
     order = permutation_of(chunk.field, len(shape))
     return values if order is None else values.transpose(0, *(axis + 1 for axis in order))
@@ -96,7 +98,9 @@ def _equal_views(chunk, start, stop):
     except Misfit:
         rows = one_by_one(child, start, starts, lengths)
         if any(row.shape != rows[0].shape for row in rows):
-            raise Irregular(start, "is ragged, or differs from others in the lengths of its lists") from None
+            raise Irregular(
+                start, "is ragged, or its lists differ in length from those of other elements"
+            ) from None
         return np.stack(rows)
     steps = starts - low
     if not np.array_equal(steps, np.arange(len(steps)) * length):
@@ -105,7 +109,7 @@ def _equal_views(chunk, start, stop):
 
 
 def one_by_one(child, start, starts, lengths):
-    """The arrays of views from `start` on, for what lies between them is null or of other lengths."""
+    """Return list views as single arrays, because values between them are null or have other lengths."""
     arrays = []
     for first, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         try:
@@ -116,24 +120,24 @@ def one_by_one(child, start, starts, lengths):
 
 
 def _one_length(lengths, start):
-    """The length of all lists from `start` on, 0 of none."""
+    """Return the common length of lists, 0 for no lists."""
     if not lengths.size:
         return 0
     others = np.flatnonzero(lengths != lengths[0])
     if others.size:
         raise Irregular(
             start + int(others[0]),
-            f"is ragged, or differs from others: there are lists of {lengths[0]} and of {lengths[others[0]]} "
-            "items where all tensors have one extent",
+            f"is ragged, or differs from other elements: there are lists of length {lengths[0]} and of "
+            f"{lengths[others[0]]} at one level",
         )
     return int(lengths[0])
 
 
 def referred(read, join, start, values, indices):
-    """Read what items from `start` on refer to, and give each its own.
+    """Decode dictionary- or run-end-encoded items: read the values, and index them.
 
-    Values that nobody refers to may be null. Where references are scattered all values are read, once for all
-    chunks that share them.
+    Unused values may be null. If the used ones are scattered, all values are read, once for all chunks that
+    share them.
     """
     used, where = np.unique(indices, return_inverse=True)
     if not used.size:
@@ -141,7 +145,7 @@ def referred(read, join, start, values, indices):
     breaks = np.flatnonzero(np.diff(used) != 1) + 1
     firsts, lasts = used[np.r_[0, breaks]], used[np.r_[breaks - 1, -1]]
     if len(firsts) > _FEW:
-        with contextlib.suppress(Misfit):  # which may be of what nobody refers to
+        with contextlib.suppress(Misfit):  # of a value that may be unused
             return _decoded(read, values)[indices.astype(np.int64)]
     parts = []
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
@@ -151,7 +155,7 @@ def referred(read, join, start, values, indices):
             raise error.of(start + int(np.argmax(indices == error.at))) from None
         if read is regular and parts[-1].shape[1:] != parts[0].shape[1:]:
             raise Irregular(
-                start + int(np.argmax(indices == first)), "has lists of another length than others"
+                start + int(np.argmax(indices == first)), "has lists of another length than other elements"
             )
     return join(parts)[where.reshape(-1)]
 
@@ -159,13 +163,13 @@ def referred(read, join, start, values, indices):
 def _decoded(read, values):
     field, key = values.field, (read, values.key)
     if field.decoded is None or field.decoded[0] != key:
-        # With its memory, lest another dictionary come to lie where this one did.
+        # With its memory, so that no other dictionary can get the same address.
         field.decoded = key, values.memory, read(values, 0, values.length)
     return field.decoded[2]
 
 
 def of_struct(read, chunk, start, stop):
-    """The only field of a struct counts as the struct."""
+    """Read a struct with one field as that field."""
     try:
         return read(chunk.children[0], chunk.offset + start, chunk.offset + stop)
     except Misfit as error:

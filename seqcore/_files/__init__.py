@@ -1,8 +1,8 @@
-"""Sequences in files of Arrow's IPC format.
+"""Files in Arrow's IPC format.
 
 ::
 
-    sequences ──parts──▶ record batches ──writing──▶ a new file, put in its place when it is whole
-    a file ──reading──▶ mapped batches ──▶ a sequence, whose elements know where they stand
-    such elements ──paths──▶ a pickle of the path and of positions ──▶ the file opened again
+    sequences ──parts──▶ record batches ──writing──▶ a temporary file, renamed when it is complete
+    a file ──reading──▶ mapped batches ──▶ a sequence, whose elements know their position in the file
+    loaded elements ──paths──▶ a pickle of the path and the positions ──▶ the file opened again
 """

@@ -1,8 +1,8 @@
-"""pyarrow, which reads and writes the format; it is imported where it is used."""
+"""The lazy import of pyarrow, which reads and writes the format."""
 
 
 def pyarrow():
-    """The package.
+    """Return the package pyarrow.
 
     Raises
     ------

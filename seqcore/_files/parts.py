@@ -1,24 +1,24 @@
-"""What is saved as parts that memory holds: sequences as they come, single tensors gathered."""
+"""Divide the data to save into parts that fit memory: sequences as given, single tensors collected."""
 
 from itertools import pairwise
 
 from seqcore._format.text import snapshot_of
-from seqcore._shown import shown_error
+from seqcore._shown import got, shown_error
 from seqcore.core.sequence import TensorSequence
 from seqcore.core.layout import lie_together
 
-_GATHERED = 32 << 20  # bytes of single tensors that become one part
-_COPIED = 64 << 20  # bytes of elements that lie apart which are copied together at a time
-_BATCH = 1 << 30  # bytes of a batch, for not every reader takes arrays of more than 2³¹ items
+_GATHERED = 32 << 20  # bytes of single tensors in one part
+_COPIED = 64 << 20  # bytes of scattered elements to copy at a time
+_BATCH = 1 << 30  # bytes of a batch, because not every reader takes arrays of more than 2³¹ items
 
 
 def parts_of(given):
-    """The sequences to save, each with the number of the item that it begins with.
+    """Yield the sequences to save, each with the index of its first item among those given.
 
     Parameters
     ----------
     given : TensorSequence, list or tuple of tensors, or iterable
-        Of sequences or of tensors.
+        The data, an iterable of sequences or tensors.
     """
     if isinstance(given, TensorSequence):
         return iter([(0, snapshot_of(given))])
@@ -26,19 +26,19 @@ def parts_of(given):
         return iter([(0, TensorSequence(given))])
     if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
         raise TypeError(
-            f"a {type(given).__name__} is no sequence: save what TensorSequence.from_arrow makes of it, or "
-            "of one of its columns"
+            f"expected a sequence to save, got a {type(given).__name__}: convert it, or one of its columns, "
+            "with TensorSequence.from_arrow"
         )
     if isinstance(given, str | bytes | dict) or hasattr(given, "__array__") or hasattr(given, "__dlpack__"):
         raise TypeError(
-            f"what is saved are sequences, lists of tensors, or an iterable of either, not a bare "
-            f"{type(given).__name__}: put it into a list"
+            f"expected a sequence, a list of tensors, or an iterable of either to save, got {got(given)}: "
+            "put it into a list"
         )
     return _gathered(iter(given))
 
 
 def _gathered(items):
-    """Sequences as they are, and tensors between them gathered."""
+    """Yield sequences as they are, and collect the tensors between them."""
     loose, first = None, 0
     for number, item in enumerate(items):
         if isinstance(item, TensorSequence):
@@ -48,7 +48,7 @@ def _gathered(items):
             yield number, snapshot_of(item)
             continue
         try:
-            # A copy: generators like to fill one array again and again.
+            # A copy, because generators often reuse one array.
             if loose is None:
                 loose, first, gathered = TensorSequence([item], copy=True), number, 0
             else:
@@ -59,8 +59,8 @@ def _gathered(items):
         tensor = loose[-1]
         if tensor.ndim != loose[0].ndim:
             raise ValueError(
-                f"part {number} is a tensor of shape {tensor.shape}, but those before it are of rank "
-                f"{loose[0].ndim}: a file has one rank"
+                f"part {number} is a tensor of shape {tensor.shape}, expected rank {loose[0].ndim} as the "
+                "parts before: a file has tensors of one rank"
             )
         gathered += tensor.nbytes
         if gathered >= _GATHERED:
@@ -71,17 +71,17 @@ def _gathered(items):
 
 
 def about(name, error):
-    """A TypeError or ValueError that says which part it is about."""
+    """Return a TypeError or ValueError with the name of the part."""
     kind = TypeError if isinstance(error, TypeError) else ValueError
     return kind(f"{name}: {shown_error(error)}")
 
 
-def cut(part, layout):
-    """The stretches of a sequence that go into one batch each."""
+def batches_of(part, layout):
+    """Yield the slices of a sequence for each batch."""
     for start, stop in pairwise(layout.bounds(part)):
-        stretch = part[start:stop]
-        most = _BATCH if lie_together(stretch) else _COPIED
-        pieces = max(1, -(-stretch.nbytes // most))
-        size = -(-len(stretch) // pieces)
-        for first in range(0, len(stretch), size):
-            yield stretch[first : first + size]
+        block = part[start:stop]
+        most = _BATCH if lie_together(block) else _COPIED
+        count = max(1, -(-block.nbytes // most))
+        size = -(-len(block) // count)
+        for first in range(0, len(block), size):
+            yield block[first : first + size]

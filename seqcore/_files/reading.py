@@ -1,4 +1,4 @@
-"""Files mapped into memory, and what they hold as a sequence."""
+"""Memory-map files and read their elements as a sequence."""
 
 import errno
 import mmap
@@ -14,10 +14,12 @@ from seqcore.core.mapped import MappedFile
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 
-_BEGINNINGS = {  # of what people have instead
-    b"PAR1": "a Parquet file: read it with pyarrow.parquet, and take a column with TensorSequence.from_arrow",
-    b"\xff\xff\xff\xff": "a stream of Arrow's, not a file: read it with pyarrow.ipc.open_stream",
-    b"FEA1": "a Feather file of version 1: write it anew with pyarrow.feather",
+_OTHER_FORMATS = {  # by their first bytes
+    b"PAR1": "a Parquet file: read it with pyarrow.parquet, and convert a column with "
+    "TensorSequence.from_arrow",
+    b"\xff\xff\xff\xff": "in Arrow's stream format, not the file format: read it with "
+    "pyarrow.ipc.open_stream",
+    b"FEA1": "a Feather file of version 1: convert it with pyarrow.feather",
     b"PK\x03\x04": "a zip archive",
     b"\x93NUM": "a NumPy file: read it with np.load",
 }
@@ -27,41 +29,43 @@ _TEXT = b"\t\r\n" + bytes(range(32, 127))
 
 
 def read_all(paths, column):
-    """One sequence of the elements of several files."""
+    """Return one sequence of the elements of several files."""
     parts = [read(path, column)[0] for path in paths]
     for path, part in zip(paths, parts, strict=True):
         if part.dtype != parts[0].dtype:
             raise TypeError(
-                f"{os.fspath(path)} has tensors of {type_name(part.dtype)}, but {os.fspath(paths[0])} of "
-                f"{type_name(parts[0].dtype)}: a sequence has one type"
+                f"{os.fspath(path)} has dtype {type_name(part.dtype)}, but {os.fspath(paths[0])} has "
+                f"{type_name(parts[0].dtype)}: all files of a sequence need one dtype"
             )
     return chained(parts)
 
 
 def read(path, column, check=None):
-    """A sequence of the elements of a file, which stay in it, and how many bytes of them had to be read.
+    """Return a sequence of the elements of a file, as views of the mapped file if possible.
 
-    `check` is called with the status of the file that was opened, whatever has its name by then.
+    The second value is how many bytes of memory the elements take, 0 if they are such views.
+
+    `check` is called with the status of the opened file, even if another one has its name by then.
 
     Raises
     ------
     OSError
-        If there is no such file, or it can't be read.
+        If the file is missing or can't be read.
     ValueError
-        If it is of another format, damaged, or has no such column.
+        If it has another format, is damaged, or lacks the column.
     """
     path = os.path.abspath(os.fsdecode(path))
-    found = os.stat(path)  # before it is opened, for a pipe would be waited for
+    found = os.stat(path)  # before it is opened, because opening a pipe would block
     if not stat.S_ISREG(found.st_mode):
         number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
-        raise OSError(number, "a sequence is loaded from a file, and this is a folder or a device", path)
+        raise OSError(number, "expected a file, got a folder or a device", path)
     pa = pyarrow()
     try:
         return _read(pa, path, column, check)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
     except OSError as error:
-        # pyarrow's own has no number, and is about what it found in the file.
+        # Errors of pyarrow's own have no errno, and are about the content of the file.
         if error.errno is None:
             raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
         if error.filename is None:
@@ -76,7 +80,7 @@ def _read(pa, path, column, check):
             check(found)
         memory = _mapped(pa, file)
         reader, number = _open(pa, memory, column)
-    # As a table of one column: what a field says of its type is lost in an array of pyarrow 16.
+    # As a table of one column, because arrays of pyarrow 16 lose the metadata of the field.
     schema = pa.schema([reader.schema.field(number)])
     seq = TensorSequence.from_arrow(pa.Table.from_batches(_batches(reader, number), schema))
     mark_origin(seq, StoredIn(path, found.st_size, found.st_mtime_ns, column, len(seq)))
@@ -85,12 +89,12 @@ def _read(pa, path, column, check):
 
 
 def read_batches(pa, file):
-    """The sequences of the batches of an open file of ours."""
+    """Return the sequences of the batches of a file that we write."""
     return map(TensorSequence.from_arrow, _batches(*_open(pa, _mapped(pa, file), None)))
 
 
 def _mapped(pa, file):
-    """A file as pyarrow's memory. On Windows nothing maps a file without a handle that keeps it open."""
+    """Return a file as memory for pyarrow."""
     if os.name == "nt":
         return pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     return pa.py_buffer(MappedFile(file.fileno(), os.fstat(file.fileno()).st_size))
@@ -101,20 +105,20 @@ def _contains(memory, address):
 
 
 def _open(pa, memory, column):
-    """A reader of one column of a file."""
+    """Return a reader of one column of a file, and the index of the column."""
     reader = pa.ipc.open_file(pa.BufferReader(memory))
     number = _number_of(column, reader.schema)
     if len(reader.schema.names) == 1:
         return reader, 0
     if reader.num_record_batches and _is_compressed(reader.get_batch(0).column(number), memory):
-        # What is read of one column alone is copied, and so are columns that are compressed.
+        # Reading a single column copies it, but compressed columns are copied anyway.
         options = pa.ipc.IpcReadOptions(included_fields=[number])
         return pa.ipc.open_file(pa.BufferReader(memory), options=options), 0
     return reader, number
 
 
 def _is_compressed(column, memory):
-    """Whether a column, as it was read, lies elsewhere than in the file."""
+    """Return whether a column, as it was read, is outside of the mapped file."""
     places = [buffer.address for buffer in column.buffers() if buffer is not None and buffer.size]
     return not all(_contains(memory, place) for place in places)
 
@@ -122,41 +126,42 @@ def _is_compressed(column, memory):
 def _batches(reader, number):
     for i in range(reader.num_record_batches):
         batch = reader.get_batch(i).select([number])
-        batch.validate()  # that buffers are as long as lengths say: all that we trust Arrow's arrays in
+        batch.validate()  # checks that buffers are as long as needed: we trust nothing else of them
         yield batch
 
 
 def _number_of(column, schema):
-    """Which column is meant."""
+    """Return the index of the column."""
     names = ", ".join(schema.names[:20])
     if column is None:
         if len(schema.names) != 1:
-            raise ValueError(f"it has {len(schema.names)} columns ({names}): name one of them, as column=")
+            raise ValueError(f"it has {len(schema.names)} columns ({names}): pass the name of one as column=")
         return 0
     if schema.names.count(column) != 1:
         raise ValueError(
-            f"it has {schema.names.count(column)} columns called {shown(column)}, of {names or 'none'}"
+            f"it has {schema.names.count(column)} columns with the name {shown(column)}; its columns are "
+            f"{names or 'none'}"
         )
     return schema.names.index(column)
 
 
 def _why(path, error):
-    """What the file seems to be, or what is wrong with it."""
+    """Return the reason why a file can't be read."""
     with open(path, "rb") as file:
         beginning = file.read(len(_MAGIC))
         file.seek(max(os.fstat(file.fileno()).st_size - len(_MAGIC), 0))
         end = file.read()
-    for start, what in _BEGINNINGS.items():
+    for start, what in _OTHER_FORMATS.items():
         if beginning.startswith(start):
             return f"it is {what}"
     if not beginning:
         return "it is empty"
     if beginning != _MAGIC:
         is_text = all(byte in _TEXT for byte in beginning)
-        text = ", but text, CSV, JSON or the like" if is_text else ""
-        return f"it is no file of Arrow's IPC format{text}"
+        text = ", but a text file such as CSV or JSON" if is_text else ""
+        return f"it is not an Arrow IPC file{text}"
     if end != _MAGIC:
-        return "it is incomplete, for its end is missing"
+        return "it is incomplete, because its end is missing"
     if isinstance(error, MemoryError):
-        return f"it is damaged, or there is no memory for what it holds: {error}"
+        return f"it is damaged, or there is not enough memory for its data: {error}"
     return shown_error(error)

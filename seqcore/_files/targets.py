@@ -1,4 +1,4 @@
-"""Files that are written whole beside their place, and then take it."""
+"""Write files to a temporary name, and rename them when they are complete."""
 
 import contextlib
 import errno
@@ -8,32 +8,32 @@ import stat
 
 
 def target_of(path, what):
-    """The file that a path leads to, by links too.
+    """Return the file to write for a path, with symbolic links followed.
 
     Raises
     ------
     OSError
-        If no file can be written there: it is a folder, a device, a pipe, or a file that is read-only, even
-        to an administrator. `what` says in messages what was to be written.
+        If no file can be written there: it is a folder, a device, a pipe, or a read-only file (also for an
+        administrator). `what` is the name of the content in messages.
     """
     path = os.fsdecode(path)
     target = os.path.realpath(path)
     if os.path.isdir(target) or path.endswith(os.sep):
-        raise IsADirectoryError(errno.EISDIR, f"{what} is written to a file, and this is a folder", path)
+        raise IsADirectoryError(errno.EISDIR, f"{what} must be written to a file, but this is a folder", path)
     try:
-        mode = os.stat(path).st_mode  # of where links lead to, which may be a pipe without a name
+        mode = os.stat(path).st_mode  # links are followed, maybe to a pipe without a name
     except FileNotFoundError:
         return target
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, f"{what} is written to a file, and this is a device or the like", path)
+        raise OSError(errno.EINVAL, f"{what} must be written to a file, but this is a device or pipe", path)
     if not mode & 0o222:
-        raise PermissionError(errno.EACCES, "the file there is read-only", path)
-    os.close(os.open(path, os.O_WRONLY))  # or a PermissionError: os.access is wrong in some sandboxes
+        raise PermissionError(errno.EACCES, "the existing file is read-only", path)
+    os.close(os.open(path, os.O_WRONLY))  # raises PermissionError; os.access is wrong in some sandboxes
     return target
 
 
 def put_in_place(temporary, target):
-    """Let a file that is whole take the place of another, with its permissions."""
+    """Replace a file with a complete one, and keep its permissions."""
     if os.path.exists(target):
         shutil.copymode(target, temporary)
     os.replace(temporary, target)
@@ -41,7 +41,7 @@ def put_in_place(temporary, target):
 
 @contextlib.contextmanager
 def naming(path, is_temporary):
-    """Let errors of writing name the file that was to be written, not the one beside it."""
+    """Make errors name the file to write, not the temporary one."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Sequences written part by part to a new file, which takes the old one's place when it is whole."""
+"""Write sequences part by part to a temporary file, and rename it when it is complete."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ import uuid
 from seqcore._arrow.fields import BOOL, BOOL8, STRUCT, TRUE_BOOLS, Column, Field, extended
 from seqcore._arrow.layouts import Tensors, layout_of
 from seqcore._files.arrow import pyarrow
-from seqcore._files.parts import about, cut
+from seqcore._files.parts import about, batches_of
 from seqcore._files.reading import read_batches
 from seqcore._files.targets import naming, put_in_place, target_of
 from seqcore.core.arrow_export import array_capsule, schema_capsule
@@ -19,7 +19,7 @@ COLUMN = "tensors"
 
 
 def write(path, parts):
-    """Write sequences, of one type and rank, behind each other to a file; see `seqcore.save`."""
+    """Write sequences of one dtype and rank to a file, one after the other; see `seqcore.save`."""
     path = os.fsdecode(path)
     target = target_of(path, "a sequence")
     writer = Writer(pyarrow(), target)
@@ -37,11 +37,11 @@ def write(path, parts):
             writer.finish()
             put_in_place(writer.temporary, target)
     finally:
-        writer.remove()  # what is left, if anything went wrong
+        writer.remove()  # the temporary file, after an error
 
 
 class Writer:
-    """A new file beside the one that it is to replace."""
+    """A temporary file beside the one that it will replace."""
 
     def __init__(self, pa, target):
         self.pa, self.target = pa, target
@@ -49,42 +49,45 @@ class Writer:
         self.dtype = self.layout = None
 
     def open(self):
-        """Begin a file."""
+        """Create the temporary file."""
         folder, _ = os.path.split(self.target)
-        # Named first, so that it is removed whatever happens from here on.
+        # Set the name first, so that the file is removed after any error.
         self.temporary = os.path.join(folder, f".seqcore-{uuid.uuid4().hex}.part")
         self.file = open(self.temporary, "xb")  # noqa: SIM115
 
     def write(self, part, name):
-        """Write a sequence, of which errors speak by its name."""
+        """Write a sequence; `name` is its name in messages."""
         if self.dtype is None:
             self.dtype = part.dtype
         elif part.dtype != self.dtype:
             raise TypeError(
-                f"{name} has tensors of {type_name(part.dtype)}, but those before it have "
-                f"{type_name(self.dtype)}: a file has one type"
+                f"{name} has dtype {type_name(part.dtype)}, expected {type_name(self.dtype)} as the parts "
+                "before: a file has tensors of one dtype"
             )
         if len(part):
             layout = self._layout_for(part, name)
-            for batch in cut(part, layout):
+            for batch in batches_of(part, layout):
                 self._put(layout.column(batch))
 
     def finish(self):
-        """Let all of it reach the disk."""
+        """Write everything to the disk."""
         if self.layout is None:
             if self.dtype is None:
-                raise ValueError("there is nothing to save, and so no type: give an empty sequence of a type")
+                raise ValueError(
+                    "there is nothing to save, and so no dtype: pass an empty sequence, for example "
+                    "TensorSequence(dtype='float32')"
+                )
             self._begin(_file_layout(TensorSequence(dtype=self.dtype)))
         self.batches.close()
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()
-        # The system's own times come in steps of milliseconds; by its time a file is known again.
+        # A file is recognised by its time, and the system's own times may have steps of milliseconds.
         now = time.time_ns()
         os.utime(self.temporary, ns=(now, now))
 
     def remove(self):
-        """Remove the file, if it has not taken its place."""
+        """Remove the temporary file, if it was not renamed."""
         if self.file is not None:
             with contextlib.suppress(OSError):
                 self.file.close()
@@ -92,10 +95,10 @@ class Writer:
             with contextlib.suppress(OSError):
                 os.remove(self.temporary)
 
-    # -- how elements lie ------------------------------------------------------------------------------
+    # -- layout ----------------------------------------------------------------------------------------
 
     def _layout_for(self, part, name):
-        """How a part lies in the file, which is as its first part does."""
+        """Return the layout of a part, the same as that of the first part."""
         try:
             layout = _file_layout(part)
         except (TypeError, ValueError) as error:
@@ -104,8 +107,8 @@ class Writer:
             self._begin(layout)
         elif layout.rank != self.layout.rank:
             raise ValueError(
-                f"{name} has tensors of rank {layout.rank}, but those before it are of rank "
-                f"{self.layout.rank}: a file has one rank"
+                f"{name} has tensors of rank {layout.rank}, expected rank {self.layout.rank} as the parts "
+                "before: a file has tensors of one rank"
             )
         elif isinstance(self.layout, Tensors):
             layout = _file_layout(part, self.layout.field)
@@ -115,7 +118,7 @@ class Writer:
         return layout
 
     def _widen(self, layout):
-        """Write anew what was written, for elements that differ in more than their length have come."""
+        """Write the earlier parts again in a wider layout, because inner axes of elements differ."""
         before = Writer(self.pa, self.target)
         before.temporary, before.file = self.temporary, self.file
         try:
@@ -126,7 +129,7 @@ class Writer:
             with open(before.temporary, "rb") as file:
                 for part in read_batches(self.pa, file):
                     layout = _file_layout(part, self.layout.field)
-                    for batch in cut(part, layout):
+                    for batch in batches_of(part, layout):
                         self._put(layout.column(batch))
         finally:
             before.remove()
@@ -135,7 +138,7 @@ class Writer:
 
     def _begin(self, layout):
         self.layout = layout
-        # One element may have more items than 32 bits count; batches are cut so that few readers mind.
+        # One element may need 64-bit lengths; batches are small enough for most readers.
         options = self.pa.ipc.IpcWriteOptions(allow_64bit=True)
         self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Table(layout.field)), options=options)
 
@@ -144,7 +147,7 @@ class Writer:
 
 
 def _file_layout(part, asked=None):
-    """How a sequence lies in a file: as in Arrow's arrays, but for bools, which are bytes to be mapped."""
+    """Return the layout in a file: that of Arrow arrays, except that bools are bytes, which can be mapped."""
     layout = layout_of(part, asked)
     return layout_of(part, _with_bytes(layout.field)) if part.dtype.kind == "b" else layout
 
@@ -153,12 +156,12 @@ def _with_bytes(field):
     if field.format == BOOL:
         return extended(Field("c", field.name), BOOL8, **{TRUE_BOOLS: "0 or 1"})
     children = tuple(map(_with_bytes, field.children))
-    metadata = {} if field.is_tensors else field.metadata  # of bytes there are none, see Tensors
+    metadata = {} if field.is_tensors else field.metadata  # bool8 tensors have none, see Tensors
     return Field(field.format, field.name, children, metadata, field.nullable)
 
 
 class Table:
-    """A column as a table of it alone, for pyarrow to take."""
+    """A table of one column, for pyarrow to import."""
 
     def __init__(self, field, column=None):
         self.field, self.column = Field(STRUCT, "", (field.renamed(COLUMN),), nullable=False), column

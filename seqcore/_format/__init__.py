@@ -1,15 +1,15 @@
-"""How a sequence shows itself: a line in a terminal, a piece of HTML in a notebook.
+"""The representations of a sequence: one line in a terminal, HTML in a notebook.
 
 ::
 
     text         the line
     notebook     the HTML: a heading, and below it
-      pictures     thumbnails of elements that look like pictures; png writes them
+      pictures     thumbnails of elements that have the shape of pictures; png encodes them
       table        the first and last elements
-      histogram    the elements' lengths; bins counts them
+      histogram    the lengths of the elements; bins counts them
 
-Each is drawn from one snapshot, so edits by other threads don't matter. The HTML has no script and no style
-sheet, and its lines and letters are of the colour that the page's text has: dark on light or light on dark.
+Each is made from one snapshot, so edits by other threads don't matter. The HTML has no script and no style
+sheet, and is drawn in the colour of the page's text, for light and dark pages.
 """
 
 from seqcore._format.notebook import as_html

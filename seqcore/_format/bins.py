@@ -1,4 +1,4 @@
-"""Lengths counted in bins of whole numbers."""
+"""Count lengths in bins of integers."""
 
 from math import isqrt
 from typing import NamedTuple
@@ -9,7 +9,7 @@ _MOST = 32  # bins
 
 
 class Bin(NamedTuple):
-    """How many lengths there are from the first to the last of these."""
+    """The number of lengths from `first` to `last`."""
 
     first: int
     last: int
@@ -17,7 +17,7 @@ class Bin(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """Bins of one width without a gap, and apart from them what lies far below and far above."""
+    """Bins of one width without a gap, and one bin each for outliers below and above them."""
 
     below: Bin | None
     bins: list[Bin]
@@ -25,7 +25,7 @@ class Bins(NamedTuple):
 
 
 def sorted_lengths(snapshot):
-    """Return the extents along axis 0 in ascending order; elements of rank 0 have none. O(n log n)."""
+    """Return the lengths along axis 0 in ascending order, without elements of rank 0. O(n log n)."""
     if len(snapshot) == 0:
         return np.zeros(0, np.int64)
     try:
@@ -38,7 +38,7 @@ def sorted_lengths(snapshot):
 
 def have_one_shape(snapshot):
     """Return whether all elements, one at least, have one shape."""
-    from seqcore.core.layout import first_misfit  # which needs sequences, as they need this
+    from seqcore.core.layout import first_misfit  # a circular import
 
     (shape,) = snapshot[:1].shapes
     return first_misfit(snapshot, len(shape), len(shape), shape) == len(snapshot)
@@ -58,7 +58,7 @@ def bins_of(lengths):
     low, high = _bulk(lengths, most)
     width = _width(low, high, most)
     start = low - low % width
-    # The last of each bin, none beyond the largest length: it may be the largest number.
+    # The last length of each bin, at most the largest length, which may be the largest int64.
     largest = int(lengths[-1])
     lasts = [min(first + width - 1, largest) for first in range(start, high + 1, width)]
     begin = int(np.searchsorted(lengths, start))
@@ -73,10 +73,10 @@ def bins_of(lengths):
 
 
 def _bulk(lengths, most):
-    """Return the least and the largest length that the bins should span: of all, or without what is far away.
+    """Return the least and the largest length that the bins should span, without outliers.
 
-    At most one in a hundred is taken for that on either side, one of 20 to 199, and only if the axis would
-    have to be three times as long for it.
+    On either side at most 1% of the lengths are outliers (one of 20 to 199), and only if the axis would have
+    to be three times as long with them.
     """
     n = len(lengths)
     least, largest = int(lengths[0]), int(lengths[-1])
@@ -93,7 +93,7 @@ def _bulk(lengths, most):
 
 
 def _width(low, high, most):
-    """Return the least of 1, 2, 5, 10, 20, … with which so many bins suffice."""
+    """Return the least width of 1, 2, 5, 10, 20, … that needs at most so many bins."""
     decade = 1
     while True:
         for width in (decade, 2 * decade, 5 * decade):

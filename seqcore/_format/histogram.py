@@ -1,18 +1,18 @@
 """The histogram of the elements' lengths, as SVG.
 
-It is drawn in `currentColor`, the colour of the text around it, and has no ids and no style sheet: any number
-of them can stand on a page.
+It is drawn in `currentColor`, the colour of the text around it, and has no ids and no style sheet, so that a
+page can have any number of them.
 """
 
 from seqcore._format.bins import bins_of
 from seqcore._format.text import plural
 
-_WIDTH = 320  # of the bars together, in pixels
+_WIDTH = 320  # of all bars, in pixels
 _HEIGHT = 72  # of the highest bar
-_WIDEST = 32  # bar
-_LOWEST = 2  # where there is any
+_WIDEST = 32  # the width of a bar, at most
+_LOWEST = 2  # the height of a bar that is not empty
 _MARGIN = 8
-_ABOVE, _BELOW = 16, 18  # room for the letters
+_ABOVE, _BELOW = 16, 18  # space for the labels
 _LETTER = 6.2  # the width of a digit, about
 
 
@@ -22,9 +22,9 @@ def histogram_of(lengths, elements):
     Parameters
     ----------
     lengths : np.ndarray
-        Sorted, one at least.
+        The lengths, sorted, at least one.
     elements : int
-        How many there are, with those of rank 0, which have no length.
+        The number of elements, including those of rank 0, which have no length.
     """
     summary = f"length {lengths[0]:,} to {lengths[-1]:,}, median {_median(lengths)}"
     below, inner, above = bins = bins_of(lengths)
@@ -80,7 +80,7 @@ def _bar(x, step, one, top):
     title = f"length {span}: {one.number:,} {plural(one.number, 'element')}"
     base = _ABOVE + _HEIGHT
     return (
-        # The mouse need not hit the bar: what is above it will do.
+        # The tooltip covers the space above the bar too.
         f'<g fill-opacity=".6"><title>{title}</title>'
         f'<rect x="{x:.1f}" y="{_ABOVE}" width="{step:.1f}" height="{_HEIGHT}" fill-opacity="0"/>'
         f'<rect x="{x + (step - width) / 2:.1f}" y="{base - height:.1f}" '
@@ -89,7 +89,7 @@ def _bar(x, step, one, top):
 
 
 def _axis(slots, below, above, step):
-    """A line below the bars, with a gap before those that stand apart."""
+    """Return the axis: a line below the bars, with a gap before outliers."""
     first, last = (2 if below else 0), slots - (2 if above else 0)
     spans = [(first, last), *([(0, 1)] if below else []), *([(slots - 1, slots)] if above else [])]
     return "".join(
@@ -100,7 +100,7 @@ def _axis(slots, below, above, step):
 
 
 def _text(x, y, number, width):
-    """A number centred on x, or as near to that as leaves it inside."""
+    """Return a number centred on x, or moved to stay inside."""
     text = f"{number:,}"
     half = len(text) * _LETTER / 2
     x = min(max(x, half), width - half)

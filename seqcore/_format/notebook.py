@@ -1,4 +1,4 @@
-"""The HTML that a sequence is in a notebook."""
+"""The HTML representation for notebooks."""
 
 from html import escape
 
@@ -12,7 +12,7 @@ from seqcore._format.text import plural, snapshot_of, type_of
 def as_html(seq):
     """Return a heading, pictures, a table of the first and last elements, and a histogram of the lengths.
 
-    Of the elements' values only those are read that are shown; of the shapes all.
+    Only the values that are shown are read, but all shapes.
     """
     snapshot = snapshot_of(seq)
     n = len(snapshot)
@@ -32,7 +32,7 @@ def as_html(seq):
 
 
 def _one_for_all(snapshot, lengths):
-    """What all elements have in common, in words: their shape, their length, or neither."""
+    """Return the common shape or length of all elements as text, if there is one."""
     n = len(snapshot)
     if n and have_one_shape(snapshot):
         (shape,) = snapshot[:1].shapes

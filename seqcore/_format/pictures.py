@@ -1,6 +1,6 @@
-"""Thumbnails of elements that look like pictures.
+"""Thumbnails of elements that have the shape of pictures.
 
-These are of uint8, with two axes, or with three of which the last has 1, 3 or 4 channels: grey, RGB, RGBA.
+These have dtype uint8 and two axes, or three if the last one has 1, 3 or 4 channels: grey, RGB, RGBA.
 """
 
 from base64 import b64encode
@@ -10,19 +10,19 @@ import numpy as np
 
 from seqcore._format.png import encode_png
 
-_MOST = 8  # pictures, so that even of noise they take less than 200 kB
-_AREA = 64 * 64  # pixels of a thumbnail,
-_SIDE = 96  # and of its longer side
-_SAMPLES = 4  # along each axis for a pixel: large pictures are not read as a whole
-_LARGEST = 16  # the side that a single pixel is shown with
-_THINNEST = 4  # pixels on the screen: else a picture of one row is hardly seen
+_MOST = 8  # pictures, which take less than 200 kB even if they are noise
+_AREA = 64 * 64  # pixels of a thumbnail, at most
+_SIDE = 96  # pixels of its longer side, at most
+_SAMPLES = 4  # along each axis for a pixel, so that large pictures are not read completely
+_LARGEST = 16  # the size of a single pixel, at most
+_THINNEST = 4  # pixels on the screen, at least, so that a picture of one row is visible
 
-# Behind what is transparent, on light pages and dark ones.
+# The background of transparent pictures, for light and dark pages.
 _CHEQUERED = "background:repeating-conic-gradient(#aaa 0 25%,#eee 0 50%) 0 0/8px 8px;"
 
 
 def pictures_of(snapshot):
-    """Return pictures from all over a sequence as HTML, or "" if there are none. No others are looked at."""
+    """Return evenly spread pictures of a sequence as HTML, or "" if there are none. Others are not read."""
     if snapshot.dtype != np.uint8:
         return ""
     pictures = ""
@@ -35,7 +35,7 @@ def pictures_of(snapshot):
 
 
 def _spread(extent, count):
-    """Return so many positions from the first to the last, or all if there are no more."""
+    """Return evenly spread positions from the first to the last, or all positions."""
     if extent <= count:
         return range(extent)
     return [k * (extent - 1) // (count - 1) for k in range(count)]
@@ -48,18 +48,18 @@ def is_picture(tensor):
 
 
 def thumbnail(tensor):
-    """Return a picture that is small enough to be shown, of shape (height, width, channels).
+    """Return a small version of a picture, of shape (height, width, channels).
 
-    A pixel is the mean of some that it stands for, evenly spread. Small pictures stay as they are.
+    Each pixel is the mean of evenly spread samples of its area. Small pictures are unchanged.
     """
     height, width = tensor.shape[:2]
     rows, columns = _fit(height, width)
     channels = tensor.shape[2] if tensor.ndim == 3 else 1
     if (rows, columns) == (height, width):
         return tensor.reshape(height, width, channels)
-    # `take` copies whole rows, so most of a large picture is left out before. Two arrays between the brackets
-    # would do it at once, but end the process where NumPy has no memory for it; so does arithmetic of arrays
-    # that have two types or two shapes.
+    # `take` copies whole rows, so most of a large picture is left out before. Indexing with two arrays at
+    # once would end the process if NumPy has no memory for it, and so would arithmetic of arrays of two
+    # dtypes or shapes.
     thinned = tensor[:: max(1, height // (2 * rows * _SAMPLES)), :: max(1, width // (2 * columns * _SAMPLES))]
     samples = thinned.take(_samples(thinned.shape[0], rows), 0).take(_samples(thinned.shape[1], columns), 1)
     samples = samples.reshape(rows, _SAMPLES, columns, _SAMPLES, channels)
@@ -72,7 +72,7 @@ def thumbnail(tensor):
 
 
 def _fit(height, width):
-    """Return the height and width of a thumbnail, in the proportion of the picture's if that can be."""
+    """Return the height and width of a thumbnail, in the proportion of the picture if possible."""
     # In integers: extents go up to 2**63.
     longer, shorter = max(height, width), min(height, width)
     long = min(longer, _SIDE)
@@ -84,13 +84,13 @@ def _fit(height, width):
 
 
 def _samples(extent, pixels):
-    """Return positions along an axis, so many for each pixel of the thumbnail."""
+    """Return the positions of the samples along an axis."""
     count = pixels * _SAMPLES
     return np.arange(count) * extent // count
 
 
 def _mean(values, alpha):
-    """Return the means over axes 1 and 3. A transparent pixel has no say in the colour."""
+    """Return the means over axes 1 and 3, weighted by alpha: transparent pixels don't count."""
     total = _sum(values if alpha is None else values * alpha)
     weights = np.full(total.shape, _SAMPLES**2, np.uint32) if alpha is None else _sum(alpha)
     return (total + weights // 2) // np.maximum(weights, 1)
@@ -109,7 +109,7 @@ def _picture(position, tensor):
     text = escape(f"element {position} of shape {tensor.shape}", quote=True)
     style = (
         f"width:{width}px;height:{height}px;max-width:none;margin:0 auto;display:block;"
-        # Seen on a page of any colour, whatever the picture's.
+        # A border that is visible on a page of any colour.
         "box-sizing:content-box;border:1px solid rgba(128,128,128,.5);"
         f"{_CHEQUERED if channels == 4 else ''}"
         f"{'image-rendering:pixelated;' if scale > 1 else ''}"

@@ -1,8 +1,8 @@
-"""PNG files of small pictures.
+"""Encode small pictures as PNG files.
 
 A file is a signature and chunks; a chunk is a length, a name, data and a checksum. The pixels are rows of
-bytes, compressed together, each behind a byte that says how the row is filtered. Here a row is written as its
-difference from the one above, which makes photographs about a tenth smaller.
+bytes, compressed together. The first byte of a row is its filter: here each row is stored as its difference
+from the one above, which makes photographs about 10% smaller.
 """
 
 import struct
@@ -20,7 +20,7 @@ def encode_png(pixels):
     Parameters
     ----------
     pixels : np.ndarray
-        uint8 of shape (height, width, channels) with 1, 3 or 4 channels, not empty.
+        The pixels, uint8 of shape (height, width, channels) with 1, 3 or 4 channels, not empty.
 
     Examples
     --------

@@ -5,7 +5,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-_ROWS = 5  # that the table shows at either end
+_ROWS = 5  # at either end
 
 
 def table_of(snapshot):
@@ -31,7 +31,7 @@ def _row(position, tensor):
 
 
 def _items(tensor):
-    # Not .flat, which NumPy has up to rank 32 only, nor .reshape(-1), which may copy.
+    # Not .flat, which NumPy supports up to rank 32 only, nor .reshape(-1), which may copy.
     if tensor.ndim == 0:
         yield tensor[()]
     elif tensor.ndim == 1:

@@ -1,12 +1,12 @@
-"""The line that a sequence is in a terminal."""
+"""The one-line representation."""
 
 from seqcore.dtypes import type_name
 
-_SHAPES = 6  # that the line names
+_SHAPES = 6  # in the line, at most
 
 
 def as_text(seq):
-    """Return one short line, whatever the length.
+    """Return one short line for a sequence of any length.
 
     Examples
     --------
@@ -17,22 +17,25 @@ def as_text(seq):
     snapshot = snapshot_of(seq)
     n = len(snapshot)
     head = f"{type(seq).__name__} of {n:,} {type_of(snapshot)} {plural(n, 'tensor')}"
-    shapes = " ".join(str(shape) for shape in snapshot[:_SHAPES].shapes)
+    try:
+        shapes = " ".join(str(shape) for shape in snapshot[:_SHAPES].shapes)
+    except ValueError:  # offsets in a damaged file; a debugger shows the line all the same
+        shapes = "(damaged)"
     return f"<{head}{': ' if n else ''}{shapes}{' …' if n > _SHAPES else ''}>"
 
 
 def type_of(seq):
-    """Return the name of the element type, also of a sequence that was never initialised."""
+    """Return the name of the element type; "untyped" for a sequence that is not initialised."""
     return "untyped" if seq.dtype is None else type_name(seq.dtype)
 
 
 def plural(number, word):
-    """Return the word, with an s where it stands for another number than one."""
+    """Return the word, with an s unless the number is one."""
     return word if number == 1 else f"{word}s"
 
 
 def snapshot_of(seq):
-    """The elements as they stand, whatever a subclass makes of slices."""
-    from seqcore.core.sequence import TensorSequence  # which needs this
+    """Return a snapshot of a sequence, also if a subclass overrides slices."""
+    from seqcore.core.sequence import TensorSequence  # a circular import
 
     return TensorSequence.__getitem__(seq, slice(None))

@@ -1,10 +1,10 @@
-"""How a map is run: what it is made of, who runs it, and how the results come together.
+"""Running a map: the units of work, the engines that run them, and the outputs.
 
 ::
 
-    work: elements · flat blocks · batches          what a map is made of
+    work: elements · elementwise blocks · batches   the units that a map consists of
        │
-    job ── here · threads · executors               who runs it, some units at a time
-       │                    └─ parcels, lending     what travels to other processes
+    job ── serial · threads · executors             the engines, which run some units at a time
+       │                    └─ payloads, sharing    the data that travels to other processes
     outputs                                         the results, in order
 """

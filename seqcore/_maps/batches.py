@@ -1,13 +1,13 @@
-"""Maps over batches: a body gets several elements at once, joined or stacked, and its outputs are cut back.
+"""Maps over batches: a body gets several elements at once, joined or stacked, and its outputs are split.
 
 ::
 
-    joined     [a b] [c]        one call with [a b c]       outputs of length 3, cut into 2 and 1
+    joined     [a b] [c]        one call with [a b c]       outputs of length 3, split into 2 and 1
     stacked    [a b] [c d]      one call with [[a b]        outputs of length 2, a row for each
                                                [c d]]
 
-Stacked elements have one shape, and are gathered from wherever they stand. So the inputs are put into the
-order of the batches first, which costs no data, and the outputs back into that of the sequence at the end.
+Stacked elements have one shape and come from any positions. The inputs are therefore put into the order of
+the batches first, without a copy of the data, and the outputs into that of the sequence at the end.
 """
 
 import math
@@ -23,7 +23,7 @@ from seqcore.core.layout import first_misfit
 from seqcore.core.operations import split_equally
 from seqcore.core.sequence import TensorSequence
 
-LEAST_NBYTES = 1 << 14  # of a batch whose size nobody has chosen, however many workers there are
+LEAST_NBYTES = 1 << 14  # bytes of a batch of automatic size, at least, for any number of workers
 
 
 class BatchWork(Work):
@@ -32,16 +32,16 @@ class BatchWork(Work):
     Parameters
     ----------
     body, inputs
-        As a map has them; sequences in the order of the batches.
+        The body and inputs of the map, with sequences in the order of the batches.
     bounds : np.ndarray of int64
-        Where each batch begins, and where the last one ends.
+        The offsets of the batches: batch i has the elements bounds[i] to bounds[i + 1].
     stacked : bool
-        Whether elements are stacked, or joined.
+        If True, elements are stacked, otherwise joined.
     positions : np.ndarray of int64 or None
-        Where the elements stand in the sequence; None where they are in its order.
+        The positions of the elements in the sequence; None if they are in its order.
     """
 
-    first_settles = True  # of lists that a body returns the first batch's type is that of all
+    first_sets_types = True  # if a body returns lists, the first batch sets the type for all
 
     def __init__(self, body, inputs, bounds, stacked, positions=None):
         self.body, self.inputs, self.bounds = body, inputs, bounds
@@ -51,7 +51,7 @@ class BatchWork(Work):
     def part(self, start, stop):
         begin, end = self.bounds[start], self.bounds[stop]
         inputs = tuple(one[begin:end] if isinstance(one, TensorSequence) else one for one in self.inputs)
-        # Names are given where the map began: positions can stay behind.
+        # Positions are left out: only the work that the map began with names units.
         return BatchWork(self.body, inputs, self.bounds[start : stop + 1] - begin, self.stacked)
 
     def elements(self, start, stop):
@@ -59,7 +59,7 @@ class BatchWork(Work):
 
     def name(self, start, stop=None):
         begin, end = self.bounds[start], self.bounds[start + 1 if stop is None else stop]
-        # Several batches may take turns in the sequence.
+        # Batches of several shapes may alternate in the sequence.
         places = range(begin, end) if self.positions is None else sorted(self.positions[begin:end].tolist())
         if len(places) == 1:
             return f"element {places[0]}"
@@ -92,10 +92,10 @@ class BatchWork(Work):
             del error  # it refers to this frame
 
     def _run_batch(self, unit, dtypes, single):
-        """Call the body with a batch; return whether its output is single, and a sequence for each output."""
+        """Call the body with a batch; return whether it has one output, and a sequence for each output."""
         begin, end = self.bounds[unit], self.bounds[unit + 1]
         batch = [one[begin:end] if isinstance(one, TensorSequence) else one for one in self.inputs]
-        arguments = [self._together(one) if isinstance(one, TensorSequence) else one for one in batch]
+        arguments = [self._batch_array(one) if isinstance(one, TensorSequence) else one for one in batch]
         result = self.body(*arguments)
         first, together = next(
             (one, argument)
@@ -121,22 +121,22 @@ class BatchWork(Work):
         for k, value in enumerate(values):
             try:
                 array = as_tensor(value, None if dtypes is None else dtypes[k])
-                sequences.append(self._apart(array, first, len(together)))
+                sequences.append(self._split_output(array, first, len(together)))
             except (TypeError, ValueError, OverflowError) as error:
                 raise OutputError(None if single else k, error) from None
         return single, tuple(sequences)
 
-    def _together(self, sequence):
+    def _batch_array(self, sequence):
         return stack(sequence) if self.stacked else sequence.values()
 
-    def _apart(self, array, first, expected):
-        """Cut an output, so long along axis 0, as the batch of the first sequence was made."""
+    def _split_output(self, array, first, expected):
+        """Split an output, of the expected length along axis 0, like the batch of the first sequence."""
         if array.ndim == 0 or array.shape[0] != expected:
             what = f"{len(first)} elements"
             how = "stacked" if self.stacked else f"joined to length {expected}"
             raise ValueError(
-                f"the body returned shape {array.shape} for {what} {how}: an output is {expected} long along "
-                "axis 0; sequence_map calls a body that looks at whole elements"
+                f"the body returned shape {array.shape} for {what} {how}: expected length {expected} along "
+                "axis 0; sequence_map calls a body with one whole element"
             )
         if self.stacked:
             return split_equally(array, 0, 1, True)
@@ -152,7 +152,7 @@ def joined_work(body, inputs, n, batch_size, workers):
         If elements can't be joined.
     """
     bounds = _bounds(body, inputs, n, batch_size, workers)
-    if len(bounds) > 2:  # where there is one batch, its join looks before the body is called
+    if len(bounds) > 2:  # a single batch is checked when it is joined
         for k, one in enumerate(inputs):
             if isinstance(one, TensorSequence):
                 _check_joinable(k, one, n)
@@ -163,18 +163,18 @@ def _check_joinable(k, sequence, n):
     shape = sequence[0].shape
     if not shape:
         raise ValueError(
-            f"the tensors of input {k} have rank 0, and no axis to be joined along: new_axis=1 stacks"
+            f"the elements of input {k} have rank 0 and so no axis to join along: new_axis=1 stacks them"
         )
     at = first_misfit(sequence, len(shape), len(shape), shape[1:])
     if at < n:
         raise ValueError(
-            f"tensor {at} of input {k} has shape {sequence[at].shape}, tensor 0 has {shape}: they can't be "
-            "joined along axis 0, where elements differ in length alone; new_axis=1 stacks those of one shape"
+            f"element {at} of input {k} has shape {sequence[at].shape}, but element 0 has {shape}: to be "
+            "joined along axis 0 they may differ in length only; new_axis=1 stacks elements of one shape"
         )
 
 
 def stacked_work(body, inputs, n, batch_size, workers):
-    """Return the work of a map over batches that are stacked; elements of one shape come together."""
+    """Return the work of a map over batches that are stacked, each of elements of one shape."""
     sequences = [one for one in inputs if isinstance(one, TensorSequence)]
     if n == 0 or all(_of_one_shape(one, n) for one in sequences):
         return BatchWork(body, inputs, _bounds(body, inputs, n, batch_size, workers), True)
@@ -186,7 +186,7 @@ def stacked_work(body, inputs, n, batch_size, workers):
         nbytes = sum(math.prod(s) * one.dtype.itemsize for s, one in zip(shapes, sequences, strict=True))
         size = batch_size or _chosen_size(suitable_nbytes(body), nbytes, len(own), workers)
         batches += [own[i : i + size] for i in range(0, len(own), size)]
-    batches.sort()  # by their first elements, so that of several failures the first one counts
+    batches.sort()  # by their first elements, so that of several failures the first in order is raised
     positions = np.fromiter((i for batch in batches for i in batch), np.int64, n)
     bounds = np.cumsum([0, *map(len, batches)])
     inputs = tuple(one[positions] if isinstance(one, TensorSequence) else one for one in inputs)
@@ -194,7 +194,7 @@ def stacked_work(body, inputs, n, batch_size, workers):
 
 
 def in_order(outputs, positions):
-    """Return outputs in the order of the sequence, whose elements came from these positions."""
+    """Return outputs in the order of the sequence, given the positions of their elements in it."""
     back = np.empty(len(positions), np.int64)
     back[positions] = np.arange(len(positions))
     return outputs[back]
@@ -214,7 +214,7 @@ def _bounds(body, inputs, n, batch_size, workers):
 
 
 def _chosen_size(most, nbytes, n, workers):
-    """How many elements go into a batch: as many bytes as suit the body, and some batches for each worker."""
+    """Return the number of elements in a batch: by bytes, with several batches for each worker."""
     size = max(1, most // max(nbytes, 1))
     if workers > 1:
         size = min(size, max(-(-n // (4 * workers)), LEAST_NBYTES // max(nbytes, 1), 1))

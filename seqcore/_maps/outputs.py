@@ -1,4 +1,4 @@
-"""What comes of a map: chunks, and the output sequences that take them up in the order of the sequence."""
+"""The outputs of a map: finished chunks, added to the output sequences in order."""
 
 from dataclasses import dataclass
 
@@ -12,25 +12,25 @@ _PYTHON_VALUES = (bool, int, float, complex, str, list, tuple)
 
 @dataclass(slots=True)
 class Chunk:
-    """What came of some units: bare results, or ready sequences, which may be the first to tell the types."""
+    """The result of some units: a list of results, or sequences, which may be the first to set the types."""
 
     start: int
-    count: int  # units that are done; what has failed is the one behind them
+    count: int  # finished units; an error belongs to the unit after them
     error: BaseException | None = None
     results: list | None = None
     sequences: tuple | None = None
-    single: bool | None = None  # whether the sequences are the outputs of one tensor, or of a tuple
+    single: bool | None = None  # True if the body returns one tensor, False for a tuple
     note: str | None = None  # the traceback of an error in another process
-    seconds: float = 0.0  # that it took, where a worker has measured it
-    in_blocks: int = 0  # of the units, how many ran in blocks, in one piece each
+    seconds: float = 0.0  # the time it took, if a worker measured it
+    in_blocks: int = 0  # units that ran in blocks
 
 
 class Outputs:
-    """The output sequences of a map, whose number and types the first unit settles."""
+    """The output sequences of a map, whose number and types the first unit sets."""
 
     def __init__(self, single, dtypes, name):
         self.single = single
-        self.name = name  # what a unit is called
+        self.name = name  # a function that names units in messages
         self.sequences = None
         if dtypes is not None:
             self.sequences = fresh(dtypes)
@@ -40,7 +40,7 @@ class Outputs:
         return None if self.sequences is None else tuple(one.dtype for one in self.sequences)
 
     def add(self, chunk):
-        """Add the next chunk; what has failed in it is raised, as a serial loop would have met it."""
+        """Add the next chunk; raise its error, which is the one that a serial loop would raise."""
         unit, error, chunk.error = chunk.start + chunk.count, chunk.error, None
         if chunk.note is not None and error is not None and not isinstance(error, OutputError):
             add_note(error, chunk.note)
@@ -56,14 +56,14 @@ class Outputs:
 
     def _add_results(self, chunk):
         if self.sequences is None:
-            self._settle(chunk)
+            self._set_types(chunk)
         before = complete(self.sequences)
         try:
             put_results(self.sequences, self.single, chunk.results)
         except BaseException as error:
             raise_for(error, self.name(chunk.start + complete(self.sequences) - before))
 
-    def _settle(self, chunk):
+    def _set_types(self, chunk):
         first = chunk.results[0]
         if self.single is None:
             self.single = not isinstance(first, tuple)
@@ -77,7 +77,7 @@ class Outputs:
             self.single, self.sequences = chunk.single, chunk.sequences
             return
         if (self.dtypes, self.single) != (tuple(one.dtype for one in chunk.sequences), chunk.single):
-            # A worker that didn't know the types found others; its first result says what doesn't fit.
+            # A worker that didn't know the types found other ones; its first result has the error.
             if complete(chunk.sequences) == 0:
                 return
             first = tuple(one[0] for one in chunk.sequences)
@@ -94,12 +94,12 @@ def fresh(dtypes):
 
 
 def complete(sequences):
-    """How many elements all outputs have, of which the last gets its one last."""
+    """Return how many elements all outputs have; the last output gets each element last."""
     return len(sequences[-1])
 
 
 def values_of(result, single):
-    """What a body has returned, as a tuple of values."""
+    """Return the result of a body as a tuple of values."""
     if not single and not result:
         raise TypeError("the body returned an empty tuple, expected a tensor or a tuple of them")
     if result is None:
@@ -107,10 +107,10 @@ def values_of(result, single):
     return (result,) if single else result
 
 
-def types_told(result, single):
-    """The output types that a first result settles; None where it holds Python values.
+def output_types(result, single):
+    """Return the output types that a first result sets; None if it has Python values.
 
-    To those the types of a map that has begun elsewhere count: a 1 may have to become a 1.0.
+    For those the types of a map that has begun elsewhere decide: a 1 may have to become a 1.0.
     """
     dtypes = []
     for value in values_of(result, single):
@@ -121,13 +121,13 @@ def types_told(result, single):
 
 
 def raise_for(error, name):
-    """Raise what the unit of a map that is called so has failed with."""
+    """Raise the error of a unit, with its name."""
     if isinstance(error, OutputError):
         output, reason = error.args
         which = "" if output is None else f", output {output}"
         if type(reason) in (TypeError, ValueError, OverflowError):
             raise type(reason)(f"{name} of the map{which}: {shown_error(reason)}") from reason
-        error = reason  # of a class that may not be made from a message
+        error = reason  # its class may not be constructible from a message
     add_note(error, f"raised for {name} of a SequenceMap")
     try:
         raise error

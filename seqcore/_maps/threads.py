@@ -1,14 +1,13 @@
-"""A map on threads, which stay for the next one.
+"""Run a map on threads of a pool, which is kept for later maps.
 
-A thread that is there already needs not be started, and keeps what it has of its own: its malloc arena (glibc
-hands those of ended threads on as well, other libraries may not), caches, thread-local data of the body.
-So the threads of a map come from a pool that all maps share::
+A running thread needs not be started, and keeps its malloc arena (glibc passes those of ended threads on,
+other libraries may not), caches, and the thread-local data of the body. All maps share one pool::
 
-    seat ──▶ an idle thread, or a new one ──▶ idle again, before the map hears that the seat is done
-                                          └─▶ or at its end, where KEPT are idle already
+    task ──▶ an idle thread, or a new one ──▶ idle again, before the map hears that the task is done
+                                          └─▶ or it ends, if KEPT threads are idle already
 
-No seat ever waits for another, so nested maps can't wait for each other. Before a fork idle threads are let
-go, and the child has none; when the interpreter ends, what runs is waited for.
+No task ever waits for another, so nested maps can't deadlock. Before a fork idle threads are ended, and the
+child starts without any; at the end of the interpreter running tasks are waited for.
 """
 
 import atexit
@@ -19,47 +18,47 @@ import sys
 import threading
 import time
 
-from seqcore._maps.job import run_rest_here
+from seqcore._maps.job import run_rest_serially
 from seqcore._maps.outputs import Chunk
 
-CHUNK = 1e-2  # seconds of work that are handed out at once
-# Threads that may stay. None without a GIL: what a thread has made, it also has to let go, and an idle one
-# would keep results that nobody has any more until the next search for cycles.
+CHUNK = 1e-2  # seconds of work in a chunk
+# The number of idle threads that are kept. None without a GIL: objects made in a thread are freed in it, so
+# an idle one would keep unused results until the next garbage collection.
 KEPT = max(8, 2 * (os.cpu_count() or 1)) if getattr(sys, "_is_gil_enabled", lambda: True)() else 0
-NEVER_BEGAN = 1.0  # seconds after which a thread that has not begun is not waited for
+START_TIMEOUT = 1.0  # seconds after which a task that has not started is cancelled
 
 
 class Pool:
-    """Threads that are already there. A map uses several at once, several maps use one pool."""
+    """Running threads to reuse. A map uses several at once, and all maps share one pool."""
 
     def __init__(self):
         self._begin()
 
     def _begin(self):
         self.lock = threading.Lock()
-        self.idle = []  # threads that wait, or are about to
+        self.idle = []  # threads that wait for a task, or are about to
         self.threads = set()
         self.ended = False
 
     @property
     def busy(self):
-        """How many threads have a seat."""
+        """The number of threads with a task."""
         with self.lock:
             return len(self.threads) - len(self.idle)
 
-    def start(self, seat):
-        """Have a seat taken by a thread; RuntimeError if there is none to be had."""
+    def start(self, task):
+        """Start a task on an idle or new thread; RuntimeError if no thread can be started."""
         with self.lock:
             if self.ended:
                 raise RuntimeError("the interpreter is about to end")
             thread = self.idle.pop() if self.idle else None
             if thread is None:
-                thread = PoolThread(self, seat)
+                thread = PoolThread(self, task)
                 self.threads.add(thread)
-                seat.thread = thread
+                task.thread = thread
             else:
-                seat.thread = thread
-                thread.take(seat)
+                task.thread = thread
+                thread.take(task)
                 return
         try:
             thread.start()
@@ -68,7 +67,7 @@ class Pool:
             raise
 
     def rest(self, thread):
-        """Count a thread among the idle ones; False where there are enough."""
+        """Keep a thread as idle; False if there are enough of them."""
         with self.lock:
             if self.ended or len(self.idle) >= KEPT:
                 return False
@@ -79,8 +78,8 @@ class Pool:
         with self.lock:
             self.threads.discard(thread)
 
-    def let_go(self):
-        """End the threads that are idle; a process with several threads should not fork."""
+    def end_idle(self):
+        """End the idle threads, because a process with several threads should not fork."""
         with self.lock:
             idle, self.idle = self.idle, []
             for thread in idle:
@@ -89,47 +88,47 @@ class Pool:
             thread.join()
 
     def end(self):
-        """Start no more, and wait for those that run: what they run would not stand the interpreter's end."""
+        """Start no more threads, and wait for the running ones, which would crash at interpreter shutdown."""
         with self.lock:
             self.ended = True
             threads = [thread for thread in self.threads if thread is not threading.current_thread()]
-        self.let_go()
+        self.end_idle()
         for thread in threads:
             thread.join()
 
 
 class PoolThread(threading.Thread):
-    """A thread that takes one seat after the other. What it then has left of a map is nothing."""
+    """A thread that runs one task after the other, and keeps no references to a finished map."""
 
-    def __init__(self, pool, seat):
-        # A daemon, for `threading` would wait for idle ones at the end before anybody could let them go.
+    def __init__(self, pool, task):
+        # A daemon, because `threading` would wait for idle threads at exit before `Pool.end` runs.
         super().__init__(name="seqcore-map", daemon=True)
-        self.pool, self.seat = pool, seat
+        self.pool, self.task = pool, task
         self.stays = True
         self.woken = threading.Lock()
         self.woken.acquire()
 
-    def take(self, seat):
-        """Wake the thread for a seat, or None to end it. It allocates nothing, so it can't fail."""
-        self.seat = seat
+    def take(self, task):
+        """Wake the thread for a task, or None to end it. It allocates nothing, so it can't fail."""
+        self.task = task
         self.woken.release()
 
     def run(self):
         pool = self.pool
         try:
-            while self.seat is not None:
-                seat, self.seat = self.seat, None
+            while self.task is not None:
+                task, self.task = self.task, None
                 try:
-                    seat.run()
+                    task.run()
                     self.stays = pool.rest(self)  # first, so that the next map finds this thread
                 finally:
-                    seat.say_done()
-                seat = None
+                    task.finish()
+                task = None
                 if not self.stays:
                     break
                 self.woken.acquire()
         except MemoryError:
-            pass  # this thread ends, and another one begins where it is needed
+            pass  # this thread ends, and another one starts when it is needed
         finally:
             pool.forget(self)
 
@@ -137,46 +136,46 @@ class PoolThread(threading.Thread):
 POOL = Pool()
 atexit.register(POOL.end)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=POOL.let_go, after_in_child=POOL._begin)
+    os.register_at_fork(before=POOL.end_idle, after_in_child=POOL._begin)
 
 
-class Seat:
-    """A worker of a map, which a thread takes once."""
+class Task:
+    """One worker of a map, run once by a thread."""
 
     def __init__(self, work, finished):
-        context = contextvars.copy_context()  # one can't be entered twice
-        self.tasks = [(context, work)]
+        context = contextvars.copy_context()  # a context can't be entered twice
+        self._calls = [(context, work)]
         self.finished = finished
         self.thread = None
 
     def run(self):
         try:
-            context, work = self.tasks.pop()
+            context, work = self._calls.pop()
         except IndexError:  # cancelled
             self.finished = None
             return
         context.run(work)
 
-    def say_done(self):
+    def finish(self):
         finished, self.finished = self.finished, None
         if finished is not None:
-            _say_done(finished)
+            _put_finished(finished)
 
     def cancel(self):
-        """Make a call that has not begun do nothing; False where it has."""
+        """Cancel a task that has not started; False if it has."""
         try:
-            self.tasks.pop()
+            self._calls.pop()
         except IndexError:
             return False
         return True
 
 
 def run_on_threads(job, workers):
-    """On as many threads; where there are none, here."""
+    """Run a map on several threads; in the calling thread if none can be started."""
     if job.chunksize is None:
         job.sample()
         if not job.pays_on_threads:
-            run_rest_here(job)
+            run_rest_serially(job)
             return
     finished = queue.SimpleQueue()
     lock = threading.Lock()
@@ -189,24 +188,24 @@ def run_on_threads(job, workers):
                 if claimed is None:
                     return
                 finished.put(job.run(*claimed))
-        except BaseException as error:  # a failure of ours, such as no memory
+        except BaseException as error:  # an internal failure, such as no memory
             finished.put(error)
 
-    seats = []
+    tasks = []
     try:
         for _ in range(min(workers, job.n - job.claimed)):
-            seat = Seat(work, finished)
+            task = Task(work, finished)
             try:
-                POOL.start(seat)
-            except RuntimeError:  # no thread to spare, or the interpreter is about to end
-                if seat.cancel():
+                POOL.start(task)
+            except RuntimeError:  # no thread available, or the interpreter is about to end
+                if task.cancel():
                     break
-            seats.append(seat)
-        failure = _gather(job, finished, seats)
-        for seat in seats:
-            if seat.thread is not None and not seat.thread.stays:
-                seat.thread.join()
-    except BaseException:  # Ctrl-C: what runs, runs on, but nothing more is started
+            tasks.append(task)
+        failure = _gather(job, finished, tasks)
+        for task in tasks:
+            if task.thread is not None and not task.thread.stays:
+                task.thread.join()
+    except BaseException:  # Ctrl-C: running units go on, but no more are started
         job.bound.lower(0)
         raise
     if failure is not None:
@@ -214,11 +213,11 @@ def run_on_threads(job, workers):
             raise failure
         finally:
             del failure
-    run_rest_here(job)  # what no thread has claimed
+    run_rest_serially(job)  # the units that no thread has claimed
 
 
-def _say_done(finished):
-    """Tell that a thread is done: the caller waits for it, so also where there is no memory at the moment."""
+def _put_finished(finished):
+    """Signal that a thread is done. The caller waits for it, so retry while there is no memory."""
     while True:
         try:
             finished.put(None)
@@ -228,18 +227,18 @@ def _say_done(finished):
             return
 
 
-def _gather(job, finished, seats):
-    """Take chunks back until all threads are done; return what a chunk has failed with.
+def _gather(job, finished, tasks):
+    """Collect chunks until all threads are done; return the error of a failed chunk, or None.
 
-    After a failure the threads stop by themselves: no unit behind it is started.
+    After a failure the threads stop by themselves: no unit after it is started.
     """
-    failure, running, patience = None, len(seats), NEVER_BEGAN
+    failure, running, patience = None, len(tasks), START_TIMEOUT
     while running:
         try:
             item = finished.get(timeout=patience)
         except queue.Empty:
-            # A pool that lost a thread would let a seat wait for ever. Those that have begun do the work.
-            running -= sum([seat.cancel() for seat in seats])
+            # A pool that lost a thread would block forever. Started tasks do the remaining work.
+            running -= sum([task.cancel() for task in tasks])
             patience = None
             continue
         if item is None:
@@ -248,7 +247,7 @@ def _gather(job, finished, seats):
             try:
                 if not isinstance(item, Chunk):
                     raise item
-                job.take_back(item)
+                job.collect(item)
             except Exception as error:
                 failure = error
             except BaseException as error:

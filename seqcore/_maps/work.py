@@ -1,90 +1,93 @@
-"""What a map is made of: units, which are run some at a time, here or elsewhere.
+"""The units of work of a map, which engines run some at a time.
 
-A map is run by an engine (`job`, `threads`, `executors`) that knows nothing but this: there is a work of
-so many units, a stretch of them can be run, and a stretch can be sent away. `sequence_map`'s is
-`ElementWork`, a unit of which is one element.
+The engines (`job`, `threads`, `executors`) know only this interface: a `Work` has a number of units, and a
+range of units can be run, or cut off and sent to a worker. For `sequence_map` it is `ElementWork`, with one
+unit for each element.
 """
 
 import numpy as np
 
-from seqcore._maps.outputs import Chunk, complete, fresh, types_told
+from seqcore._maps.outputs import Chunk, complete, fresh, output_types
 from seqcore.core.calls import apply, apply_raw, put_results, rows
 from seqcore.core.sequence import TensorSequence
 
-SMALL_GRAPH = 4e-6  # seconds an element: most of them go into handing arrays over, which holds the GIL
-GRAPH_ROWS = 1024  # of a graph that are run between two looks at the bound
+SMALL_GRAPH = 4e-6  # seconds an element: most of it is spent in passing arrays, which holds the GIL
+GRAPH_ROWS = 1024  # rows of a graph to run between two checks of the bound
 
 
 def suitable_nbytes(body):
-    """Bytes of elements that go to a body at once: with what it makes of them, they should stay in the cache.
+    """Return how many bytes of elements to pass to a body at once, so that they and the results fit the
+    cache.
 
-    A ufunc goes through them once, whatever their number.
+    A ufunc reads them once, whatever their number.
     """
     return 1 << 22 if isinstance(body, np.ufunc) else 1 << 19
 
 
 def typical_nbytes(sequence):
-    """Bytes of an element, as far as some of them tell."""
+    """Return the mean size of an element in bytes, from a sample."""
     some = sequence[:: len(sequence) // 1024 + 1]
     return some.nbytes // max(len(some), 1)
 
 
 class Work:
-    """What the engine knows of a map. A subclass has `n`, `run` and the names; what it holds must pickle.
+    """The interface of a map to the engines. A subclass has `n`, `run` and the names; its attributes must
+    pickle.
 
     Attributes
     ----------
     body : callable
     inputs : tuple
-        Sequences, of which each unit gets its own part, and whole tensors, read-only, which all get.
+        The sequences, of which each unit gets its own part, and the broadcast inputs, which are read-only.
     n : int
         The number of units.
     in_batches : bool
-        Whether the body runs many units at less cost for each: then a few tell little of what many take.
-    first_settles : bool
-        Whether the first unit must be back before others go to an executor, for it tells the types.
+        True if the body runs many units at a lower cost for each, so that a few don't predict the time for
+        many.
+    first_sets_types : bool
+        True if the first unit must finish before others go to an executor, because it sets the types.
     small : float
-        Seconds a unit, below which threads don't pay, for most of them go into what holds the GIL.
+        The seconds a unit below which threads don't help, because most of the time holds the GIL.
     """
 
     in_batches = False
     small = 0.0
-    first_settles = False
+    first_sets_types = False
 
     def run(self, start, stop, bound, dtypes, single):
         """Run the units from start to stop, as far as the bound allows, and return a `Chunk`; never raise.
 
-        `dtypes` and `single` are what the outputs are known to be, or None. A chunk may bring sequences where
-        they are not: if it is the first in the order of the map, it settles them. A failure lowers the bound.
+        `dtypes` and `single` describe the outputs, or are None if not known yet. Then a chunk may have
+        sequences, which set them if it is the first in order. A failure lowers the bound.
         """
         raise NotImplementedError
 
     def part(self, start, stop):
-        """A work of these units alone, which counts them from 0."""
+        """Return a work of these units only, numbered from 0."""
         raise NotImplementedError
 
     def elements(self, start, stop):
-        """How many elements the units from start to stop have: what progress counts in."""
+        """Return how many elements the units from start to stop have, for progress."""
         raise NotImplementedError
 
     def name(self, start, stop=None):
-        """What a unit, or the units from start to stop, are called in an error."""
+        """Return the name of a unit, or of the units from start to stop, for messages."""
         raise NotImplementedError
 
     @property
     def nbytes(self):
-        """Bytes of what the units have each for itself."""
+        """The size in bytes of the sequences, without broadcast inputs."""
         return sum(one.nbytes for one in self.inputs if isinstance(one, TensorSequence))
 
     @property
-    def wholes(self):
-        """The inputs that go to every unit."""
+    def broadcast_inputs(self):
+        """The inputs that every unit gets."""
         return [one for one in self.inputs if not isinstance(one, TensorSequence)]
 
-    def with_wholes(self, wholes):
-        """The same work with other whole inputs: what stands for them on the way, or they themselves."""
-        wholes = iter(wholes)
-        inputs = (one if isinstance(one, TensorSequence) else next(wholes) for one in self.inputs)
+    def with_broadcast_inputs(self, tensors):
+        """Return the same work with other broadcast inputs: the tensors, or the objects that replace them."""
+        tensors = iter(tensors)
+        inputs = (one if isinstance(one, TensorSequence) else next(tensors) for one in self.inputs)
         return self._with_inputs(tuple(inputs))
 
     def _with_inputs(self, inputs):
@@ -92,7 +95,7 @@ class Work:
 
 
 class ElementWork(Work):
-    """A body that is called for one element after the other."""
+    """A body called for one element after the other."""
 
     def __init__(self, body, inputs, n):
         self.body, self.inputs, self.n = body, inputs, n
@@ -119,8 +122,8 @@ class ElementWork(Work):
                 _run_graph(self.body, self.inputs, start, stop, bound, single, results)
             elif dtypes is None:
                 apply_raw(self.body, self.inputs, start, min(start + 1, stop), bound, results)
-            if dtypes is None and results and stop - start > 1:  # of one, whoever adds it can tell
-                single, dtypes = _told_by(results[0], single)
+            if dtypes is None and results and stop - start > 1:  # for a single one, `Outputs.add` does it
+                single, dtypes = _types_of_first(results[0], single)
             begun = start + len(results)
             if dtypes is not None:
                 sequences = fresh(dtypes)
@@ -129,8 +132,8 @@ class ElementWork(Work):
                     apply(self.body, self.inputs, begun, stop, bound, sequences, single)
             elif not self.in_batches:
                 apply_raw(self.body, self.inputs, begun, stop, bound, results)
-        except _Unfit:
-            bound.lower(start + 1)  # whoever adds this result will find the words for it
+        except _InvalidResult:
+            bound.lower(start + 1)  # `Outputs.add` raises the error for this result
         except BaseException as caught:
             error = caught
         if sequences is not None:
@@ -145,26 +148,26 @@ class ElementWork(Work):
 
 
 def runs_many(body):
-    """Whether a body is a compiled graph, or anything else that can run many rows of arguments at once."""
-    return hasattr(type(body), "run_many")  # of an object one could not tell: a mock has all attributes
+    """Return whether a body can run many rows of arguments at once, as a compiled graph can."""
+    return hasattr(type(body), "run_many")  # not on the object, because a mock has all attributes
 
 
-class _Unfit(Exception):
-    """A first result that is no tensor, whatever the types."""
+class _InvalidResult(Exception):
+    """The first result is not a tensor."""
 
 
-def _told_by(result, single):
-    """What the first result of a chunk says about the outputs, as (single, dtypes or None)."""
+def _types_of_first(result, single):
+    """Return (single, dtypes or None) of the outputs, from the first result of a chunk."""
     if single is None:
         single = not isinstance(result, tuple)
     try:
-        return single, types_told(result, single)
+        return single, output_types(result, single)
     except Exception:
-        raise _Unfit from None
+        raise _InvalidResult from None
 
 
 def _run_graph(body, inputs, start, stop, bound, single, results):
-    """Append the graph's outputs for the elements from start to stop, and raise for the first that fails."""
+    """Append the graph's outputs for the elements from start to stop; raise for the first that fails."""
     for at in range(start, stop, GRAPH_ROWS):
         if not bound.allows(at):
             break
@@ -172,7 +175,7 @@ def _run_graph(body, inputs, start, stop, bound, single, results):
             results += _unpacked(body.run_many(rows(inputs, at, min(at + GRAPH_ROWS, stop))), single)
         except BaseException as error:
             failed = at + getattr(error, "seqcore_element", 0)
-            if failed > at:  # what came before it, its batch did not keep
+            if failed > at:  # the results before it were lost with its batch
                 results += _unpacked(body.run_many(rows(inputs, at, failed)), single)
             raise
 

@@ -70,9 +70,7 @@ cdef Store *finished(Store *store) noexcept
 cdef Status as_slots(Store *store, Py_ssize_t start, Py_ssize_t step, Store *into) noexcept
 cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n, Slot *into) noexcept nogil
 cdef Status give_ids(const Store *store) noexcept nogil
-cdef void retain_slots(const Slot *slots, Py_ssize_t n) noexcept
 cdef void retain_elements(const Store *store) noexcept
-cdef void release_slots(const Slot *slots, Py_ssize_t n) noexcept
 cdef Status slice_of_store(Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n, Store **into) noexcept
 cdef Status joined_stores(Store **stores, Py_ssize_t nstores, Store **into) noexcept
 

@@ -33,10 +33,10 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memmove
 from seqcore.core.counters cimport GAP_MOVED, GROWN, LOOSENED, SHRUNK, SLOTS_COPIED, SPLICED, count
-from seqcore.core.directory cimport ID_SHIFT, Slot, give_id, number_in, slot_for, source_of
-from seqcore.core.owner cimport release_source, retain_source
+from seqcore.core.directory cimport Slot, give_id, slot_for, source_of
+from seqcore.core.owner cimport release_slots, release_source, retain_slots, retain_source
 from seqcore.core.source cimport (
-    MAX_BYTES, NEEDS_SLOTS, NO_MEMORY, OK, WHOLE, Source, Status, add_to, prefetch, read_counter,
+    MAX_BYTES, NEEDS_SLOTS, NO_MEMORY, OK, WHOLE, Source, Status, Table, add_to, read_counter,
 )
 
 cdef enum:
@@ -44,9 +44,6 @@ cdef enum:
     PER_EDIT = 32               # runs whose copying takes as long as the rest of a splice
     FEW = 16                    # elements that become runs one by one
     LARGE = 1 << 16             # elements whose slots are made without the lock
-    AHEAD = 16                  # slots between what is read and what is fetched
-
-cdef Slot ID_AND_TAG = (~<Slot>0 << ID_SHIFT) | 1
 
 # Sequences without elements share this one, which is never theirs alone and so never edited or freed.
 cdef Store nothing
@@ -275,36 +272,6 @@ cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t st
 
 
 # -- slots ---------------------------------------------------------------------------------------------
-
-cdef inline Py_ssize_t count_of_source(const Slot *slots, Py_ssize_t n) noexcept nogil:
-    """How many slots, from the first, are elements of one source."""
-    cdef Py_ssize_t i = 1
-    cdef Slot first = slots[0], mask = ID_AND_TAG if first & 1 else ~<Slot>0
-    while i < n and (slots[i] ^ first) & mask == 0:
-        i += 1
-    return i
-
-
-cdef void retain_slots(const Slot *slots, Py_ssize_t n) noexcept:
-    cdef Py_ssize_t i = 0, k
-    while i < n:
-        if i + AHEAD < n and not slots[i + AHEAD] & 1:
-            prefetch(<void *><size_t>slots[i + AHEAD])
-        k = count_of_source(slots + i, n - i)
-        retain_source(source_of(slots[i]), k)
-        i += k
-
-
-cdef void release_slots(const Slot *slots, Py_ssize_t n) noexcept:
-    """The last may run foreign code: call it with no lock and nothing half done."""
-    cdef Py_ssize_t i = 0, k
-    while i < n:
-        if i + AHEAD < n and not slots[i + AHEAD] & 1:
-            prefetch(<void *><size_t>slots[i + AHEAD])
-        k = count_of_source(slots + i, n - i)
-        release_source(source_of(slots[i]), k)
-        i += k
-
 
 cdef Status give_ids(const Store *store) noexcept nogil:
     """Let slots name the sources of a store."""
@@ -858,7 +825,7 @@ cdef Status reverse_all(Store **store, Store **stale) noexcept:
 
 cdef str broken_invariant(Store *store):
     """What is wrong with a store, for tests; None if nothing is."""
-    cdef Py_ssize_t i, number = 0, before = 0
+    cdef Py_ssize_t i, n, number = 0, before = 0
     cdef Source *source
     cdef dict used = {}
     if not 0 <= store.lo <= store.hi <= store.capacity and not has_runs(store):
@@ -880,8 +847,9 @@ cdef str broken_invariant(Store *store):
             return f"the last run ends at {before} of {store.capacity} elements"
     for i in range(size_of(store)):
         source = locate(store, i, &number)
-        if not 0 <= number < source.n:
-            return f"element {i} is number {number} of {source.n} of its source"
+        n = 1 if source.kind == WHOLE else (<Table *>source).n
+        if not 0 <= number < n:
+            return f"element {i} is number {number} of {n} of its source"
         if has_runs(store):
             continue
         key = <size_t>source

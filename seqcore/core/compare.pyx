@@ -12,7 +12,7 @@ from seqcore.core.equality cimport (
     EQUAL, FAILED, PAUSED, TEXT, UNEQUAL, Comparison, Equality, begin_comparison, equal_pieces,
 )
 from seqcore.core.interrupts cimport let_others_in
-from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged
+from seqcore.core.reader cimport Reader, begin, fetch_data, next_pieces, raise_damaged
 from seqcore.core.source cimport MAX_BYTES, Piece, same_shape
 
 cnp.import_array()
@@ -70,15 +70,19 @@ cdef Equality equal_from(Comparison *comparison, Reader *left, Py_ssize_t *i, Re
     cdef const Piece *ours
     cdef const Piece *theirs
     cdef Equality result
-    while work > 0:
+    while True:
         if i[0] == left.n:
             i[0] = 0
             if not next_pieces(left):
                 return UNEQUAL if left.damaged else EQUAL
+        if work <= 0:
+            return PAUSED
         if k[0] == right.n:
             k[0] = 0
             if not next_pieces(right):
                 return UNEQUAL
+        fetch_data(left, i[0])
+        fetch_data(right, k[0])
         ours, theirs = &left.pieces[i[0]], &right.pieces[k[0]]
         result = equal_pieces(comparison, ours, theirs, &work) if same_shape(ours, theirs) else UNEQUAL
         if result != EQUAL:
@@ -86,7 +90,6 @@ cdef Equality equal_from(Comparison *comparison, Reader *left, Py_ssize_t *i, Re
         work -= EACH
         i[0] += 1
         k[0] += 1
-    return PAUSED
 
 
 cdef Py_ssize_t find(Store *store, Py_ssize_t start, Py_ssize_t stop, const Piece *piece, cnp.dtype dtype,
@@ -144,6 +147,7 @@ cdef Equality search_on(Comparison *comparison, Reader *reader, Py_ssize_t *i, c
             i[0] = 0
             if not next_pieces(reader):
                 return UNEQUAL
+        fetch_data(reader, i[0])
         element = &reader.pieces[i[0]]
         work -= EACH
         if same_shape(element, piece):

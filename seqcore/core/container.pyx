@@ -23,14 +23,14 @@ import numpy as np
 
 from seqcore.core.arrays cimport descr_of, is_scalar
 from seqcore.core.buffer cimport (
-    Store, empty_store, fill, has_runs, new_slots, put_all, put_one, release, release_slots,
+    Store, empty_store, fill, has_runs, new_slots, put_all, put_one, release,
     replace_at, replace_one, replace_range, replace_span, retain_elements, reverse_all, share, size_of,
     slice_of_store, take_marked, take_one, take_range, unshare, write_slots,
 )
 from seqcore.core.compare cimport find
 from seqcore.core.directory cimport Slot
 from seqcore.core.like cimport tighten
-from seqcore.core.owner cimport check_type, make_element, release_source, take_whole
+from seqcore.core.owner cimport check_type, make_element, release_slots, release_source, take_whole
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport raise_damaged, read_one
 from seqcore.core.selection cimport check_positions, is_mask, mark, raise_for_selection, select

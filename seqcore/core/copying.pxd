@@ -1,11 +1,7 @@
 # Copies of elements, without the GIL.
 
-from seqcore.core.source cimport Piece, Source
+from seqcore.core.source cimport Piece
 
-cdef enum:
-    NOT_SOLID = -1
-
-cdef Py_ssize_t solid_row(const Piece *piece) noexcept nogil
 cdef void copy_strided(char *out, const Py_ssize_t *out_strides, const char *data,
                        const Py_ssize_t *strides, const Py_ssize_t *shape, int ndim,
                        Py_ssize_t itemsize) noexcept nogil

@@ -1,24 +1,7 @@
 """Copies of elements between two layouts, without the GIL and without Python objects."""
 
 from libc.string cimport memcpy
-from seqcore.core.source cimport MAX_NDIM, Piece, Source, extent, strides_of
-
-
-cdef Py_ssize_t solid_row(const Piece *piece) noexcept nogil:
-    """Bytes for each position along the axis, if elements of this layout are in memory in C order."""
-    cdef const Source *source = piece.source
-    cdef Py_ssize_t stride = source.itemsize
-    cdef int axis, first = source.axis + 1
-    if source.axis > 0:
-        return NOT_SOLID
-    for axis in range(source.ndim - 1, first - 1, -1):
-        if piece.shape[axis] != 1 and strides_of(piece)[axis] != stride:
-            return NOT_SOLID
-        stride *= piece.shape[axis]
-    # An element of length 1 would do with any step, but the next one may be longer; without items there is none.
-    if source.axis == 0 and strides_of(piece)[0] != stride:
-        return NOT_SOLID
-    return stride
+from seqcore.core.source cimport MAX_NDIM, Piece, extent, strides_of
 
 
 cdef char *copy_piece(char *out, const Piece *piece) noexcept nogil:

@@ -55,7 +55,7 @@ cdef bint give_id(Source *source) noexcept nogil:
     global used, free_id
     if source.kind == WHOLE:
         return True
-    if source.n >> NUMBER_BITS:
+    if table.n >> NUMBER_BITS:
         return False
     lock_directory()
     if table.id == 0:

@@ -9,8 +9,7 @@ from libc.stdint cimport uint16_t
 from libc.string cimport memcmp, memcpy
 cimport numpy as cnp
 
-from seqcore.core.copying cimport NOT_SOLID, solid_row
-from seqcore.core.source cimport MAX_NDIM, Piece, extent, same_layout, strides_of
+from seqcore.core.source cimport MAX_NDIM, NOT_SOLID, Piece, extent, same_layout, solid_row, strides_of
 
 cnp.import_array()
 

@@ -12,7 +12,7 @@ from seqcore.core.buffer cimport Run, Store, begin_of, empty_store, has_runs, ru
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.share cimport Share
-from seqcore.core.source cimport MAX_NDIM, WHOLE, Source, owner_of
+from seqcore.core.source cimport MAX_NDIM, WHOLE, Table, owner_of
 from seqcore.core.split cimport split_shaped, split_views
 from seqcore.core.table cimport offsets_table, shaped_table, store_of
 
@@ -120,7 +120,7 @@ def mark_origin(TensorSequence sequence not None, origin):
     for i in range(share.store.nruns):
         run = &runs_of(share.store)[i]
         n = run.end - begin_of(share.store, i)
-        if run.source.kind == WHOLE or run.first != 0 or run.step != 1 or n != run.source.n:
+        if run.source.kind == WHOLE or run.first != 0 or run.step != 1 or n != (<Table *>run.source).n:
             continue
         owner = <TableOwner><object>owner_of(run.source)
         if owner.origin is None:

@@ -1,4 +1,4 @@
-"""Rows of Python's integers, read in one loop: a bool is none, which NumPy would take for one among others."""
+"""Lists of Python integers, read in one loop. A bool doesn't count as one, as it would for NumPy."""
 
 from cpython.long cimport PyLong_CheckExact
 from libc.stdint cimport int64_t
@@ -13,7 +13,7 @@ cdef extern from "Python.h":
 
 
 def row_of_integers(items):
-    """Return the integers of a list or tuple as an int64 array; None where another kind or size is among them."""
+    """Return the integers of a list or tuple as an int64 array; None if an item is of another type or too large."""
     # A copy, which nobody else edits meanwhile.
     cdef tuple own = tuple(items)
     cdef Py_ssize_t n = len(own), i

@@ -3,7 +3,6 @@
 cimport numpy as cnp
 from seqcore.core.buffer cimport Store
 from seqcore.core.reader cimport Span
-from seqcore.core.source cimport Piece
 
 cdef object join(Store *store, cnp.dtype dtype, int axis, bint stacking)
 cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking)
@@ -12,4 +11,3 @@ cdef object total_nbytes(Store *store)
 cdef object new_array(cnp.dtype dtype, int ndim, Py_ssize_t *shape)
 cdef void count_strings(cnp.ndarray array) noexcept
 cdef object span_length(const Span *span, Py_ssize_t *dims)
-cdef Py_ssize_t row_nbytes(const Piece *piece) noexcept nogil

@@ -13,16 +13,17 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport Store, size_of
-from seqcore.core.copying cimport NOT_SOLID, copy_piece, copy_strided, solid_row
+from seqcore.core.buffer cimport Store, find_run, has_runs, locate, runs_of, size_of, slot_at
+from seqcore.core.copying cimport copy_piece, copy_strided
 from seqcore.core.counters cimport COPIED_WITHOUT_GIL, RUNS_COPIED, count
+from seqcore.core.directory cimport Slot, number_in
 from seqcore.core.owner cimport kept_memory, shape_of
 from seqcore.core.reader cimport (
-    Reader, Span, begin, ends_of, next_block, raise_damaged, read_one, take_singly,
+    AHEAD, Reader, Span, begin, ends_of, fetch_data, next_block, raise_damaged, read_one, rows_ahead, take_singly,
 )
 from seqcore.core.source cimport (
-    DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OFFSETS, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, Piece, Source,
-    Status, Table, extent, owner_of, resolve, same_layout, strides_of,
+    DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, Piece,
+    Source, Status, Table, extent, owner_of, prefetch, resolve, row_nbytes, same_layout, solid, solid_row, strides_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
 
@@ -48,7 +49,6 @@ cdef struct Join:
     Py_ssize_t nblocks
     Source *known               # whose elements fit, those of `known_length` at least
     Py_ssize_t known_length
-    Py_ssize_t row              # bytes for each of their positions, or NOT_SOLID
     Reader reader
     Py_ssize_t used             # of the pieces that were read
     Py_ssize_t[2 * MAX_NDIM] dims
@@ -138,7 +138,6 @@ cdef Status fit(Join *join, const Piece *piece) noexcept nogil:
             return SHAPE_DIFFERS
     join.known = source
     join.known_length = piece.length
-    join.row = solid_row(piece)
     return OK
 
 
@@ -174,20 +173,56 @@ cdef void start(Join *join, const Store *store) noexcept nogil:
 
 cdef Status plan(Join *join, const Store *store) noexcept nogil:
     """Check that the elements fit the first, add up their lengths, and lay the result out in C order."""
+    cdef Reader *reader = &join.reader
+    cdef Span span
     cdef Block block
+    cdef Piece *piece
     cdef Status status
-    cdef Py_ssize_t stride = join.itemsize
+    cdef Source *source
+    cdef Py_ssize_t i, length, rows, total = 0, stride = join.itemsize
     cdef int axis
     start(join, store)
     while True:
-        status = next_of(join, &block)
-        if status != OK:
-            return status
-        if block.n == 0:
+        rows = rows_ahead(reader, &source) if join.axis == 0 else 0
+        if rows and source.solid:
+            # Rows of one table, in any order: if one fits, all do.
+            resolve(source, 0, &block.first, NULL)
+            status = fit(join, &block.first)
+            if status != OK:
+                return status
+            length = 1 if join.stacking else extent(&block.first, 0)
+            if length and rows > (MAX_BYTES - total) // length:
+                return TOO_LARGE
+            total += rows * length
+            join.seen += rows
+            reader.at += rows
+            continue
+        if not next_block(reader, &span):
             break
-        if block.length > MAX_BYTES - join.shape[join.axis]:
-            return TOO_LARGE
-        join.shape[join.axis] += block.length
+        if span.n:
+            if block_of_span(join, &span, &block):
+                status = fit(join, &block.first)
+                if status != OK:
+                    return status
+                if block.length > MAX_BYTES - total:
+                    return TOO_LARGE
+                total += block.length
+                join.seen += span.n
+                continue
+            take_singly(reader, &span)
+        for i in range(reader.n):
+            piece = &reader.pieces[i]
+            status = fit(join, piece)
+            if status != OK:
+                return status
+            length = 1 if join.stacking else extent(piece, join.axis)
+            if length > MAX_BYTES - total:
+                return TOO_LARGE
+            total += length
+            join.seen += 1
+    if reader.damaged:
+        return DAMAGED
+    join.shape[join.axis] = total
     # Zero extents count as one, as in NumPy's own limit.
     for axis in range(join.ndim - 1, -1, -1):
         join.strides[axis] = stride
@@ -198,24 +233,85 @@ cdef Status plan(Join *join, const Store *store) noexcept nogil:
     return OK
 
 
+cdef Py_ssize_t copy_rows(const Store *store, Py_ssize_t at, Py_ssize_t n, const Source *source, char *out,
+                          Py_ssize_t nbytes) noexcept nogil:
+    """Copy elements of one even table, in any order, of some bytes each; in how many copies."""
+    cdef const Slot *slots = slot_at(store, at)
+    cdef const char *data
+    cdef Py_ssize_t pitch = (<const Table *>source).pitch, i = 0, k, ncopies = 0, number
+    if has_runs(store):
+        locate(store, at, &number)
+        data = source.data + number * pitch
+        pitch *= runs_of(store)[find_run(store, at, 0)].step
+        for i in range(n):
+            memcpy(out + i * nbytes, data + i * pitch, nbytes)
+        return n
+    while i < n:
+        k = 1
+        if pitch == nbytes:
+            while i + k < n and slots[i + k] == slots[i + k - 1] + 2:       # the next number
+                k += 1
+        if i + AHEAD < n:
+            prefetch(source.data + number_in(slots[i + AHEAD]) * pitch)
+        memcpy(out, source.data + number_in(slots[i]) * pitch, k * nbytes)
+        out += k * nbytes
+        i += k
+        ncopies += 1
+    return ncopies
+
+
 cdef Status copy(Join *join, char *out, const Store *store) noexcept nogil:
+    cdef Reader *reader = &join.reader
     cdef Block block
-    cdef Py_ssize_t copied = 0, room = join.shape[join.axis]
+    cdef Source *source
+    cdef Py_ssize_t copied = 0, room = join.shape[join.axis], length, rows
     cdef Py_ssize_t[MAX_NDIM] shape
     cdef Py_ssize_t[MAX_NDIM] strides
+    cdef Piece *piece
     cdef Status status
     cdef int axis
     memcpy(shape, join.shape, join.ndim * sizeof(Py_ssize_t))
     start(join, store)
     while True:
+        rows = rows_ahead(reader, &source) if join.axis == 0 and join.used == reader.n else 0
+        if rows and source.solid:
+            resolve(source, 0, &block.first, NULL)
+            length = 1 if join.stacking else extent(&block.first, 0)
+            if fit(join, &block.first) != OK or (length and rows > (room - copied) // length):
+                return DAMAGED
+            join.nblocks += copy_rows(store, reader.at, rows, source, out + copied * join.strides[0],
+                                      length * join.strides[0])
+            copied += rows * length
+            reader.at += rows
+            continue
+        # Most pieces of random selections and of whole arrays are a copy of their own.
+        while join.axis == 0 and join.used < reader.n:
+            piece = &reader.pieces[join.used]
+            if not solid(piece):
+                break
+            fetch_data(reader, join.used)
+            status = fit(join, piece)
+            length = 1 if join.stacking else extent(piece, 0)
+            if status != OK or length > room - copied:
+                return DAMAGED
+            join.used += 1
+            while (join.used < reader.n and reader.pieces[join.used].data == piece.data + length * join.strides[0]
+                   and same_layout(piece.source, &reader.pieces[join.used])
+                   and fit(join, &reader.pieces[join.used]) == OK
+                   and (1 if join.stacking else extent(&reader.pieces[join.used], 0)) <= room - copied - length):
+                length += 1 if join.stacking else extent(&reader.pieces[join.used], 0)
+                join.used += 1
+            memcpy(out + copied * join.strides[0], piece.data, length * join.strides[0])
+            copied += length
+            join.nblocks += 1
         status = next_of(join, &block)
         if status != OK:
-            return status
+            return DAMAGED
         if block.n == 0:
             break
         if block.length > room - copied:
             return DAMAGED
-        if join.axis == 0 and join.row != NOT_SOLID and (
+        if join.axis == 0 and solid(&block.first) and (
                 block.length == 1 or block.step == join.strides[0]):
             memcpy(out + copied * join.strides[0], block.first.data, block.length * join.strides[0])
         else:
@@ -362,23 +458,13 @@ cdef object span_length(const Span *span, Py_ssize_t *dims):
     cdef Piece first, last
     if source.kind == EVEN:
         short = 0
-        if span.first == source.n - 1 or span.first + (span.n - 1) * span.step == source.n - 1:
+        if span.first == (<Table *>source).n - 1 or span.first + (span.n - 1) * span.step == (<Table *>source).n - 1:
             short = span.n if span.step == 0 else 1
         return <object>span.n * source.length - short * <object>(source.length - (<Table *>source).last)
     if source.kind != OFFSETS or span.step != 1 or not ends_of(span, &first, &last, dims):
         return None
     length = last.start + last.length - first.start
     return length if length >= 0 else None
-
-
-cdef Py_ssize_t row_nbytes(const Piece *piece) noexcept nogil:
-    """Bytes for each position along the axis."""
-    cdef Py_ssize_t row = piece.source.itemsize
-    cdef int axis
-    for axis in range(piece.source.ndim):
-        if axis != piece.source.axis:
-            row *= piece.shape[axis]
-    return row
 
 
 cdef object total_nbytes(Store *store):
@@ -441,6 +527,7 @@ cdef Status copy_tight(const Store *store, char *out, Py_ssize_t room) noexcept 
             if not same_layout(known, piece):
                 known = piece.source
                 row = solid_row(piece)
+            fetch_data(&reader, i)
             nbytes = row_nbytes(piece) * (piece.length if piece.source.axis >= 0 else 1)
             i += 1
             if row != NOT_SOLID:

@@ -7,8 +7,7 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport Run, has_runs, runs_of, size_of
-from seqcore.core.copying cimport NOT_SOLID, solid_row
+from seqcore.core.buffer cimport size_of
 from seqcore.core.join cimport joined_view
 from seqcore.core.owner cimport kept_memory
 from seqcore.core.reader cimport (
@@ -17,8 +16,8 @@ from seqcore.core.reader cimport (
 from seqcore.core.sequence cimport TensorSequence
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport (
-    EVEN, MAX_NDIM, OFFSETS, PADDED, SHAPED, VIEWS, WHOLE, Piece, Source, Table, extent, owner_of, same_layout,
-    same_shape,
+    EVEN, MAX_NDIM, NOT_SOLID, OFFSETS, VIEWS, WHOLE, Piece, Source, Table, extent, owner_of, same_layout,
+    same_shape, solid_row,
 )
 from seqcore.core.values cimport offsets_in_place, offsets_of
 

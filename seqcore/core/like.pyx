@@ -58,7 +58,7 @@ cdef Store *store_like(cnp.ndarray items, Store *store) except NULL:
     into = new_runs(len(owners))
     if into != NULL:
         for owner in owners:
-            add_run(into, &owner.table.source, 0, 1, owner.table.source.n)
+            add_run(into, &owner.table.source, 0, 1, owner.table.n)
         into = finished(into)
     if into == NULL:
         raise MemoryError(f"no memory for a sequence of {n} tensors")
@@ -135,7 +135,7 @@ cdef tuple alike_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ssi
         # All are as long as the first, except perhaps the last: there is no need to write the lengths.
         length = span.source.length if span.source.axis == 0 else like.shape[0]
         last = (<Table *>span.source).last if (
-            span.source.axis == 0 and span.first + n == span.source.n) else length
+            span.source.axis == 0 and span.first + n == (<Table *>span.source).n) else length
         if n == 1:
             length = last
         if length:
@@ -216,7 +216,7 @@ cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
     next_span(&reader, &span)
     if span.n == n and span.source.kind == EVEN and span.source.axis == 0 and span.step == 1 and (
             whole == (n - 1) * span.source.length + (
-                (<Table *>span.source).last if span.first + n == span.source.n else span.source.length)):
+                (<Table *>span.source).last if span.first + n == (<Table *>span.source).n else span.source.length)):
         return store_of(even_table(array, 0, False, span.source.length))
     offsets = np.empty(n + 1, np.int64)
     each = <int64_t *>cnp.PyArray_DATA(offsets)

@@ -2,6 +2,7 @@
 
 from cpython.ref cimport PyObject
 cimport numpy as cnp
+from seqcore.core.directory cimport Slot
 from seqcore.core.source cimport Piece, Source, Table
 
 cdef class ArrayOwner:
@@ -24,6 +25,9 @@ cdef class Keeper:
 
 cdef void retain_source(Source *source, Py_ssize_t n) noexcept
 cdef void release_source(Source *source, Py_ssize_t n) noexcept
+
+cdef void retain_slots(const Slot *slots, Py_ssize_t n) noexcept
+cdef void release_slots(const Slot *slots, Py_ssize_t n) noexcept
 
 cdef object memory_of(cnp.ndarray array)
 cdef object kept_memory(const Source *source)

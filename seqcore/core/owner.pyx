@@ -22,10 +22,15 @@ from libc.string cimport memcpy
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport array_from, base_of, descr_of
-from seqcore.core.directory cimport forget_id
-from seqcore.core.source cimport MAX_NDIM, WHOLE, Piece, Source, add_to, extent, owner_of, resolve, strides_of
+from seqcore.core.directory cimport ID_SHIFT, Slot, forget_id, source_of
+from seqcore.core.source cimport MAX_NDIM, WHOLE, Piece, Source, add_to, extent, is_solid, owner_of, prefetch, resolve, strides_of
 
 cnp.import_array()
+
+cdef enum:
+    AHEAD = 16                  # slots between what is read and what is fetched
+
+cdef Slot ID_AND_TAG = (~<Slot>0 << ID_SHIFT) | 1
 
 
 # -- owners ------------------------------------------------------------------------------------------
@@ -97,6 +102,36 @@ cdef void release_source(Source *source, Py_ssize_t n) noexcept:
         Py_DECREF(<object>owner)
 
 
+cdef inline Py_ssize_t count_of_source(const Slot *slots, Py_ssize_t n) noexcept nogil:
+    """How many slots, from the first, are elements of one source."""
+    cdef Py_ssize_t i = 1
+    cdef Slot first = slots[0], mask = ID_AND_TAG if first & 1 else ~<Slot>0
+    while i < n and (slots[i] ^ first) & mask == 0:
+        i += 1
+    return i
+
+
+cdef void retain_slots(const Slot *slots, Py_ssize_t n) noexcept:
+    cdef Py_ssize_t i = 0, k
+    while i < n:
+        if i + AHEAD < n and not slots[i + AHEAD] & 1:
+            prefetch(<void *><size_t>slots[i + AHEAD])
+        k = count_of_source(slots + i, n - i)
+        retain_source(source_of(slots[i]), k)
+        i += k
+
+
+cdef void release_slots(const Slot *slots, Py_ssize_t n) noexcept:
+    """The last may run foreign code: call it with no lock and nothing half done."""
+    cdef Py_ssize_t i = 0, k
+    while i < n:
+        if i + AHEAD < n and not slots[i + AHEAD] & 1:
+            prefetch(<void *><size_t>slots[i + AHEAD])
+        k = count_of_source(slots + i, n - i)
+        release_source(source_of(slots[i]), k)
+        i += k
+
+
 # -- whole arrays --------------------------------------------------------------------------------------
 
 cdef int check_type(cnp.ndarray array, cnp.dtype dtype) except -1:
@@ -131,7 +166,7 @@ cdef Source *take_whole(cnp.ndarray array) except NULL:
     source.shape = dims
     source.data = cnp.PyArray_BYTES(array)
     source.length = dims[0] if ndim else 1
-    source.n = 1
+    source.solid = is_solid(source.itemsize, ndim, source.axis, dims)
     owner.memory = memory_of(array)
     source.users = 1
     Py_INCREF(owner)

@@ -20,9 +20,12 @@ from seqcore.core.counters cimport COPIED_WITHOUT_GIL, count
 from seqcore.core.copying cimport copy_strided
 from seqcore.core.join cimport count_strings, new_array
 from seqcore.core.owner cimport shape_of
-from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged, read_one
+from seqcore.core.reader cimport (
+    Reader, Span, begin, fetch_data, next_block, next_pieces, raise_damaged, read_one, take_singly,
+)
 from seqcore.core.source cimport (
-    DAMAGED, MAX_BYTES, MAX_NDIM, OK, RANK_DIFFERS, Piece, Source, Status, extent, same_layout, strides_of,
+    DAMAGED, MAX_BYTES, MAX_NDIM, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table, extent, number_at,
+    same_layout, strides_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
 
@@ -57,13 +60,16 @@ cdef Status measure(Store *store, Measures *measures) noexcept nogil:
     cdef Reader reader
     cdef Piece *piece
     cdef Source *known = NULL
-    cdef Py_ssize_t i, length
+    cdef Span span
+    cdef Py_ssize_t i
     cdef int axis
     for axis in range(measures.ndim):
         measures.longest[axis] = 0
         measures.shortest[axis] = MAX_BYTES
     begin(&reader, store, 0, size_of(store))
-    while next_pieces(&reader):
+    while next_block(&reader, &span):
+        if span.n and not measure_span(measures, &span, &reader):
+            take_singly(&reader, &span)
         for i in range(reader.n):
             piece = &reader.pieces[i]
             if same_layout(known, piece):
@@ -79,6 +85,28 @@ cdef Status measure(Store *store, Measures *measures) noexcept nogil:
                 note(measures, axis, extent(piece, axis))
     measures.at = reader.at
     return DAMAGED if reader.damaged else OK
+
+
+cdef bint measure_span(Measures *measures, const Span *span, Reader *reader) noexcept nogil:
+    """As `measure`, for elements of a split; whether it could be done so."""
+    cdef Source *source = span.source
+    cdef Table *table = <Table *>source
+    cdef Py_ssize_t i, start, stop, least = MAX_BYTES, most = 0
+    cdef int axis
+    if source.ndim != measures.ndim or source.axis < 0 or source.kind != OFFSETS or span.step != 1:
+        return False
+    stop = number_at(table.starts, span.first, table.width)
+    for i in range(span.n):
+        start = stop
+        stop = number_at(table.starts, span.first + i + 1, table.width)
+        if not table.low <= start <= stop <= table.high:
+            return False                # the reader will find it
+        least = min(least, stop - start)
+        most = max(most, stop - start)
+    for axis in range(measures.ndim):
+        note(measures, axis, most if axis == source.axis else source.shape[axis])
+    note(measures, source.axis, least)
+    return True
 
 
 cdef inline void note(Measures *measures, int axis, Py_ssize_t length) noexcept nogil:
@@ -179,6 +207,7 @@ cdef Status pad_all(char *out, Py_ssize_t step, char *mask, Store *store, const 
     begin(&reader, store, 0, size_of(store))
     while next_pieces(&reader):
         for i in range(reader.n):
+            fetch_data(&reader, i)
             pad_piece(out, &reader.pieces[i], to)
             out += step
             if mask != NULL:

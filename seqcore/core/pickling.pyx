@@ -24,7 +24,7 @@ from seqcore.core.buffer cimport (
 )
 from seqcore.core.container cimport Container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.join cimport row_nbytes, span_length
+from seqcore.core.join cimport span_length
 from seqcore.core.like cimport tighten
 from seqcore.core.owner cimport TableOwner, check_type, make_element, release_source, take_whole
 from seqcore.core.positions cimport raise_for
@@ -35,7 +35,7 @@ from seqcore.core.selection cimport select
 from seqcore.core.share cimport Share, share_of
 from seqcore.core.source cimport (
     EVEN, MAX_NDIM, OFFSETS, PADDED, SHAPED, VIEWS, WHOLE, Piece, Source, Status, Table, owner_of, piece_nbytes,
-    resolve,
+    resolve, row_nbytes,
 )
 from seqcore.core.split cimport split_equal, split_lengths, split_shaped, split_views
 
@@ -430,6 +430,8 @@ cdef Store *restored_part(cnp.dtype dtype, part, Py_ssize_t at) except NULL:
     if type(part) is not tuple or not part:
         raise TypeError(f"part {at} of a pickled sequence is not a table or a file, but {shown(part)}")
     kind, *rest = part
+    if type(kind) is not str:
+        raise TypeError(f"part {at} of a pickled sequence is not a table or a file, but {shown(kind)}")
     if kind == "file":
         from seqcore._files.paths import opened
 
@@ -438,7 +440,7 @@ cdef Store *restored_part(cnp.dtype dtype, part, Py_ssize_t at) except NULL:
             raise ValueError(f"{shown(rest[0])} has tensors of {column.dtype}, not of {dtype}")
         return (<Container>column).snapshot()
     fields = {"whole": 1, "even": 3, "offsets": 3, "views": 4, "shaped": 3}
-    if type(kind) is not str or len(rest) != fields.get(kind, -1) or not isinstance(rest[0], np.ndarray):
+    if len(rest) != fields.get(kind, -1) or not isinstance(rest[0], np.ndarray):
         raise TypeError(f"part {at} of a pickled sequence is not a table: {shown(kind)} of {len(rest)} values")
     cdef cnp.ndarray array = own_view(as_tensor(rest[0], dtype))
     check_type(array, dtype)
@@ -541,7 +543,9 @@ cdef Store *ordered_runs(list parts, order) except NULL:
         if not 0 <= which < len(parts):
             raise ValueError(f"a run of a pickled sequence is of part {which}, of {len(parts)} parts")
         size = size_of((<Share>parts[which]).store)
-        if n < 1 or not 0 <= first < size or not 0 <= first + (n - 1) * step < size or (step == 0 and n > 1):
+        if n == 1:
+            step = 1
+        if n < 1 or not 0 <= first < size or not 0 <= first + (n - 1) * step < size or step == 0:
             raise IndexError(f"a run of a pickled sequence has {n} elements from {first} on with step {step}, but its "
                              f"part has {size}")
         slices.append(share_of(run_of((<Share>parts[which]).store, first, step, n)))

@@ -1,12 +1,13 @@
 # Reading the elements of a store: one way for runs and slots alike.
 
 from seqcore.core.buffer cimport Store, locate
-from seqcore.core.source cimport MAX_NDIM, Piece, Source, resolve
+from seqcore.core.source cimport MAX_NDIM, Piece, Source, prefetch, resolve
 
 cdef enum:
     BLOCK = 64                  # elements that are read together
     DIMS = 8 * MAX_NDIM         # extents and strides of elements that have shapes of their own
     LONG = 8                    # elements that are worth a span
+    AHEAD = 16                  # elements between what is read and what is fetched
 
 cdef struct Span:
     # Elements first, first + step, … of one source.
@@ -30,6 +31,7 @@ cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t
 cdef bint next_span(Reader *reader, Span *span) noexcept nogil
 cdef Py_ssize_t next_pieces(Reader *reader) noexcept nogil
 cdef bint next_block(Reader *reader, Span *span) noexcept nogil
+cdef Py_ssize_t rows_ahead(Reader *reader, Source **source) noexcept nogil
 cdef Py_ssize_t take_singly(Reader *reader, Span *span) noexcept nogil
 cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil
 cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1
@@ -39,3 +41,8 @@ cdef inline bint read_one(const Store *store, Py_ssize_t position, Piece *piece,
     cdef Py_ssize_t number
     cdef Source *source = locate(store, position, &number)
     return resolve(source, number, piece, dims)
+
+cdef inline void fetch_data(const Reader *reader, Py_ssize_t i) noexcept nogil:
+    """Have the data brought near that a loop over pieces will come to from its i-th one on."""
+    if i + AHEAD < reader.n:
+        prefetch(reader.pieces[i + AHEAD].data)

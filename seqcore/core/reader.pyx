@@ -14,7 +14,7 @@ outside of its source: `at` is then its position.
 """
 
 from seqcore.core.buffer cimport Run, begin_of, find_run, has_runs, runs_of, slot_at
-from seqcore.core.directory cimport ID_SHIFT, Slot, number_in, source_of
+from seqcore.core.directory cimport ID_SHIFT, Slot, number_in, same_source, source_of
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.source cimport (
     EVEN, OFFSETS, SHAPED, WHOLE, Piece, Source, Table, owner_of, prefetch, resolve,
@@ -101,72 +101,72 @@ cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims)
 
 # -- pieces --------------------------------------------------------------------------------------------
 
-cdef void fetch(const Slot *slots, Py_ssize_t n) noexcept nogil:
-    """Have what slots lead to brought near."""
-    cdef Py_ssize_t i
+cdef inline void fetch(Slot slot) noexcept nogil:
+    """Have what a slot leads to brought near."""
     cdef Table *table
-    for i in range(n):
-        if not slots[i] & 1:
-            prefetch(<void *><size_t>slots[i])
-        else:
-            table = <Table *>source_of(slots[i])
-            if table.source.kind != EVEN:
-                prefetch(<const char *>(table.starts if table.starts != NULL else table.lengths)
-                         + number_in(slots[i]) * table.width)
+    if not slot & 1:
+        prefetch(<void *><size_t>slot)
+        return
+    table = <Table *>source_of(slot)
+    if table.source.kind != EVEN:
+        prefetch(<const char *>(table.starts if table.starts != NULL else table.lengths)
+                 + number_in(slot) * table.width)
 
 
 cdef Py_ssize_t next_pieces(Reader *reader) noexcept nogil:
     """Read the next elements into `pieces`, up to BLOCK of them; how many."""
+    cdef Py_ssize_t n = 0, used = 0, before = -1
+    # As long as there is room, and as the last ones were good.
+    while n < BLOCK and reader.at < reader.stop and n > before:
+        before = n
+        if has_runs(reader.store):
+            n = read_run(reader, n, &used)
+        else:
+            n = read_slots(reader, n, &used)
+    reader.damaged = n == 0 and reader.at < reader.stop
+    reader.n = n
+    return n
+
+
+cdef Py_ssize_t read_run(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexcept nogil:
+    """Read elements of the run at which the reader is behind n others; how many there are then."""
     cdef const Store *store = reader.store
-    cdef const Slot *slots
     cdef const Run *run
     cdef Source *source
-    cdef Piece *piece
-    cdef Py_ssize_t i, k, number, step, used = 0, n = 0
-    cdef bint good = True
-    while good and n < BLOCK and reader.at < reader.stop:
-        k = min(BLOCK - n, reader.stop - reader.at)
-        if has_runs(store):
-            reader.run = find_run(store, reader.at, reader.run)
-            run = &runs_of(store)[reader.run]
-            k = min(k, run.end - reader.at)
-            source = run.source
-            number = run.first + (reader.at - begin_of(store, reader.run)) * run.step
-            step = run.step
-            for i in range(k):
-                if source.kind == SHAPED and used + 2 * source.ndim > DIMS:
-                    reader.n = n
-                    return n
-                piece = &reader.pieces[n]
-                good = resolve(source, number, piece, reader.dims + used)
-                if not good:
-                    break
-                if source.kind == SHAPED:
-                    used += 2 * source.ndim
-                number += step
-                n += 1
-                reader.at += 1
-        else:
-            slots = slot_at(store, reader.at)
-            if reader.at < store.lo:
-                k = min(k, store.lo - reader.at)
-            fetch(slots, k)
-            for i in range(k):
-                source = source_of(slots[i])
-                if source.kind == SHAPED and used + 2 * source.ndim > DIMS:
-                    reader.n = n
-                    return n
-                piece = &reader.pieces[n]
-                good = resolve(source, number_in(slots[i]), piece, reader.dims + used)
-                if not good:
-                    break
-                prefetch(piece.data)
-                if source.kind == SHAPED:
-                    used += 2 * source.ndim
-                n += 1
-                reader.at += 1
-    reader.damaged = not good and n == 0
-    reader.n = n
+    cdef Py_ssize_t first = n, number, end, dims
+    reader.run = find_run(store, reader.at, reader.run)
+    run = &runs_of(store)[reader.run]
+    source = run.source
+    dims = 2 * source.ndim if source.kind == SHAPED else 0
+    number = run.first + (reader.at - begin_of(store, reader.run)) * run.step
+    end = n + min(BLOCK - n, min(run.end, reader.stop) - reader.at)
+    while n < end and used[0] + dims <= DIMS and resolve(source, number, &reader.pieces[n], reader.dims + used[0]):
+        used[0] += dims
+        number += run.step
+        n += 1
+    reader.at += n - first
+    return n
+
+
+cdef Py_ssize_t read_slots(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexcept nogil:
+    """Read elements of the slots at which the reader is, up to the gap, behind n others; how many there are then."""
+    cdef const Store *store = reader.store
+    cdef const Slot *slots = slot_at(store, reader.at)
+    cdef Source *source
+    cdef Py_ssize_t i, dims, first = n, there = reader.stop - reader.at
+    if reader.at < store.lo:
+        there = min(there, store.lo - reader.at)
+    for i in range(min(BLOCK - n, there)):
+        if i + AHEAD < there:
+            fetch(slots[i + AHEAD])
+        source = source_of(slots[i])
+        dims = 2 * source.ndim if source.kind == SHAPED else 0
+        if used[0] + dims > DIMS or not resolve(source, number_in(slots[i]), &reader.pieces[n],
+                                                reader.dims + used[0]):
+            break
+        used[0] += dims
+        n += 1
+    reader.at += n - first
     return n
 
 
@@ -183,6 +183,35 @@ cdef bint next_block(Reader *reader, Span *span) noexcept nogil:
             return True
         span.n = 0
     return next_pieces(reader) > 0
+
+
+cdef Py_ssize_t rows_ahead(Reader *reader, Source **source) noexcept nogil:
+    """How many of the next elements are of one length in one even table, in any order but not in a span; or 0.
+
+    None of them needs to be read: element `number` is at data + number * pitch.
+    """
+    cdef const Store *store = reader.store
+    cdef const Slot *slots = slot_at(store, reader.at)
+    cdef const Run *run
+    cdef Py_ssize_t i = 1, n = reader.stop - reader.at
+    if n < LONG:
+        return 0
+    if has_runs(store):
+        reader.run = find_run(store, reader.at, reader.run)
+        run = &runs_of(store)[reader.run]
+        source[0] = run.source
+        n = min(run.end, reader.stop) - reader.at if run.step != 1 else 0
+    else:
+        source[0] = source_of(slots[0])
+    if source[0].kind != EVEN or (<Table *>source[0]).last != source[0].length:
+        return 0
+    if has_runs(store):
+        return n if n >= LONG else 0
+    if reader.at < store.lo:
+        n = min(n, store.lo - reader.at)
+    while i < n and same_source(slots[i], slots[0]):
+        i += 1
+    return i if i >= LONG else 0
 
 
 cdef Py_ssize_t take_singly(Reader *reader, Span *span) noexcept nogil:

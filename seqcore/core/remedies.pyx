@@ -1,6 +1,6 @@
-"""What people type first, and a sequence has not: operators of arrays and names of theirs.
+"""Errors for the operators and names of arrays that a sequence doesn't have.
 
-Each is an error that names the way; the texts are in `seqcore._remedies`.
+Each error names the call to use; the messages are in `seqcore._remedies`.
 """
 
 cimport cython
@@ -13,7 +13,7 @@ from seqcore._remedies import Elsewhere, refuse_operator, refuse_unary
 @cython.auto_pickle(False)
 @cython.no_gc           # as its base
 cdef class Remedies(Container):
-    """The part of `TensorSequence` that says what to use instead."""
+    """The operators and names of arrays that a `TensorSequence` refuses."""
 
     add = Elsewhere("add")
     all = Elsewhere("all")
@@ -57,7 +57,7 @@ cdef class Remedies(Container):
     var = Elsewhere("var")
 
     def __dir__(self):
-        """The names that are there."""
+        """Return the names of attributes, without those that only raise."""
         cdef list names = []
         for name in object.__dir__(self):
             if not isinstance(getattr(type(self), name, None), Elsewhere):

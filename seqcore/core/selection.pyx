@@ -19,9 +19,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from seqcore.core.buffer cimport (
-    Run, Store, begin_of, fill, find_run, give_ids, has_runs, new_slots, retain_slots, runs_of, size_of,
+    Run, Store, begin_of, fill, find_run, give_ids, has_runs, new_slots, runs_of, size_of,
 )
 from seqcore.core.directory cimport Slot, slot_for
+from seqcore.core.owner cimport retain_slots
 from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, raise_for
 from seqcore.core.source cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Status
 
@@ -154,6 +155,16 @@ cdef Py_ssize_t write_selected(const Store *store, Py_ssize_t n, const int64_t *
     """Write the slots of the elements at some positions; how many, less than k where one is out of range."""
     cdef Py_ssize_t i, which = 0, lo = store.lo, gap = store.hi - store.lo
     cdef int64_t position
+    cdef Slot first, distance
+    if store.nruns == 1:
+        first = slot_in_run(store, 0, 0)
+        distance = <Slot>(2 * runs_of(store)[0].step) if n > 1 else 0
+        for i in range(k):
+            position = positions[i] + (n if positions[i] < 0 else 0)
+            if <size_t>position >= <size_t>n:
+                return i
+            into[i] = first + <Slot>position * distance
+        return k
     for i in range(k):
         position = positions[i]
         if position < 0:

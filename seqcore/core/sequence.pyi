@@ -27,8 +27,8 @@ class TensorSequence(MutableSequence[NDArray[T]]):
 
     def __class_getitem__(cls, item: Any) -> GenericAlias: ...
 
-    # A dtype that is a class of NumPy's, or a `np.dtype`, tells the type, and otherwise the arrays do. No
-    # tensors and no dtype is an error, so each of these has one of them without a default.
+    # The element type is that of a dtype given as a NumPy class or `np.dtype`, otherwise that of the arrays.
+    # One of tensors and dtype is required, so each overload has one of them without a default.
     @overload
     def __init__(
         self, tensors: Iterable[ArrayLike] = (), *, dtype: DTypeOf[T], copy: bool = False
@@ -52,7 +52,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
         self: TensorSequence[Any], tensors: Iterable[ArrayLike] = (), *, dtype: DTypeName, copy: bool = False
     ) -> None: ...
 
-    # -- what it is ----------------------------------------------------------------------------------
+    # -- properties ----------------------------------------------------------------------------------
 
     @property
     def dtype(self) -> np.dtype[T]: ...
@@ -66,9 +66,9 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def __eq__(self, other: object, /) -> bool: ...
     def _repr_html_(self) -> str: ...
 
-    # -- looking: any tensor may be looked for -------------------------------------------------------
+    # -- reading: a search accepts any tensor --------------------------------------------------------
 
-    # In this order, for arrays of integers are indices to a type checker, whatever their rank.
+    # In this order, because for a type checker all integer arrays are indices, of any rank.
     @overload
     def __getitem__(self, key: int | np.integer[Any], /) -> NDArray[T]: ...
     @overload
@@ -82,7 +82,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def index(self, tensor: object, start: Position = 0, stop: Position | None = None) -> int: ...
     def count(self, tensor: object) -> int: ...
 
-    # -- putting in: only what is of its type --------------------------------------------------------
+    # -- insertion: tensors of the same dtype --------------------------------------------------------
 
     def insert(self, position: Position, tensor: TensorOf[T]) -> None: ...
     def append(self, tensor: TensorOf[T]) -> None: ...
@@ -97,7 +97,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     @overload
     def __setitem__(self, key: SupportsIndex, value: TensorOf[T], /) -> None: ...
 
-    # -- taking out ----------------------------------------------------------------------------------
+    # -- removal -------------------------------------------------------------------------------------
 
     def erase(self, position: Position = -1) -> None: ...
     def pop(self, position: Position = -1) -> NDArray[T]: ...
@@ -105,7 +105,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def __delitem__(self, key: SupportsIndex | slice | Selection, /) -> None: ...
     def clear(self) -> None: ...
 
-    # -- all elements alike --------------------------------------------------------------------------
+    # -- conversion ----------------------------------------------------------------------------------
 
     @overload
     def astype(self, dtype: DTypeOf[T1]) -> TensorSequence[T1]: ...
@@ -114,7 +114,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def tolist(self) -> list[Any]: ...
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]: ...
 
-    # -- in one piece --------------------------------------------------------------------------------
+    # -- ragged and padded layouts -------------------------------------------------------------------
 
     def values(self) -> NDArray[T]: ...
     @overload
@@ -168,7 +168,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     @classmethod
     def from_arrow(cls, array: ArrowArray | ArrowStream) -> Self: ...
 
-    # -- all of it -----------------------------------------------------------------------------------
+    # -- the whole sequence --------------------------------------------------------------------------
 
     def reverse(self) -> None: ...
     def compact(self) -> None: ...

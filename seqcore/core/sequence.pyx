@@ -9,11 +9,7 @@ import types
 from collections.abc import MutableSequence
 from copy import deepcopy
 
-import numpy as np
-
-from seqcore.core.buffer cimport (
-    Store, broken_invariant, empty_store, new_slots, put_one, release, share, size_of,
-)
+from seqcore.core.buffer cimport Store, broken_invariant, empty_store, release, size_of
 from seqcore.core.compare cimport count_equal, equal_stores, find
 from seqcore.core.container cimport new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
@@ -131,7 +127,9 @@ cdef class TensorSequence(Ragged):
 
     A sequence is not an array: NumPy's ufuncs and operators refuse it. `sequence_map(np.sqrt, seq)` applies a
     ufunc to each element, `np.sqrt(seq.values())` to all values at once. `==` compares two sequences and
-    returns one bool; with anything else, a list of arrays too, it is False.
+    returns one bool; with anything else, a list of arrays too, it is False. `sorted` compares arrays and fails:
+    `seq[np.argsort(seq.lengths())]` sorts by length. Ranks may differ, so `seq[0] = 5` stores a tensor of
+    rank 0; `seq[0] = np.full_like(seq[0], 5)` keeps the shape.
 
     Examples
     --------

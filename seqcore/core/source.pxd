@@ -53,6 +53,7 @@ cdef extern from *:
 
 cdef enum:
     MAX_NDIM = 64               # NumPy's limit
+    NOT_SOLID = -1
 
 cdef enum Status:
     OK
@@ -83,16 +84,17 @@ cdef struct Source:
     Py_ssize_t users            # slots and runs, of all sequences, that name it
     Py_ssize_t *shape           # then ndim strides, in bytes; SHAPED: the order of the axes in memory
     short itemsize              # bytes
-    short ndim
-    short axis
-    short kind
+    signed char ndim
+    signed char axis
+    char kind
+    bint solid                  # whether elements are in memory in C order; not of SHAPED
     char *data                  # of element 0, or where position `low` of a table is
     Py_ssize_t length           # along `axis`: WHOLE and EVEN, of each element but a table's last; 1 without
-    Py_ssize_t n                # elements: 1 of WHOLE
 
 cdef struct Table:
     # Element i is at data + i * pitch + (start(i) - low) * step.
     Source source               # first, so that a pointer to one is a pointer to the other
+    Py_ssize_t n                # elements
     size_t id                   # that slots name it by, or 0 while there are none
     Py_ssize_t pitch            # bytes: EVEN and PADDED
     Py_ssize_t step             # bytes from one position to the next
@@ -144,7 +146,7 @@ cdef inline bint resolve(Source *source, Py_ssize_t number, Piece *piece, Py_ssi
     if source.kind == EVEN:
         piece.data = source.data + number * table.pitch
         piece.start = number * source.length
-        piece.length = source.length if number + 1 < source.n else table.last
+        piece.length = source.length if number + 1 < table.n else table.last
         return True
     if source.kind == OFFSETS:
         start = number_at(table.starts, number, table.width)
@@ -156,6 +158,37 @@ cdef inline bint resolve(Source *source, Py_ssize_t number, Piece *piece, Py_ssi
     return resolve_other(table, number, piece, dims)
 
 cdef bint resolve_other(Table *table, Py_ssize_t number, Piece *piece, Py_ssize_t *dims) noexcept nogil
+
+cdef inline bint is_solid(Py_ssize_t itemsize, int ndim, int axis, const Py_ssize_t *dims) noexcept nogil:
+    """Whether elements of a shape and strides are in C order, however long they are along an axis."""
+    cdef Py_ssize_t stride = itemsize
+    cdef int i
+    if axis > 0:
+        return False
+    for i in range(ndim - 1, axis, -1):
+        if dims[i] != 1 and dims[ndim + i] != stride:
+            return False
+        stride *= dims[i]
+    # An element of length 1 would do with any step, but the next one may be longer; without items there is none.
+    return axis < 0 or dims[ndim] == stride
+
+cdef inline bint solid(const Piece *piece) noexcept nogil:
+    if piece.source.kind == SHAPED:
+        return is_solid(piece.source.itemsize, piece.source.ndim, 0, piece.shape)
+    return piece.source.solid
+
+cdef inline Py_ssize_t row_nbytes(const Piece *piece) noexcept nogil:
+    """Bytes for each position along the axis."""
+    cdef Py_ssize_t row = piece.source.itemsize
+    cdef int axis
+    for axis in range(piece.source.ndim):
+        if axis != piece.source.axis:
+            row *= piece.shape[axis]
+    return row
+
+cdef inline Py_ssize_t solid_row(const Piece *piece) noexcept nogil:
+    """Bytes for each position along the axis, if the element is in memory in C order, or NOT_SOLID."""
+    return row_nbytes(piece) if solid(piece) else NOT_SOLID
 
 cdef Py_ssize_t piece_nbytes(const Piece *piece) noexcept nogil
 cdef bint same_shape(const Piece *a, const Piece *b) noexcept nogil

@@ -18,7 +18,7 @@ cimport numpy as cnp
 from seqcore.core.buffer cimport Store, empty_store, one_run
 from seqcore.core.directory cimport NUMBER_BITS
 from seqcore.core.owner cimport TableOwner, memory_of
-from seqcore.core.source cimport EVEN, MAX_BYTES, OFFSETS, PADDED, SHAPED, VIEWS, Kind, Piece, Source, Table, extent
+from seqcore.core.source cimport EVEN, MAX_BYTES, OFFSETS, PADDED, SHAPED, VIEWS, Kind, Piece, Source, Table, extent, is_solid
 
 cnp.import_array()
 
@@ -39,7 +39,7 @@ cdef TableOwner new_table(cnp.ndarray array, Kind kind, int ndim, Py_ssize_t n):
     source.ndim = ndim
     source.kind = kind
     source.data = cnp.PyArray_BYTES(array)
-    source.n = n
+    owner.table.n = n
     owner.memory = memory_of(array)
     return owner
 
@@ -57,6 +57,7 @@ cdef TableOwner table_along(cnp.ndarray array, Kind kind, int axis, bint drop_ax
     owner.table.step = cnp.PyArray_STRIDE(array, axis) if cnp.PyArray_SIZE(array) else 0
     if not drop_axis:
         source.shape[ndim + axis] = owner.table.step
+    source.solid = is_solid(source.itemsize, ndim, source.axis, source.shape)
     return owner
 
 
@@ -79,6 +80,7 @@ cdef TableOwner table_like(cnp.ndarray items, Kind kind, Py_ssize_t first, const
         if axis:
             stride *= source.shape[axis]
     owner.table.step = stride
+    source.solid = True
     return owner
 
 
@@ -190,7 +192,7 @@ cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Pi
 
 cdef Store *store_of(TableOwner owner) except NULL:
     """All elements of a table."""
-    cdef Store *store = one_run(&owner.table.source, owner.table.source.n)
+    cdef Store *store = one_run(&owner.table.source, owner.table.n)
     if store == NULL:
         raise MemoryError("no memory for a sequence")
     return store

@@ -18,16 +18,15 @@ import numpy as np
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.buffer cimport Run, Store, has_runs, runs_of, size_of
-from seqcore.core.copying cimport NOT_SOLID, solid_row
 from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
-from seqcore.core.join cimport join, joined_view, new_array, row_nbytes, tight_items
+from seqcore.core.join cimport join, joined_view, new_array, tight_items
 from seqcore.core.owner cimport TableOwner, sealed
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, raise_damaged, read_one, take_singly,
 )
 from seqcore.core.source cimport (
-    DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table, number_at,
-    owner_of,
+    DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table,
+    number_at, owner_of, solid_row,
 )
 from seqcore.core.split cimport RELEASE_FROM
 
@@ -135,9 +134,9 @@ cdef Status write_some(Reader *reader, int64_t *into) noexcept nogil:
                 for i in range(span.n):
                     into[i] = source.length
                 # The last element of a table is at one of the ends, if it is among them.
-                if span.first == source.n - 1:
+                if span.first == (<Table *>source).n - 1:
                     into[0] = table.last
-                elif span.first + (span.n - 1) * span.step == source.n - 1:
+                elif span.first + (span.n - 1) * span.step == (<Table *>source).n - 1:
                     into[span.n - 1] = table.last
                 into += span.n
                 continue

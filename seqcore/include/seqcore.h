@@ -1,15 +1,15 @@
-/* seqcore for C and C++: the functions that Cython's `cimport seqcore` has, as a table.
+/* seqcore for C and C++: the functions of Cython's `cimport seqcore`, as a table.
 
        #include <seqcore.h>                                with include_dirs=[seqcore.get_include()]
        static const struct seqcore_api *seqcore;
        …
-       seqcore = seqcore_import();                         where the module is made; NULL: an exception is set
+       seqcore = seqcore_import();                         when the module is created; NULL: an exception is set
        seqcore->append(sequence, tensor);
 
-   Functions keep their places and new ones come at the end, so that what was compiled with one version
-   of seqcore runs with every later one. Objects that are returned are new references, those that are passed
-   stay the caller's. Each function needs the GIL, or on builds that have none an attached thread, but for
-   the two that read a snapshot. All may be called from several threads at once. */
+   New functions are added at the end, so an extension that was compiled with one version of seqcore runs with
+   every later one. Returned objects are new references; arguments remain the caller's. All functions except
+   `count` and `view` require the GIL, or an attached thread state on free-threaded builds. All may be called
+   from several threads at once. */
 
 #ifndef SEQCORE_H
 #define SEQCORE_H
@@ -20,23 +20,23 @@
 extern "C" {
 #endif
 
-#define SEQCORE_API_VERSION 1           /* rises with each function that is added */
-#define SEQCORE_MAX_NDIM 64             /* no tensor has a higher rank */
+#define SEQCORE_API_VERSION 1           /* incremented with each new function */
+#define SEQCORE_MAX_NDIM 64             /* the highest rank of a tensor */
 
-/* The elements that a sequence had at one moment. No edit, of whatever thread, changes one. */
+/* A snapshot: the elements of a sequence at one moment. Edits of the sequence never change it. */
 struct seqcore_snapshot;
 
 struct seqcore_api {
     int version;
 
-    /* -- making and asking; -1 or NULL: an exception is set -- */
+    /* -- creation and properties; on failure -1 or NULL, with an exception set -- */
 
     int (*is_sequence)(PyObject *object);                       /* 1 or 0; never fails */
-    PyObject *(*new_sequence)(PyObject *dtype);                 /* empty; any name of a type, such as a str */
-    int (*type_num)(PyObject *sequence);                        /* NumPy's number of its element type */
+    PyObject *(*new_sequence)(PyObject *dtype);                 /* empty; any name of a dtype, such as a str */
+    int (*type_num)(PyObject *sequence);                        /* NumPy's type number of the element type */
     Py_ssize_t (*size)(PyObject *sequence);
 
-    /* -- elements; positions from the back are negative; IndexError and TypeError as the methods' -- */
+    /* -- elements; negative positions count from the back; IndexError and TypeError as from the methods -- */
 
     PyObject *(*at)(PyObject *sequence, Py_ssize_t position);   /* a read-only array, without a copy */
     int (*insert)(PyObject *sequence, Py_ssize_t position, PyObject *tensor);
@@ -44,13 +44,13 @@ struct seqcore_api {
     int (*replace)(PyObject *sequence, Py_ssize_t position, PyObject *tensor);
     int (*erase)(PyObject *sequence, Py_ssize_t position);
 
-    /* Insert memory of the sequence's type as a tensor, by reference: `owner` is kept alive for as long as
-       anything may look at the memory, which must stay where it is as long. Strides are in bytes; NULL:
-       C order. Not for strings. */
+    /* Insert memory of the sequence's dtype as a tensor, by reference. `owner` is kept alive while the memory
+       can be accessed, and the memory must not move or be freed before. Strides are in bytes; NULL means C
+       order. Not for strings. */
     int (*insert_memory)(PyObject *sequence, Py_ssize_t position, void *data, int ndim,
                          const Py_ssize_t *shape, const Py_ssize_t *strides, PyObject *owner);
 
-    /* -- splits and joins, as ONNX's SplitToSequence and ConcatFromSequence -- */
+    /* -- splits and joins: ONNX's SplitToSequence and ConcatFromSequence -- */
 
     PyObject *(*split)(PyObject *tensor, int axis, Py_ssize_t length, int drop_axis);
     PyObject *(*split_lengths)(PyObject *tensor, int axis, const Py_ssize_t *lengths, Py_ssize_t n);
@@ -58,16 +58,16 @@ struct seqcore_api {
 
     /* -- reading without the GIL -- */
 
-    /* O(1), without a copy. Each snapshot is let go once. While there is one, an edit of the sequence
-       copies its slots first, 8 bytes for each element. */
+    /* Acquire and release a snapshot: O(1), without a copy. The caller releases each one once, with the GIL.
+       While a snapshot exists, the first edit of the sequence copies 8 bytes for each element. */
     const struct seqcore_snapshot *(*hold)(PyObject *sequence);
     void (*let_go)(const struct seqcore_snapshot *snapshot);
 
-    Py_ssize_t (*count)(const struct seqcore_snapshot *snapshot);               /* needs no GIL */
+    Py_ssize_t (*count)(const struct seqcore_snapshot *snapshot);               /* without the GIL */
 
-    /* Write where an element's first item is, and shape and strides in bytes of its first `room` axes;
-       return its rank, or -1 where there is no element at the position. Needs no GIL. The data are the
-       snapshot's until it is let go: read only, and PyObject pointers in a sequence of strings. */
+    /* Write the address of an element's first item, and the shape and strides in bytes of its first `room`
+       axes. Return its rank, or -1 if the position is out of range. Without the GIL. The data are read-only
+       and valid until the snapshot is released; in a sequence of strings they are PyObject pointers. */
     int (*view)(const struct seqcore_snapshot *snapshot, Py_ssize_t position, const char **data, int room,
                 Py_ssize_t *shape, Py_ssize_t *strides);
 };
@@ -82,8 +82,8 @@ seqcore_import(void)
         api = (const struct seqcore_api *)PyCapsule_GetPointer(capsule, "seqcore.core.embedding.api");
     if (api != NULL && api->version < SEQCORE_API_VERSION) {
         PyErr_Format(PyExc_ImportError,
-                     "this extension was compiled for version %d of seqcore's C API, and the installed "
-                     "seqcore has version %d: install a newer one", SEQCORE_API_VERSION, api->version);
+                     "this extension was compiled for version %d of seqcore's C API, but the installed "
+                     "seqcore has version %d: install a newer seqcore", SEQCORE_API_VERSION, api->version);
         api = NULL;
     }
     Py_XDECREF(capsule);

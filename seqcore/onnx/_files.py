@@ -26,7 +26,7 @@ def read_model(name):
     if name == STANDARD:
         return parse(sys.stdin.buffer.read(), "what came on standard input")
     if os.path.isdir(name):
-        raise IsADirectoryError(f"{name} is a folder, not a model")
+        raise IsADirectoryError(f"{name} is a folder, expected a model file")
     if not os.path.exists(name):
         raise FileNotFoundError(f"there is no file {name}")
     if stat.S_ISREG(os.stat(name).st_mode):
@@ -49,14 +49,16 @@ def check_output(name, given, message, replaces_input):
     """
     if name == STANDARD:
         if sys.stdout.isatty():
-            raise OSError("a model is no text for a terminal: send standard output to a file or a program")
+            raise OSError(
+                "a model can't be printed to a terminal: redirect standard output to a file or a program"
+            )
         return
     target = target_of(name, "a model")
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"there is no folder {folder}")
     if _is_input(target, given) and not replaces_input:
-        raise ValueError(f"{name} is the model that is read: to replace it, say --replace-input")
+        raise ValueError(f"{name} is the input model: pass --replace-input to overwrite it")
     _check_data(target, _data_of(message, given), name)
 
 
@@ -82,7 +84,7 @@ def _check_data(target, files, name):
     for file in files:
         if os.path.exists(target) and os.path.exists(file) and os.path.samefile(target, file):
             raise ValueError(
-                f"{name} would take the place of {file}, which has weights of the model that is read"
+                f"{name} would overwrite {file}, which has weights of the input model: choose another file"
             )
 
 
@@ -153,7 +155,7 @@ def _write_standard(model, source):
     if any(map(_is_outside, model.graph.initializer)):
         _fill(model, source)
     if _nbytes(model) > _MOST_NBYTES:
-        raise ValueError("a model of 2 GB or more has its weights in a file beside it: give a file as OUT")
+        raise ValueError("a model of 2 GB or more needs a second file for its weights: pass a file as OUT")
     sys.stdout.buffer.write(model.SerializeToString())
     sys.stdout.buffer.flush()
 

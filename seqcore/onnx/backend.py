@@ -101,7 +101,7 @@ class SeqcoreBackendRep(BackendRep):
 
 
 class SeqcoreBackend(Backend):
-    """seqcore as a backend of ONNX, on the CPU. The module has its methods as functions.
+    """The backend that runs ONNX models with seqcore, on the CPU. Its methods are also functions here.
 
     Examples
     --------

@@ -94,7 +94,7 @@ class GraphBody:
 
     def _begin(self, model: ModelProto) -> None:
         self._model = model
-        # The types of a call → what runs it. It only ever grows.
+        # types of a call → the program for them; entries are never removed
         self._programs: dict[tuple[np.dtype[Any], ...], Program] = {}
         self._compiling = threading.Lock()
         self.name = model.graph.name
@@ -102,7 +102,7 @@ class GraphBody:
         self.output_names = tuple(value.name for value in model.graph.output)
         self.input_dtypes = tuple(declared_dtype(value) for value in model.graph.input)
         self.output_dtypes = tuple(declared_dtype(value) for value in model.graph.output)
-        # Not `None in`: to NumPy, None equals float64.
+        # Not `None in`, because for NumPy None equals float64.
         self._is_typed = all(dtype is not None for dtype in self.input_dtypes)
 
     def check(self, dtypes: Iterable[DTypeName]) -> tuple[np.dtype[Any] | None, ...]:
@@ -134,7 +134,7 @@ class GraphBody:
         """
         return self._checked(tuple(element_type(dtype) for dtype in dtypes)).output_dtypes
 
-    # Any stands for a tuple of arrays: the graph tells which it is, so that nobody should have to ask.
+    # Any stands for a tuple of arrays: which one is returned depends on the graph, and users need no check.
     def __call__(self, *tensors: ArrayLike) -> NDArray[Any] | Any:
         """Run the body once.
 
@@ -244,7 +244,7 @@ class GraphBody:
         return tuple(arrays)
 
     def _checked(self, dtypes):
-        """Return the program for some types, or raise the TypeError that says why there is none."""
+        """Return the program for some types, or raise a TypeError with the reason if there is none."""
         program = self._programs.get(dtypes)
         if program is not None:
             return program
@@ -293,9 +293,9 @@ class GraphBody:
 
 @functools.lru_cache(maxsize=2)
 def _unpickled(cls, model, output_dtypes):
-    """Make a body of what was pickled: one for all chunks of a map that come to a process.
+    """Make a body from a pickle, once for all chunks of a map in a process.
 
-    Sessions stay behind: they are made again at the first call. What was checked stays checked.
+    Sessions are not pickled, but made again at the first call. Types are not checked again.
     """
     body = cls.__new__(cls)
     body._begin(ModelProto.FromString(model))

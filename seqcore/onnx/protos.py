@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["from_proto", "to_proto"]
 
-# What a SequenceProto has instead of tensors, if it is a sequence of something else.
+# The fields of a SequenceProto that is not a sequence of tensors.
 _OTHER_VALUES = ("sparse_tensor_values", "sequence_values", "map_values", "optional_values")
 
 

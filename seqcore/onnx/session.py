@@ -19,7 +19,7 @@ from seqcore.onnx._runtimes.sessions import Sessions
 
 __all__ = ["InferenceSession"]
 
-# onnxruntime has no types, and an import of what has none would make these unknown, not Any.
+# onnxruntime has no type hints, so an import would make these unknown, not Any.
 _SessionOptions = Any
 _RunOptions = Any
 
@@ -91,9 +91,9 @@ class InferenceSession:
         max_workers = as_count("max_workers", max_workers, "uses one thread for each CPU")
         self._sessions = sessions = Sessions(sess_options, providers, provider_options)
         self._engines: Engines | None = None
-        self._whole: Any = None  # onnxruntime's session, where the model has no sequences
-        self._kinds: dict[str, TypeProto] = {}  # of its inputs, as far as they are known
-        self._strings: list[str] = []  # of these those that are strings
+        self._whole: Any = None  # onnxruntime's session, if the model has no sequences
+        self._kinds: dict[str, TypeProto] = {}  # the types of the inputs, if known
+        self._strings: list[str] = []  # the names of string inputs
         if _is_ort_format(model):
             self._whole = sessions.as_given(_for_onnxruntime(model))
             return
@@ -102,7 +102,7 @@ class InferenceSession:
         if message_has_lists(message):
             is_path = isinstance(model, str | os.PathLike)
             hollow, weights = without_weights(message, folder_of(model), path_of(model) if is_path else None)
-            del message  # that takes as much memory as the weights
+            del message  # it takes as much memory as the weights
             self._engines = Engines(model, hollow, weights, sessions, max_workers)
         else:
             self._whole = sessions.as_given(_loadable(model, message))
@@ -111,8 +111,8 @@ class InferenceSession:
                 name for name, kind in self._kinds.items() if kind.tensor_type.elem_type == TensorProto.STRING
             ]
 
-    # An array, a TensorSequence or None for each output, in a model without sequences whatever onnxruntime
-    # has. The model tells which, so nobody should have to ask; feeds are as varied.
+    # Returns an array, a TensorSequence or None for each output; for a model without sequences any type of
+    # onnxruntime. It depends on the model, so the type is Any and users need no check. The same for feeds.
     def run(
         self,
         output_names: list[str] | tuple[str, ...] | None,
@@ -155,7 +155,7 @@ class InferenceSession:
         try:
             return self._whole.run(output_names, input_feed, run_options)
         except Exception:
-            check_feed(input_feed, self._kinds)  # where a feed is to blame, onnxruntime often doesn't say so
+            check_feed(input_feed, self._kinds)  # onnxruntime often doesn't name a wrong feed
             raise
 
     def get_inputs(self) -> list[NodeArg]:
@@ -201,7 +201,7 @@ class ModelMetadata:
         self.domain: str = message.domain
         self.description: str = message.doc_string
         self.graph_description: str = message.graph.doc_string
-        # Where a model has none, onnxruntime says this.
+        # The value of onnxruntime for a model without a version.
         self.version: int = message.model_version if message.HasField("model_version") else (1 << 63) - 1
         self.custom_metadata_map: dict[str, str] = {one.key: one.value for one in message.metadata_props}
 
@@ -214,7 +214,7 @@ def _is_ort_format(model: Any) -> bool:
 
 
 def _loadable(model: Any, message: ModelProto) -> Any:
-    """Return what onnxruntime loads of a model: itself, or its bytes with versions that onnxruntime knows."""
+    """Return a model for onnxruntime: itself, or its bytes with versions that onnxruntime supports."""
     restamped = ModelProto()
     restamped.CopyFrom(message)
     if not restamp_proto(restamped, operators_of(message)):
@@ -225,7 +225,7 @@ def _loadable(model: Any, message: ModelProto) -> Any:
 
 
 def _for_onnxruntime(model: Any) -> str | bytes:
-    """Return a path or bytes as onnxruntime takes them: a path only where it is UTF-8."""
+    """Return a path or bytes for onnxruntime, which takes only paths in UTF-8."""
     if not isinstance(model, str | os.PathLike):
         return bytes(model)
     path = path_of(model)

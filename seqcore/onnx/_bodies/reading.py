@@ -10,7 +10,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, helper
 
 from seqcore._integers import as_integer
-from seqcore._shown import add_note, shown
+from seqcore._shown import add_note, got, shown
 from seqcore._tensors import as_tensor
 from seqcore.onnx._model.checks import check_message
 from seqcore.onnx._model.load import operators_of, path_of
@@ -42,7 +42,7 @@ def read_model(
     for tensor in _all_tensors(model):
         if tensor.data_location == TensorProto.EXTERNAL:
             raise ValueError(
-                f"the tensor '{tensor.name}' of the body keeps its data in a file: give the model's path"
+                f"the tensor '{tensor.name}' of the body has its data in a file: pass the path of the model"
             )
     graph = model.graph
     graph.name = graph.name or "body"
@@ -71,7 +71,7 @@ def _as_model(graph, opset_imports):
         model.ir_version = helper.find_min_ir_version_for(model.opset_import, ignore_unknown=True)
         return model
     if opset_imports is not None:
-        raise ValueError("a model has opset imports of its own: opset_imports is for a bare GraphProto")
+        raise ValueError("opset_imports is for a GraphProto only, because a model has its own opset imports")
     if isinstance(graph, ModelProto):
         model = ModelProto()
         model.CopyFrom(graph)
@@ -84,9 +84,7 @@ def _as_model(graph, opset_imports):
             raise
         except Exception as error:
             raise ValueError(f"{path} can't be read as an ONNX model: {one_line(error)}") from error
-    raise TypeError(
-        f"a graph is a GraphProto, a ModelProto or the path to a model, not {type(graph).__name__}"
-    )
+    raise TypeError(f"graph must be a GraphProto, a ModelProto or the path to a model, got {got(graph)}")
 
 
 def _opset_imports(given, model):
@@ -96,17 +94,17 @@ def _opset_imports(given, model):
         given = list(given)
         for one in given:
             if not isinstance(one, OperatorSetIdProto):
-                raise TypeError(f"opset_imports is of OperatorSetIdProtos, not of {shown(one)}")
+                raise TypeError(f"opset_imports must have OperatorSetIdProtos, got {shown(one)}")
         return given
     named = {}
     for domain, version in given.items():
         if not isinstance(domain, str):
-            raise TypeError(f"opset_imports has versions by domains, not by {shown(domain)}")
+            raise TypeError(f"opset_imports must have names of domains as keys, got {shown(domain)}")
         number = as_integer(version)
         if number is None:
-            raise TypeError(f"the version of the opset '{domain}' is an integer, not {shown(version)}")
+            raise TypeError(f"the version of the opset '{domain}' must be an integer, got {shown(version)}")
         if not 0 < number < 1 << 63:
-            raise ValueError(f"there is no version {shown(number)} of the opset '{domain}'")
+            raise ValueError(f"the opset '{domain}' has no version {shown(number)}")
         named["" if domain == "ai.onnx" else domain] = number
     domains = {"": None} | {"" if n == "ai.onnx" else n: None for n, _ in operators_of(model)}
     versions = {domain: named.get(domain) or newest_opset(domain) for domain in domains} | named
@@ -129,7 +127,7 @@ def _capture(graph, captures):
         names = ", ".join(f"'{name}'" for name in missing)
         them = "it" if len(missing) == 1 else "them"
         raise ValueError(
-            f"the body '{graph.name}' uses {names} and doesn't define {them}: give a value in captures"
+            f"the body '{graph.name}' uses {names} and doesn't define {them}: pass a value in captures"
         )
 
 

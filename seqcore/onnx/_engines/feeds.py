@@ -7,7 +7,7 @@ import onnxruntime
 from onnx import TensorProto, TypeProto
 
 from seqcore._format.text import snapshot_of
-from seqcore._shown import add_note, shown_error
+from seqcore._shown import add_note, got, shown_error
 from seqcore._tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
@@ -127,7 +127,7 @@ class Feed:
                 str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
                 for dim in self.kind.tensor_type.shape.dim
             )
-            raise ValueError(f"input '{self.name}' has the shape ({wanted}), not {array.shape}")
+            raise ValueError(f"input '{self.name}' has shape {array.shape}, expected ({wanted})")
         return array
 
     @property
@@ -209,15 +209,15 @@ def _tensor(name, value, dtype):
     if isinstance(value, onnxruntime.OrtValue):
         value = value.numpy()
     if issubclass(type(value), TensorSequence):
-        raise TypeError(f"input '{name}' is a tensor, but a sequence of {len(value)} tensors was given")
+        raise TypeError(f"input '{name}' is a tensor, got a sequence of {len(value)} tensors")
     if value is None:
-        raise TypeError(f"input '{name}' is a tensor, but None was given")
+        raise TypeError(f"input '{name}' is a tensor, got None")
     try:
         array = as_tensor(value) if isinstance(value, np.ndarray | np.generic) else as_tensor(value, dtype)
     except Exception as error:
         _raise_naming(name, error)
     if array.dtype != dtype:
-        raise TypeError(f"input '{name}' takes {type_name(dtype)}, not {type_name(array.dtype)}")
+        raise TypeError(f"input '{name}' has dtype {type_name(array.dtype)}, expected {type_name(dtype)}")
     return array
 
 
@@ -237,17 +237,16 @@ def _sequence(name, value, element):
         return value  # a sequence of maps
     dtype = dtype_of(element.tensor_type.elem_type)
     if dtype is None:
-        raise TypeError(f"input '{name}' is a sequence of a type that sequences don't have")
+        raise TypeError(f"input '{name}' is a sequence of an element type that is not supported")
     if issubclass(type(value), TensorSequence):
         if value.dtype != dtype:
             raise TypeError(
-                f"input '{name}' is a sequence of {type_name(dtype)} tensors, not {type_name(value.dtype)}"
+                f"input '{name}' is a sequence of dtype {type_name(value.dtype)}, expected {type_name(dtype)}"
             )
         return snapshot_of(value)  # of the class itself: a plan edits nothing else in place
     if not isinstance(value, list | tuple):
         raise TypeError(
-            f"input '{name}' is a sequence: give a TensorSequence or a list of tensors, "
-            f"not {type(value).__name__}"
+            f"input '{name}' is a sequence: expected a TensorSequence or a list of tensors, got {got(value)}"
         )
     try:
         return TensorSequence(value, dtype=dtype)
@@ -285,7 +284,7 @@ def check_feed(feed, kinds):
         The types of inputs, as far as they are known.
     """
     if not isinstance(feed, Mapping):
-        raise TypeError(f"a feed is a dict of the inputs by name, not {type(feed).__name__}")
+        raise TypeError(f"input_feed must be a dict of the inputs by name, got {got(feed)}")
     for name, value in feed.items():
         if name in kinds:
             Feed(name, kinds[name]).check(value)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from onnx import TypeProto
 
-from seqcore._shown import shown
+from seqcore._shown import got, shown
 from seqcore.onnx._engines.feeds import Feed, NodeArg, declares_shape
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, to_type_proto
@@ -63,24 +63,30 @@ class Interface:
     def check_names(self, output_names: Any, feed: Any) -> None:
         """Raise TypeError or ValueError where these aren't names of outputs and values by names of inputs."""
         if isinstance(output_names, str):
-            raise TypeError(f"output_names is a list of names, not the str {shown(output_names)}")
+            raise TypeError(f"output_names must be a list of names, got the str {shown(output_names)}")
         if output_names is not None and not isinstance(output_names, list | tuple):
-            raise TypeError(f"output_names is a list of names, not a {type(output_names).__name__}")
+            raise TypeError(f"output_names must be a list of names, got {got(output_names)}")
         for name in output_names or ():
             if not isinstance(name, str):
-                raise TypeError(f"output_names is a list of names, not of a {type(name).__name__}")
+                raise TypeError(f"output_names must be a list of names, but one of them is {got(name)}")
         if not isinstance(feed, Mapping):
-            raise TypeError(f"a feed is a dict of the inputs by name, not {type(feed).__name__}")
+            raise TypeError(f"input_feed must be a dict of the inputs by name, got {got(feed)}")
         missing = [name for name in self._required if name not in feed]
         if missing:
-            quoted = ", ".join(f"'{name}'" for name in missing)
-            raise ValueError(f"the feed lacks {quoted}: the model's inputs are {self._named()}")
+            raise ValueError(
+                f"input_feed lacks {_quoted(missing)}: the model's inputs are {_quoted(self.feeds)}"
+            )
         for name in feed:
             if name not in self.feeds:
-                raise ValueError(f"the model has no input {shown(name)}: its inputs are {self._named()}")
+                raise ValueError(
+                    f"the model has no input {shown(name)}: its inputs are {_quoted(self.feeds)}"
+                )
         for name in output_names or ():
             if name not in self.names:
-                raise ValueError(f"the model has no output {shown(name)}: it has {', '.join(self.names)}")
+                raise ValueError(
+                    f"the model has no output {shown(name)}: its outputs are {_quoted(self.names)}"
+                )
 
-    def _named(self) -> str:
-        return ", ".join(self.feeds) or "none"
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"

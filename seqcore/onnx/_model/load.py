@@ -10,6 +10,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, ModelProto
 
+from seqcore._shown import got
 from seqcore.onnx._model.tensors import one_line
 
 
@@ -45,14 +46,14 @@ def parse(model: Any, name: str = "the bytes") -> ModelProto:
     except DecodeError as error:
         raise ValueError(f"{what} can't be read as an ONNX model: {one_line(error)}") from error
     if not loaded.HasField("graph"):
-        raise ValueError(f"{what} can't be read as an ONNX model: there is no graph in it")
+        raise ValueError(f"{what} can't be read as an ONNX model: it has no graph")
     return loaded
 
 
 def check_kind(model: Any) -> None:
     """Raise TypeError for what is neither a model nor bytes or a path of one."""
     if not isinstance(model, ModelProto | bytes | bytearray | memoryview | str | os.PathLike):
-        raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(model).__name__}")
+        raise TypeError(f"model must be a path, bytes or a ModelProto, got {got(model)}")
 
 
 def path_of(model: Any) -> str:

@@ -134,7 +134,7 @@ class Weights:
     def _path_of(self, tensor: TensorProto) -> str:
         """Return the path of a tensor's file, which a model may not have elsewhere than in its folder."""
         if self.folder is None:
-            raise ValueError("the model keeps data in files beside it: give its path")
+            raise ValueError("the model has external data: pass its path instead of its bytes")
         location = location_of(tensor)
         within = os.path.normpath(location)
         if not location or os.path.isabs(location) or within.split(os.sep)[0] == os.pardir:

@@ -1,10 +1,10 @@
-"""What goes to an executor's workers, and what comes back.
+"""The payloads sent to an executor's workers, and their replies.
 
-Executors pickle what they carry, or don't. What is pickled becomes bytes here, before the executor sees it,
-and is opened by the map's own code on the other side: what can't be unpickled breaks a process pool, so it
-must not be the pool that tries. In the same process nothing is pickled at all::
+An executor may pickle its tasks or not. If it does, the content is serialized to bytes here first, and
+unpickled by the map's own code in the worker, because a process pool breaks if it unpickles in vain itself.
+In the same process nothing is pickled::
 
-    Parcel ──pickle──▶ Arrived.run ──▶ Reply ──pickle──▶ Reply.chunk
+    Payload ──pickle──▶ ReceivedPayload.run ──▶ Reply ──pickle──▶ Reply.chunk
        └─ same process: run ──▶ Chunk
 """
 
@@ -15,25 +15,28 @@ import pickle
 import time
 import traceback
 
-from seqcore._maps.lending import OutOfReach, fetch
 from seqcore._maps.outputs import Chunk
+from seqcore._maps.sharing import FileNotVisible, fetch
 from seqcore._shown import described, shown_error
 from seqcore._tensors import as_tensor
 from seqcore.core.calls import Bound, OutputError
 
 
-class NotOpened(Exception):
-    """A worker could not unpickle what it was sent; NotOpened(why, whether a file is why)."""
+class UnpickleError(Exception):
+    """A worker could not unpickle its payload.
+
+    Its arguments are the reason, and True if a file of a sequence is the reason.
+    """
 
 
-class Parcel:
-    """A part of a map's work on its way to a worker."""
+class Payload:
+    """A part of a map's work, sent to a worker."""
 
     def __init__(self, work, bound, dtypes, single, pickler):
         self.work, self.bound = work, bound
         self.dtypes, self.single, self.pickler = dtypes, single, pickler
-        self.context = contextvars.copy_context()  # which doesn't cross processes
-        self.failure = None  # why it could not be pickled
+        self.context = contextvars.copy_context()  # it doesn't cross processes
+        self.failure = None  # the exception if it could not be pickled
 
     def run(self, scattered):
         return self.context.run(run_part, self.work, self.bound, self.dtypes, self.single, scattered)
@@ -43,14 +46,14 @@ class Parcel:
         try:
             data, buffers = _pickled(content, importlib.import_module(self.pickler), protocol)
         except Exception as error:
-            # The executor's own pickler may know more; if not, it fails too, and this has been why.
+            # The executor's own pickler may succeed; if it fails too, this is the reason.
             self.failure = error
-            return Arrived, (None, content, self.pickler)
-        return Arrived, (data, buffers, self.pickler)
+            return ReceivedPayload, (None, content, self.pickler)
+        return ReceivedPayload, (data, buffers, self.pickler)
 
 
-class Arrived:
-    """A parcel in another process."""
+class ReceivedPayload:
+    """A payload, unpickled in another process."""
 
     def __init__(self, data, content, pickler):
         self.data, self.content, self.pickler = data, content, pickler
@@ -62,21 +65,21 @@ class Arrived:
             if self.data is not None:
                 content = pickle.loads(self.data, buffers=content)
         except Exception as error:
-            chunk = Chunk(0, 0, NotOpened(described(error), getattr(error, "of_stored", False)))
+            chunk = Chunk(0, 0, UnpickleError(described(error), getattr(error, "of_stored", False)))
         else:
             chunk = run_part(content[0], Bound(), *content[1:], scattered)
         return Reply(chunk, pickler)
 
 
-def run_away(parcel, *scattered):
-    """Run a part where an executor has brought it."""
-    return parcel.run(scattered)
+def run_payload(payload, *scattered):
+    """Run a payload in a worker: the function that is submitted to the executor."""
+    return payload.run(scattered)
 
 
 def run_part(work, bound, dtypes, single, scattered):
     try:
-        work = work.with_wholes([fetch(whole, scattered) for whole in work.wholes])
-    except OutOfReach as error:
+        work = work.with_broadcast_inputs([fetch(tensor, scattered) for tensor in work.broadcast_inputs])
+    except FileNotVisible as error:
         return Chunk(0, 0, error)
     began = time.perf_counter()
     chunk = work.run(0, work.n, bound, dtypes, single)
@@ -84,11 +87,11 @@ def run_part(work, bound, dtypes, single, scattered):
     return chunk
 
 
-# -- the way back ------------------------------------------------------------------------------------
+# -- replies -----------------------------------------------------------------------------------------
 
 
 class Reply:
-    """A chunk on its way home, which will pickle."""
+    """A finished chunk, sent back in a form that pickles."""
 
     def __init__(self, chunk, pickler):
         if chunk.error is not None:
@@ -96,10 +99,10 @@ class Reply:
             chunk.note = f"in process {os.getpid()}:\n{trace}"
             chunk.error = PackedError(chunk.error, pickler)
         try:
-            # Out of band the data are not copied, but looked at when the executor pickles the reply.
+            # Out-of-band data are not copied here, but read when the executor pickles the reply.
             self.data, self.buffers = _pickled(chunk, pickler)
         except Exception:
-            _drop_what_does_not_pickle(chunk, pickler)
+            _end_at_unpicklable(chunk, pickler)
             self.data, self.buffers = _pickled(chunk, pickler)
 
     def __reduce_ex__(self, protocol):
@@ -107,7 +110,7 @@ class Reply:
         return _reply, (self.data, buffers)
 
     def chunk(self):
-        """The chunk, in the caller's process."""
+        """Return the chunk, in the caller's process."""
         chunk = pickle.loads(self.data, buffers=self.buffers)
         if chunk.error is not None:
             chunk.error = chunk.error.error()
@@ -121,17 +124,17 @@ def _reply(data, buffers):
 
 
 class PackedError:
-    """An exception that the caller unpickles, or learns the name of."""
+    """An exception in a form that pickles: its bytes, or its name and message if it doesn't pickle."""
 
     def __init__(self, error, pickler):
-        self.output = None  # an OutputError's: which output
+        self.output = None  # the index of the output, for an OutputError
         self.is_output = isinstance(error, OutputError)
         if self.is_output:
             self.output, error = error.args
         self.description = f"{type(error).__name__}, which can't be pickled: {shown_error(error)}"
         try:
             self.data = pickler.dumps(error)
-        except BaseException:  # whatever its own methods raise
+        except BaseException:  # its own methods may raise anything
             self.data = None
 
     def error(self):
@@ -142,7 +145,7 @@ class PackedError:
 
 
 def _loaded(data):
-    """The exception of a pickle; None where that brings nothing of the kind."""
+    """Return the exception that was pickled, or None if it can't be unpickled."""
     if data is None:
         return None
     try:
@@ -154,31 +157,31 @@ def _loaded(data):
     return error if isinstance(error, BaseException) else None
 
 
-def _drop_what_does_not_pickle(chunk, pickler):
-    """Let a chunk of bare results end with the first that doesn't pickle."""
+def _end_at_unpicklable(chunk, pickler):
+    """Cut a chunk of results off at the first one that doesn't pickle, with an error for that one."""
     for i, result in enumerate(chunk.results or ()):
         try:
             pickler.dumps(result)
         except Exception as error:
             chunk.results, chunk.count = chunk.results[:i], i
-            chunk.error = PackedError(OutputError(None, _why_no_tensor(result, error)), pickler)
+            chunk.error = PackedError(OutputError(None, _reason_for(result, error)), pickler)
             return
 
 
-def _why_no_tensor(result, failure):
+def _reason_for(result, failure):
     try:
         for value in result if isinstance(result, tuple) else (result,):
             as_tensor(value)
     except Exception as error:
         return TypeError(f"{shown_error(error)} (nor can it be pickled: {described(failure)})")
     return TypeError(
-        f"the body returned what can't be pickled ({described(failure)}): let it return arrays, "
-        "or run it on threads"
+        f"the body returned an object that can't be pickled ({described(failure)}): return arrays, or run "
+        "the map on threads"
     )
 
 
 def _pickled(value, pickler, protocol=5):
-    """Bytes, and the data that is large enough to stay out of them."""
+    """Return a pickle as bytes, and its out-of-band buffers."""
     buffers = []
     data = pickler.dumps(value, protocol=5, buffer_callback=buffers.append)
     return data, buffers if protocol >= 5 else [bytes(one.raw()) for one in buffers]
