@@ -4,6 +4,7 @@ A case is a kind of file, a damage and an offset. Each is printed before it is t
 to blame for a crash. With 5 for 1 each fifth case is tried. What is wrong but no crash is printed as a FAULT.
 """
 
+import contextlib
 import faulthandler
 import itertools
 import os
@@ -98,17 +99,67 @@ def damages(data):
 
 
 def read_all(seq):
-    """Read each number and each text."""
+    """Read each number and each text; an element that is damaged is the error of each call that uses it."""
     seq._check()
     assert len(seq) < 1 << 20, len(seq)
-    for element in seq:
+    damaged = []
+    for at in range(len(seq)):
+        try:
+            element = seq[at]
+        except ValueError as error:
+            assert f"element {at}" in str(error), error
+            assert "can't be read" in str(error), error
+            damaged.append(at)
+            continue
         assert element.nbytes < 1 << 20, element.shape
         if element.size:
             element.tolist()
-    copy = seq[::-1] + seq
-    copy.compact()
-    copy.reverse()
-    return len(pickle.dumps(seq)) + len(repr(seq))
+    both = seq[::-1] + seq
+    both._check()
+    assert len(pickle.loads(pickle.dumps(seq))) == len(seq)  # by its path
+    for read in USES:
+        try:
+            read(both)
+        except (ValueError, OverflowError) as error:
+            told = "can't be read" in str(error) or "has changed" in str(error)
+            if not (damaged and told) and read not in MAY_FAIL:
+                raise
+        else:
+            assert not damaged or read not in USES_OF_EACH, "a damaged element was read"
+    whole = seq.copy()
+    del whole[damaged]
+    assert len(list(whole)) == len(seq) - len(damaged)
+    whole.compact()
+    whole.reverse()
+    return len(pickle.dumps(whole)) + len(repr(whole))
+
+
+def compacted(seq):
+    seq = seq[:]
+    seq.compact()
+
+
+def passed_over(seq):
+    """Go on after each damaged element."""
+    elements, found = iter(seq), 0
+    for _ in range(len(seq)):
+        with contextlib.suppress(ValueError):
+            next(elements)
+            found += 1
+    assert next(elements, None) is None
+    return found
+
+
+# What may fail where ranks or lengths are such, too.
+MAY_FAIL = (
+    sq.TensorSequence.values,
+    sq.TensorSequence.lengths,
+    sq.TensorSequence.offsets,
+    sq.TensorSequence.to_padded,
+    sq.TensorSequence.__arrow_c_array__,
+)
+USES_OF_EACH = (sq.TensorSequence.tolist, compacted, repr, list, lambda seq: seq.shapes)
+USES = (*MAY_FAIL, *USES_OF_EACH, passed_over, lambda seq: seq == seq[:], lambda seq: seq.nbytes)
 
 
 def fault_of(path):

@@ -19,6 +19,7 @@ from test_threads import together
 
 import seqcore as sq
 from seqcore import TensorSequence
+from seqcore._files.paths import StoredIn
 
 
 @pytest.fixture
@@ -284,37 +285,56 @@ def test_positions_that_the_file_has_not(path, column):
         damaged_files.read_all(back)
 
 
-def renamed(stored, **others):
-    file, positions = stored
-    return file._replace(**others), positions
+def other_file(parts, **others):
+    """The first part with other values, by the names of what it says of a file."""
+    (kind, *file), *rest = parts
+    return [(kind, *StoredIn(*file)._replace(**others)), *rest]
 
 
 LYING = {
-    "positions from the back": lambda files, order, others: (
-        [(files[0][0], np.array([2**64 - 1], np.uint64))], None, others
-    ),
-    "signed positions": lambda files, order, others: ([(files[0][0], np.array([-1]))], None, others),
-    "positions that are none": lambda files, order, others: ([(files[0][0], np.array([0.5]))], None, others),
-    "a range from the back": lambda files, order, others: ([(files[0][0], range(-2, 0))], None, others),
-    "a range that goes on": lambda files, order, others: ([(files[0][0], range(1, 9))], None, others),
-    "a range with steps": lambda files, order, others: ([(files[0][0], range(0, 3, 2))], None, others),
-    "an element twice": lambda files, order, others: (files, np.array([0, 0, 1], np.uint8), others),
-    "too short an order": lambda files, order, others: (files, np.array([1, 0], np.uint8), others),
-    "a signed order": lambda files, order, others: (files, np.array([2, 1, 0]), others),
-    "a descriptor": lambda files, order, others: ([renamed(files[0], path=0)], order, others),
-    "a size in words": lambda files, order, others: ([renamed(files[0], nbytes="1")], order, others),
-    "no sequence": lambda files, order, others: (files, order, [np.zeros(3)]),
-    "a bare file": lambda files, order, others: ([files[0][0]], order, others),
+    "a number from the back": lambda parts, order: (parts, (None, np.array([-1]))),
+    "a number beyond 63 bits": lambda parts, order: (parts, (None, np.array([2**64 - 1], np.uint64))),
+    "a number that the file doesn't have": lambda parts, order: (parts, (None, np.array([0, 3]))),
+    "numbers that are none": lambda parts, order: (parts, (None, np.array([0.5]))),
+    "numbers in a list": lambda parts, order: (parts, (np.array([0]), [0])),
+    "another part": lambda parts, order: (parts, (np.array([0, 1]), np.array([0, 0]))),
+    "parts of too few elements": lambda parts, order: (parts, (np.array([0]), np.array([0, 0]))),
+    "a run from the back": lambda parts, order: (parts, ((0, -1, 1, 1),)),
+    "a run that goes on": lambda parts, order: (parts, ((0, 1, 1, 3),)),
+    "a run that goes on to the front": lambda parts, order: (parts, ((0, 1, -1, 3),)),
+    "a run that stays": lambda parts, order: (parts, ((0, 0, 0, 2),)),
+    "a run of another part": lambda parts, order: (parts, ((1, 0, 1, 1),)),
+    "a run of no elements": lambda parts, order: (parts, ((0, 0, 1, 0),)),
+    "runs of three numbers": lambda parts, order: (parts, np.array([[0, 0, 1]])),
+    "no order": lambda parts, order: (parts, None),
+    "a descriptor": lambda parts, order: (other_file(parts, path=0), order),
+    "a size in words": lambda parts, order: (other_file(parts, nbytes="1"), order),
+    "a time in seconds": lambda parts, order: (other_file(parts, time=1.5), order),
+    "a column by its number": lambda parts, order: (other_file(parts, column=0), order),
+    "more elements": lambda parts, order: (other_file(parts, elements=4), order),
+    "fewer elements": lambda parts, order: (other_file(parts, elements=2), order),
+    "another size": lambda parts, order: (other_file(parts, nbytes=parts[0][2] - 1), order),
+    "too few values": lambda parts, order: ([parts[0][:-1]], order),
+    "too many values": lambda parts, order: ([(*parts[0], None)], order),
+    "a list": lambda parts, order: ([[*parts[0]]], order),
+    "no parts": lambda parts, order: ([], order),
+    "a tuple of parts": lambda parts, order: (tuple(parts), order),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("lie", LYING.values(), ids=LYING)
 def test_pickles_that_lie_are_refused(path, lie):
     sq.save(path, ragged([1, 2, 3]))
-    make, (cls, dtype, *stored), _ = sq.load(path)[::-1].__reduce__()
-    assert np.array_equal(make(cls, dtype, *stored)[0], sq.load(path)[2])
-    with pytest.raises((TypeError, ValueError, IndexError), match=r"pickle is damaged|positions|elements"):
-        make(cls, dtype, *lie(*stored))
+    for seq in (sq.load(path)[::-1], sq.load(path)[[2, 0]]):
+        make, (cls, dtype, *stored), _ = seq.__reduce__()
+        assert np.array_equal(make(cls, dtype, *stored)[0], sq.load(path)[2])
+        with pytest.raises(
+            (TypeError, ValueError, IndexError),
+            match=r"pickle is damaged|pickled sequence|elements|has changed",
+        ):
+            make(cls, dtype, *lie(*stored))
+        # Nothing of the lie is kept for others.
+        assert np.array_equal(make(cls, dtype, *stored)[0], sq.load(path)[2])
 
 
 class OfAnotherType(TensorSequence):
@@ -326,12 +346,13 @@ class OfAnotherType(TensorSequence):
         return self
 
 
-def test_a_type_is_not_believed(path):
+@pytest.mark.parametrize("kind", [TensorSequence, OfAnotherType])
+def test_a_type_is_not_believed(path, kind):
     sq.save(path, ragged([1, 2, 3]))
-    make, (cls, _, *_), _ = sq.load(path).__reduce__()
-    others = OfAnotherType([np.ones(3, np.int8)])
-    with pytest.raises(ValueError, match="dtype float64, but its files have int8"):
-        make(cls, "float64", [], None, others)
+    make, (_, _, *stored), _ = sq.load(path).__reduce__()
+    with pytest.raises(ValueError, match="has tensors of int32, not of float64"):
+        make(kind, "float64", *stored)
+    assert len(make(kind, "int32", *stored)) == 3
 
 
 @pytest.mark.slow

@@ -51,7 +51,6 @@ def tensors_of_another_type(seq: sq.TensorSequence[np.float32], array: NDArray[n
 
 def what_is_no_tensor(seq: sq.TensorSequence[np.float32], words: sq.TensorSequence) -> None:
     seq.append(None)  # type: ignore[arg-type]
-    seq.append(seq)  # type: ignore[arg-type]
     words.append(b"not text")  # type: ignore[arg-type]
     words.append({"a": 1})  # type: ignore[arg-type]
     sq.split_to_sequence(None)  # type: ignore[call-overload]

@@ -24,6 +24,7 @@ from seqcore import (
 MOST_STEPS = 60
 MOST_PAIRS = 4  # sequences alive at once
 MOST_ITERATORS = 4
+NUMBERS = [0, 1, 2, 3, -1, 1 << 62, (1 << 63) - 1, -(1 << 63)]
 LONGEST = 120  # from 64 slots on, buffers give memory back
 STEPS = []
 
@@ -373,17 +374,89 @@ class Script:
 
     @step
     def damaged_pickle(self):
-        """What pickle keeps, changed: an error, or elements that lie within their memory."""
+        """What pickle keeps, changed: an error, or elements that are within their memory."""
         seq, _ = self.pair()
-        restore, (kind, name, parts, table), _ = seq.__reduce_ex__(5)
-        parts = [(array, self.tape.between(-2, 2) if self.tape.chance(4) else axis) for array, axis in parts]
-        for _ in range(self.tape.below(3) if len(table) else 0):
-            number = self.tape.pick([0, 1, 2, 3, -1, 1 << 62, (1 << 63) - 1, -(1 << 63)])
-            table[self.tape.below(len(table)), self.tape.below(3)] = number
+        restore, (kind, name, parts, order), _ = seq.__reduce_ex__(5)
+        for i, part in enumerate(parts):
+            if self.tape.chance(4):
+                at = self.tape.below(len(part))
+                if isinstance(part[at], int):
+                    part = (*part[:at], self.tape.between(-2, 2), *part[at + 1 :])
+                elif at > 1:
+                    numbers = part[at].copy()
+                    if numbers.size:
+                        numbers.flat[self.tape.below(numbers.size)] = self.tape.pick(NUMBERS)
+                    part = (*part[:at], numbers, *part[at + 1 :])
+                parts[i] = part
+        if order and isinstance(order, tuple) and isinstance(order[0], tuple) and self.tape.chance(2):
+            runs = [list(run) for run in order]
+            runs[self.tape.below(len(runs))][self.tape.below(4)] = self.tape.pick(NUMBERS)
+            order = np.array(runs) if self.tape.chance(2) else tuple(map(tuple, runs))
+        elif order and isinstance(order[-1], np.ndarray) and self.tape.chance(2):
+            numbers = order[1].astype(np.int64)
+            numbers[self.tape.below(len(numbers))] = self.tape.pick(NUMBERS)
+            order = order[0], numbers
         made = []
-        if not raised(ValueError, lambda: made.append(restore(kind, name, parts, table))):
+        failed = raised((ValueError, IndexError), lambda: made.append(restore(kind, name, parts, order)))
+        if not failed:
             made[0]._check()
             assert [bits(one)[1] for one in made[0]] == made[0].shapes
+
+    @step
+    def ragged(self):
+        """A table of each kind: from offsets, from a padded batch, and from Arrow's lists and views."""
+        way = self.tape.below(4)
+        array = self.tape.array(self.name, self.tape.shape(least=1, longest=5))
+        shown = array.copy() if self.name == "string" else array.view()
+        n = array.shape[0]
+        offsets = [0, *sorted(self.tape.between(0, n) for _ in range(self.tape.below(5))), n]
+        lengths = np.diff(offsets)
+        model = [shown[a:b] for a, b in itertools.pairwise(offsets)]
+        if array.flags.writeable and self.name != "string":
+            self.sources.append(array)
+        if way == 0:
+            seq = TensorSequence.from_offsets(array, offsets)
+        elif way == 1:
+            seq = TensorSequence.from_lengths(array, lengths)
+        elif way == 2:
+            side = self.tape.pick(["left", "right"])
+            batch = TensorSequence.from_lengths(array, lengths).to_padded(side=side)
+            seq = TensorSequence.from_padded(batch, lengths, side=side)
+            model = [one.copy() for one in model]
+        else:
+            order = [self.tape.below(len(lengths)) for _ in range(self.tape.below(5))]
+            seq = TensorSequence.from_lengths(array, lengths)[order]
+            model = [model[i] for i in order]
+        self.add(seq, model)
+
+    @step
+    def select(self):
+        """By indices or by a mask: slots, whatever there was."""
+        seq, model = self.pair()
+        if self.tape.chance(2):
+            mask = np.array([bool(self.tape.below(2)) for _ in model], bool)
+            self.add(seq[mask], [one for one, chosen in zip(model, mask, strict=True) if chosen])
+        elif model:
+            n = len(model)
+            order = [self.tape.between(-n, n - 1) for _ in range(self.tape.below(6))]
+            self.add(seq[np.array(order, int)], [model[i] for i in order])
+
+    @step
+    def delete_selected(self):
+        seq, model = self.pair()
+        mask = np.array([not self.tape.chance(4) for _ in model], bool)
+        del seq[~mask]
+        model[:] = [one for one, stays in zip(model, mask, strict=True) if stays]
+
+    @step
+    def split_long(self):
+        """So many elements that edits splice runs for a while."""
+        if self.name == "string":
+            return
+        array = np.zeros(100, self.pairs[0][0].dtype)
+        array[self.tape.below(100)] = 1
+        self.sources.append(array)
+        self.add(split_to_sequence(array), list(array.reshape(100, 1)))
 
     @step
     def concatenate(self):
