@@ -145,7 +145,7 @@ def _why_not(
 
 def _take_in(graph: Graph, forms: dict[str, Packed]) -> None:
     """Give a graph tensors where it takes and returns sequences."""
-    for name in {*graph.inputs, *graph.outputs} & forms.keys():
+    for name in (name for name in dict.fromkeys((*graph.inputs, *graph.outputs)) if name in forms):
         graph.declared.pop(name, None)
         forms[name].declare(graph.declared)
     graph.inputs, graph.outputs = _parts(graph.inputs, forms), _parts(graph.outputs, forms)

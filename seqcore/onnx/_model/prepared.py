@@ -11,7 +11,7 @@ from seqcore.onnx._model.axes import count_axes_from_front
 from seqcore.onnx._model.checks import check_inputs, check_kinds, check_message, check_signatures, type_fault
 from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node
-from seqcore.onnx._model.inference import Numbers, infer
+from seqcore.onnx._model.inference import Memo, Numbers, infer
 from seqcore.onnx._model.load import operators_of
 from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalise
 from seqcore.onnx._model.tensors import from_tensor_proto
@@ -48,10 +48,11 @@ class Prepared:
     def __init__(self, model: Model, weights: Weights, believes_elements: bool = False) -> None:
         self.model, self.weights, self.believes_elements = model, weights, believes_elements
         self._arrays: dict[str, np.ndarray] = {}
+        self._memo: Memo = {}
 
     @functools.cached_property
     def _inferred(self) -> tuple[dict[str, Type], Numbers]:
-        return infer(self.model, self.small_constant, self.believes_elements)
+        return infer(self.model, self.small_constant, self.believes_elements, self._memo)
 
     @functools.cached_property
     def types(self) -> dict[str, Type]:
@@ -97,6 +98,7 @@ class Prepared:
         Of one that is the same, as a copy, nothing need be inferred anew.
         """
         other = Prepared(model, self.weights, self.believes_elements)
+        other._memo = self._memo
         if is_same:
             other._inferred = self._inferred
         return other

@@ -46,8 +46,8 @@ class Writer:
                 value = field.add(name=name)
                 if name in graph.declared:
                     value.type.CopyFrom(graph.declared[name])
-        for name in graph.declared.keys() & {name for node in graph.nodes for name in node.outputs}:
-            if name not in graph.outputs:
+        for name in (name for node in graph.nodes for name in node.outputs):
+            if name in graph.declared and name not in graph.outputs:
                 proto.value_info.add(name=name).type.CopyFrom(graph.declared[name])
         for name, copy in own.items():
             _add_initializer(proto, self._small[name], copy)
