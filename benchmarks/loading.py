@@ -1,8 +1,8 @@
 """What it takes to load the exported models (tests/models/exported), beside onnxruntime.
 
-`python -m benchmarks.loading [PATTERN] [--profile]` prints a line for each model, the slowest last, and how many lines
-and files seqcore.onnx has. Times are the CPU's in the calling thread, so other processes disturb them little: both sides load in
-that thread. With --profile, it prints where the time of our loads goes.
+`python -m benchmarks.loading [PATTERN] [--profile]` prints a line for each model, the slowest last, and how
+many lines and files seqcore.onnx has. Times are the CPU's in the calling thread, where both sides load:
+other processes disturb them little. With --profile, it prints where the time of our loads goes.
 """
 
 import argparse

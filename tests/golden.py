@@ -1,4 +1,4 @@
-"""What becomes of the exported models (tests/models/exported): which nodes are left, which notes are given, what runs.
+"""What becomes of the exported models (tests/models/exported): the nodes left, the notes, and what runs.
 
 `python tests/golden.py` writes it into `models/golden.json`, and prints what has changed. It changes only for
 the better: with fewer operators on sequences left, fewer nodes, a quicker engine, clearer words.
@@ -48,11 +48,14 @@ def run(path):
     if not message_has_lists(message):
         return {"runs": ["onnxruntime runs it whole"]}
     engines = Engines(path, *without_weights(message, folder_of(path), path_of(path)), Sessions(), 1)
-    found = {"notes": sorted(map(str, engines.notes)), "loops": sorted(map(str, engines.loops))}
-    if engines.whole is not None:
-        found |= {"nodes": sum(1 for _ in engines.whole.prepared.model.graph.all_nodes())}
-        found |= {"limit": engines.whole.limit if engines.whole.has_lists else None}
-    return found | {"runs": list(engines.explain())}
+    found = {
+        "notes": sorted(map(str, engines.compiled.notes)),
+        "loops": sorted(map(str, engines.compiled.loops)),
+    }
+    if engines.compiled.whole is not None:
+        found |= {"nodes": sum(1 for _ in engines.compiled.whole.prepared.model.graph.all_nodes())}
+        found |= {"limit": engines.compiled.whole.limit if engines.compiled.whole.has_lists else None}
+    return found | {"runs": list(engines.compiled.explain())}
 
 
 def made(name):

@@ -348,7 +348,7 @@ def in_onnxruntime(model):
 def without_batches(model):
     """A session that runs the model as it was, step by step."""
     session = InferenceSession(model)
-    engines = session._engines
+    engines = session._engines.compiled
     engines.whole, engines._is_lowered = None, False
     for batches in engines._given_steps.get().planner.loops.values():
         batches.why_not = "not here"
@@ -397,7 +397,7 @@ def test_engines_agree(seed):
     if not len(model.graph.output) or isinstance(session, Refused) or session._engines is None:
         return
     reference = without_batches(model)
-    is_lowered = session._engines._is_lowered and not session._engines._has_lists
+    is_lowered = session._engines.compiled._is_lowered and not session._engines.compiled._has_lists
     lowered = loaded(lambda: in_onnxruntime(lower(model)), model) if is_lowered else None
     reference_of_live = None
     feeds = [maker.feed(shapes) for _ in range(5)]

@@ -52,8 +52,9 @@ class InferenceSession:
     -----
     A model without sequences goes to onnxruntime whole. Of another the sequences are compiled away where
     that is possible (see `lower`), and onnxruntime runs the lowered model whole as long as what is left of
-    sequences is short: which is settled by lengths and by how earlier runs went, never by the clock. Longer
-    ones run in steps: tensor operators in onnxruntime, in parts as large as they can be, while sequences,
+    sequences is short: which is settled by lengths and by how earlier runs went, never by the clock. That
+    is done for the third run, or earlier if a sequence is long; until then onnxruntime runs the model as it
+    is. Longer sequences run in steps: tensor operators in onnxruntime, in parts as large as they can be, while sequences,
     optionals and the control flow that carries them run on `TensorSequence`. A value at its last use is
     edited in place, so that an append in a loop is O(1) where onnxruntime copies the list. Sequences have
     every element type, those included for which onnxruntime has no kernel. Results are the same on each
@@ -62,8 +63,8 @@ class InferenceSession:
     Where onnxruntime departs from ONNX's text, the text counts, but for what exporters count on: of
     `SplitToSequence` with a split of 1 and keepdims=0, as PyTorch exports `unbind`, the axis is dropped.
 
-    Several threads may run one session at once. Loading takes three to four times as long as in
-    onnxruntime, a median over models that exporters made.
+    Several threads may run one session at once. Loading takes about twice as long as in onnxruntime, a
+    median over models that exporters made.
 
     Examples
     --------

@@ -1,6 +1,9 @@
 """A model and the engines that run it, in their order, with why one isn't taken.
 
-    run ──▶ whole: onnxruntime runs the model in one go, if it can, is due and the feed is short ──▶ results
+    run ──▶ twice at most, while sequences are short: the model as it is, whole ──▶ results
+                  │ a third run, a long sequence, or an error: the model is compiled
+                  ▼
+            whole: onnxruntime runs the model in one go, if it can, is due and the feed is short ──▶ results
                   │ refuses: too long, or an error
                   ▼
             lowered: where no sequence is left in the lowered model, onnxruntime runs that ──▶ results
@@ -39,6 +42,8 @@ from seqcore.onnx._model.weights import HEAVY, Weights, without_weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused, Sessions
 
+# So many runs are not worth a compiled model.
+_RUNS_AS_GIVEN = 2
 # What is raised where values don't fit. Whatever else steps raise is a fault of ours.
 _OF_DATA: tuple[type[Exception], ...] = (
     *(IndexError, TypeError, ValueError, OverflowError, MemoryError),
@@ -48,6 +53,9 @@ _OF_DATA: tuple[type[Exception], ...] = (
 
 class Engines:
     """A model that is ready to run.
+
+    At first the given model runs whole, with checks, if it can: that takes little to make. It is compiled
+    when it is about to run for the third time, or when a run turns out to be too long for that.
 
     Parameters
     ----------
@@ -62,6 +70,72 @@ class Engines:
     Attributes
     ----------
     interface : Interface
+    """
+
+    def __init__(
+        self, given: Any, hollow: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
+    ) -> None:
+        # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
+        prepared = prepare(hollow, weights, believes_elements=True)
+        self.interface = Interface(prepared)
+        self._first: WholeModel | None = None
+        self._runs = 0
+        first: WholeModel | Declined
+        try:
+            first = self._first = made_whole(prepared, self.interface, sessions, max_workers)
+        except Declined as why:
+            first = why
+        has_source = isinstance(given, str | os.PathLike)  # the weights of a path lie in its file
+        self._compiled = Once(
+            lambda: Compiled(prepared, self.interface, sessions, max_workers, has_source, first)
+        )
+        if self._first is None:
+            self._compiled.get()
+
+    @property
+    def compiled(self) -> Compiled:
+        """The compiled model: it is made now, if it isn't there yet, and runs from now on."""
+        compiled = self._compiled.get()
+        self._first = None
+        return compiled
+
+    def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
+        """Return the outputs of these names, of all if there are none."""
+        known = self.interface.names.__contains__
+        if output_names and not (type(output_names) is list and all(map(known, output_names))):
+            self.interface.check_names(output_names, feed)
+        first = self._first
+        if first is None:
+            return self._compiled.get().run(output_names, feed, options)
+        self._runs += 1
+        if self._runs <= _RUNS_AS_GIVEN and (values := first.feed_of(feed)) is not None:
+            try:
+                results = first.run(output_names, values, options)
+            except Refused as refusal:
+                first.attempts.failed(refusal.__cause__)
+            else:
+                first.attempts.succeeded()
+                return results
+        return self.compiled.run(output_names, feed, options)
+
+
+class Compiled:
+    """A model with its sequences compiled away, as far as that goes, and the engines that run it.
+
+    Parameters
+    ----------
+    given : Prepared
+    interface : Interface
+    sessions : Sessions
+    max_workers : int or None
+        As `Engines` has them.
+    has_source : bool
+        If True, the weights can be read again.
+    first : WholeModel or Declined
+        The given model, whole, or why it can't be.
+
+    Attributes
+    ----------
     whole : WholeModel or None
         The first engine, None where it declined.
     declined : str
@@ -73,26 +147,27 @@ class Engines:
     """
 
     def __init__(
-        self, given: Any, hollow: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
+        self,
+        given: Prepared,
+        interface: Interface,
+        sessions: Sessions,
+        max_workers: Any,
+        has_source: bool,
+        first: WholeModel | Declined,
     ) -> None:
-        # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
-        prepared = prepare(hollow, weights, believes_elements=True)
-        self._sessions, self._max_workers = sessions, max_workers
-        self.interface = Interface(prepared)
+        self.interface, self._sessions, self._max_workers = interface, sessions, max_workers
         # With several workers, maps are better left to them. What onnx finds a fault in, onnxruntime refuses.
-        lowered, self.notes, self.loops = lower_prepared(
-            prepared, keep_maps=max_workers != 1, is_checked=False
-        )
-        self._is_lowered = lowered is not prepared
+        lowered, self.notes, self.loops = lower_prepared(given, keep_maps=max_workers != 1, is_checked=False)
+        self._is_lowered = lowered is not given
         self._has_lists = has_lists(lowered)
         self.whole: WholeModel | None = None
         self.declined = ""
         self._lowered_whole: Once[WholeModel | str] | None = None
-        self._choose_whole(prepared, lowered)
+        self._choose_whole(given, lowered, first)
         self._may_learn = self.whole is not None and self.whole.limit < LONG and not self._lowered_whole
         self._lowered_steps = Once(lambda: self._steps_of(lowered))
-        self._given_steps = Once(lambda: self._steps_of(prepared))
-        self._unsure_steps = Once(lambda: self._steps_of(_without_beliefs(prepared)))
+        self._given_steps = Once(lambda: self._steps_of(given))
+        self._unsure_steps = Once(lambda: self._steps_of(_without_beliefs(given)))
         if self.whole is None:
             # Whatever can't be run says so now; a lowered model in which something never fits is no reason.
             try:
@@ -102,10 +177,10 @@ class Engines:
                     raise
                 self._is_lowered, self.declined = False, str(fault)
                 self._given_steps.get()
-        if prepared.weights.nbytes >= HEAVY and not isinstance(given, str | os.PathLike):
-            self._let_go(prepared)
+        if given.weights.nbytes >= HEAVY and not has_source:
+            self._let_go(given)
 
-    def _choose_whole(self, given: Prepared, lowered: Prepared) -> None:
+    def _choose_whole(self, given: Prepared, lowered: Prepared, given_whole: WholeModel | Declined) -> None:
         """Make the first engine of the smaller of two models, and the second of the lowered one."""
         first, *others = [lowered, given] if self._is_lowered else [given]
         if others and size_of(given) < size_of(lowered):
@@ -113,7 +188,15 @@ class Engines:
         has_second = first is given and bool(others) and self._is_quick_where_long(lowered)
         for prepared in (first, *others):
             try:
-                self.whole = self._made_whole(prepared, self._limit_with_second() if has_second else LONG)
+                longest = self._limit_with_second() if has_second else LONG
+                if prepared is not given:
+                    self.whole = self._made_whole(prepared, longest)
+                elif isinstance(given_whole, Declined):
+                    raise given_whole
+                elif given_whole.limit > longest:
+                    self.whole = self._made_whole(given_whole.prepared, longest)
+                else:
+                    self.whole = given_whole
             except Declined as why:
                 self.declined = self.declined or str(why)
                 continue
@@ -139,18 +222,7 @@ class Engines:
             return str(why)
 
     def _made_whole(self, prepared: Prepared, longest: int = LONG) -> WholeModel:
-        has_maps = any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes())
-        if has_maps and self._max_workers != 1:
-            raise Declined("its maps are for several workers")
-        try:
-            return WholeModel(prepared, self.interface, self._sessions, longest)
-        except Declined:
-            if not has_maps:
-                raise
-            # Checks can be put into a loop, which a map is.
-            model = prepared.model.copy()
-            write_out_maps(model, prepared, Builder(model), kept=set())
-            return WholeModel(prepared.again(model), self.interface, self._sessions, longest)
+        return made_whole(prepared, self.interface, self._sessions, self._max_workers, longest)
 
     def _first_steps(self) -> Once[StepsEngine]:
         """Return the steps that come first: of the lowered model, if there are sequences left in it."""
@@ -170,9 +242,6 @@ class Engines:
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
-        known = self.interface.names.__contains__
-        if output_names and not (type(output_names) is list and all(map(known, output_names))):
-            self.interface.check_names(output_names, feed)
         whole: WholeModel | None = self.whole
         failed: BaseException | None = None
         while whole is not None:
@@ -242,6 +311,30 @@ class Engines:
         yield from lines_of(steps.planner.schedule, steps.planner, "    ")
 
 
+def made_whole(
+    prepared: Prepared, interface: Interface, sessions: Sessions, max_workers: Any, longest: int = LONG
+) -> WholeModel:
+    """Return a model that runs whole, its maps as loops where that is what it takes.
+
+    Raises
+    ------
+    Declined
+        If it can't.
+    """
+    has_maps = any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes())
+    if has_maps and max_workers != 1:
+        raise Declined("its maps are for several workers")
+    try:
+        return WholeModel(prepared, interface, sessions, longest)
+    except Declined:
+        if not has_maps:
+            raise
+        # Checks can be put into a loop, which a map is.
+        model = prepared.model.copy()
+        write_out_maps(model, prepared, Builder(model), kept=set())
+        return WholeModel(prepared.again(model), interface, sessions, longest)
+
+
 def _without_beliefs(prepared: Prepared) -> Prepared:
     """Return what is known of a model where elements of fed sequences are not as it declares them."""
     model = prepared.model.copy()
@@ -260,6 +353,7 @@ def explain(given: Any) -> list[str]:
     if not message_has_lists(message):
         return ["the model has no sequences: onnxruntime runs it whole"]
     engines = Engines(given, *without_weights(message, folder_of(given), _path_of(given)), Sessions(), 1)
-    notes = [f"    {note}" for note in engines.notes] or ["    none in the end"]
-    loops = ["loops", *(f"    {note}" for note in engines.loops)] if engines.loops else []
-    return ["sequences", *notes, *loops, "what runs where", *engines.explain()]
+    compiled = engines.compiled
+    notes = [f"    {note}" for note in compiled.notes] or ["    none in the end"]
+    loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []
+    return ["sequences", *notes, *loops, "what runs where", *compiled.explain()]
