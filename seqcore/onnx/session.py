@@ -54,11 +54,11 @@ class InferenceSession:
     that is possible (see `lower`), and onnxruntime runs the lowered model whole as long as what is left of
     sequences is short: which is settled by lengths and by how earlier runs went, never by the clock. That
     is done for the third run, or earlier if a sequence is long; until then onnxruntime runs the model as it
-    is. Longer sequences run in steps: tensor operators in onnxruntime, in parts as large as they can be, while sequences,
-    optionals and the control flow that carries them run on `TensorSequence`. A value at its last use is
-    edited in place, so that an append in a loop is O(1) where onnxruntime copies the list. Sequences have
-    every element type, those included for which onnxruntime has no kernel. Results are the same on each
-    path, but for the last bits where onnxruntime fuses operators that a plan has in two parts.
+    is. Longer sequences run in steps: tensor operators in onnxruntime, in parts as large as they can be,
+    while sequences, optionals and the control flow that carries them run on `TensorSequence`. A value at its
+    last use is edited in place, so that an append in a loop is O(1) where onnxruntime copies the list.
+    Sequences have every element type, those included for which onnxruntime has no kernel. Results are the
+    same on each path, but for the last bits where onnxruntime fuses operators that a plan has in two parts.
 
     Where onnxruntime departs from ONNX's text, the text counts, but for what exporters count on: of
     `SplitToSequence` with a split of 1 and keepdims=0, as PyTorch exports `unbind`, the axis is dropped.
