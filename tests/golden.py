@@ -13,7 +13,7 @@ from exported import MODELS
 
 from seqcore.onnx._engines.engines import Engines
 from seqcore.onnx._model.load import folder_of, parse, path_of
-from seqcore.onnx._model.prepared import message_has_lists
+from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._runtimes.sessions import Sessions
 from seqcore.onnx.lowering import lower_with_report

@@ -315,6 +315,11 @@ def have_fail(monkeypatch, kind, name, error, condition=lambda self: True):
     monkeypatch.setattr(kind, name, failing)
 
 
+def thrice(used, feed):
+    for _ in range(3):
+        used.run(None, feed)
+
+
 def assert_comes_out(used, error):
     for _ in range(3):
         with pytest.raises(error) as caught:
@@ -391,8 +396,7 @@ class TestErrorsOfOurs:
         used = InferenceSession(model(ROUND))
         monkeypatch.setattr(engines_module, "lower_prepared", fail)
         with pytest.raises(error, match="ours"):
-            for _ in range(3):
-                used.run(None, ROUND_FEED)
+            thrice(used, ROUND_FEED)
 
     def test_of_a_step(self, monkeypatch, error):
         """It has the node's name."""

@@ -13,11 +13,11 @@ from operator_cases import CASES, ENDS, any_of, lengths, maybe  # noqa: E402
 from random_cases import seeds  # noqa: E402
 from soundness import inference_of, named_lengths, unsound, unsound_numbers  # noqa: E402
 
+from seqcore.onnx._model import record  # noqa: E402
 from seqcore.onnx._model.prepared import prepare  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto  # noqa: E402
 from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import forget_shape, to_message  # noqa: E402
-from seqcore.onnx._operators import record  # noqa: E402
 from seqcore.onnx._operators.tensor_operators import TensorOperator  # noqa: E402
 
 OPSETS = [11, 13, 17, 21]

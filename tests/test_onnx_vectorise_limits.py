@@ -11,8 +11,8 @@ from lowering import ops, parse  # noqa: E402
 from vectorising import body, check_same, feeds_for, notes_of, takes_first, vectorised  # noqa: E402
 
 from seqcore.onnx._engines.engines import explain  # noqa: E402
-from seqcore.onnx._lowering import loop_sizes  # noqa: E402
-from seqcore.onnx._operators import vector_if  # noqa: E402
+from seqcore.onnx._vmap import branch as vector_if  # noqa: E402
+from seqcore.onnx._vmap import sizes as loop_sizes  # noqa: E402
 
 FEW = (1, 2, 3)
 

@@ -12,9 +12,9 @@ way, and which numbers are last is not the same.
 
 from onnx import ModelProto, TensorProto
 
+from seqcore.onnx._model.record import record_named
 from seqcore.onnx._model.tensors import declared_dtype
 from seqcore.onnx._model.writing import forget_shape
-from seqcore.onnx._operators.record import record_named
 from seqcore.onnx._runtimes.runners import SessionRunner
 
 # Before, binary operators broadcast by attributes.

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from seqcore.onnx._model.graph import Node
-from seqcore.onnx._operators.record import record_of
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 
 
 def feed_holders(prepared: Prepared, own: set[Node]) -> set[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -20,13 +20,11 @@ from seqcore.onnx._engines.filled_elements import FilledElements
 from seqcore.onnx._engines.kept_checks import keep_checks
 from seqcore.onnx._engines.loop_costs import COPY, PART
 from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.tensors import to_tensor_proto
 from seqcore.onnx._model.types import from_type_proto
-from seqcore.onnx._operators.loop_parts import parts_of
-from seqcore.onnx._operators.record import record_of
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
 
 # Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
 # the list with its data.
@@ -37,10 +35,6 @@ FEW = 8
 _ENOUGH = 1000
 # Before, results may lie in the memory of a feed that is gone, and loops of no trips end the process.
 _IS_UNSAFE = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 28)
-
-
-class AlwaysLong(Exception):
-    """A list is longer than the limit in every run."""
 
 
 def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | None = None) -> None:
@@ -58,7 +52,7 @@ def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | N
 
     Raises
     ------
-    AlwaysLong
+    Declined
         If a check would fail in every run.
     """
     checks = Checks(model, limit, unlimited)
@@ -174,7 +168,7 @@ class Checks:
             table = self._constant(np.arange(self._limit + 1))
             node.inputs[0] = self._op("Gather", table, trips, axis=0)
         elif parts.going_in == parts.going_out:
-            raise AlwaysLong(f"{node.label()} has more than {self._limit} iterations in every run")
+            raise Declined(f"{node.label()} has more than {self._limit} iterations in every run")
         else:
             self._limit_while(node)
 
@@ -227,7 +221,7 @@ class Checks:
 
     def _want_short(self, node, n):
         if n > self._limit:
-            raise AlwaysLong(f"{node.label()} makes more than {self._limit} pieces in every run")
+            raise Declined(f"{node.label()} makes more than {self._limit} pieces in every run")
 
     def _limit_lengths(self, node, prepared):
         """Of lengths that only a run tells: a list may neither be long nor empty, a number not too small."""

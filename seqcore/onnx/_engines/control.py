@@ -5,15 +5,11 @@ Each builder takes the node's entry in the schedule and the planner, and returns
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from seqcore.onnx._engines.planner import Planner
+from seqcore.onnx._engines.schedule import Entry, Step
 from seqcore.onnx._engines.stacked import Stacked, only_item
-
-if TYPE_CHECKING:
-    from seqcore.onnx._engines.planner import Planner, Step
-    from seqcore.onnx._engines.schedule import Entry
 
 
 def if_step(entry: Entry, planner: Planner, in_loop: bool) -> Step:

@@ -30,16 +30,18 @@ from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_
 from seqcore.onnx._engines.explain import lines_of
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine
-from seqcore.onnx._engines.whole import Declined, WholeModel, has_lists, has_lists_inside, size_of
-from seqcore.onnx._lowering.build import Builder
-from seqcore.onnx._lowering.maps import write_out_maps
-from seqcore.onnx._lowering.passes import lower_prepared
+from seqcore.onnx._engines.whole import WholeModel, has_lists, has_lists_inside, size_of
+from seqcore.onnx._lowering.pipeline import lower_prepared
 from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.load import folder_of, parse, path_of
-from seqcore.onnx._model.prepared import Prepared, message_has_lists, prepare
+from seqcore.onnx._model.prepare import message_has_lists, prepare
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.weights import HEAVY, Weights, without_weights
 from seqcore.onnx._once import Once
+from seqcore.onnx._rewrite.emit import Builder
+from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused, Sessions
 
 # So many runs are not worth a compiled model.

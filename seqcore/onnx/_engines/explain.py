@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from seqcore.onnx._engines.planner import Planner
+from seqcore.onnx._engines.schedule import Schedule
 from seqcore.onnx._model.graph import Node
-
-if TYPE_CHECKING:
-    from seqcore.onnx._engines.planner import Planner
-    from seqcore.onnx._engines.schedule import Schedule
 
 
 def lines_of(schedule: Schedule, planner: Planner, indent: str) -> Iterator[str]:

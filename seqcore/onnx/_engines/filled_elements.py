@@ -6,16 +6,13 @@ It stands where elements are put in: a Range whose step is the number of items f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from seqcore.onnx._engines.kept_checks import owners_of
 from seqcore.onnx._model.graph import Graph, Model, Node
-from seqcore.onnx._operators.loop_parts import parts_of
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
 
 
 def why_not_filled(name: str, prepared: Prepared) -> str:

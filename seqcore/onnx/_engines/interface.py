@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onnx import TypeProto
 
 from seqcore._shown import shown
 from seqcore.onnx._engines.feeds import Feed, NodeArg, declares_shape
+from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, to_type_proto
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
 
 
 class Interface:

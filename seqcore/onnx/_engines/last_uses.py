@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from seqcore.onnx._engines.schedule import Schedule
 from seqcore.onnx._model.graph import Graph, Node
-from seqcore.onnx._operators.record import record_of
+from seqcore.onnx._model.record import record_of
 
 Takes = set[tuple[Node | Graph | None, str]]
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from seqcore._shown import add_note
 from seqcore.onnx._engines.loop_batches import plan_batches
+from seqcore.onnx._engines.planner import Planner
+from seqcore.onnx._engines.schedule import Entry
 from seqcore.onnx._engines.stacked import Stacked, only_item
-from seqcore.onnx._operators.loop_parts import parts_of
-
-if TYPE_CHECKING:
-    from seqcore.onnx._engines.planner import Planner
-    from seqcore.onnx._engines.schedule import Entry
+from seqcore.onnx._model.loop_parts import parts_of
 
 # After so many iterations the loop looks at how it is run, and whether it was told to stop.
 _LOOK = 32

@@ -5,13 +5,11 @@ All in µs, measured with onnxruntime 1.31 on small tensors; only their proporti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from seqcore.onnx._operators.record import record_of
-
-if TYPE_CHECKING:
-    from seqcore.onnx._engines.planner import Planner
-    from seqcore.onnx._engines.schedule import Entry, Schedule
+from seqcore.onnx._engines.planner import Planner
+from seqcore.onnx._engines.schedule import Entry, Schedule
+from seqcore.onnx._model.record import record_of
 
 # What onnxruntime's copies cost: an element at an Insert or Erase, and at an Identity, which copies the data
 # as well; and what an element costs that goes into a session or out of it, and a byte of it.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
+from seqcore.onnx._engines.schedule import Step
 from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._operators.record import record_of
-
-if TYPE_CHECKING:
-    from seqcore.onnx._engines.planner import Planner, Step
 
 # A run of a session costs as much as this many operators in NumPy, or more.
 _MOST_NODES = 4
@@ -20,7 +18,7 @@ _MOST_NODES = 4
 _TYPES = (TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64)
 
 
-def numpy_part(nodes: list[Node], planner: Planner) -> Step | None:
+def numpy_part(nodes: list[Node], planner: Any) -> Step | None:
     """Return a step for nodes that are few and simple enough, None for others."""
     if len(nodes) > _MOST_NODES:
         return None
@@ -40,7 +38,7 @@ def numpy_part(nodes: list[Node], planner: Planner) -> Step | None:
     return step
 
 
-def _function(node: Node, planner: Planner) -> Any:
+def _function(node: Node, planner: Any) -> Any:
     if node.is_op("Identity"):
         return np.asarray  # of any type: tensors in a frame never change
     number = planner.prepared.element_number

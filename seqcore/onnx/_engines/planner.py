@@ -9,25 +9,20 @@ list.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seqcore._shown import add_note, shown_error
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.last_uses import find_takes
 from seqcore.onnx._engines.numpy_part import numpy_part
-from seqcore.onnx._engines.schedule import Entry, Schedule
+from seqcore.onnx._engines.schedule import Entry, Frame, Schedule, Step
 from seqcore.onnx._engines.tensor_part import ForeignNode, TensorPart
 from seqcore.onnx._model.declared import told_shape
 from seqcore.onnx._model.graph import Graph, Node, reads_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._operators.record import record_of
 from seqcore.onnx._runtimes.sessions import Sessions
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
-
-Frame = list[Any]
-Step = Callable[[Frame], None]
 
 
 class Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +11,9 @@ from seqcore.onnx._engines.aliasing import feed_holders
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.loop import stop_if_told
 from seqcore.onnx._engines.planner import Planner, own_copy
-from seqcore.onnx._operators.record import record_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._runtimes.sessions import Sessions
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
 
 
 class StepsEngine:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onnx import TypeProto, helper
 
 from seqcore.core.sequence import TensorSequence
+from seqcore.onnx._engines.schedule import Frame
 from seqcore.onnx._model.graph import Graph, Model, Node, reads_of
+from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.tensors import dtype_of, one_line, tensor_type
 from seqcore.onnx._model.types import SEQUENCE, to_type_proto
-from seqcore.onnx._model.versions import restamp
 from seqcore.onnx._model.weights import HEAVY, nbytes_of
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._runtimes.runners import make_runner
 from seqcore.onnx._runtimes.sessions import REFUSALS
-
-if TYPE_CHECKING:
-    from seqcore.onnx._engines.planner import Frame, Planner
-    from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._runtimes.versions import restamp
 
 
 def cut_out(
@@ -79,7 +77,7 @@ class TensorPart:
         If the nodes can't be run.
     """
 
-    def __init__(self, nodes: list[Node], planner: Planner, in_loop: bool) -> None:
+    def __init__(self, nodes: list[Node], planner: Any, in_loop: bool) -> None:
         self._nodes, self._in_loop = nodes, in_loop
         self._prepared, self._sessions = planner.prepared, planner.sessions
         self.outputs = wanted_outside(nodes, planner.prepared)
@@ -127,7 +125,7 @@ class ForeignNode:
     For example `ZipMap`, whose sequence of maps is passed on as onnxruntime gives it.
     """
 
-    def __init__(self, node: Node, planner: Planner) -> None:
+    def __init__(self, node: Node, planner: Any) -> None:
         prepared = planner.prepared
         names = [name for name in dict.fromkeys(node.inputs) if name and not prepared.is_constant(name)]
         inputs = {name: to_type_proto(prepared.type(name)) for name in names if prepared.type(name).kind}

@@ -3,18 +3,14 @@
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import onnx
 from onnx import ModelProto, TensorProto
 
 from seqcore.onnx._model.graph import STANDARD, Node
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import one_line
-from seqcore.onnx._model.versions import known_opset
-from seqcore.onnx._operators.record import record_of
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
 
 # How types begin in ONNX's text → what protobuf calls them.
 _KINDS = {
@@ -124,6 +120,13 @@ def check_kinds(prepared: "Prepared") -> None:
             if kind and target and target not in (kind, "optional_type"):
                 what = f"passes '{name}' of type {_word(kind)} on to '{other}' of type {_word(target)}"
                 raise ValueError(f"the model is not valid: {node.label()} {what}")
+
+
+@cache
+def known_opset(domain: str) -> int:
+    """Return the newest version of a domain that onnx knows, 0 where it knows none."""
+    schemas = onnx.defs.get_all_schemas_with_history()
+    return max((schema.since_version for schema in schemas if schema.domain == domain), default=0)
 
 
 @cache

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from onnx import TypeProto
 
 from seqcore.onnx._model.graph import Graph, Model
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.types import Shape, Type, from_type_proto, to_type_proto
 from seqcore.onnx._model.writing import forget_shape
-from seqcore.onnx._operators.loop_parts import parts_of
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
 
 
 def declare_types(model: Model, prepared: Prepared) -> None:

@@ -18,6 +18,7 @@ import onnx
 from onnx import AttributeProto, NodeProto, TypeProto
 
 from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.types import (
     NEVER,
     SEQUENCE,
@@ -32,7 +33,6 @@ from seqcore.onnx._model.types import (
     without_shape,
 )
 from seqcore.onnx._model.writing import Writer
-from seqcore.onnx._operators.record import record_of
 
 # Integers of more numbers than a shape can have aren't followed.
 _MOST_FOLLOWED = 64

@@ -1,8 +1,8 @@
 """ConcatFromSequence: the elements joined along an axis of theirs, or stacked along a new one."""
 
 from seqcore.onnx._engines.filled_elements import why_not_filled
+from seqcore.onnx._model.record import Looks, axis_from_front, register
 from seqcore.onnx._model.types import NEVER, tensor
-from seqcore.onnx._operators.record import Looks, axis_from_front, register
 from seqcore.operators import concat_from_sequence
 
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from seqcore.onnx._operators import vector_rules
-from seqcore.onnx._operators.record import STEP, Operator, register
+from seqcore.onnx._model.record import STEP, Operator, register
+from seqcore.onnx._vmap import ragged, rules
+from seqcore.onnx._vmap.tracer import BatchRule
 
 
 @register("Identity")
@@ -11,7 +12,7 @@ class Identity(Operator):
     never_fails = True
     by_number = True
     numpy = staticmethod(np.asarray)
-    vectorise = staticmethod(vector_rules.by_number)
+    batch_rule = BatchRule(rules.by_number, ragged.by_number)
     verb = "passes it on as a result"
 
     def infer(self, node, known):

@@ -1,16 +1,16 @@
 """If: one of two graphs."""
 
 from seqcore.onnx._engines.control import if_step
+from seqcore.onnx._model.graph import BRANCHES
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import join
-from seqcore.onnx._operators.record import Operator, register
-from seqcore.onnx._operators.vector_if import choose
-
-BRANCHES = ("then_branch", "else_branch")
+from seqcore.onnx._vmap.branch import choose
+from seqcore.onnx._vmap.tracer import BatchRule
 
 
 @register("If")
 class If(Operator):
-    vectorise = staticmethod(choose)
+    batch_rule = BatchRule(choose)
 
     def fault(self, node):
         for name in BRANCHES:

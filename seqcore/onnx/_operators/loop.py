@@ -6,11 +6,11 @@ What stands where among its inputs and outputs, `loop_parts` tells.
 from onnx import TensorProto
 
 from seqcore.onnx._engines.loop import LoopStep
-from seqcore.onnx._lowering.loop_lists import find_loop_list
+from seqcore.onnx._lists.loop_lists import find_loop_list
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import NEVER, from_type_proto, is_told_by_size, tensor, without_shape
 from seqcore.onnx._operators.if_ import count_of
-from seqcore.onnx._operators.loop_parts import parts_of
-from seqcore.onnx._operators.record import Operator, register
 
 
 @register("Loop")

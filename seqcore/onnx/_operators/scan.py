@@ -1,9 +1,9 @@
 """Scan: a graph along an axis of tensors."""
 
 from seqcore.onnx._engines.control import scan_step
+from seqcore.onnx._model.record import Operator, axis_from_front, register
 from seqcore.onnx._model.types import tensor
 from seqcore.onnx._operators.if_ import count_of
-from seqcore.onnx._operators.record import Operator, axis_from_front, register
 
 
 @register("Scan")

@@ -1,9 +1,9 @@
 """SequenceAt: the element at a position."""
 
 from seqcore.core.operations import element_at
+from seqcore.onnx._model.positions import is_iteration_over, position_of, secure_position
+from seqcore.onnx._model.record import Looks, register
 from seqcore.onnx._model.types import tensor
-from seqcore.onnx._operators.positions import is_iteration_over, position_of, secure_position
-from seqcore.onnx._operators.record import Looks, register
 
 
 @register("SequenceAt")

@@ -1,9 +1,9 @@
 """SequenceConstruct: a sequence of tensors that are named."""
 
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._lowering.listed import Listed
+from seqcore.onnx._lists.listed import Listed
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import SEQUENCE, Type, join
-from seqcore.onnx._operators.record import Operator, register
 
 
 @register("SequenceConstruct")

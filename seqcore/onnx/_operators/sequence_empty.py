@@ -3,10 +3,10 @@
 from onnx import TensorProto
 
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._lowering.listed import Listed
+from seqcore.onnx._lists.listed import Listed
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import NEVER, sequence
-from seqcore.onnx._operators.record import Operator, register
 
 
 @register("SequenceEmpty")

@@ -1,8 +1,8 @@
 """SequenceErase: a sequence without its last element, or without the one at a position."""
 
-from seqcore.onnx._lowering.listed import Listed, edited_list
-from seqcore.onnx._operators.positions import position_of, secure_position
-from seqcore.onnx._operators.record import STEP, Operator, register
+from seqcore.onnx._lists.listed import Listed, edited_list
+from seqcore.onnx._model.positions import position_of, secure_position
+from seqcore.onnx._model.record import STEP, Operator, register
 
 
 @register("SequenceErase")

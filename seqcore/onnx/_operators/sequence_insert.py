@@ -1,10 +1,10 @@
 """SequenceInsert: a sequence with a tensor more, at its end or at a position."""
 
-from seqcore.onnx._lowering.grown import grown_list
-from seqcore.onnx._lowering.listed import Listed, edited_list
+from seqcore.onnx._lists.grown import grown_list
+from seqcore.onnx._lists.listed import Listed, edited_list
+from seqcore.onnx._model.positions import position_of, secure_position
+from seqcore.onnx._model.record import STEP, Operator, register
 from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes
-from seqcore.onnx._operators.positions import position_of, secure_position
-from seqcore.onnx._operators.record import STEP, Operator, register
 
 
 @register("SequenceInsert")

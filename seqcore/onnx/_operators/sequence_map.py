@@ -1,9 +1,9 @@
 """SequenceMap: a graph for each element of sequences."""
 
 from seqcore.onnx._engines.map_step import map_step
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import SEQUENCE, Type, tensor
 from seqcore.onnx._operators.if_ import count_of
-from seqcore.onnx._operators.record import Operator, register
 
 
 @register("SequenceMap")

@@ -1,8 +1,8 @@
 """SplitToSequence: a tensor cut along an axis."""
 
-from seqcore.onnx._lowering.pieces import EqualPieces, ListedPieces, UnitPieces
+from seqcore.onnx._lists.pieces import EqualPieces, ListedPieces, UnitPieces
+from seqcore.onnx._model.record import Operator, axis_from_front, register
 from seqcore.onnx._model.types import sequence
-from seqcore.onnx._operators.record import Operator, axis_from_front, register
 from seqcore.operators import split_to_sequence
 
 
