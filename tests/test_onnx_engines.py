@@ -18,7 +18,7 @@ from seqcore.onnx._engines import engines as engines_module
 from seqcore.onnx._engines import loop_batches as loop_batches_module
 from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.checked_model import LONG
-from seqcore.onnx._engines.loop import LoopStep
+from seqcore.onnx._engines.control import LoopStep
 from seqcore.onnx._engines.loop_batches import LoopBatches
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.whole import WholeModel

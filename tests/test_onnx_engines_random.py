@@ -18,7 +18,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail  # noqa: E402
 from sessions import plain  # noqa: E402
 
 from seqcore.onnx import InferenceSession, lower  # noqa: E402
-from seqcore.onnx._model.prepared import prepare  # noqa: E402
+from seqcore.onnx._model.prepare import prepare  # noqa: E402
 from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import to_message  # noqa: E402
 from seqcore.onnx._rewrite.prune import prune  # noqa: E402

@@ -11,7 +11,7 @@ from exported import MODELS  # noqa: E402
 from sessions import assert_values, constant, f32, floats, i64, model  # noqa: E402
 
 from seqcore.onnx import InferenceSession  # noqa: E402
-from seqcore.onnx._engines import checked_model, loop_batches, numpy_part  # noqa: E402
+from seqcore.onnx._engines import checked_model, loop_batches, tensor_part  # noqa: E402
 from seqcore.onnx._engines.attempts import Attempts  # noqa: E402
 from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_little  # noqa: E402
 from seqcore.onnx._engines.whole import size_of  # noqa: E402
@@ -199,7 +199,7 @@ class TestLimits:
 
     @pytest.mark.parametrize(("count", "is_numpy"), [(3, True), (4, True), (5, False)])
     def test_small_parts(self, count, is_numpy):
-        assert numpy_part._MOST_NODES == 4
+        assert tensor_part._MOST_NODES == 4
         chain = " ".join(f"n{k + 1} = Add (n{k}, n0)" for k in range(count))
         text = f"""g (seq(float[]) s, int64 n0) => (seq(float[]) t) {{
             {chain} t = SequenceErase (s, n{count})

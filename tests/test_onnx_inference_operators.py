@@ -14,7 +14,7 @@ from random_cases import seeds  # noqa: E402
 from soundness import inference_of, named_lengths, unsound, unsound_numbers  # noqa: E402
 
 from seqcore.onnx._model import record  # noqa: E402
-from seqcore.onnx._model.prepared import prepare  # noqa: E402
+from seqcore.onnx._model.prepare import prepare  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto  # noqa: E402
 from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import forget_shape, to_message  # noqa: E402

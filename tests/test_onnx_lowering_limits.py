@@ -10,7 +10,7 @@ pytest.importorskip("ml_dtypes")
 from lowering import assert_same, left_in, ops, outcome, parse, quick_report, rows, session  # noqa: E402
 
 from seqcore.onnx._lists import fixed_lists, listed, loop_edits, loop_lists, pieces  # noqa: E402
-from seqcore.onnx._vmap import bounds as size_bounds  # noqa: E402
+from seqcore.onnx._vmap import sizes as size_bounds  # noqa: E402
 from seqcore.onnx._vmap.shapes import Size  # noqa: E402
 
 

@@ -27,14 +27,12 @@ from onnx import ModelProto
 
 from seqcore._shown import add_note
 from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_little
-from seqcore.onnx._engines.explain import lines_of
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._engines.steps_engine import StepsEngine
+from seqcore.onnx._engines.steps_engine import StepsEngine, lines_of
 from seqcore.onnx._engines.whole import WholeModel, has_lists, has_lists_inside, size_of
 from seqcore.onnx._lowering.pipeline import lower_prepared
-from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.load import folder_of, parse, path_of
-from seqcore.onnx._model.prepare import message_has_lists, prepare
+from seqcore.onnx._model.prepare import declare_types, message_has_lists, prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import one_line

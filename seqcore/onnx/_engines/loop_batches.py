@@ -19,8 +19,15 @@ from onnx import TensorProto, TypeProto
 
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.attempts import Attempts
-from seqcore.onnx._engines.checked_model import add_checks, limit_of, why_not_whole
-from seqcore.onnx._engines.loop_costs import BYTE, CROSS, Costs, costs_of
+from seqcore.onnx._engines.checked_model import (
+    BYTE,
+    CROSS,
+    Costs,
+    add_checks,
+    costs_of,
+    limit_of,
+    why_not_whole,
+)
 from seqcore.onnx._engines.planner import Planner
 from seqcore.onnx._engines.schedule import Entry, Frame
 from seqcore.onnx._engines.tensor_part import cut_out, is_heavy

@@ -23,8 +23,8 @@ from seqcore.onnx._engines.checked_model import (
     why_not_whole,
 )
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.graph import Graph
+from seqcore.onnx._model.prepare import declare_types
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.tensors import dtype_of, one_line

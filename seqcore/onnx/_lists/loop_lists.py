@@ -15,8 +15,7 @@ from onnx import TensorProto, helper
 
 from seqcore.onnx._lists.forms import Form, Forms, Stack, why_no_zeros
 from seqcore.onnx._lists.loop_edits import RoundEdits, Slot, elements_of, is_always_filled, slots_of
-from seqcore.onnx._lists.loop_slots import RoundSlots, shape_tensor
-from seqcore.onnx._lists.loop_starts import Start, start_of
+from seqcore.onnx._lists.loop_slots import RoundSlots, Start, shape_tensor, start_of
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared

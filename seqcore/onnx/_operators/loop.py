@@ -5,7 +5,7 @@ What stands where among its inputs and outputs, `loop_parts` tells.
 
 from onnx import TensorProto
 
-from seqcore.onnx._engines.loop import LoopStep
+from seqcore.onnx._engines.control import LoopStep
 from seqcore.onnx._lists.loop_lists import find_loop_list
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.record import Operator, register

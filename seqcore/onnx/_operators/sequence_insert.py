@@ -1,7 +1,6 @@
 """SequenceInsert: a sequence with a tensor more, at its end or at a position."""
 
-from seqcore.onnx._lists.grown import grown_list
-from seqcore.onnx._lists.listed import Listed, edited_list
+from seqcore.onnx._lists.listed import Listed, edited_list, grown_list
 from seqcore.onnx._model.positions import position_of, secure_position
 from seqcore.onnx._model.record import STEP, Operator, register
 from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes

@@ -7,9 +7,8 @@ ways of putting it, by what is known of sizes:
 
     all at once                                    small iterations that make little on the way
     If (n > 0) {all at once} else {nothing}        … where a node could fail without an iteration
-    If (n · size < limit) {all at once} else {loop}      iterations that may be large
-    If (n · size < limit) {all at once} else {blocks}    … or make much more than comes out: a loop over
-                                                         blocks of them
+    If (n · size < limit) {all at once} else {loop}      iterations that may be large, or make much more
+                                                         than comes out
 
 So memory stays within a few times that of the loop, and large rows, which gain nothing, in the cache.
 """
@@ -26,13 +25,13 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._model.types import Shape, Type, tensor, to_type_proto
+from seqcore.onnx._model.types import Type, tensor, to_type_proto
 from seqcore.onnx._rewrite.effects import why_errors_are_lost
-from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder, Nodes
+from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._rewrite.prune import read_names
 from seqcore.onnx._vmap.lists import appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._vmap.shapes import LoopShapes
-from seqcore.onnx._vmap.sizes import LoopSizes, fits_padded, sizes_of
+from seqcore.onnx._vmap.sizes import fits_padded, sizes_of
 from seqcore.onnx._vmap.states import States
 from seqcore.onnx._vmap.tracer import Value, VectorBody
 
@@ -41,7 +40,6 @@ _OTHERWISE = {
     "": "",
     "nothing": "",
     "loop": ", or one by one where that is too much",
-    "blocks": ", or in blocks where that is too much",
 }
 
 
@@ -168,10 +166,7 @@ class _Vectorised:
             condition = sizes.fits(before, trips)
             if body.may_fail_empty and not is_filled:
                 condition = before.op("And", condition, before.op("Greater", trips, before.constant(0)))
-            # To copy for each iteration what is the same for all costs more than blocks save.
-            is_cut = sizes.grow and not sizes.are_repeated and self._can_cut()
-            self.otherwise = "blocks" if is_cut else "loop"
-            other = self._blocks(trips, sizes) if is_cut else self._as_it_was()
+            self.otherwise, other = "loop", self._as_it_was()
         if other:
             self._choose(before, condition, (at_once, results), other)
         self._give_lists(before)
@@ -324,66 +319,6 @@ class _Vectorised:
             type_ = types[self._parts.scans[len(self._parts.scans) - len(self._lists) + j]]
             results += flat_in_loop(nodes, again, state, one, type_.number, type_.shape)
         return nodes, results
-
-    def _can_cut(self) -> bool:
-        """Return whether a Reshape can put the blocks together, which may hold no numbers."""
-        return self._builder.opset >= ZEROS_ALLOWED or all(
-            _is_positive(self._shapes.types[name].shape) for name in self._parts.scans
-        )
-
-    def _blocks(self, trips: str, sizes: LoopSizes) -> tuple[Nodes, list[str]]:
-        """A loop over blocks of iterations. All are of one length: the last block ends with repetitions."""
-        builder, parts = self._builder, self._parts
-        nodes = Nodes(builder, self._loop)
-        one = nodes.constant(1)
-        # Without an iteration it must not be the cause of a division by 0.
-        last = nodes.larger(nodes.op("Sub", trips, one), nodes.constant(0))
-        most = sizes.in_a_block(nodes)
-        nblocks = nodes.op("Add", nodes.op("Div", last, most), one)
-        length = nodes.op("Add", nodes.op("Div", last, nblocks), one)
-        is_filled = nodes.op("Greater", trips, nodes.constant(0))
-
-        block, going = (builder.fresh(f"{self._loop.name}/{word}") for word in ("block", "going"))
-        carried = [builder.fresh(f"{name}/carried") for name in parts.states]
-        inner = Nodes(builder, self._loop)
-        start = inner.op("Mul", block, length)
-        numbers = inner.op("Range", start, inner.op("Add", start, length), one)
-        numbers = inner.smaller(numbers, last)
-        count = inner.op("Shape", numbers)
-        body = VectorBody(self._prepared, self._shapes, inner, count, is_portable=self._is_portable)
-        self._give_iterations(body, numbers)
-        states = States(self._loop, body, self._shapes)
-        states.follow(carried, numbers, parts.initial)
-        left = inner.op("Sub", trips, start)
-        at = inner.op("Sub", inner.smaller(length, left), one)
-        then = inner.smaller(trips, inner.op("Add", start, length))
-        final = states.final(carried, then, inner.unsqueeze(at, 0), parts.initial)
-        rows = [body.rows(name) for name in parts.scans]
-        outputs = inner.own([*final, *rows])
-        graph = Graph("block", [block, going, *carried], [going, *outputs], inner.nodes)
-        graph.declared[block] = to_type_proto(tensor(TensorProto.INT64, ()), with_shape=True)
-        graph.declared[going] = to_type_proto(tensor(TensorProto.BOOL, ()), with_shape=True)
-        for name, *others in zip(parts.states, carried, outputs, strict=False):
-            for other in others:
-                graph.declared[other] = to_type_proto(_open(self._shapes.types[name]), with_shape=True)
-        for name, row in zip(parts.scans, outputs[len(final) :], strict=True):
-            graph.declared[row] = to_type_proto(_open(self._shapes.types[name], (None,)), with_shape=True)
-        loop = Node("Loop", [nblocks, is_filled, *parts.initial], [], body=graph)
-        loop.name = builder.fresh_node_name(f"{self._loop.name}/blocks")
-        loop.outputs = [builder.fresh(f"{name}/blocks") for name in self._loop.outputs]
-        nodes.nodes.append(loop)
-        results = loop.outputs[: len(final)]
-        for name, stack in zip(parts.scans, loop.outputs[len(final) :], strict=True):
-            results.append(self._one_behind_the_other(nodes, stack, self._shapes.types[name].shape, trips))
-        return nodes, results
-
-    def _one_behind_the_other(self, nodes: Nodes, stack: str, shape: Shape, trips: str) -> str:
-        whole = nodes.merge_first_axes(stack, shape)
-        return nodes.slice(whole, nodes.constant([0]), nodes.unsqueeze(trips, 0), 0)
-
-
-def _is_positive(shape: Shape) -> bool:
-    return shape is not None and all(isinstance(length, int) and length > 0 for length in shape)
 
 
 def _open(type_: Type, before: tuple[None, ...] = ()) -> Type:

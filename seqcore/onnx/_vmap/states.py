@@ -69,18 +69,17 @@ class States:
         is_fixed = addend and self._shapes.is_fixed(state) and addend in types
         return addend if is_fixed and types[addend].shape == types[state].shape else ""
 
-    def follow(self, given: list[str], numbers: str, first: list[str] | None = None) -> None:
+    def follow(self, given: list[str], numbers: str) -> None:
         """Write out the body's nodes, each as soon as what it reads is there.
 
-        `given` are the states of the first of these iterations, `first` those of the loop's; `numbers` is
-        the vector of the iterations' numbers.
+        `given` are the states that the loop starts with; `numbers` is the vector of the iterations' numbers.
         """
         body, parts = self._body, self._parts
         for k, (state, step) in enumerate(zip(parts.states, self._steps, strict=True)):
             if step == 0:
                 body.values[state] = Value(given[k], False)
             elif step is not None:
-                body.values[state] = self._counted(state, (first or given)[k], step, numbers)
+                body.values[state] = self._counted(state, given[k], step, numbers)
         waiting = {name: k for k, name in enumerate(parts.states) if self._steps[k] is None}
         inside = {*parts.states, *self._makers}
         todo = list(self._loop.body.nodes)
@@ -138,7 +137,7 @@ class States:
         body.may_fail_empty = True
         return Value(nodes.op("Concat", nodes.unsqueeze(given, 0), before, axis=0), True)
 
-    def final(self, given: list[str], trips: str, last: str, first: list[str] | None = None) -> list[str]:
+    def final(self, given: list[str], trips: str, last: str) -> list[str]:
         """Return the states after these iterations.
 
         `trips` is the number of the iteration that would come next, a scalar, and `last` where in these the
@@ -156,7 +155,7 @@ class States:
                     number = nodes.op("Mul", number, nodes.constant(step))
                 if dtype_of(self._shapes.types[state].number) != "int64":
                     number = nodes.op("Cast", number, to=self._shapes.types[state].number)
-                results.append(nodes.op("Add", (first or given)[k], number))
+                results.append(nodes.op("Add", given[k], number))
             else:
                 # A sum is there before the first iteration too.
                 at = nodes.op("Add", last, nodes.constant([1])) if state in self._sums else last
