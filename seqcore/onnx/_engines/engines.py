@@ -36,6 +36,7 @@ from seqcore.onnx._model.prepare import declare_types, message_has_lists, prepar
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import one_line
+from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import HEAVY, Weights, without_weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._rewrite.emit import Builder
@@ -75,9 +76,14 @@ class Engines:
     def __init__(
         self, given: Any, hollow: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
     ) -> None:
+        has_source = isinstance(given, str | os.PathLike)  # the weights of a path lie in its file
         # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
-        prepared = prepare(hollow, weights, believes_elements=True)
+        self._start(prepare(hollow, weights, believes_elements=True), sessions, max_workers, has_source)
+
+    def _start(self, prepared: Prepared, sessions: Sessions, max_workers: Any, has_source: bool) -> None:
         self.interface = Interface(prepared)
+        self._with_axes: dict[tuple[tuple[str, int], ...], Engines] = {}
+        self._make_with_axes = lambda: (prepared, sessions, max_workers, has_source)
         self._first: WholeModel | None = None
         self._runs = 0
         first: WholeModel | Declined
@@ -85,7 +91,6 @@ class Engines:
             first = self._first = made_whole(prepared, self.interface, sessions, max_workers)
         except Declined as why:
             first = why
-        has_source = isinstance(given, str | os.PathLike)  # the weights of a path lie in its file
         self._compiled = Once(
             lambda: Compiled(prepared, self.interface, sessions, max_workers, has_source, first)
         )
@@ -104,6 +109,8 @@ class Engines:
         known = self.interface.names.__contains__
         if output_names and not (type(output_names) is list and all(map(known, output_names))):
             self.interface.check_names(output_names, feed)
+        if self.interface.scalars and (axes := self.interface.axes_of_scalars(feed)):
+            return self._taking(axes).run(output_names, feed, options)
         first = self._first
         if first is None:
             return self._compiled.get().run(output_names, feed, options)
@@ -117,6 +124,21 @@ class Engines:
                 first.attempts.succeeded()
                 return results
         return self.compiled.run(output_names, feed, options)
+
+    def _taking(self, axes: tuple[tuple[str, int], ...]) -> Engines:
+        """Return the engines of the same model, whose scalar inputs of these names have so many axes."""
+        if axes not in self._with_axes:
+            given, *others = self._make_with_axes()
+            model = given.model.copy()
+            for name, rank in axes:
+                type_ = given.type(name)._replace(shape=(1,) * rank)
+                model.graph.declared[name] = to_type_proto(type_, with_shape=True)
+            prepared = Prepared(model, given.weights, given.believes_elements)
+            declare_types(model, prepared)
+            made = Engines.__new__(Engines)
+            made._start(prepared, *others)
+            self._with_axes[axes] = made
+        return self._with_axes[axes]
 
 
 class Compiled:

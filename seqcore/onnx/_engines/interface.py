@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from onnx import TypeProto
 
 from seqcore._shown import shown
@@ -25,6 +26,8 @@ class Interface:
         In the order of the model.
     names : list of str
         Of the outputs; one may be there twice.
+    scalars : list of str
+        The inputs that are declared as tensors without axes.
     declares_elements : bool
         Whether the model declares shapes of the elements of a sequence that it takes.
     """
@@ -40,6 +43,7 @@ class Interface:
                 self.defaults[name] = from_tensor_proto(prepared.weights.filled(model.defaults[name]))
             elif prepared.type(name).kind != OPTIONAL:
                 self._required.append(name)
+        self.scalars = [name for name, feed in self.feeds.items() if feed.is_scalar]
         self.names = list(model.graph.outputs)
         self._sequences = [(name, feed) for name, feed in self.feeds.items() if feed.declares_elements]
         self.declares_elements = bool(self._sequences)
@@ -53,6 +57,19 @@ class Interface:
             if not declares_shape(kind):
                 kind = to_type_proto(prepared.type(name), with_shape=True)
             self.outputs.append(NodeArg(name, kind))
+
+    def axes_of_scalars(self, feed: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+        """Return which scalars are fed as arrays of one element, and how many axes these have.
+
+        onnxruntime takes such an array where a scalar is declared, and hands it on with its axes.
+        """
+        if not isinstance(feed, Mapping):
+            return ()
+        return tuple(
+            (name, value.ndim)
+            for name in self.scalars
+            if isinstance(value := feed.get(name), np.ndarray) and value.ndim and value.size == 1
+        )
 
     def fits(self, feed: Mapping[str, Any]) -> bool:
         """Return whether the elements of fed sequences have shapes as the model declares them."""
