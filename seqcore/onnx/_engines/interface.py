@@ -10,7 +10,9 @@ from onnx import TypeProto
 
 from seqcore._shown import shown
 from seqcore.onnx._engines.feeds import Feed, NodeArg, declares_shape
+from seqcore.onnx._model.prepare import told_shape
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, to_type_proto
 
@@ -50,12 +52,15 @@ class Interface:
         args = [NodeArg(feed.name, feed.kind) for feed in self.feeds.values()]
         self.inputs = [one for one in args if one.name not in model.defaults]
         self.overridable = [one for one in args if one.name in model.defaults]
-        # The shapes that the model declares, else those that can be inferred.
+        # The shapes that onnxruntime gives: those that the model declares, with the lengths that it infers.
         self.outputs = []
         for name in self.names:
             kind = declared.get(name, TypeProto())
             if not declares_shape(kind):
                 kind = to_type_proto(prepared.type(name), with_shape=True)
+            elif _is_of_tensors(name, prepared):
+                type_ = prepared.type(name)
+                kind = to_type_proto(type_._replace(shape=told_shape(type_, kind)), with_shape=True)
             self.outputs.append(NodeArg(name, kind))
 
     def axes_of_scalars(self, feed: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
@@ -99,3 +104,19 @@ class Interface:
 
     def _named(self) -> str:
         return ", ".join(self.feeds) or "none"
+
+
+def _is_of_tensors(name: str, prepared: Prepared) -> bool:
+    """Return whether a value is computed by nodes on tensors alone, of which onnxruntime infers shapes."""
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        node = prepared.producer(name)
+        if name in seen or node is None:
+            continue
+        seen.add(name)
+        if node.graphs or record_of(node).is_of_lists:
+            return False
+        todo += filter(None, node.inputs)
+    return prepared.is_tensor(name)
