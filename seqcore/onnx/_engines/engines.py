@@ -20,7 +20,7 @@ The lowered model is `whole` itself where it is no larger than the model as it w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from onnx import ModelProto
@@ -30,7 +30,7 @@ from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine, lines_of
 from seqcore.onnx._engines.whole import WholeModel, has_lists, has_lists_inside, size_of
-from seqcore.onnx._lowering.pipeline import lower_prepared
+from seqcore.onnx._lowering.pipeline import Note, lower_prepared
 from seqcore.onnx._model.load import folder_of, parse, path_of
 from seqcore.onnx._model.prepare import declare_types, message_has_lists, prepare
 from seqcore.onnx._model.prepared import Prepared
@@ -43,6 +43,8 @@ from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused, Sessions
 
+# So many sequences of which the same is said are named.
+_MOST_NAMED = 4
 # So many runs are not worth a compiled model.
 _RUNS_AS_GIVEN = 2
 # What is raised where values don't fit. Whatever else steps raise is a fault of ours.
@@ -376,6 +378,36 @@ def explain(given: Any) -> list[str]:
         return ["the model has no sequences: onnxruntime runs it whole"]
     engines = Engines(given, *without_weights(message, folder_of(given), _path_of(given)), Sessions(), 1)
     compiled = engines.compiled
-    notes = [f"    {note}" for note in compiled.notes] or ["    none in the end"]
+    lowered = lower_prepared(prepare(*without_weights(message, folder_of(given))), packs=True)
+    notes = _counted(_agreeing(compiled.notes, lowered.notes)) or ["none in the end"]
     loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []
-    return ["sequences", *notes, *loops, "what runs where", *compiled.explain()]
+    lines = ["sequences", *(f"    {note}" for note in notes), *loops]
+    return [*lines, "what runs where", *compiled.explain()]
+
+
+def _agreeing(notes: list[Note], lowered: list[Note]) -> Iterator[Note]:
+    """Yield the notes of a session, with what `lower` does to a sequence where it does something else."""
+    by_value = {note.value: note for note in lowered}
+    for note in notes:
+        other = by_value.get(note.value)
+        if note.is_lowered or other is None:
+            yield note
+        elif other.is_lowered:
+            made = other.text.removeprefix("becomes ")
+            yield note._replace(text=f"{note.text}; lower replaces it with {made}")
+        else:
+            yield other
+
+
+def _counted(notes: Iterable[Note]) -> list[str]:
+    """Return a line for each note, one for those that are alike."""
+    values: dict[str, list[str]] = {}
+    for note in notes:
+        values.setdefault(note.text, []).append(f"'{note.value}'")
+    lines = []
+    for text, names in values.items():
+        named = ", ".join([*names[:_MOST_NAMED], *["…"] * (len(names) > _MOST_NAMED)])
+        lines.append(
+            f"{named} {text}" if len(names) == 1 else f"{len(names)} sequences ({named}): each {text}"
+        )
+    return lines

@@ -159,7 +159,7 @@ class Rows(Stack, Packed):
     builder : Builder
     """
 
-    became = "becomes a tensor, its elements stacked, that each edit copies"
+    became = "becomes a tensor of its stacked elements, which each edit copies"
 
     def __init__(self, name: str, element_type: int, shape: tuple, builder: Builder) -> None:
         super().__init__(builder.fresh(f"{name}/rows"), element_type, shape)
@@ -217,7 +217,7 @@ class Numbers(Packed):
     builder : Builder
     """
 
-    became = "becomes tensors of its numbers and its extents, that each edit copies"
+    became = "becomes tensors of its values and its extents, which each edit copies"
 
     def __init__(self, name: str, element_type: int, shape: tuple, builder: Builder) -> None:
         self.element_type, self.shape, self.rank = element_type, shape, len(shape)
