@@ -163,8 +163,8 @@ class TestExplainAgreesWithLower:
     def test_what_a_session_keeps_and_lower_does_not(self):
         lines = self.lines("queue_delays")
         assert lines[0].endswith(
-            "stays: the loop '/Loop' erases from it; lower replaces it with a tensor of its stacked elements, "
-            "which each edit copies"
+            "stays: the loop '/Loop' erases from it; lower replaces it with a tensor of its stacked "
+            "elements, which each edit copies"
         )
         assert lines[1] == "    '/Loop_output_1' becomes a scan output of '/Loop'"
 
