@@ -3,7 +3,7 @@
 import numpy as np
 
 from seqcore.onnx._model.record import STEP, Operator, register
-from seqcore.onnx._vmap import ragged, rules
+from seqcore.onnx._vmap import ragged, rules, sizes
 from seqcore.onnx._vmap.tracer import BatchRule
 
 
@@ -12,7 +12,9 @@ class Identity(Operator):
     never_fails = True
     by_number = True
     numpy = staticmethod(np.asarray)
-    batch_rule = BatchRule(rules.by_number, ragged.by_number)
+    batch_rule = BatchRule(
+        rules.by_number, ragged.by_number, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
+    )
     verb = "passes it on as a result"
 
     def infer(self, node, known):

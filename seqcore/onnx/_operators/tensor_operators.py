@@ -17,7 +17,7 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.inference import Inference
 from seqcore.onnx._model.record import Operator, axis_from_front, register_record
 from seqcore.onnx._model.types import UNKNOWN, Length, Shape, Type, tensor
-from seqcore.onnx._vmap import ragged
+from seqcore.onnx._vmap import ragged, safety, sizes
 from seqcore.onnx._vmap import rules as batch
 from seqcore.onnx._vmap.tracer import BatchRule
 
@@ -53,11 +53,21 @@ class TensorOperator(Operator):
         return iter(())  # onnxruntime's results have memory of their own
 
 
-_BROADCAST_RULE = BatchRule(batch.broadcast, ragged.broadcast)
-_ELEMENTWISE_RULE = BatchRule(batch.by_number, ragged.by_number)
-_ALONG_LAST_RULE = BatchRule(batch.along_last, ragged.along_axis(batch.along_last, -1))
-_UNSQUEEZE_RULE = BatchRule(batch.unsqueeze, ragged.with_axes_behind(batch.unsqueeze))
-_FOLDED_RULE = BatchRule(batch.folded)
+_BROADCAST_RULE = BatchRule(
+    batch.broadcast,
+    ragged.broadcast,
+    fits=safety.broadcast_fits,
+    runs_empty=True,
+    size=sizes.size_of_broadcast,
+    axis=sizes.axis_of_broadcast,
+)
+_ELEMENTWISE_RULE = BatchRule(
+    batch.by_number, ragged.by_number, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
+)
+_SOFTMAX_RULE = BatchRule(batch.softmax, ragged.softmax, size=sizes.no_more)
+_ALONG_LAST_RULE = BatchRule(batch.along_last, ragged.along_axis(batch.along_last, -1), size=sizes.no_more)
+_REDUCE_RULE = BatchRule(batch.reduce, ragged.reduce, runs_empty=True, size=sizes.no_more)
+_FOLDED_RULE = BatchRule(batch.folded, size=sizes.no_more)
 
 
 # Rules
@@ -440,10 +450,15 @@ _SAFE = {"broadcasts": True, "never_fails": True}
 _rows("Add", _arithmetic(lambda a, b: a + b), numpy=np.add, **_SAFE)
 _rows("Sub", _arithmetic(lambda a, b: a - b), numpy=np.subtract, **_SAFE)
 _rows("Mul", _arithmetic(lambda a, b: a * b), numpy=np.multiply, **_SAFE)
-_rows("Div", broadcast, **_SAFE)
+_rows("Div", broadcast, batch_rule=_BROADCAST_RULE._replace(divides=safety.divides), **_SAFE)
 _rows("Pow Max Min", broadcast, **_SAFE)
 _rows("Mod Sum Mean", broadcast, **_BROADCAST)
-_rows("PRelu", same, batch_rule=BatchRule(batch.broadcast_to_first), **_BROADCAST)
+_rows(
+    "PRelu",
+    same,
+    batch_rule=_BROADCAST_RULE._replace(apply=batch.broadcast_to_first, ragged=None),
+    **_BROADCAST,
+)
 _rows("Where", where, **_SAFE)
 _rows("Equal", _comparison(lambda a, b: a == b), numpy=np.equal, **_SAFE)
 _rows("Greater", _comparison(lambda a, b: a > b), numpy=np.greater, **_SAFE)
@@ -471,59 +486,107 @@ _rows(
 )
 _rows("IsInf IsNaN", condition_like, by_number=True)
 _rows("Cast", cast, by_number=True, never_fails=True)
-_rows("CastLike", cast_like, by_number=True, batch_rule=BatchRule(batch.cast_like))
-_rows("Clip", same, never_fails=True, batch_rule=_ELEMENTWISE_RULE)
-_rows("Softmax", same, never_fails=True, batch_rule=BatchRule(batch.softmax, ragged.softmax))
-_rows("LogSoftmax Hardmax", same, batch_rule=BatchRule(batch.softmax, ragged.softmax))
-_rows("CumSum", same, batch_rule=BatchRule(batch.cum_sum))
-_rows("ScatterElements", same, batch_rule=BatchRule(batch.scatter_elements))
-_rows("ScatterND Dropout", same)
 _rows(
-    "LayerNormalization",
-    same,
-    batch_rule=_ALONG_LAST_RULE,
+    "CastLike",
+    cast_like,
+    by_number=True,
+    batch_rule=_ELEMENTWISE_RULE._replace(apply=batch.cast_like, ragged=None),
 )
+_rows("Clip", same, never_fails=True, batch_rule=_ELEMENTWISE_RULE)
+_rows("Softmax", same, never_fails=True, batch_rule=_SOFTMAX_RULE._replace(axis=sizes.same_axis))
+_rows("LogSoftmax Hardmax", same, batch_rule=_SOFTMAX_RULE._replace(runs_empty=True))
+_rows(
+    "CumSum",
+    same,
+    batch_rule=BatchRule(batch.cum_sum, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis),
+)
+_rows("ScatterElements", same, batch_rule=BatchRule(batch.scatter_elements, size=sizes.no_more))
+_rows("ScatterND Dropout", same)
+_rows("LayerNormalization", same, batch_rule=_ALONG_LAST_RULE._replace(axis=sizes.same_axis))
 _rows("InstanceNormalization", same, batch_rule=_FOLDED_RULE)
-_rows("Trilu", None, batch_rule=_ELEMENTWISE_RULE)
+_rows("Trilu", None, batch_rule=_ELEMENTWISE_RULE._replace(runs_empty=False))
 _rows("Shape", shape_of, never_fails=True, batch_rule=BatchRule(batch.shape, ragged.shape))
 _rows("Size", size_of, never_fails=True, batch_rule=BatchRule(batch.size))
-_rows("MatMul", matmul, never_fails=True, batch_rule=BatchRule(batch.matmul, ragged.matmul))
-_rows("Gemm", gemm, never_fails=True, batch_rule=BatchRule(batch.gemm, ragged.gemm))
-_rows("Transpose", transpose, never_fails=True, batch_rule=BatchRule(batch.transpose, ragged.transpose))
+_rows(
+    "MatMul",
+    matmul,
+    never_fails=True,
+    batch_rule=BatchRule(batch.matmul, ragged.matmul, fits=safety.matmul_fits, axis=sizes.axis_of_product),
+)
+_rows("Gemm", gemm, never_fails=True, batch_rule=BatchRule(batch.gemm, ragged.gemm, fits=safety.gemm_fits))
+_rows(
+    "Transpose",
+    transpose,
+    never_fails=True,
+    batch_rule=BatchRule(batch.transpose, ragged.transpose, size=sizes.no_more, axis=sizes.axis_of_transpose),
+)
 _rows(
     "Unsqueeze",
     unsqueeze,
     never_fails=True,
-    batch_rule=_UNSQUEEZE_RULE,
+    batch_rule=BatchRule(batch.unsqueeze, ragged.with_axes_behind(batch.unsqueeze), size=sizes.no_more),
 )
-_rows("Squeeze", squeeze, batch_rule=BatchRule(batch.squeeze, ragged.with_axes_behind(batch.squeeze)))
-_rows("Flatten", None, never_fails=True, batch_rule=BatchRule(batch.flatten))
-_rows("Gather", gather, batch_rule=BatchRule(batch.gather, ragged.gather))
+_rows(
+    "Squeeze",
+    squeeze,
+    batch_rule=BatchRule(
+        batch.squeeze,
+        ragged.with_axes_behind(batch.squeeze),
+        runs_empty=safety.squeeze_runs_empty,
+        size=sizes.no_more,
+    ),
+)
+_rows("Flatten", None, never_fails=True, batch_rule=BatchRule(batch.flatten, size=sizes.no_more))
+_rows(
+    "Gather",
+    gather,
+    batch_rule=BatchRule(
+        batch.gather, ragged.gather, runs_empty=safety.gather_runs_empty, in_branch=safety.gather_in_branch
+    ),
+)
 _rows("GatherND", None, batch_rule=BatchRule(batch.gather_nd))
-_rows("GatherElements", None, batch_rule=BatchRule(batch.gather_elements))
-_rows("Concat", concat, batch_rule=BatchRule(batch.concat, ragged.along_axis(batch.concat, 0)))
-_rows("Split", None, batch_rule=BatchRule(batch.split))
-_rows("Reshape", reshape, batch_rule=BatchRule(batch.reshape))
-_rows("Expand", expand, batch_rule=BatchRule(batch.expand))
+_rows("GatherElements", None, batch_rule=BatchRule(batch.gather_elements, size=sizes.size_of_second))
+_rows(
+    "Concat",
+    concat,
+    batch_rule=BatchRule(
+        batch.concat,
+        ragged.along_axis(batch.concat, 0),
+        fits=safety.concat_fits,
+        minds_shapes_only=True,
+        runs_empty=True,
+        size=sizes.size_of_concat,
+        axis=sizes.axis_of_concat,
+    ),
+)
+_rows("Split", None, batch_rule=BatchRule(batch.split, size=sizes.no_more))
+_rows("Reshape", reshape, batch_rule=BatchRule(batch.reshape, runs_empty=True, size=sizes.no_more))
+_rows("Expand", expand, batch_rule=BatchRule(batch.expand, axis=sizes.axis_of_expand))
 _rows("Tile", None, batch_rule=BatchRule(batch.tile))
-_rows("Pad", None, batch_rule=BatchRule(batch.pad))
+_rows("Pad", None, batch_rule=BatchRule(batch.pad, axis=sizes.axis_of_pad))
 _rows("ConstantOfShape", constant_of_shape, batch_rule=BatchRule(batch.only_same))
-_rows("Slice", slice_, batch_rule=BatchRule(batch.slice_, ragged.slice_))
+_rows(
+    "Slice",
+    slice_,
+    batch_rule=BatchRule(
+        batch.slice_, ragged.slice_, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
+    ),
+)
 _rows("Range", range_, batch_rule=BatchRule(batch.only_same))
 _rows("NonZero", None, batch_rule=BatchRule(batch.only_same))
-_rows("ReduceMean ReduceSum", reduce, never_fails=True, batch_rule=BatchRule(batch.reduce, ragged.reduce))
+_rows("ReduceMean ReduceSum", reduce, never_fails=True, batch_rule=_REDUCE_RULE)
+_rows("ReduceMax ReduceMin", reduce, batch_rule=_REDUCE_RULE._replace(in_branch=safety.extreme_in_branch))
 _rows(
-    "ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
+    "ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
     reduce,
-    batch_rule=BatchRule(batch.reduce, ragged.reduce),
+    batch_rule=_REDUCE_RULE,
 )
-_rows("ArgMax ArgMin", arg_reduce, batch_rule=BatchRule(batch.along_first))
+_rows(
+    "ArgMax ArgMin", arg_reduce, batch_rule=BatchRule(batch.along_first, runs_empty=True, size=sizes.no_more)
+)
 _rows("TopK", None, batch_rule=_ALONG_LAST_RULE)
 _rows("OneHot", None, batch_rule=BatchRule(batch.one_hot))
 _rows("Einsum", None, batch_rule=BatchRule(batch.einsum))
-_rows(
-    "Conv ConvTranspose AveragePool GlobalAveragePool GlobalMaxPool LRN",
-    None,
-    batch_rule=_FOLDED_RULE,
-)
+_rows("Conv ConvTranspose", None, batch_rule=_FOLDED_RULE._replace(size=sizes.size_of_conv))
+_rows("AveragePool GlobalAveragePool GlobalMaxPool LRN", None, batch_rule=_FOLDED_RULE)
 _rows("DepthToSpace SpaceToDepth", None, batch_rule=_FOLDED_RULE)

@@ -13,7 +13,7 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._rewrite.emit import Nodes
 from seqcore.onnx._vmap.shapes import LoopShapes, Size
-from seqcore.onnx._vmap.tracer import VectorBody
+from seqcore.onnx._vmap.tracer import BatchRule, VectorBody
 
 # Up to so many numbers an iteration costs more for being one than for its work.
 _SMALL = 2048
@@ -166,14 +166,6 @@ Bound = list[Size]
 # So many terms are looked at.
 _MOST_TERMS = 16
 
-# What makes no more than its first input has.
-_NO_MORE = {
-    *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Identity", "CumSum"),
-    *("Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "TopK", "Trilu", "ScatterElements", "LRN"),
-    *("LayerNormalization", "InstanceNormalization", "DepthToSpace", "SpaceToDepth", "AveragePool"),
-    *("GlobalAveragePool", "GlobalMaxPool"),
-}
-
 
 class SizeBounds:
     """The bounds of what a body makes.
@@ -185,127 +177,153 @@ class SizeBounds:
         Of its values.
     integers : callable
         Returns the integers of input k of a node, None where only a run tells.
+
+    The `size` and `axis` of each operator's `BatchRule` say how its output follows from its inputs.
     """
 
     def __init__(
         self, body: Graph, shapes: LoopShapes, integers: Callable[[Node, int], list[int] | None]
     ) -> None:
-        self._shapes, self._integers = shapes, integers
+        self.shapes, self.integers = shapes, integers
         self._makers = {name: node for node in body.all_nodes() for name in node.outputs}
         self._found: dict[str, Bound | None] = {}
 
     def of(self, name: str) -> Bound | None:
         """Return at most how many numbers a value has, None where that isn't known."""
         if name not in self._found:
-            size = self._shapes.size(name)
+            size = self.shapes.size(name)
             self._found[name] = [size] if size else self._by_axes(name) or self._by_maker(name)
         return self._found[name]
+
+    def _by_maker(self, name: str) -> Bound | None:
+        node = self._makers.get(name)
+        rule: BatchRule | None = None if node is None else record_of(node).batch_rule
+        return rule.size(node, name, self) if rule and rule.size else None
 
     def behind_first(self, name: str) -> Bound | None:
         """Return at most how many numbers an item on the first axis has."""
         return self._by_axes(name, 1)
 
     def _by_axes(self, name: str, first: int = 0) -> Bound | None:
-        rank = self._shapes.types[name].rank if name in self._shapes.types else None
+        rank = self.shapes.types[name].rank if name in self.shapes.types else None
         if rank is None:
             return None
-        axes = [self._axis(name, k) for k in range(first, rank)]
+        axes = [self.axis(name, k) for k in range(first, rank)]
         return None if None in axes else _product([axis for axis in axes if axis])
 
-    def _axis(self, name: str, k: int) -> Bound | None:
+    def axis(self, name: str, k: int) -> Bound | None:
         """Return at most how long an axis is."""
-        type_ = self._shapes.types.get(name)
+        type_ = self.shapes.types.get(name)
         if type_ is None or type_.shape is None or not 0 <= k < len(type_.shape):
             return None
         length = type_.shape[k]
         if isinstance(length, int):
             return [Size(length)]
-        if length in self._shapes.lengths:
+        if length in self.shapes.lengths:
             return [Size(1, (length,))]
         node = self._makers.get(name)
-        return None if node is None else self._axis_made(node, k, len(type_.shape))
+        rule: BatchRule | None = None if node is None else record_of(node).batch_rule
+        return rule.axis(node, k, len(type_.shape), self) if rule and rule.axis else None
 
-    def _axis_made(self, node: Node, k: int, rank: int) -> Bound | None:
-        record = record_of(node)
-        if record.by_number or node.is_op("Slice", "Softmax", "LayerNormalization", "Clip", "CumSum"):
-            return self._axis(node.inputs[0], k)
-        if record.broadcasts:
-            own = []
-            for name in node.inputs:
-                shape = self._shapes.types[name].shape if name in self._shapes.types else None
-                if shape is None:
-                    return None
-                if k >= rank - len(shape):
-                    own.append(self._axis(name, k - rank + len(shape)))
-            return _sum(own, is_once=True)
-        if node.is_op("Concat"):
-            bounds = [self._axis(name, k) for name in node.inputs]
-            if axis_from_front(node.attribute("axis", 0), rank) == k:
-                return _sum(bounds)
-            return next(filter(None, bounds), None)
-        if node.is_op("Pad", "Expand") and len(node.inputs) > 1:
-            return self._axis_grown(node, k, rank)
-        if node.is_op("MatMul"):
-            return self._axis_of_product(node, k - rank)
-        if node.is_op("Transpose"):
-            return self._axis(node.inputs[0], node.attribute("perm", list(range(rank))[::-1])[k])
+
+# Rules for how many numbers come out
+
+
+def no_more(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
+    """As many as the first input has, at most."""
+    return bounds.of(node.inputs[0])
+
+
+def size_of_broadcast(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
+    large = {one for one in node.inputs if bounds.shapes.size(one) != Size(1)}
+    return bounds.of(large.pop()) if len(large) == 1 else None
+
+
+def size_of_second(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
+    return bounds.of(node.inputs[1])
+
+
+def size_of_concat(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
+    return _sum([bounds.of(one) for one in node.inputs])
+
+
+def size_of_if(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
+    k = node.outputs.index(name)
+    return _sum([bounds.of(branch.outputs[k]) for branch in node.graphs.values()])
+
+
+def size_of_conv(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
+    """Channels become others; padding is seen to by twice as many numbers."""
+    types, made = bounds.shapes.types, bounds.of(node.inputs[0])
+    is_transposed = node.is_op("ConvTranspose")
+    weights = bounds.axis(node.inputs[1], int(is_transposed))
+    if made is None or weights is None:
         return None
+    times = 2
+    if is_transposed:
+        times *= node.attribute("group", 1) * math.prod(node.attribute("strides", [1]))
+    shape = types[node.inputs[0]].shape
+    channels = shape[1] if shape is not None and len(shape) > 1 else None
+    whole = _product([made, weights])
+    if whole is None or not isinstance(channels, int) or not channels:
+        return None if whole is None else [one._replace(number=times * one.number) for one in whole]
+    return [one._replace(number=-(-times * one.number // channels)) for one in whole]
 
-    def _axis_grown(self, node: Node, k: int, rank: int) -> Bound | None:
-        numbers = self._integers(node, 1)
-        if numbers is None:
-            return None
-        if node.is_op("Expand"):
-            own = k - rank + len(numbers)
-            if own >= 0 and numbers[own] != 1:
-                return [Size(numbers[own])]
-            shape = self._shapes.types[node.inputs[0]].shape
-            return None if shape is None else self._axis(node.inputs[0], k - rank + len(shape))
-        if len(numbers) != 2 * rank:
-            return None
-        more = max(numbers[k] + numbers[k + rank], 0)
-        return _sum([self._axis(node.inputs[0], k), [Size(more)]])
 
-    def _axis_of_product(self, node: Node, k: int) -> Bound | None:
-        shapes = [self._shapes.types[name].shape for name in node.inputs]
-        if None in shapes or any(shape is not None and len(shape) != 2 for shape in shapes):
-            return None
-        return self._axis(node.inputs[0 if k == -2 else 1], 2 + k)
+# Rules for how long an axis is
 
-    def _by_maker(self, name: str) -> Bound | None:
-        node = self._makers.get(name)
-        if node is None:
+
+def same_axis(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
+    """As long as that of the first input, at most."""
+    return bounds.axis(node.inputs[0], k)
+
+
+def axis_of_broadcast(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
+    own = []
+    for name in node.inputs:
+        shape = bounds.shapes.types[name].shape if name in bounds.shapes.types else None
+        if shape is None:
             return None
-        if node.is_op("If"):
-            k = node.outputs.index(name)
-            return _sum([self.of(branch.outputs[k]) for branch in node.graphs.values()])
-        if record_of(node).by_number or node.op_type in _NO_MORE or node.op_type.startswith("Reduce"):
-            return self.of(node.inputs[0])
-        if record_of(node).broadcasts:
-            large = {one for one in node.inputs if self._shapes.size(one) != Size(1)}
-            return self.of(large.pop()) if len(large) == 1 else None
-        if node.is_op("GatherElements"):
-            return self.of(node.inputs[1])
-        if node.is_op("Concat"):
-            return _sum([self.of(one) for one in node.inputs])
-        if node.is_op("Conv", "ConvTranspose"):
-            return self._by_weights(node)
+        if k >= rank - len(shape):
+            own.append(bounds.axis(name, k - rank + len(shape)))
+    return _sum(own, is_once=True)
+
+
+def axis_of_concat(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
+    own = [bounds.axis(name, k) for name in node.inputs]
+    if axis_from_front(node.attribute("axis", 0), rank) == k:
+        return _sum(own)
+    return next(filter(None, own), None)
+
+
+def axis_of_expand(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
+    numbers = bounds.integers(node, 1)
+    if numbers is None:
         return None
+    own = k - rank + len(numbers)
+    if own >= 0 and numbers[own] != 1:
+        return [Size(numbers[own])]
+    shape = bounds.shapes.types[node.inputs[0]].shape
+    return None if shape is None else bounds.axis(node.inputs[0], k - rank + len(shape))
 
-    def _by_weights(self, node: Node) -> Bound | None:
-        """Channels become others; padding is seen to by twice as many numbers."""
-        types, made = self._shapes.types, self.of(node.inputs[0])
-        weights = self._axis(node.inputs[1], int(node.is_op("ConvTranspose")))
-        if made is None or weights is None:
-            return None
-        groups = node.attribute("group", 1) if node.is_op("ConvTranspose") else 1
-        times = 2 * groups * math.prod(node.attribute("strides", [1]) if node.is_op("ConvTranspose") else [1])
-        shape = types[node.inputs[0]].shape
-        channels = shape[1] if shape is not None and len(shape) > 1 else None
-        whole = _product([made, weights])
-        if whole is None or not isinstance(channels, int) or not channels:
-            return None if whole is None else [one._replace(number=times * one.number) for one in whole]
-        return [one._replace(number=-(-times * one.number // channels)) for one in whole]
+
+def axis_of_pad(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
+    numbers = bounds.integers(node, 1) if len(node.inputs) > 1 else None
+    if numbers is None or len(numbers) != 2 * rank:
+        return None
+    more = max(numbers[k] + numbers[k + rank], 0)
+    return _sum([bounds.axis(node.inputs[0], k), [Size(more)]])
+
+
+def axis_of_product(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
+    shapes = [bounds.shapes.types[name].shape for name in node.inputs]
+    if None in shapes or any(shape is not None and len(shape) != 2 for shape in shapes):
+        return None
+    return bounds.axis(node.inputs[0 if k - rank == -2 else 1], 2 + k - rank)
+
+
+def axis_of_transpose(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
+    return bounds.axis(node.inputs[0], node.attribute("perm", list(range(rank))[::-1])[k])
 
 
 def _sum(bounds: list[Bound | None], is_once: bool = False) -> Bound | None:

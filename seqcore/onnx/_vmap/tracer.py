@@ -18,9 +18,9 @@ from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import Declined, axis_from_front, record_of
+from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._model.types import Length, Shape, tensor, to_type_proto
+from seqcore.onnx._model.types import tensor, to_type_proto
 from seqcore.onnx._rewrite.emit import Nodes
 from seqcore.onnx._vmap.shapes import LoopShapes
 
@@ -43,8 +43,15 @@ class Value(NamedTuple):
     lengths: str = ""
 
 
+def _always(node: Node, body: VectorBody) -> bool:
+    return True
+
+
 class BatchRule(NamedTuple):
-    """How an operator goes from one iteration of a loop to all of them.
+    """How an operator goes from one iteration of a loop to all of them, and all that is asked of it then.
+
+    All at once, a node runs where no iteration would have come to it. Without an iteration, what it gets has
+    an axis of length 0 in front; in a branch that an iteration doesn't take, it gets what the others do.
 
     Attributes
     ----------
@@ -53,10 +60,31 @@ class BatchRule(NamedTuple):
         that stand for the outputs.
     ragged : callable or None
         Does the same where an input has several lengths; None where that can't be.
+    fits : callable
+        Takes the same, and returns whether the shapes of what the node gets fit together for sure.
+    minds_shapes_only : bool
+        Whether it fails at no values, where the shapes fit, although its record doesn't say so.
+    divides : callable or None
+        Takes the same, and returns whether it may divide an integer by 0.
+    runs_empty : bool or callable
+        Whether it runs without an iteration, where the shapes fit. What never fails does.
+    in_branch : bool or callable or None
+        Whether it fails in no iteration that would not have come to it; None for what never fails.
+    size : callable or None
+        Takes a node, an output and `SizeBounds`, and returns at most how many numbers that has. See `sizes`.
+    axis : callable or None
+        Takes a node, an axis, the rank and `SizeBounds`, and returns at most how long the axis is.
     """
 
     apply: Callable[[Node, VectorBody], list[Value]]
     ragged: Callable[[Node, VectorBody], list[Value]] | None = None
+    fits: Callable[[Node, VectorBody], bool] = _always
+    minds_shapes_only: bool = False
+    divides: Callable[[Node, VectorBody], bool] | None = None
+    runs_empty: bool | Callable[[Node, VectorBody], bool] = False
+    in_branch: bool | Callable[[Node, VectorBody], bool] | None = None
+    size: Callable[[Node, str, Any], Any] | None = None
+    axis: Callable[[Node, int, int, Any], Any] | None = None
 
 
 class VectorBody:
@@ -129,22 +157,22 @@ class VectorBody:
             rule: BatchRule | None = record_of(node).batch_rule
             if rule is None:
                 raise Declined(f"has no rule for {node.label()}")
-            if self.taken and not self._is_safe(node):
+            if self.taken and not self._is_safe(node, rule):
                 raise Declined(f"may fail at {node.label()} in a branch that it doesn't take")
             if node.graphs:
                 made = rule.apply(node, self)
             elif any(self.lengths(name) for name in node.inputs):
-                if divides(node, self):
+                if rule.divides and rule.divides(node, self):
                     raise Declined(f"may divide by 0 behind an end at {node.label()}")
                 if rule.ragged is None:
                     raise Declined(f"has elements of several lengths at {node.label()}")
                 made = rule.ragged(node, self)
             elif any(self.varies(name) for name in node.inputs):
-                self.may_fail_empty |= not runs_empty(node, self)
+                self.may_fail_empty |= not self._runs_empty(node, rule)
                 made = rule.apply(node, self)
             else:
                 # It may fail on what only an iteration would look at.
-                self.may_fail_empty |= not never_fails(node, self)
+                self.may_fail_empty |= not self._never_fails(node, rule)
                 made = [Value(name, False) for name in self.again(node, [self.name(n) for n in node.inputs])]
             for name, value in zip(node.outputs, made, strict=False):
                 if name:
@@ -159,16 +187,22 @@ class VectorBody:
         yield
         self.taken = before
 
-    def _is_safe(self, node: Node) -> bool:
+    def _never_fails(self, node: Node, rule: BatchRule) -> bool:
+        """Return whether a node fails in no iteration, whatever there is."""
+        is_known = record_of(node).never_fails or rule.minds_shapes_only
+        return is_known and rule.fits(node, self) and not (rule.divides and rule.divides(node, self))
+
+    def _runs_empty(self, node: Node, rule: BatchRule) -> bool:
+        """Return whether a node of which an input varies runs without an iteration."""
+        if callable(rule.runs_empty):
+            return rule.runs_empty(node, self)
+        return (rule.runs_empty or record_of(node).never_fails) and rule.fits(node, self)
+
+    def _is_safe(self, node: Node, rule: BatchRule) -> bool:
         """Return whether a node fails in no iteration that would not have come to it."""
-        if node.is_op("Gather"):
-            return self.varies(node.inputs[1]) and not self.varies(node.inputs[0])  # which is seen to there
-        if node.is_op("ReduceMax", "ReduceMin"):
-            # They fail of no items alone.
-            shape = self.types[node.inputs[0]].shape if node.inputs[0] in self.types else None
-            is_full = shape is not None and all(isinstance(n, int) and n > 0 for n in shape)
-            return is_full or bool(self.lengths(node.inputs[0]))
-        return never_fails(node, self) or node.is_op("If")
+        if rule.in_branch is None:
+            return self._never_fails(node, rule)
+        return rule.in_branch(node, self) if callable(rule.in_branch) else rule.in_branch
 
     def guarded(self, indices: str, rank: int, tensor: str, axis: int) -> str:
         """Return indices that are 0 where a branch isn't taken."""
@@ -374,109 +408,3 @@ def is_check(prepared: Prepared, number: str) -> bool:
         return False
     data = prepared.constant(node.inputs[0])
     return data is not None and data.shape == (1,) and data[0] == 0
-
-
-# Which nodes can't fail: all at once, they run where no iteration would have come to them. Without an
-# iteration, what a node gets has an axis of length 0 in front; in a branch that an iteration doesn't take, it
-# gets what the others do. Either way it still minds shapes, and an integer that divides must not be 0.
-
-
-def never_fails(node: Node, body: VectorBody) -> bool:
-    """Return whether a node fails in no iteration, whatever there is."""
-    is_known = record_of(node).never_fails or node.is_op("Concat")
-    return is_known and fits(node, body) and not divides(node, body)
-
-
-def runs_empty(node: Node, body: VectorBody) -> bool:
-    """Return whether a node of which an input varies runs without an iteration."""
-    record = record_of(node)
-    if node.is_op("Gather"):
-        return body.varies(node.inputs[1]) or _is_within(node, body)
-    if node.is_op("If", "Slice", "Reshape", "CumSum", "ArgMax", "ArgMin", "Hardmax", "LogSoftmax"):
-        return True  # Reshape sees to it itself, and so does what is in an If
-    if node.is_op("Squeeze"):
-        shape = _shape(node.inputs[0], body)
-        axes = node.attribute("axes") or (body.integers(node, 1) if node.input(1) else [])
-        places = [axis_from_front(axis, None if shape is None else len(shape)) for axis in axes or ()]
-        return shape is not None and all(place is not None and shape[place] == 1 for place in places)
-    is_known = record.never_fails or record.by_number or record.broadcasts or node.is_op("Concat")
-    return (is_known or node.op_type.startswith("Reduce")) and fits(node, body)
-
-
-def fits(node: Node, body: VectorBody) -> bool:
-    """Return whether the shapes of what a node gets fit together for sure."""
-    shapes = [_shape(name, body) for name in dict.fromkeys(filter(None, node.inputs))]
-    if record_of(node).broadcasts:
-        return _are_broadcast(shapes)
-    if node.is_op("MatMul"):
-        one, other = (_shape(name, body) for name in node.inputs)
-        return one is not None and other is not None and _multiply(one, other)
-    if node.is_op("Gemm"):
-        one, other = (_shape(name, body) for name in node.inputs[:2])
-        if one is None or other is None or len(one) != 2 or len(other) != 2:
-            return False
-        one = one[::-1] if node.attribute("transA", 0) else one
-        other = other[::-1] if node.attribute("transB", 0) else other
-        more = _shape(node.input(2), body) if node.input(2) else ()
-        whole = (one[0], other[1])
-        is_bias = more is not None and all(
-            length == 1 or (length is not None and length == own)
-            for length, own in zip(more[::-1], whole[::-1], strict=False)
-        )
-        return is_bias and _multiply(one, other)
-    if node.is_op("Concat"):
-        first = shapes[0]
-        if first is None or any(shape is None or len(shape) != len(first) for shape in shapes):
-            return False
-        axis = axis_from_front(node.attribute("axis", 0), len(first))
-        lengths = (one for k, one in enumerate(zip(*filter(None, shapes), strict=True)) if k != axis)
-        return axis is not None and all(len(set(ones)) == 1 and None not in ones for ones in lengths)
-    return True
-
-
-def _shape(name: str, body: VectorBody) -> Shape:
-    return body.types[name].shape if name in body.types else None
-
-
-def _are_broadcast(shapes: list[Shape]) -> bool:
-    if len(shapes) < 2:
-        return True  # a value with itself
-    lengths: dict[int, set[int | str | None]] = {}
-    for shape in shapes:
-        if shape is None:
-            return all(one == () for one in shapes if one is not shape) and shapes.count(None) == 1
-        for k, length in enumerate(reversed(shape)):
-            if length is None and k in lengths and lengths[k] - {1}:
-                return False
-            if length != 1:
-                lengths.setdefault(k, set()).add(length)
-    return all(len(ones) < 2 for ones in lengths.values())
-
-
-def _multiply(one: Sequence[Length], other: Sequence[Length]) -> bool:
-    """Return whether matrices fit, and batches of them."""
-    if not one or not other:
-        return False
-    inner = one[-1], other[-2] if len(other) > 1 else other[0]
-    return (
-        inner[0] == inner[1] and inner[0] is not None and _are_broadcast([tuple(one[:-2]), tuple(other[:-2])])
-    )
-
-
-def _is_within(node: Node, body: VectorBody) -> bool:
-    """Return whether a Gather picks within its data for sure."""
-    shape, at = _shape(node.inputs[0], body), body.integers(node, 1)
-    axis = axis_from_front(node.attribute("axis", 0), None if shape is None else len(shape))
-    if shape is None or at is None or axis is None:
-        return False
-    length = shape[axis]
-    return isinstance(length, int) and all(-length <= k < length for k in at)
-
-
-def divides(node: Node, body: VectorBody) -> bool:
-    """Return whether an integer may be divided by 0."""
-    if not node.is_op("Div"):
-        return False
-    dtype = dtype_of(body.types[node.inputs[0]].number)
-    divisor = body.prepared.constant(node.inputs[1])
-    return (dtype is None or dtype.kind != "f") and (divisor is None or not divisor.all())
