@@ -99,9 +99,11 @@ class InferenceSession:
         self._metadata = ModelMetadata(message)
         if message_has_lists(message):
             is_path = isinstance(model, str | os.PathLike)
-            hollow, weights = without_weights(message, folder_of(model), path_of(model) if is_path else None)
+            weightless, weights = without_weights(
+                message, folder_of(model), path_of(model) if is_path else None
+            )
             del message  # that takes as much memory as the weights
-            self._engines = Engines(model, hollow, weights, sessions, max_workers)
+            self._engines = Engines(model, weightless, weights, sessions, max_workers)
         else:
             self._whole = sessions.as_given(_loadable(model, message))
             self._kinds = {one.name: one.type for one in message.graph.input}

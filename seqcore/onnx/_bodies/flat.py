@@ -66,7 +66,7 @@ def _works_by_number(node):
         # To strings a number takes more than one.
         return all(attribute.i in _NUMBERS for attribute in node.attribute if attribute.name == "to")
     record = record_named(node.op_type)
-    return record.broadcasts or record.by_number
+    return record.broadcasts or record.elementwise
 
 
 def _shape_of_constant(node):

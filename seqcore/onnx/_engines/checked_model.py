@@ -56,7 +56,7 @@ def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | N
         If a check would fail in every run.
     """
     checks = Checks(model, limit, unlimited)
-    checks.secure(model.graph, prepared)
+    checks.guard(model.graph, prepared)
     checks.finish()
 
 
@@ -76,7 +76,7 @@ def limit_of(graph: Graph, prepared: Prepared) -> int:
 
 
 def why_not_whole(graph: Graph, prepared: Prepared) -> str:
-    """Return where onnxruntime departs from the text in a graph in a way that no check finds, or ""."""
+    """Return where onnxruntime deviates from the text in a graph in a way that no check finds, or ""."""
     for node in graph.all_nodes():
         for name in filter(None, (*node.inputs, *node.outputs)):
             type_ = prepared.type(name)
@@ -84,13 +84,13 @@ def why_not_whole(graph: Graph, prepared: Prepared) -> str:
                 return f"{node.label()} works on a sequence of strings"
             if not type_.is_tensor and _IS_UNSAFE:
                 return f"{node.label()} works on a sequence, and onnxruntime {onnxruntime.__version__} is old"
-        if why := record_of(node).departs(node, prepared):
+        if why := record_of(node).deviates(node, prepared):
             return f"{node.label()} {why}"
     return ""
 
 
 class Checks:
-    """Puts checks before, behind and into nodes; records say which, in `secure`."""
+    """Puts checks before, behind and into nodes; records say which, in `guard`."""
 
     def __init__(self, model: Model, limit: int, unlimited: Node | None) -> None:
         self._model = model
@@ -104,14 +104,14 @@ class Checks:
         self._after: list[tuple[Node, str]] = []  # loops of the graph at hand → whether they would go on
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
-    def secure(self, graph: Graph, prepared: Prepared) -> None:
+    def guard(self, graph: Graph, prepared: Prepared) -> None:
         """Add the checks of all nodes in a graph."""
         nodes: list[Node] = []
         for node in graph.nodes:
             for inner in node.graphs.values():
-                self.secure(inner, prepared)
+                self.guard(inner, prepared)
             self._before = []
-            record_of(node).secure(node, prepared, self)
+            record_of(node).guard(node, prepared, self)
             nodes += [*self._before, node]
         graph.nodes = nodes
         ended, self._after = self._after, []
@@ -353,6 +353,6 @@ def _of_entry(entry: Entry, planner: Planner) -> Costs | str:
             return graph
     if not graphs:
         return Costs(saved, edits, copies, grows)
-    times = _TRIPS_INSIDE if record.takes_twice(node) else 1
+    times = _TRIPS_INSIDE if record.may_repeat(node) else 1
     dearest: list[Any] = [max(values) for values in zip(*graphs, strict=True)]
     return Costs(saved + times * dearest[0], *(times * value for value in dearest[1:]))

@@ -64,7 +64,7 @@ class Engines:
     ----------
     given : str, os.PathLike, bytes or ModelProto
         What the user gave.
-    hollow, weights : ModelProto and Weights
+    weightless, weights : ModelProto and Weights
         What it consists of: see `without_weights`.
     sessions : Sessions
     max_workers : int or None
@@ -76,11 +76,11 @@ class Engines:
     """
 
     def __init__(
-        self, given: Any, hollow: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
+        self, given: Any, weightless: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
     ) -> None:
         has_source = isinstance(given, str | os.PathLike)  # the weights of a path lie in its file
         # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
-        self._start(prepare(hollow, weights, believes_elements=True), sessions, max_workers, has_source)
+        self._start(prepare(weightless, weights, believes_elements=True), sessions, max_workers, has_source)
 
     def _start(self, prepared: Prepared, sessions: Sessions, max_workers: Any, has_source: bool) -> None:
         self.interface = Interface(prepared)

@@ -252,7 +252,7 @@ def _find(schedule: Schedule, movable: set[str], takes: Takes) -> None:
         # A node that reads a value twice would find it gone the second time.
         takes.update((node, name) for name in free - deeper if node.inputs.count(name) == 1)
         for inner in entry.inner.values():
-            if record_of(node).takes_twice(node):
+            if record_of(node).may_repeat(node):
                 # What a body takes from outside it needs again for its next run.
                 _find(inner, set(inner.graph.inputs), takes)
             else:

@@ -108,7 +108,7 @@ class Schedule:
 
     def _disturbs(self, i):
         """Return whether a node makes a value of a sequence that others have yet to read as well."""
-        if record_of(self._nodes[i]).only_looks:
+        if record_of(self._nodes[i]).only_reads:
             return False
         waiters = self._waiters[i]
         for name in self._reads[i]:

@@ -150,7 +150,7 @@ def _size_of(graph: Graph) -> int:
     size = 0
     for node in graph.nodes:
         inner = [_size_of(one) for one in node.graphs.values()]
-        times = _TRIPS if record_of(node).takes_twice(node) else 1
+        times = _TRIPS if record_of(node).may_repeat(node) else 1
         size += (not node.is_op("Identity")) + times * max(inner, default=0)
     return size
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from onnx import TensorProto, TypeProto, helper
 
 from seqcore.onnx._lists.cuts import reshape, sum_of, zeros
-from seqcore.onnx._lists.forms import has_no_zeros
+from seqcore.onnx._lists.representations import has_no_zeros
 from seqcore.onnx._model.graph import Model, Node, fresh_name
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.types import NEVER, SEQUENCE, Type, from_type_proto

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from seqcore.onnx._lists.forms import Form, Forms
+from seqcore.onnx._lists.representations import Representation, Representations
 from seqcore.onnx._model.graph import BRANCHES, Graph, Model, Node
 from seqcore.onnx._model.loop_parts import add_state, keep_outputs, parts_of
 from seqcore.onnx._model.positions import position_of
@@ -62,7 +62,7 @@ def write_out_lists(model: Model, prepared: Prepared, builder: Builder, kept: se
         for node in model.graph.all_nodes()
     ):
         return written
-    counts = _Counts(Forms(prepared), kept)
+    counts = _Counts(Representations(prepared), kept)
     writer = _Writer(prepared, builder)
     counts.follow(model.graph)
     # Innermost first: what comes after a node in a body is made in the order in which it is read.
@@ -87,7 +87,7 @@ class _Counts:
     known : dict of str to int
     """
 
-    def __init__(self, forms: Forms, kept: set[str]) -> None:
+    def __init__(self, forms: Representations, kept: set[str]) -> None:
         self._forms, self._prepared, self._kept = forms, forms.prepared, kept
         self.known: dict[str, int] = {}
 
@@ -114,7 +114,7 @@ class _Counts:
         for inner in node.graphs.values():
             self.follow(inner)
         forms = (self._forms.found.get(name) for name in node.outputs)
-        return [form.count if isinstance(form, Form) else None for form in forms]
+        return [form.count if isinstance(form, Representation) else None for form in forms]
 
     def _edited(self, node: Node, inserts: bool) -> int | None:
         n = self.known.get(node.inputs[0])

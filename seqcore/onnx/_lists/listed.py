@@ -8,8 +8,8 @@ from functools import reduce
 
 from onnx import TensorProto
 
-from seqcore.onnx._lists.forms import Form, Forms, Stack
 from seqcore.onnx._lists.loop_edits import end_of
+from seqcore.onnx._lists.representations import Representation, Representations, Stack
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
@@ -24,7 +24,7 @@ _FEW = 64
 _MOST_COPIED = 4096
 
 
-class Listed(Form):
+class Listed(Representation):
     """Tensors by their names.
 
     Attributes
@@ -35,7 +35,7 @@ class Listed(Form):
 
     became = "becomes its elements"
 
-    def __init__(self, forms: Forms, node: Node, elements: list[str]) -> None:
+    def __init__(self, forms: Representations, node: Node, elements: list[str]) -> None:
         self._forms, self._node, self.elements = forms, node, elements
         self.count = len(elements)
         self.element_type = forms.prepared.element_number(elements[0]) if elements else 0
@@ -52,7 +52,7 @@ class Listed(Form):
 
     def is_edited_by(self, node: Node) -> bool:
         """Return whether an edit of it goes too."""
-        return isinstance(self._forms.found.get(node.outputs[0]), Form)
+        return isinstance(self._forms.found.get(node.outputs[0]), Representation)
 
     @functools.cached_property
     def _shapes(self) -> list[Shape]:
@@ -183,7 +183,7 @@ class Listed(Form):
         nodes.op("Concat", *parts, axis=axis, out=out)
 
 
-def edited_list(forms: Forms, node: Node, inserts: bool) -> Listed | str | None:
+def edited_list(forms: Representations, node: Node, inserts: bool) -> Listed | str | None:
     """Return a known list after an edit, why it isn't known then; None where it never was."""
     source = forms.found.get(node.inputs[0])
     if not isinstance(source, Listed):
@@ -207,7 +207,7 @@ def edited_list(forms: Forms, node: Node, inserts: bool) -> Listed | str | None:
     return Listed(forms, node, elements)
 
 
-def _why_not_taken_out(forms: Forms, erase: Node, source: Listed, position: int) -> str:
+def _why_not_taken_out(forms: Representations, erase: Node, source: Listed, position: int) -> str:
     """Return why an element may not go whose making may be an error, "" where somebody needs it too."""
     prepared, element = forms.prepared, source.elements[position]
     if not forms.may_fail.setdefault(element, may_fail(prepared, element)):
@@ -246,14 +246,20 @@ class Grown(Stack):
         The last insert.
     start_name : str
         The list that this puts an element to.
-    source : Form
+    source : Representation
         What there was before all inserts.
     front, back : list of str
         What they put to its ends.
     """
 
     def __init__(
-        self, forms: Forms, node: Node, source: Form, stack: Stack, front: list[str], back: list[str]
+        self,
+        forms: Representations,
+        node: Node,
+        source: Representation,
+        stack: Stack,
+        front: list[str],
+        back: list[str],
     ) -> None:
         prepared = forms.prepared
         self.node, self.start_name = node, node.inputs[0]
@@ -277,7 +283,7 @@ class Grown(Stack):
         self.tensor = nodes.op("Concat", *front, self.source.stacked(nodes), *back, axis=0)
 
 
-def grown_list(forms: Forms, node: Node) -> Grown | None:
+def grown_list(forms: Representations, node: Node) -> Grown | None:
     """Return a list after an insert at an end; None where nothing can be said."""
     prepared = forms.prepared
     found = forms.found.get(node.inputs[0])
@@ -285,7 +291,7 @@ def grown_list(forms: Forms, node: Node) -> Grown | None:
     places = [prepared.producers.get(name, (None, None))[1] for name in (node.inputs[0], node.outputs[0])]
     # What another graph makes of it, that may do again and again.
     if (
-        not isinstance(found, Form)
+        not isinstance(found, Representation)
         or isinstance(found, Listed)
         or at_front is None
         or places[0] is not places[1]

@@ -13,9 +13,9 @@ from typing import Any
 
 from onnx import TensorProto, helper
 
-from seqcore.onnx._lists.forms import Form, Forms, Stack, why_no_zeros
 from seqcore.onnx._lists.loop_edits import RoundEdits, Slot, elements_of, is_always_filled, slots_of
 from seqcore.onnx._lists.loop_slots import RoundSlots, Start, shape_tensor, start_of
+from seqcore.onnx._lists.representations import Representation, Representations, Stack, why_no_zeros
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
@@ -28,7 +28,7 @@ _BEFORE_ALL = -(1 << 63)
 _FARTHEST = 16
 
 
-def find_loop_list(forms: Forms, loop: Node, k: int) -> LoopList | str:
+def find_loop_list(forms: Representations, loop: Node, k: int) -> LoopList | str:
     """Return output k of a loop as a list that it puts elements into, or why it is none."""
     prepared = forms.prepared
     where = f"the loop '{loop.name}'"
@@ -45,7 +45,7 @@ def find_loop_list(forms: Forms, loop: Node, k: int) -> LoopList | str:
     if why := found.why_not_read_on_the_way():
         return f"{where} {why}"
     form = forms.found.get(found.start_name)
-    if isinstance(form, Form) and start.count != 0:
+    if isinstance(form, Representation) and start.count != 0:
         form.takers += (found,)
     return found
 
@@ -74,7 +74,7 @@ class LoopList(Stack):
         What the loop starts with.
     """
 
-    def __init__(self, forms: Forms, loop: Node, k: int, edits: RoundEdits, start: Start) -> None:
+    def __init__(self, forms: Representations, loop: Node, k: int, edits: RoundEdits, start: Start) -> None:
         prepared = forms.prepared
         name = loop.outputs[k]
         self.node, self.start_name = loop, parts_of(loop).initial[k]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from seqcore.onnx._lists.forms import Form, Forms, Stack
 from seqcore.onnx._lists.listed import Listed
 from seqcore.onnx._lists.loop_edits import (
     Merged,
@@ -22,6 +21,7 @@ from seqcore.onnx._lists.loop_edits import (
     is_always_filled,
     slots_of,
 )
+from seqcore.onnx._lists.representations import Representation, Representations, Stack
 from seqcore.onnx._model.graph import BRANCHES, Node
 from seqcore.onnx._model.loop_parts import add_state, parts_of
 from seqcore.onnx._model.prepared import Prepared
@@ -349,7 +349,7 @@ class ListedStart(Start):
 class StackedStart(Start):
     """A tensor whose axis 0 runs over the elements."""
 
-    def __init__(self, form: Form, stack: Stack) -> None:
+    def __init__(self, form: Representation, stack: Stack) -> None:
         self._form = form
         self.element_type = stack.element_type
         self.shape = None if stack.shape is None else tuple(stack.shape)
@@ -377,14 +377,14 @@ class StackedStart(Start):
         return self._form.stacked(nodes)
 
 
-def start_of(forms: Forms, loop: Node, name: str) -> Start | str:
+def start_of(forms: Representations, loop: Node, name: str) -> Start | str:
     """Return what a loop starts a list with, or why it can't be had as tensors."""
     where = f"the loop '{loop.name}'"
     producer = forms.prepared.producer(name)
     if producer is not None and producer.is_op("SequenceEmpty"):
         return Start()
     form = forms.found.get(name)
-    if not isinstance(form, Form):
+    if not isinstance(form, Representation):
         return f"{where} doesn't start with an empty list"
     start: Start
     if isinstance(form, Listed):

@@ -24,8 +24,8 @@ from seqcore.onnx._lists.cuts import (
     sum_of,
     tail,
 )
-from seqcore.onnx._lists.forms import Form, Stack
 from seqcore.onnx._lists.pieces import Pieces
+from seqcore.onnx._lists.representations import Representation, Stack
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.record import axis_from_front
 from seqcore.onnx._model.types import NEVER
@@ -44,7 +44,7 @@ def pack_as(name: str, element_type: int, shape: tuple, builder: Builder) -> Pac
     return Numbers(name, element_type, shape, builder)
 
 
-class Packed(Form):
+class Packed(Representation):
     """A list as tensors with names of their own.
 
     Attributes

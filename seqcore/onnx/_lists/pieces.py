@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._lists.cuts import cut_out, flat_places
-from seqcore.onnx._lists.forms import Form, Stack, has_no_zeros, why_no_zeros
+from seqcore.onnx._lists.representations import Representation, Stack, has_no_zeros, why_no_zeros
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
@@ -33,7 +33,7 @@ _SPLIT_TYPES = (
 )
 
 
-class Pieces(Form):
+class Pieces(Representation):
     """Pieces of a tensor along an axis."""
 
     def __init__(self, prepared: Prepared, node: Node) -> None:

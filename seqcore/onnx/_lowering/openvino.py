@@ -200,7 +200,7 @@ def _number_expanded(node: Node, prepared: Prepared, builder: Builder) -> str:
 def _reckons_safely(node: Node, prepared: Prepared) -> bool:
     """Return whether a node reckons number by number, and fails at none, not even at a division by 0."""
     record = record_of(node)
-    if not (record.by_number or record.broadcasts) or not record.never_fails or node.is_op("Div"):
+    if not (record.elementwise or record.broadcasts) or not record.never_fails or node.is_op("Div"):
         return False
     return prepared.element_number(node.outputs[0]) in EXPANDED
 

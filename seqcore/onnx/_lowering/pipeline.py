@@ -7,8 +7,8 @@ from typing import NamedTuple
 import onnx
 
 from seqcore.onnx._lists.fixed_lists import write_out_lists
-from seqcore.onnx._lists.forms import Form, Forms
 from seqcore.onnx._lists.packing import pack_lists
+from seqcore.onnx._lists.representations import Representation, Representations
 from seqcore.onnx._lowering.openvino import (
     end_by_conditions,
     expand_last,
@@ -220,11 +220,11 @@ class _Trial:
     def _lower_once(self, model: Model, builder: Builder) -> bool:
         """Lower what can be in the model as it is; return whether there was something."""
         prepared = self.prepared
-        forms = Forms(prepared, self._doubts)
+        forms = Representations(prepared, self._doubts)
         read = read_names(model)
         _decline_lists(forms, read)
         self.stays = {name: why for name, why in forms.found.items() if isinstance(why, str)}
-        accepted = {name: form for name, form in forms.found.items() if isinstance(form, Form)}
+        accepted = {name: form for name, form in forms.found.items() if isinstance(form, Representation)}
         for name, form in accepted.items():
             form.is_only_counted = is_only_counted(name, prepared, read)
             form.plan(name, prepared, read)
@@ -281,7 +281,7 @@ class _Trial:
         return dict.fromkeys(node.outputs, why)
 
 
-def _decline_lists(forms: Forms, read: set[str]) -> None:
+def _decline_lists(forms: Representations, read: set[str]) -> None:
     """Have those lists stay that can't go.
 
     A list goes only if each edit of it does, which come after it; and what a loop puts more into only if what
@@ -292,12 +292,12 @@ def _decline_lists(forms: Forms, read: set[str]) -> None:
         has_changed = False
         for name in reversed(list(forms.found)):
             form = forms.found[name]
-            if isinstance(form, Form) and (why := _why_not(name, form, forms.prepared, read)):
+            if isinstance(form, Representation) and (why := _why_not(name, form, forms.prepared, read)):
                 forms.decline(name, why)
                 has_changed = True
 
 
-def _why_not(name: str, form: Form, prepared: Prepared, read: set[str]) -> str:
+def _why_not(name: str, form: Representation, prepared: Prepared, read: set[str]) -> str:
     """Return why a sequence can't be lowered, "" if all its readers can do without it."""
     for node, graph in prepared.readers[name]:
         if why := form.why_not(node, graph, prepared, read):

@@ -114,7 +114,7 @@ def check_kinds(prepared: "Prepared") -> None:
                     what = f"doesn't {verb} '{name}', which is of type {_word(kind)}"
                     raise ValueError(f"the model is not valid: {node.label()} {what}")
     for node in nodes:
-        for name, other in record_of(node).hands_on(node):
+        for name, other in record_of(node).aliases(node):
             kind, target = kinds.get(name), kinds.get(other)
             # A state may be an optional at first, and be filled.
             if kind and target and target not in (kind, "optional_type"):

@@ -47,7 +47,7 @@ def _is_in_length(prepared: Prepared, name: str, sequence: str) -> bool:
     return node.is_op("Concat", "Min") and any(_is_in_length(prepared, one, sequence) for one in node.inputs)
 
 
-def secure_position(node: Node, k: int, prepared: Prepared, checks: Any) -> None:
+def guard_position(node: Node, k: int, prepared: Prepared, checks: Any) -> None:
     """Let a node fail whose input k may be no single position.
 
     onnxruntime takes the first of several, and what lies in memory where there is none.

@@ -20,12 +20,12 @@ from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._model.writing import forget_shape, to_message
 
 
-def prepare(hollow: ModelProto, weights: Weights, believes_elements: bool = False) -> Prepared:
+def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = False) -> Prepared:
     """Check a message and bring it into normal form; return what is known of it.
 
     Parameters
     ----------
-    hollow : ModelProto
+    weightless : ModelProto
         A message without its weights, which is changed.
     weights : Weights
         These: see `without_weights`.
@@ -38,16 +38,16 @@ def prepare(hollow: ModelProto, weights: Weights, believes_elements: bool = Fals
         If it is no valid model, as onnx's checker or its type inference has it, or as we have it.
     """
     weights.check()
-    check_message(hollow)
-    check_inputs(hollow, weights.stubs)
-    make_dense(hollow)
-    if hollow.functions:
-        hollow = inline_functions(hollow)
+    check_message(weightless)
+    check_inputs(weightless, weights.stubs)
+    make_dense(weightless)
+    if weightless.functions:
+        weightless = inline_functions(weightless)
         # Only now are there operators for an input that a call leaves out, or an output that nothing makes.
-        check_message(hollow)
-    model = from_proto(hollow, weights)
+        check_message(weightless)
+    model = from_proto(weightless, weights)
     check_signatures(model.graph.all_nodes())
-    fault = type_fault(hollow)
+    fault = type_fault(weightless)
     normalise(model, weights)
     # onnx minds outputs that a loop leaves out; a normal model has none.
     if fault and type_fault(to_message(model, weights_are_inputs=True)):

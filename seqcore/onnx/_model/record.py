@@ -16,7 +16,9 @@ from seqcore.onnx._model.graph import STANDARD, Node
 from seqcore.onnx._model.types import Type
 
 # They are of modules that build on this one.
-Inference = Prepared = Form = Forms = Packed = Nodes = Checks = Entry = Planner = Step = BatchRule = Any
+Inference = Prepared = Representation = Representations = Packed = Nodes = Checks = Entry = Planner = Step = (
+    BatchRule
+) = Any
 
 
 class Declined(Exception):
@@ -30,13 +32,13 @@ class Operator:
     ----------
     is_of_lists : bool
         Whether a model with it has to do with sequences or optionals, whatever its types.
-    only_looks : bool
+    only_reads : bool
         Whether it only looks at the sequences that it reads, where others make a value out of one.
     never_fails : bool
         Whether it fails at no values: it may mind the shapes and types of what it gets.
     is_cheap_in_runs : bool
         Whether onnxruntime may run it many times in one go: it is quick there with short sequences.
-    broadcasts, by_number : bool
+    broadcasts, elementwise : bool
         Whether each number of its output depends on one number of each input, broadcast; whether it takes
         each number of its one input for itself.
     numpy : callable or None
@@ -49,10 +51,10 @@ class Operator:
     """
 
     is_of_lists = False
-    only_looks = False
+    only_reads = False
     never_fails = False
     is_cheap_in_runs = True
-    broadcasts = by_number = False
+    broadcasts = elementwise = False
     numpy: Callable[..., Any] | None = None
     batch_rule: BatchRule | None = None
     verb = ""
@@ -69,7 +71,7 @@ class Operator:
 
     # What becomes of values
 
-    def hands_on(self, node: Node) -> Iterator[tuple[str, str]]:
+    def aliases(self, node: Node) -> Iterator[tuple[str, str]]:
         """Yield the pairs (from, to) of names between which it hands a value on as it is."""
         return iter(())
 
@@ -83,20 +85,20 @@ class Operator:
             outputs += graph.inputs
         return product(names, outputs)
 
-    def takes_twice(self, node: Node) -> bool:
+    def may_repeat(self, node: Node) -> bool:
         """Return whether its graphs may run more than once, and then need again what they take."""
         return True
 
     # How it runs
 
-    def departs(self, node: Node, prepared: Prepared) -> str:
+    def deviates(self, node: Node, prepared: Prepared) -> str:
         """Return where onnxruntime (1.31) does other than ONNX's text says, "" where a model may trust it.
 
-        Where `secure` can let it fail instead, it is no departure.
+        Where `guard` can let it fail instead, it is no departure.
         """
         return ""
 
-    def secure(self, node: Node, prepared: Prepared, checks: Checks) -> None:
+    def guard(self, node: Node, prepared: Prepared, checks: Checks) -> None:
         """Let a node of onnxruntime's fail where it would depart from the text, or get slow."""
 
     def cost(self, node: Node) -> tuple[float, int, int, int]:
@@ -112,15 +114,17 @@ class Operator:
 
     # How it lowers
 
-    def form(self, node: Node, k: int, forms: Forms) -> Form | str | None:
+    def represent(self, node: Node, k: int, forms: Representations) -> Representation | str | None:
         """Return as which tensors its output k can go on, or why not; None where nothing can be said."""
         return None
 
-    def why_not_lowered(self, node: Node, form: Form, prepared: Prepared, read: set[str]) -> str:
+    def why_not_lowered(self, node: Node, form: Representation, prepared: Prepared, read: set[str]) -> str:
         """Return why it needs its sequence as such, "" where it can do with the form."""
         return f"'{node.name}' {self.verb or f'({node.op_type}) reads it'}"
 
-    def lower(self, node: Node, form: Form, nodes: Nodes, prepared: Prepared, is_read: bool) -> None:
+    def lower(
+        self, node: Node, form: Representation, nodes: Nodes, prepared: Prepared, is_read: bool
+    ) -> None:
         """Make from a form what the node makes of the sequence."""
         raise NotImplementedError(node.op_type)
 
@@ -129,7 +133,7 @@ class Operator:
 
         Where they are sequences that are packed, they have one form.
         """
-        return self.hands_on(node)
+        return self.aliases(node)
 
     def why_not_packed(
         self, node: Node, forms: Mapping[str, Packed], prepared: Prepared, read: set[str]
@@ -151,7 +155,7 @@ class Looks(Operator):
     """An operator that makes a tensor of one sequence: packed, it is served as of other forms."""
 
     is_of_lists = True
-    only_looks = True
+    only_reads = True
 
     def why_not_packed(self, node, forms, prepared, read):
         return self.why_not_lowered(node, forms[node.inputs[0]], prepared, read)

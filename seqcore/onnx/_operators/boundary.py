@@ -14,7 +14,7 @@ from seqcore.onnx._lists.boundary import (
     give_numbers,
     give_rows,
 )
-from seqcore.onnx._lists.forms import Stack
+from seqcore.onnx._lists.representations import Stack
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import NEVER, SEQUENCE, Type, tensor
 
@@ -24,7 +24,7 @@ class FromExtents(Operator):
     """A sequence of all numbers, one element behind the other, and the elements' extents."""
 
     is_of_lists = True
-    only_looks = True
+    only_reads = True
 
     def infer(self, node, known):
         return [Type(SEQUENCE, known.type(node.inputs[0]).number, _told_shape(node))]
@@ -57,7 +57,7 @@ class ToTensors(Operator):
     """The tensors that stand for a sequence that a model returns."""
 
     is_of_lists = True
-    only_looks = True
+    only_reads = True
     verb = "returns it"
 
     def infer(self, node, known):

@@ -10,10 +10,10 @@ from seqcore.onnx._vmap.tracer import BatchRule
 @register("Identity")
 class Identity(Operator):
     never_fails = True
-    by_number = True
+    elementwise = True
     numpy = staticmethod(np.asarray)
     batch_rule = BatchRule(
-        rules.by_number, ragged.by_number, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
+        rules.elementwise, ragged.elementwise, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
     )
     verb = "passes it on as a result"
 
@@ -23,11 +23,11 @@ class Identity(Operator):
             known.numbers[node.outputs[0]] = numbers
         return [known.type(name)]
 
-    def hands_on(self, node):
+    def aliases(self, node):
         return iter([(node.inputs[0], node.outputs[0])])
 
     def shares(self, node):
-        return self.hands_on(node)
+        return self.aliases(node)
 
     def cost(self, node):
         return STEP, 0, 1, 0

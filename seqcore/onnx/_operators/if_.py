@@ -31,14 +31,14 @@ class If(Operator):
             return made[0 if told else 1]
         return [join(one, other) for one, other in zip(*made, strict=True)]
 
-    def hands_on(self, node):
+    def aliases(self, node):
         for name in BRANCHES:
             yield from zip(node.graphs[name].outputs, node.outputs, strict=True)
 
     def shares(self, node):
-        return self.hands_on(node)
+        return self.aliases(node)
 
-    def takes_twice(self, node):
+    def may_repeat(self, node):
         return False
 
     def why_not_packed(self, node, forms, prepared, read):

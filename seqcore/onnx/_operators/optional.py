@@ -38,7 +38,7 @@ class Optional(_OfOptionals):
 
 @register("OptionalHasElement")
 class OptionalHasElement(_OfOptionals):
-    only_looks = True
+    only_reads = True
 
     def infer(self, node, known):
         return [tensor(TensorProto.BOOL, ())]

@@ -9,7 +9,7 @@ from seqcore.onnx._model.types import SEQUENCE, Type, join
 @register("SequenceConstruct")
 class SequenceConstruct(Operator):
     is_of_lists = True
-    only_looks = True
+    only_reads = True
     never_fails = True
 
     def fault(self, node):
@@ -31,7 +31,7 @@ class SequenceConstruct(Operator):
 
         return step
 
-    def form(self, node, k, forms):
+    def represent(self, node, k, forms):
         return Listed(forms, node, list(node.inputs))
 
     def why_not_packed(self, node, forms, prepared, read):

@@ -12,7 +12,7 @@ from seqcore.onnx._model.types import NEVER, sequence
 @register("SequenceEmpty")
 class SequenceEmpty(Operator):
     is_of_lists = True
-    only_looks = True
+    only_reads = True
     never_fails = True
 
     def infer(self, node, known):
@@ -31,7 +31,7 @@ class SequenceEmpty(Operator):
 
         return step
 
-    def form(self, node, k, forms):
+    def represent(self, node, k, forms):
         return Listed(forms, node, [])
 
     def why_not_packed(self, node, forms, prepared, read):

@@ -1,7 +1,7 @@
 """SequenceInsert: a sequence with a tensor more, at its end or at a position."""
 
 from seqcore.onnx._lists.listed import Listed, edited_list, grown_list
-from seqcore.onnx._model.positions import position_of, secure_position
+from seqcore.onnx._model.positions import guard_position, position_of
 from seqcore.onnx._model.record import STEP, Operator, register
 from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes
 
@@ -18,8 +18,8 @@ class SequenceInsert(Operator):
     def shares(self, node):
         return ((name, node.outputs[0]) for name in node.inputs[:2])
 
-    def secure(self, node, prepared, checks):
-        secure_position(node, 2, prepared, checks)
+    def guard(self, node, prepared, checks):
+        guard_position(node, 2, prepared, checks)
 
     def cost(self, node):
         return STEP, 1, 0, 1
@@ -42,7 +42,7 @@ class SequenceInsert(Operator):
 
         return insert if node.input(2) else append
 
-    def form(self, node, k, forms):
+    def represent(self, node, k, forms):
         edited = edited_list(forms, node, inserts=True)
         return grown_list(forms, node) if edited is None else edited
 

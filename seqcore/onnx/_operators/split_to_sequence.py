@@ -15,7 +15,7 @@ class SplitToSequence(Operator):
     """
 
     is_of_lists = True
-    only_looks = True
+    only_reads = True
 
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
@@ -46,7 +46,7 @@ class SplitToSequence(Operator):
     def shares(self, node):
         return iter([(node.inputs[0], node.outputs[0])])
 
-    def departs(self, node, prepared):
+    def deviates(self, node, prepared):
         """It takes an empty list for none, and any number for keepdims.
 
         With keepdims=0 it drops the axis of a single piece whatever its length, and else fails unless the
@@ -68,7 +68,7 @@ class SplitToSequence(Operator):
             return "has a length and keepdims=0"
         return ""
 
-    def secure(self, node, prepared, checks):
+    def guard(self, node, prepared, checks):
         checks.limit_pieces(node, prepared)
 
     def step(self, entry, planner, in_loop):
@@ -86,7 +86,7 @@ class SplitToSequence(Operator):
 
         return step
 
-    def form(self, node, k, forms):
+    def represent(self, node, k, forms):
         return _pieces_of(node, forms.prepared)
 
     def why_not_packed(self, node, forms, prepared, read):

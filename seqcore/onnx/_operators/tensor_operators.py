@@ -33,15 +33,15 @@ class TensorOperator(Operator):
         *,
         never_fails: bool = False,
         broadcasts: bool = False,
-        by_number: bool = False,
+        elementwise: bool = False,
         numpy: Callable[..., Any] | None = None,
         batch_rule: BatchRule | None = None,
     ) -> None:
         self._rule = rule
-        default = _BROADCAST_RULE if broadcasts else _ELEMENTWISE_RULE if by_number else None
+        default = _BROADCAST_RULE if broadcasts else _ELEMENTWISE_RULE if elementwise else None
         self.batch_rule = batch_rule or default
         self.never_fails, self.numpy = never_fails, numpy
-        self.broadcasts, self.by_number = broadcasts, by_number
+        self.broadcasts, self.elementwise = broadcasts, elementwise
 
     def infer(self, node: Node, known: Inference) -> list[Type]:
         if self._rule is None:
@@ -62,7 +62,7 @@ _BROADCAST_RULE = BatchRule(
     axis=sizes.axis_of_broadcast,
 )
 _ELEMENTWISE_RULE = BatchRule(
-    batch.by_number, ragged.by_number, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
+    batch.elementwise, ragged.elementwise, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
 )
 _SOFTMAX_RULE = BatchRule(batch.softmax, ragged.softmax, size=sizes.no_more)
 _ALONG_LAST_RULE = BatchRule(batch.along_last, ragged.along_axis(batch.along_last, -1), size=sizes.no_more)
@@ -470,26 +470,26 @@ _rows("Or", compare, numpy=np.logical_or, **_SAFE)
 _rows("Xor", compare, numpy=np.logical_xor, **_SAFE)
 _rows("BitwiseAnd BitwiseOr BitwiseXor", broadcast, broadcasts=True)
 _rows("BitShift", broadcast, **_BROADCAST)
-_rows("Not", same, by_number=True, never_fails=True, numpy=np.logical_not)
-_rows("Neg Abs BitwiseNot", same, by_number=True, never_fails=True)
+_rows("Not", same, elementwise=True, never_fails=True, numpy=np.logical_not)
+_rows("Neg Abs BitwiseNot", same, elementwise=True, never_fails=True)
 _rows(
     "Ceil Cos Erf Exp Floor LeakyRelu Log Relu Sigmoid Sin Sqrt Tanh",
     same,
-    by_number=True,
+    elementwise=True,
     never_fails=True,
 )
 _rows(
     "Acos Acosh Asin Asinh Atan Atanh Celu Cosh Elu Gelu HardSigmoid HardSwish Mish Reciprocal Round Selu "
     "Shrink Sign Sinh Softplus Softsign Swish Tan ThresholdedRelu",
     same,
-    by_number=True,
+    elementwise=True,
 )
-_rows("IsInf IsNaN", condition_like, by_number=True)
-_rows("Cast", cast, by_number=True, never_fails=True)
+_rows("IsInf IsNaN", condition_like, elementwise=True)
+_rows("Cast", cast, elementwise=True, never_fails=True)
 _rows(
     "CastLike",
     cast_like,
-    by_number=True,
+    elementwise=True,
     batch_rule=_ELEMENTWISE_RULE._replace(apply=batch.cast_like, ragged=None),
 )
 _rows("Clip", same, never_fails=True, batch_rule=_ELEMENTWISE_RULE)

@@ -12,7 +12,7 @@ from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import to_type_proto
-from seqcore.onnx._vmap.tracer import Value, VectorBody
+from seqcore.onnx._vmap.tracer import Tracer, Value
 
 # So many nodes cost less for all iterations than a branch for each.
 _MOST_NODES = 24
@@ -20,7 +20,7 @@ _MOST_NODES = 24
 _CHOSEN = ("float32", "float64", "int32", "int64", "uint8")
 
 
-def choose(node: Node, body: VectorBody) -> list[Value]:
+def choose(node: Node, body: Tracer) -> list[Value]:
     """The rule for If."""
     condition = node.inputs[0]
     then, otherwise = node.graphs["then_branch"], node.graphs["else_branch"]
@@ -45,7 +45,7 @@ def choose(node: Node, body: VectorBody) -> list[Value]:
     return made
 
 
-def _chosen(node: Node, one: str, other: str, taken: str, body: VectorBody) -> str:
+def _chosen(node: Node, one: str, other: str, taken: str, body: Tracer) -> str:
     nodes, types = body.nodes, body.types
     dtype = dtype_of(types[one].number)
     if body.lengths(one) or body.lengths(other):
@@ -63,7 +63,7 @@ def _chosen(node: Node, one: str, other: str, taken: str, body: VectorBody) -> s
     return nodes.op("Where", taken, body.name(one), body.name(other))
 
 
-def _as_if(node: Node, then: Graph, otherwise: Graph, body: VectorBody) -> list[Value]:
+def _as_if(node: Node, then: Graph, otherwise: Graph, body: Tracer) -> list[Value]:
     """All iterations take one branch."""
     outer, graphs = body.nodes, []
     condition = body.name(node.inputs[0])

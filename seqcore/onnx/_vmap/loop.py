@@ -33,7 +33,7 @@ from seqcore.onnx._vmap.lists import appended_lists, flat_in_loop, flat_of, with
 from seqcore.onnx._vmap.shapes import LoopShapes
 from seqcore.onnx._vmap.sizes import fits_padded, sizes_of
 from seqcore.onnx._vmap.states import States
-from seqcore.onnx._vmap.tracer import Value, VectorBody
+from seqcore.onnx._vmap.tracer import Tracer, Value
 
 # What there is beside all iterations at once, and what is said of it.
 _OTHERWISE = {
@@ -230,7 +230,7 @@ class _Vectorised:
                 made.append(_open(types[name], (None,)))
         return made
 
-    def _may_go(self, body: VectorBody, before: Nodes, at_once: Nodes, trips: str, is_filled: bool) -> str:
+    def _may_go(self, body: Tracer, before: Nodes, at_once: Nodes, trips: str, is_filled: bool) -> str:
         """Return a condition: whether little is padded, and all is little."""
         padded = [name for entry in body.padded for name in entry]
         at_once.move_to(before, [*body.guards, *padded, *body.equal.values()])
@@ -243,7 +243,7 @@ class _Vectorised:
             conditions[-2:] = [before.op("And", *conditions[-2:])]
         return conditions[0]
 
-    def _all_at_once(self, nodes: Nodes, trips: str) -> tuple[VectorBody, list[str]]:
+    def _all_at_once(self, nodes: Nodes, trips: str) -> tuple[Tracer, list[str]]:
         known = None if self._trips is None else max(int(self._trips.reshape(-1)[0]), 0)
         if known is not None and known <= 4096:
             numbers, count = nodes.constant(range(known)), nodes.constant([known])
@@ -254,7 +254,7 @@ class _Vectorised:
             # onnxruntime makes a Slice of a Gather at a Range, through nodes that change nothing too, and
             # forgets that positions may be out of range. So it gets no Range to see.
             numbers = nodes.larger(places, zero)
-        body = VectorBody(self._prepared, self._shapes, nodes, count, trips, self._is_portable)
+        body = Tracer(self._prepared, self._shapes, nodes, count, trips, self._is_portable)
         self._give_iterations(body, numbers)
         states = States(self._loop, body, self._shapes)
         states.follow(self._parts.initial, numbers)
@@ -275,7 +275,7 @@ class _Vectorised:
                 self._outputs.append(self._loop.outputs[len(final) + nplain + j])
         return body, results
 
-    def _give_iterations(self, body: VectorBody, numbers: str) -> None:
+    def _give_iterations(self, body: Tracer, numbers: str) -> None:
         body.numbers = numbers
         if body.rank(self._parts.iteration):
             numbers = body.nodes.unsqueeze(numbers, 1)

@@ -17,7 +17,7 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._vmap import rules as vector
-from seqcore.onnx._vmap.tracer import Value, VectorBody
+from seqcore.onnx._vmap.tracer import Tracer, Value
 
 # onnxruntime's Where takes these alone.
 _FILLED = ("float32", "float64", "int32", "int64")
@@ -27,7 +27,7 @@ def _no(node: Node, why: str) -> Declined:
     return Declined(f"{why} at {node.label()}")
 
 
-def _lengths(node: Node, body: VectorBody) -> str:
+def _lengths(node: Node, body: Tracer) -> str:
     """Return the lengths of what a node gets, which have to be the same of all."""
     found = {body.lengths(name) for name in node.inputs} - {""}
     if len(found) > 1:
@@ -35,12 +35,12 @@ def _lengths(node: Node, body: VectorBody) -> str:
     return found.pop()
 
 
-def by_number(node: Node, body: VectorBody) -> list[Value]:
+def elementwise(node: Node, body: Tracer) -> list[Value]:
     lengths = _lengths(node, body)
-    return [value._replace(lengths=lengths) for value in vector.by_number(node, body)]
+    return [value._replace(lengths=lengths) for value in vector.elementwise(node, body)]
 
 
-def broadcast(node: Node, body: VectorBody) -> list[Value]:
+def broadcast(node: Node, body: Tracer) -> list[Value]:
     """What else there is must not reach the first axis, or be of length 1 there."""
     lengths = _lengths(node, body)
     rank = max(body.rank(name) for name in node.inputs)
@@ -59,7 +59,7 @@ def broadcast(node: Node, body: VectorBody) -> list[Value]:
 def along_axis(rule: vector.Rule, default: int) -> vector.Rule:
     """Along any axis but the first they go as they are."""
 
-    def ragged(node: Node, body: VectorBody) -> list[Value]:
+    def ragged(node: Node, body: Tracer) -> list[Value]:
         axis = axis_from_front(node.attribute("axis", default), body.rank(node.inputs[0]))
         if not axis or not all(body.lengths(name) for name in node.inputs if body.varies(name)):
             raise _no(node, "has elements of several lengths")
@@ -73,7 +73,7 @@ def along_axis(rule: vector.Rule, default: int) -> vector.Rule:
     return ragged
 
 
-def softmax(node: Node, body: VectorBody) -> list[Value]:
+def softmax(node: Node, body: Tracer) -> list[Value]:
     default = 1 if body.opset < 13 else -1
     name, rank = node.inputs[0], body.rank(node.inputs[0])
     axis = axis_from_front(node.attribute("axis", default), rank)
@@ -94,7 +94,7 @@ def _bounds_of(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return np.iinfo(dtype).min, np.iinfo(dtype).max
 
 
-def reduce(node: Node, body: VectorBody) -> list[Value]:
+def reduce(node: Node, body: Tracer) -> list[Value]:
     name = node.inputs[0]
     axes = node.attribute("axes")
     if axes is None and node.input(1):
@@ -145,7 +145,7 @@ def reduce(node: Node, body: VectorBody) -> list[Value]:
     return [Value(body.with_filled(name, neutral[node.op_type], reduced), True)]
 
 
-def matmul(node: Node, body: VectorBody) -> list[Value]:
+def matmul(node: Node, body: Tracer) -> list[Value]:
     a, b = node.inputs
     ranks = body.rank(a), body.rank(b)
     if body.lengths(a) and not body.lengths(b) and ranks[0] >= 2 and ranks[1] <= 2:
@@ -158,7 +158,7 @@ def matmul(node: Node, body: VectorBody) -> list[Value]:
     raise _no(node, "has elements of several lengths")
 
 
-def shape(node: Node, body: VectorBody) -> list[Value]:
+def shape(node: Node, body: Tracer) -> list[Value]:
     """It varies: its first number is the length."""
     nodes = body.nodes
     rank = body.rank(node.inputs[0])
@@ -176,7 +176,7 @@ def shape(node: Node, body: VectorBody) -> list[Value]:
 def with_axes_behind(rule: vector.Rule) -> vector.Rule:
     """Unsqueeze and Squeeze of axes behind the first."""
 
-    def ragged(node: Node, body: VectorBody) -> list[Value]:
+    def ragged(node: Node, body: Tracer) -> list[Value]:
         axes = node.attribute("axes")
         if axes is None:
             axes = (body.integers(node, 1) if node.input(1) else None) or [0]
@@ -188,7 +188,7 @@ def with_axes_behind(rule: vector.Rule) -> vector.Rule:
     return ragged
 
 
-def transpose(node: Node, body: VectorBody) -> list[Value]:
+def transpose(node: Node, body: Tracer) -> list[Value]:
     order = node.attribute("perm", list(range(body.rank(node.inputs[0])))[::-1])
     if order[0] != 0:
         raise _no(node, "has elements of several lengths")
@@ -196,7 +196,7 @@ def transpose(node: Node, body: VectorBody) -> list[Value]:
     return [value._replace(lengths=lengths) for value in vector.transpose(node, body)]
 
 
-def gather(node: Node, body: VectorBody) -> list[Value]:
+def gather(node: Node, body: Tracer) -> list[Value]:
     data, indices = node.inputs
     if body.lengths(indices) and not body.varies(data):
         return _look_up(node, body)
@@ -207,7 +207,7 @@ def gather(node: Node, body: VectorBody) -> list[Value]:
     return [value._replace(lengths=lengths) for value in vector.gather(node, body)]
 
 
-def _look_up(node: Node, body: VectorBody) -> list[Value]:
+def _look_up(node: Node, body: Tracer) -> list[Value]:
     """Indices of several lengths: behind their ends the first item is looked up."""
     data, indices = node.inputs
     if node.attribute("axis", 0) != 0:
@@ -217,14 +217,14 @@ def _look_up(node: Node, body: VectorBody) -> list[Value]:
     return [Value(made[0], True, body.lengths(indices))]
 
 
-def gemm(node: Node, body: VectorBody) -> list[Value]:
+def gemm(node: Node, body: Tracer) -> list[Value]:
     a, b, c = node.inputs[0], node.inputs[1], node.input(2)
     if body.lengths(b) or node.attribute("transA", 0) or (c and (body.lengths(c) or body.rank(c) > 1)):
         raise _no(node, "has elements of several lengths")
     return [value._replace(lengths=body.lengths(a)) for value in vector.gemm(node, body)]
 
 
-def slice_(node: Node, body: VectorBody) -> list[Value]:
+def slice_(node: Node, body: Tracer) -> list[Value]:
     axes = body.integers(node, 3) if node.input(3) else None
     rank = body.rank(node.inputs[0])
     if axes is None or not all(axis_from_front(axis, rank) for axis in axes):

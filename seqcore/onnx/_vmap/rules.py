@@ -1,6 +1,6 @@
 """How operators on tensors go from one iteration of a loop to all of them, each value with an axis more.
 
-A rule gets a node of the loop's body, of which an input varies between the iterations, and the `VectorBody`
+A rule gets a node of the loop's body, of which an input varies between the iterations, and the `Tracer`
 that it is written out in; it adds nodes and returns what stands for the outputs. Axes behind the leading one
 move by one, those counted from the back stay:
 
@@ -19,9 +19,9 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Nodes
-from seqcore.onnx._vmap.tracer import Value, VectorBody
+from seqcore.onnx._vmap.tracer import Tracer, Value
 
-Rule = Callable[[Node, VectorBody], list[Value]]
+Rule = Callable[[Node, Tracer], list[Value]]
 
 
 def _no(node: Node, why: str) -> Declined:
@@ -36,27 +36,27 @@ def _behind(axis: int) -> int:
 # Number by number
 
 
-def by_number(node: Node, body: VectorBody) -> list[Value]:
+def elementwise(node: Node, body: Tracer) -> list[Value]:
     """The first input varies; others are the same for all: bounds, slopes, what to cast like."""
     return body.vary(body.again(node, [body.name(node.inputs[0]), *_others(node, body)]))
 
 
-def _others(node: Node, body: VectorBody) -> list[str]:
+def _others(node: Node, body: Tracer) -> list[str]:
     return [body.same(node, k) for k in range(1, len(node.inputs))]
 
 
-def cast_like(node: Node, body: VectorBody) -> list[Value]:
+def cast_like(node: Node, body: Tracer) -> list[Value]:
     """What it casts like may vary, for only its type is asked for."""
     made = body.again(node, [body.name(name) for name in node.inputs])
     return [Value(made[0], body.varies(node.inputs[0]))]
 
 
-def broadcast(node: Node, body: VectorBody) -> list[Value]:
+def broadcast(node: Node, body: Tracer) -> list[Value]:
     rank = max(body.rank(name) for name in node.inputs)
     return body.vary(body.again(node, [body.aligned(name, rank) for name in node.inputs]))
 
 
-def broadcast_to_first(node: Node, body: VectorBody) -> list[Value]:
+def broadcast_to_first(node: Node, body: Tracer) -> list[Value]:
     """The others are broadcast to the first input, which never becomes larger."""
     first, *others = node.inputs
     rank = body.rank(first)
@@ -69,7 +69,7 @@ def broadcast_to_first(node: Node, body: VectorBody) -> list[Value]:
 def along_axis(default: int) -> Rule:
     """The attribute `axis` says along which axis of the first input; the others are the same for all."""
 
-    def rule(node: Node, body: VectorBody) -> list[Value]:
+    def rule(node: Node, body: Tracer) -> list[Value]:
         body.rank_with_axes(node.inputs[0])
         axis = _behind(node.attribute("axis", default))
         made = body.again(node, [body.rows(node.inputs[0]), *_others(node, body)], axis=axis)
@@ -82,16 +82,16 @@ along_last = along_axis(-1)
 along_first = along_axis(0)
 
 
-def softmax(node: Node, body: VectorBody) -> list[Value]:
+def softmax(node: Node, body: Tracer) -> list[Value]:
     """Before opset 13 all axes from one on count as one, and 1 was the default."""
     return along_axis(1 if body.opset < 13 else -1)(node, body)
 
 
-def reduce(node: Node, body: VectorBody) -> list[Value]:
+def reduce(node: Node, body: Tracer) -> list[Value]:
     return body.vary(reduce_rows(node, body, body.name(node.inputs[0])))
 
 
-def reduce_rows(node: Node, body: VectorBody, tensor: str) -> list[str]:
+def reduce_rows(node: Node, body: Tracer, tensor: str) -> list[str]:
     """Reduce a tensor that stands for the first input."""
     rank = body.rank_with_axes(node.inputs[0])
     axes = node.attribute("axes")
@@ -111,7 +111,7 @@ def reduce_rows(node: Node, body: VectorBody, tensor: str) -> list[str]:
     return body.again(node, [tensor], axes=axes)
 
 
-def cum_sum(node: Node, body: VectorBody) -> list[Value]:
+def cum_sum(node: Node, body: Tracer) -> list[Value]:
     body.rank_with_axes(node.inputs[0])
     axis = body.integers(node, 1)
     if axis is None or len(axis) != 1:
@@ -120,12 +120,12 @@ def cum_sum(node: Node, body: VectorBody) -> list[Value]:
     return body.vary(body.again(node, [body.name(node.inputs[0]), place]))
 
 
-def one_hot(node: Node, body: VectorBody) -> list[Value]:
+def one_hot(node: Node, body: Tracer) -> list[Value]:
     inputs = [body.name(node.inputs[0]), body.same(node, 1), body.same(node, 2)]
     return body.vary(body.again(node, inputs, axis=_behind(node.attribute("axis", -1))))
 
 
-def gather_elements(node: Node, body: VectorBody) -> list[Value]:
+def gather_elements(node: Node, body: Tracer) -> list[Value]:
     data, indices = node.inputs
     if body.rank_with_axes(data) == 1 and not body.varies(data):
         # That is a Gather, which needs no copy of the data for each iteration.
@@ -134,11 +134,11 @@ def gather_elements(node: Node, body: VectorBody) -> list[Value]:
     return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
 
 
-def split(node: Node, body: VectorBody) -> list[Value]:
+def split(node: Node, body: Tracer) -> list[Value]:
     return along_first(node, body)
 
 
-def concat(node: Node, body: VectorBody) -> list[Value]:
+def concat(node: Node, body: Tracer) -> list[Value]:
     axis = _behind(node.attribute("axis", 0))
     return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
 
@@ -146,7 +146,7 @@ def concat(node: Node, body: VectorBody) -> list[Value]:
 # Products
 
 
-def matmul(node: Node, body: VectorBody) -> list[Value]:
+def matmul(node: Node, body: Tracer) -> list[Value]:
     a, b = node.inputs
     ranks = body.rank_with_axes(a), body.rank_with_axes(b)
     if ranks == (1, 2) and not body.varies(b):
@@ -155,7 +155,7 @@ def matmul(node: Node, body: VectorBody) -> list[Value]:
     return matmul_rows(node, body, body.name(a), body.name(b))
 
 
-def matmul_rows(node: Node, body: VectorBody, left: str, right: str) -> list[Value]:
+def matmul_rows(node: Node, body: Tracer, left: str, right: str) -> list[Value]:
     """Multiply what stands for the two inputs."""
     a, b = node.inputs
     ranks = body.rank(a), body.rank(b)
@@ -182,7 +182,7 @@ def _in_front(name: str, more: int, nodes: Nodes) -> str:
     return nodes.unsqueeze(name, *range(1, 1 + more)) if more > 0 else name
 
 
-def gemm(node: Node, body: VectorBody) -> list[Value]:
+def gemm(node: Node, body: Tracer) -> list[Value]:
     """Where only A varies, its rows are those of one large A; else it is written out."""
     nodes = body.nodes
     a, b, c = node.inputs[0], node.inputs[1], node.input(2)
@@ -206,7 +206,7 @@ def gemm(node: Node, body: VectorBody) -> list[Value]:
     return body.vary([made])
 
 
-def _times(name: str, factor: float, node: Node, body: VectorBody) -> str:
+def _times(name: str, factor: float, node: Node, body: Tracer) -> str:
     if factor == 1.0:
         return name
     dtype = dtype_of(body.types[node.inputs[0]].number)
@@ -215,7 +215,7 @@ def _times(name: str, factor: float, node: Node, body: VectorBody) -> str:
     return body.nodes.op("Mul", name, body.nodes.constant([factor], dtype))
 
 
-def folded(node: Node, body: VectorBody) -> list[Value]:
+def folded(node: Node, body: Tracer) -> list[Value]:
     """The iterations go into the axis of samples, which is the first: weights are the same for all."""
     body.rank_with_axes(node.inputs[0])
     merged, lengths = _joined(body.name(node.inputs[0]), node.inputs[:1], body)
@@ -223,7 +223,7 @@ def folded(node: Node, body: VectorBody) -> list[Value]:
     return body.vary(_parted(made, lengths, body))
 
 
-def _joined(tensor: str, sources: list[str], body: VectorBody) -> tuple[str, str]:
+def _joined(tensor: str, sources: list[str], body: Tracer) -> tuple[str, str]:
     """Return a tensor with its first two axes as one, and how long they all were."""
     nodes = body.nodes
     _want_numbers(sources, body)
@@ -235,7 +235,7 @@ def _joined(tensor: str, sources: list[str], body: VectorBody) -> tuple[str, str
     return nodes.op("Reshape", tensor, whole, **_with_zeros(body)), lengths
 
 
-def _want_numbers(sources: list[str], body: VectorBody) -> None:
+def _want_numbers(sources: list[str], body: Tracer) -> None:
     """Before opset 14, a Reshape can't make an axis of length 0 where there is none.
 
     So there has to be something in each of the sources, and the loop goes as it was elsewhere.
@@ -247,7 +247,7 @@ def _want_numbers(sources: list[str], body: VectorBody) -> None:
             body.guards.append(nodes.op("Greater", nodes.op("Size", body.name(name)), nodes.constant(0)))
 
 
-def _parted(names: list[str], lengths: str, body: VectorBody) -> list[str]:
+def _parted(names: list[str], lengths: str, body: Tracer) -> list[str]:
     """Return tensors with the first axis as the two that it was made of."""
     nodes = body.nodes
     first = nodes.slice(lengths, nodes.constant([0]), nodes.constant([2]), 0)
@@ -258,14 +258,14 @@ def _parted(names: list[str], lengths: str, body: VectorBody) -> list[str]:
     return results
 
 
-def _with_zeros(body: VectorBody) -> dict[str, Any]:
+def _with_zeros(body: Tracer) -> dict[str, Any]:
     return {"allowzero": 1} if body.opset >= ZEROS_ALLOWED else {}
 
 
 # Picking
 
 
-def gather(node: Node, body: VectorBody) -> list[Value]:
+def gather(node: Node, body: Tracer) -> list[Value]:
     data, indices = node.inputs
     rank = body.rank_with_axes(data)
     axis = axis_from_front(node.attribute("axis", 0), rank)
@@ -307,7 +307,7 @@ def gather(node: Node, body: VectorBody) -> list[Value]:
     return body.vary([picked])
 
 
-def gather_nd(node: Node, body: VectorBody) -> list[Value]:
+def gather_nd(node: Node, body: Tracer) -> list[Value]:
     data, indices = node.inputs
     nbatch = node.attribute("batch_dims", 0)
     if not nbatch and not body.varies(data):
@@ -317,7 +317,7 @@ def gather_nd(node: Node, body: VectorBody) -> list[Value]:
     return body.vary(body.again(node, [body.rows(data), body.rows(indices)], batch_dims=nbatch + 1))
 
 
-def slice_(node: Node, body: VectorBody) -> list[Value]:
+def slice_(node: Node, body: Tracer) -> list[Value]:
     """Bounds are the same for all. Axes that aren't named are the first ones."""
     data = body.name(node.inputs[0])
     rank = body.rank_with_axes(node.inputs[0])
@@ -344,7 +344,7 @@ def slice_(node: Node, body: VectorBody) -> list[Value]:
     return body.vary(made)
 
 
-def _cut(node: Node, body: VectorBody, axis: int) -> list[Value]:
+def _cut(node: Node, body: Tracer, axis: int) -> list[Value]:
     """A Slice from another start to another end in each iteration, along the first axis."""
     data = node.inputs[0]
     if axis != 0:
@@ -385,7 +385,7 @@ def _cut(node: Node, body: VectorBody, axis: int) -> list[Value]:
 # Shapes
 
 
-def shape(node: Node, body: VectorBody) -> list[Value]:
+def shape(node: Node, body: Tracer) -> list[Value]:
     """It is the same in all iterations."""
     nodes = body.nodes
     start, end = ends_of_shape(node, body.rank(node.inputs[0]))
@@ -399,13 +399,13 @@ def ends_of_shape(node: Node, rank: int) -> tuple[int, int]:
     return start, end
 
 
-def size(node: Node, body: VectorBody) -> list[Value]:
+def size(node: Node, body: Tracer) -> list[Value]:
     nodes = body.nodes
     (lengths, *_) = shape(Node("Shape", node.inputs, node.outputs, node.name), body)[0]
     return [Value(nodes.product(lengths), False)]
 
 
-def reshape(node: Node, body: VectorBody) -> list[Value]:
+def reshape(node: Node, body: Tracer) -> list[Value]:
     """A 0 in front takes over the number of iterations, and zeros behind it still mean their own place."""
     nodes = body.nodes
     tensor, wanted = body.name(node.inputs[0]), body.same(node, 1)
@@ -422,7 +422,7 @@ def reshape(node: Node, body: VectorBody) -> list[Value]:
     return body.vary([nodes.op("Reshape", tensor, whole)])
 
 
-def flatten(node: Node, body: VectorBody) -> list[Value]:
+def flatten(node: Node, body: Tracer) -> list[Value]:
     rank = body.rank(node.inputs[0])
     axis = node.attribute("axis", 1)
     axis += rank * (axis < 0)
@@ -439,7 +439,7 @@ def flatten(node: Node, body: VectorBody) -> list[Value]:
     return body.vary([made])
 
 
-def _flat_behind_first(node: Node, body: VectorBody, rank: int) -> str:
+def _flat_behind_first(node: Node, body: Tracer, rank: int) -> str:
     """Where the first axis is of length 0, a Reshape can't tell for -1 how long the others are together."""
     nodes, tensor = body.nodes, body.name(node.inputs[0])
     if rank < 3:
@@ -452,18 +452,18 @@ def _flat_behind_first(node: Node, body: VectorBody, rank: int) -> str:
     return nodes.op("Reshape", tensor, whole, **_with_zeros(body))
 
 
-def transpose(node: Node, body: VectorBody) -> list[Value]:
+def transpose(node: Node, body: Tracer) -> list[Value]:
     order = node.attribute("perm", list(range(body.rank(node.inputs[0])))[::-1])
     made = body.again(node, [body.name(node.inputs[0])], perm=[0, *(k + 1 for k in order)])
     return body.vary(made)
 
 
-def unsqueeze(node: Node, body: VectorBody) -> list[Value]:
+def unsqueeze(node: Node, body: Tracer) -> list[Value]:
     axes = _axes_of(node, body)
     return body.vary([body.nodes.unsqueeze(body.name(node.inputs[0]), *map(_behind, axes))])
 
 
-def squeeze(node: Node, body: VectorBody) -> list[Value]:
+def squeeze(node: Node, body: Tracer) -> list[Value]:
     if node.attribute("axes") is None and not node.input(1):
         known = body.types[node.inputs[0]].shape
         if known is None or not all(isinstance(length, int) for length in known):
@@ -476,7 +476,7 @@ def squeeze(node: Node, body: VectorBody) -> list[Value]:
     return body.vary([body.nodes.squeeze(body.name(node.inputs[0]), *map(_behind, axes))])
 
 
-def _axes_of(node: Node, body: VectorBody) -> list[int]:
+def _axes_of(node: Node, body: Tracer) -> list[int]:
     axes = node.attribute("axes")
     if axes is None:
         axes = body.integers(node, 1) if node.input(1) else None
@@ -485,7 +485,7 @@ def _axes_of(node: Node, body: VectorBody) -> list[int]:
     return [int(axis) for axis in axes]
 
 
-def expand(node: Node, body: VectorBody) -> list[Value]:
+def expand(node: Node, body: Tracer) -> list[Value]:
     nodes = body.nodes
     wanted = body.same(node, 1)
     lengths = body.types[node.inputs[1]].shape if node.inputs[1] in body.types else None
@@ -498,12 +498,12 @@ def expand(node: Node, body: VectorBody) -> list[Value]:
     return body.vary([nodes.op("Expand", tensor, nodes.join_axes(ones, wanted))])
 
 
-def tile(node: Node, body: VectorBody) -> list[Value]:
+def tile(node: Node, body: Tracer) -> list[Value]:
     repeats = body.nodes.join_axes([1], body.same(node, 1))
     return body.vary(body.again(node, [body.name(node.inputs[0]), repeats]))
 
 
-def pad(node: Node, body: VectorBody) -> list[Value]:
+def pad(node: Node, body: Tracer) -> list[Value]:
     """No padding before and behind the iterations: the pads are all starts, then all ends."""
     nodes = body.nodes
     rank = body.rank_with_axes(node.inputs[0])
@@ -516,7 +516,7 @@ def pad(node: Node, body: VectorBody) -> list[Value]:
     return body.vary(body.again(node, [body.name(node.inputs[0]), whole, *value]))
 
 
-def einsum(node: Node, body: VectorBody) -> list[Value]:
+def einsum(node: Node, body: Tracer) -> list[Value]:
     """A letter more, in front of what varies and of the result."""
     sides = node.attribute("equation", b"").decode().replace(" ", "").split("->")
     letter = next((one for one in "zyxwvutsrq" if one not in "".join(sides)), "")
@@ -529,12 +529,12 @@ def einsum(node: Node, body: VectorBody) -> list[Value]:
     return body.vary(body.again(node, [body.name(name) for name in node.inputs], equation=equation))
 
 
-def scatter_elements(node: Node, body: VectorBody) -> list[Value]:
+def scatter_elements(node: Node, body: Tracer) -> list[Value]:
     body.rank_with_axes(node.inputs[0])
     axis = _behind(node.attribute("axis", 0))
     return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
 
 
-def only_same(node: Node, body: VectorBody) -> list[Value]:
+def only_same(node: Node, body: Tracer) -> list[Value]:
     """What comes out would have another shape in each iteration."""
     raise _no(node, "makes another shape in each iteration")

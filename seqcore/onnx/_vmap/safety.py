@@ -1,6 +1,6 @@
 """What batching rules say of failures: whether shapes fit, and whether a node may run all the same.
 
-Each takes a node of a loop's body and the `VectorBody`; see `BatchRule`.
+Each takes a node of a loop's body and the `Tracer`; see `BatchRule`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.record import axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Length, Shape
-from seqcore.onnx._vmap.tracer import VectorBody
+from seqcore.onnx._vmap.tracer import Tracer
 
 # Whether shapes fit
 
 
-def broadcast_fits(node: Node, body: VectorBody) -> bool:
+def broadcast_fits(node: Node, body: Tracer) -> bool:
     return _are_broadcast([_shape(name, body) for name in dict.fromkeys(filter(None, node.inputs))])
 
 
-def matmul_fits(node: Node, body: VectorBody) -> bool:
+def matmul_fits(node: Node, body: Tracer) -> bool:
     one, other = (_shape(name, body) for name in node.inputs)
     return one is not None and other is not None and _multiply(one, other)
 
 
-def gemm_fits(node: Node, body: VectorBody) -> bool:
+def gemm_fits(node: Node, body: Tracer) -> bool:
     one, other = (_shape(name, body) for name in node.inputs[:2])
     if one is None or other is None or len(one) != 2 or len(other) != 2:
         return False
@@ -40,7 +40,7 @@ def gemm_fits(node: Node, body: VectorBody) -> bool:
     return is_bias and _multiply(one, other)
 
 
-def concat_fits(node: Node, body: VectorBody) -> bool:
+def concat_fits(node: Node, body: Tracer) -> bool:
     shapes = [_shape(name, body) for name in dict.fromkeys(filter(None, node.inputs))]
     first = shapes[0]
     if first is None or any(shape is None or len(shape) != len(first) for shape in shapes):
@@ -50,7 +50,7 @@ def concat_fits(node: Node, body: VectorBody) -> bool:
     return axis is not None and all(len(set(ones)) == 1 and None not in ones for ones in lengths)
 
 
-def _shape(name: str, body: VectorBody) -> Shape:
+def _shape(name: str, body: Tracer) -> Shape:
     return body.types[name].shape if name in body.types else None
 
 
@@ -82,7 +82,7 @@ def _multiply(one: Sequence[Length], other: Sequence[Length]) -> bool:
 # Whether a node runs without an iteration
 
 
-def gather_runs_empty(node: Node, body: VectorBody) -> bool:
+def gather_runs_empty(node: Node, body: Tracer) -> bool:
     """Where the indices vary, there are none; else they have to be within the data."""
     if body.varies(node.inputs[1]):
         return True
@@ -94,7 +94,7 @@ def gather_runs_empty(node: Node, body: VectorBody) -> bool:
     return isinstance(length, int) and all(-length <= k < length for k in at)
 
 
-def squeeze_runs_empty(node: Node, body: VectorBody) -> bool:
+def squeeze_runs_empty(node: Node, body: Tracer) -> bool:
     """The axes have to be of length 1."""
     shape = _shape(node.inputs[0], body)
     axes = node.attribute("axes") or (body.integers(node, 1) if node.input(1) else [])
@@ -105,19 +105,19 @@ def squeeze_runs_empty(node: Node, body: VectorBody) -> bool:
 # Whether a node fails in no iteration that would not have come to it
 
 
-def gather_in_branch(node: Node, body: VectorBody) -> bool:
+def gather_in_branch(node: Node, body: Tracer) -> bool:
     """Positions that vary are seen to by the rule."""
     return body.varies(node.inputs[1]) and not body.varies(node.inputs[0])
 
 
-def extreme_in_branch(node: Node, body: VectorBody) -> bool:
+def extreme_in_branch(node: Node, body: Tracer) -> bool:
     """The largest and the smallest of no items alone are an error."""
     shape = _shape(node.inputs[0], body)
     is_full = shape is not None and all(isinstance(n, int) and n > 0 for n in shape)
     return is_full or bool(body.lengths(node.inputs[0]))
 
 
-def divides(node: Node, body: VectorBody) -> bool:
+def divides(node: Node, body: Tracer) -> bool:
     """Return whether an integer may be divided by 0."""
     dtype = dtype_of(body.types[node.inputs[0]].number)
     divisor = body.prepared.constant(node.inputs[1])

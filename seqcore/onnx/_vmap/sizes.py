@@ -13,7 +13,7 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._rewrite.emit import Nodes
 from seqcore.onnx._vmap.shapes import LoopShapes, Size
-from seqcore.onnx._vmap.tracer import BatchRule, VectorBody
+from seqcore.onnx._vmap.tracer import BatchRule, Tracer
 
 # Up to so many numbers an iteration costs more for being one than for its work.
 _SMALL = 2048
@@ -86,7 +86,7 @@ def largest(sizes: list[Size]) -> Iterator[Size]:
             yield size
 
 
-def sizes_of(loop: Node, body: VectorBody) -> LoopSizes:
+def sizes_of(loop: Node, body: Tracer) -> LoopSizes:
     """Return the sizes of a loop whose body was written out; what is padded is put down there."""
     shapes, parts = body.shapes, parts_of(loop)
     within = [size for name in parts.scans if (size := shapes.size(name))]
@@ -113,7 +113,7 @@ def sizes_of(loop: Node, body: VectorBody) -> LoopSizes:
 
 
 def fits_padded(
-    nodes: Nodes, entry: tuple[str, str, str], trips: str, body: VectorBody, is_list_packed: bool
+    nodes: Nodes, entry: tuple[str, str, str], trips: str, body: Tracer, is_list_packed: bool
 ) -> list[str]:
     """Return conditions: that little is padded where iterations have several lengths, and all is little.
 
@@ -123,7 +123,7 @@ def fits_padded(
     entry : (str, str, str)
         The lengths, the longest of them, and how many numbers an item has.
     trips : str
-    body : VectorBody
+    body : Tracer
     is_list_packed : bool
         Whether the loop would append to a packed list, and copy it each time.
     """

@@ -15,7 +15,7 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._vmap.shapes import LoopShapes
-from seqcore.onnx._vmap.tracer import Value, VectorBody
+from seqcore.onnx._vmap.tracer import Tracer, Value
 
 _SUMMED = (TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT, TensorProto.DOUBLE)
 
@@ -23,7 +23,7 @@ _SUMMED = (TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT, TensorProto.
 class States:
     """The states of a loop, in a body for many iterations."""
 
-    def __init__(self, loop: Node, body: VectorBody, shapes: LoopShapes) -> None:
+    def __init__(self, loop: Node, body: Tracer, shapes: LoopShapes) -> None:
         self._loop, self._body, self._shapes = loop, body, shapes
         self._parts = parts_of(loop)
         self._makers = {name: node for node in loop.body.nodes for name in node.outputs}

@@ -43,7 +43,7 @@ class Value(NamedTuple):
     lengths: str = ""
 
 
-def _always(node: Node, body: VectorBody) -> bool:
+def _always(node: Node, body: Tracer) -> bool:
     return True
 
 
@@ -56,7 +56,7 @@ class BatchRule(NamedTuple):
     Attributes
     ----------
     apply : callable
-        Takes a node of the loop's body, of which an input varies, and the `VectorBody`; returns the values
+        Takes a node of the loop's body, of which an input varies, and the `Tracer`; returns the values
         that stand for the outputs.
     ragged : callable or None
         Does the same where an input has several lengths; None where that can't be.
@@ -76,18 +76,18 @@ class BatchRule(NamedTuple):
         Takes a node, an axis, the rank and `SizeBounds`, and returns at most how long the axis is.
     """
 
-    apply: Callable[[Node, VectorBody], list[Value]]
-    ragged: Callable[[Node, VectorBody], list[Value]] | None = None
-    fits: Callable[[Node, VectorBody], bool] = _always
+    apply: Callable[[Node, Tracer], list[Value]]
+    ragged: Callable[[Node, Tracer], list[Value]] | None = None
+    fits: Callable[[Node, Tracer], bool] = _always
     minds_shapes_only: bool = False
-    divides: Callable[[Node, VectorBody], bool] | None = None
-    runs_empty: bool | Callable[[Node, VectorBody], bool] = False
-    in_branch: bool | Callable[[Node, VectorBody], bool] | None = None
+    divides: Callable[[Node, Tracer], bool] | None = None
+    runs_empty: bool | Callable[[Node, Tracer], bool] = False
+    in_branch: bool | Callable[[Node, Tracer], bool] | None = None
     size: Callable[[Node, str, Any], Any] | None = None
     axis: Callable[[Node, int, int, Any], Any] | None = None
 
 
-class VectorBody:
+class Tracer:
     """The nodes of a body, for many iterations.
 
     Parameters

@@ -23,13 +23,13 @@ from seqcore.onnx._model.types import Shape
 from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder, Nodes
 
 
-class Forms:
+class Representations:
     """The forms of a model's sequences, or why they have none.
 
     Attributes
     ----------
     prepared : Prepared
-    found : dict of str to (Form or str)
+    found : dict of str to (Representation or str)
         Outer graphs come first, and nodes in order: what a sequence is made from stands before it.
     doubts : set of str or None
         Where it is a set, elements that nobody reads may go, and those whose making may be an error are put
@@ -40,22 +40,22 @@ class Forms:
         self.prepared, self.doubts = prepared, doubts
         # Values → whether making them may be an error, as far as somebody asked.
         self.may_fail: dict[str, bool] = {}
-        self.found: dict[str, Form | str] = {}
+        self.found: dict[str, Representation | str] = {}
         for name, (node, _) in prepared.producers.items():
             if prepared.is_sequence(name):
-                form = record_of(node).form(node, node.outputs.index(name), self)
+                form = record_of(node).represent(node, node.outputs.index(name), self)
                 if form is not None:
                     self.found[name] = form
 
     def decline(self, name: str, why: str) -> None:
         """Have a sequence stay that has a form."""
         form = self.found[name]
-        if isinstance(form, Form):
+        if isinstance(form, Representation):
             form.is_declined = True
         self.found[name] = why
 
 
-class Form:
+class Representation:
     """A sequence as tensors.
 
     Attributes
@@ -68,7 +68,7 @@ class Form:
         What it becomes, in a sentence.
     is_declined : bool
         Whether the sequence stays after all.
-    takers : tuple of Form
+    takers : tuple of Representation
         The forms of lists that loops and inserts start with it: they have that `node`, and its `start_name`.
     is_only_counted : bool
         Whether nothing but their number asks for the elements, whose making may be an error: see `unread`.
@@ -170,7 +170,7 @@ def has_no_zeros(shape: Shape) -> bool:
     return shape is not None and all(isinstance(length, int) and length > 0 for length in shape)
 
 
-class Stack(Form):
+class Stack(Representation):
     """A tensor whose axis 0 runs over the elements, which have one shape.
 
     Parameters
