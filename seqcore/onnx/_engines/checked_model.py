@@ -8,8 +8,6 @@ engine instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +17,12 @@ from onnx import TensorProto
 from seqcore.onnx._engines.filled_elements import FilledElements, keep_checks
 from seqcore.onnx._engines.planner import Planner
 from seqcore.onnx._engines.schedule import Entry, Schedule
-from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
+from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
-from seqcore.onnx._model.tensors import to_tensor_proto
 from seqcore.onnx._model.types import from_type_proto
+from seqcore.onnx._rewrite.emit import Builder, Nodes
 
 # Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
 # the list with its data.
@@ -93,16 +91,20 @@ class Checks:
     """Puts checks before, behind and into nodes; records say which, in `guard`."""
 
     def __init__(self, model: Model, limit: int, unlimited: Node | None) -> None:
-        self._model = model
-        self._limit = limit
-        self._unlimited = unlimited
-        self._taken = model.names()
-        self._node_names = {node.name for node in model.graph.all_nodes()}
-        self._before: list[Node] = []
+        self._model, self._limit, self._unlimited = model, limit, unlimited
+        self._builder = Builder(model, "check")
+        self._nodes = self._fresh_nodes()  # before the node at hand
         self._filled: FilledElements | None = None
         self._kept: list[tuple[Graph, str]] = []  # the checks that nobody reads
         self._after: list[tuple[Node, str]] = []  # loops of the graph at hand → whether they would go on
-        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+
+    def _fresh_nodes(self) -> Nodes:
+        return Nodes(self._builder, "check")
+
+    def _at_the_end_of(self, graph: Graph) -> Nodes:
+        nodes = self._fresh_nodes()
+        nodes.nodes = graph.nodes
+        return nodes
 
     def guard(self, graph: Graph, prepared: Prepared) -> None:
         """Add the checks of all nodes in a graph."""
@@ -110,47 +112,38 @@ class Checks:
         for node in graph.nodes:
             for inner in node.graphs.values():
                 self.guard(inner, prepared)
-            self._before = []
+            self._nodes = self._fresh_nodes()
             record_of(node).guard(node, prepared, self)
-            nodes += [*self._before, node]
+            nodes += [*self._nodes.nodes, node]
         graph.nodes = nodes
         ended, self._after = self._after, []
         for _, name in ended:
-            index = self._op_at_the_end_of(graph, "Cast", name, to=TensorProto.INT64)
-            zero = np.zeros(1, np.int64)
-            self._kept.append((graph, self._op_at_the_end_of(graph, "Gather", zero, index, axis=0)))
+            self._kept.append((graph, self._at_the_end_of(graph).fail_if(name)))
 
     def finish(self) -> None:
         """Put in what had to wait until all nodes were looked at."""
         if self._filled is not None:
             self._kept += self._filled.checks()
-        keep_checks(self._model, self._kept, self._taken, self._op_at_the_end_of)
+        keep_checks(self._model, self._kept, self._builder, self._at_the_end_of)
 
     def want_one_item(self, node: Node, k: int, prepared: Prepared) -> None:
         """Let a node fail whose input k has another number of items than one."""
         name = node.inputs[k]
         if node is not self._unlimited and prepared.shape(name) not in ((), (1,)):
-            node.inputs[k] = self._op("Reshape", name, self._constant(np.zeros(0, np.int64)))
+            node.inputs[k] = self._nodes.op("Reshape", name, self._nodes.constant([]))
 
     def want_one_output(self, graph: Graph, k: int, prepared: Prepared) -> None:
         """Let a graph fail whose output k has another number of items than one."""
         name = graph.outputs[k]
         if prepared.shape(name) not in ((), (1,)):
-            with self._at_the_end_of(graph):
-                checked = self._op("Reshape", name, self._constant(np.zeros(0, np.int64)))
-            _put_output(graph, k, checked)
+            nodes = self._at_the_end_of(graph)
+            _put_output(graph, k, nodes.op("Reshape", name, nodes.constant([])))
 
     def want_filled(self, name: str, prepared: Prepared) -> None:
         """Let the model fail where an element of a sequence is empty: wherever one is put into it."""
         if self._filled is None:
-            self._filled = FilledElements(self._model, self._op_at_the_end_of)
+            self._filled = FilledElements(self._model, self._at_the_end_of)
         self._filled.want(name, prepared)
-
-    def _op_at_the_end_of(self, graph: Graph, op_type: str, *inputs: Any, **attributes: Any) -> str:
-        """Add a node to a graph and return its output; inputs that are no names are constants."""
-        with self._at_the_end_of(graph):
-            names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
-            return self._op(op_type, *names, **attributes)
 
     def limit_trips(self, node: Node, prepared: Prepared) -> None:
         """Let a loop fail that has too many iterations."""
@@ -164,9 +157,9 @@ class Checks:
             trips = node.inputs[0]
             if not _is_a_number_of_things(prepared, parts.trips):
                 # None is less than no trip: a negative index would count from the back.
-                trips = self._op("Max", trips, self._constant(np.int64(0)))
-            table = self._constant(np.arange(self._limit + 1))
-            node.inputs[0] = self._op("Gather", table, trips, axis=0)
+                trips = self._nodes.larger(trips, self._nodes.constant(0))
+            table = self._nodes.constant(range(self._limit + 1))
+            node.inputs[0] = self._nodes.op("Gather", table, trips, axis=0)
         elif parts.going_in == parts.going_out:
             raise Declined(f"{node.label()} has more than {self._limit} iterations in every run")
         else:
@@ -179,17 +172,16 @@ class Checks:
         """
         body, k = node.body, len(node.inputs) - 2
         going = body.outputs[0]
-        with self._at_the_end_of(body):
-            goes_on = self._op("Identity", going)
-        went_on, at_last = fresh_name("check/went_on", self._taken), fresh_name("check/at_last", self._taken)
+        goes_on = self._at_the_end_of(body).op("Identity", going)
+        went_on, at_last = self._builder.fresh("check/went_on"), self._builder.fresh("check/at_last")
         body.inputs.append(went_on)
         body.outputs.insert(1 + k, goes_on)
         shape = body.declared.get(going)
         for name in (went_on, goes_on):
             if shape is not None:
                 body.declared[name] = shape
-        node.inputs[0] = self._constant(np.int64(self._limit))
-        node.inputs.append(self._constant(np.zeros(self._shape_of_condition(node), bool)))
+        node.inputs[0] = self._nodes.constant(self._limit)
+        node.inputs.append(self._nodes.constant(np.zeros(self._shape_of_condition(node)), bool))
         node.outputs.insert(k, at_last)
         self._after.append((node, at_last))
 
@@ -212,12 +204,13 @@ class Checks:
         else:
             # The split, or the 1 that it stands for where it isn't given, comes from a table.
             step = max(int(lengths), 1)
-            n = self._op("Gather", self._op("Shape", tensor), self._constant(np.int64(axis)), axis=0)
+            nodes = self._nodes
+            n = nodes.length(tensor, axis)
             if step > 1:
-                n = self._op("Div", n, self._constant(np.int64(step)))
+                n = nodes.op("Div", n, nodes.constant(step))
             dtype = lengths.dtype if split else np.int64
-            table = self._constant(np.full(self._limit + 1, int(lengths), dtype))
-            node.inputs = [tensor, self._op("Gather", table, n, axis=0)]
+            table = nodes.constant(np.full(self._limit + 1, int(lengths)), dtype)
+            node.inputs = [tensor, nodes.op("Gather", table, n, axis=0)]
 
     def _want_short(self, node, n):
         if n > self._limit:
@@ -225,45 +218,17 @@ class Checks:
 
     def _limit_lengths(self, node, prepared):
         """Of lengths that only a run tells: a list may neither be long nor empty, a number not too small."""
-        tensor, split = node.inputs[0], node.inputs[1]
-        cast = {"to": prepared.element_number(split) or TensorProto.INT64}
+        tensor, split, nodes = node.inputs[0], node.inputs[1], self._nodes
+        most = nodes.constant(self._limit)
         if prepared.type(split).rank == 1:
-            n = self._op("Size", split)
-            bad = self._op(
-                "Or",
-                self._op("Greater", n, self._constant(np.int64(self._limit))),
-                self._op("Less", n, self._constant(np.int64(1))),
-            )
+            n = nodes.op("Size", split)
+            bad = nodes.op("Or", nodes.op("Greater", n, most), nodes.op("Less", n, nodes.constant(1)))
         else:
-            axis = self._constant(np.int64(node.attribute("axis", 0)))
-            n = self._op("Gather", self._op("Shape", tensor), axis, axis=0)
-            step = self._op("Cast", split, to=TensorProto.INT64)
-            bad = self._op("Greater", n, self._op("Mul", step, self._constant(np.int64(self._limit))))
-        index = self._op("Cast", bad, to=TensorProto.INT64)
-        zero = self._op("Gather", self._constant(np.zeros(1, np.int64)), index, axis=0)
-        node.inputs[1] = self._op("Add", split, self._op("Cast", zero, **cast))
-
-    @contextmanager
-    def _at_the_end_of(self, graph: Graph) -> Iterator[None]:
-        """Put nodes there meanwhile."""
-        before, self._before = self._before, []
-        yield
-        graph.nodes += self._before
-        self._before = before
-
-    def _op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        out = fresh_name(f"check/{op_type}", self._taken)
-        name = fresh_name(out, self._node_names)
-        self._before.append(Node(op_type, list(inputs), [out], name, **attributes))
-        return out
-
-    def _constant(self, values) -> str:
-        array = np.asarray(values)
-        key = array.dtype.str, array.shape, array.tobytes()
-        if key not in self._constants:
-            name = self._constants[key] = fresh_name("check/constant", self._taken)
-            self._model.constants[name] = to_tensor_proto(array, name)
-        return self._constants[key]
+            n = nodes.length(tensor, node.attribute("axis", 0))
+            step = nodes.op("Cast", split, to=TensorProto.INT64)
+            bad = nodes.op("Greater", n, nodes.op("Mul", step, most))
+        number = prepared.element_number(split) or TensorProto.INT64
+        node.inputs[1] = nodes.op("Add", split, nodes.op("Cast", nodes.fail_if(bad), to=number))
 
 
 def _put_output(graph: Graph, k: int, name: str) -> None:

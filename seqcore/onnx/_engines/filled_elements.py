@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
-
-from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
+from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._rewrite.emit import Builder, Nodes
 
 
 def why_not_filled(name: str, prepared: Prepared) -> str:
@@ -75,12 +74,12 @@ class FilledElements:
     ----------
     model : Model
         Changed in place.
-    put : callable
-        Takes a graph, an operator and its inputs, adds the node at the graph's end, returns its output.
+    at_the_end_of : callable
+        Returns `Nodes` at the end of a graph.
     """
 
-    def __init__(self, model: Model, put: Callable[..., str]) -> None:
-        self._model, self._put = model, put
+    def __init__(self, model: Model, at_the_end_of: Callable[[Graph], Nodes]) -> None:
+        self._model, self._at_the_end_of = model, at_the_end_of
         self._wanted: dict[Node, None] = {}
         self._producers = {
             name: (node, graph)
@@ -105,8 +104,9 @@ class FilledElements:
                 if name not in done:
                     done.add(name)
                     graph = graphs[id(node)]
-                    size = self._put(graph, "Size", name)
-                    yield graph, self._put(graph, "Range", np.int64(0), np.int64(1), size)
+                    nodes = self._at_the_end_of(graph)
+                    size = nodes.op("Size", name)
+                    yield graph, nodes.op("Range", nodes.constant(0), nodes.constant(1), size)
 
 
 # Checks that nobody reads, kept: each goes out of all graphs around it, so that no optimizer drops it.
@@ -116,16 +116,16 @@ class FilledElements:
 # the model         another output, which no run asks for
 
 
-_NOTHING = np.zeros(1, np.int64)
-
-
 def owners_of(graph: Graph) -> dict[int, Node]:
     """Return by the `id` of each graph inside a graph the node that it belongs to."""
     return {id(inner): node for node in graph.all_nodes() for inner in node.graphs.values()}
 
 
 def keep_checks(
-    model: Model, checks: Iterable[tuple[Graph, str]], taken: set[str], put: Callable[..., str]
+    model: Model,
+    checks: Iterable[tuple[Graph, str]],
+    builder: Builder,
+    at_the_end_of: Callable[[Graph], Nodes],
 ) -> None:
     """Lead checks out of a model.
 
@@ -135,10 +135,10 @@ def keep_checks(
         Changed in place.
     checks : iterable of (Graph, str)
         Where each stands, and its name. They are integers, and fail by themselves.
-    taken : set of str
-        The names that are taken.
-    put : callable
-        Takes a graph, an operator and its inputs, adds the node at the graph's end, returns its output.
+    builder : Builder
+        Of this model.
+    at_the_end_of : callable
+        Returns `Nodes` at the end of a graph.
     """
     graphs: dict[int, Graph] = {}
     owners: dict[int, Node] = {}
@@ -148,9 +148,10 @@ def keep_checks(
             owners = owners_of(model.graph)
         while graph is not model.graph:
             owner = owners[id(graph)]
-            out = fresh_name(f"{check}/out", taken)
+            out = builder.fresh(f"{check}/out")
             for inner in owner.graphs.values():
-                inner.outputs.append(check if inner is graph else put(inner, "Identity", _NOTHING))
+                nothing = "" if inner is graph else at_the_end_of(inner).op("Identity", builder.constant([0]))
+                inner.outputs.append(nothing or check)
             owner.outputs.append(out)
             graph, check = graphs[id(owner)], out
         graph.outputs.append(check)

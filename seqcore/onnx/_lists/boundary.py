@@ -149,7 +149,7 @@ def _nodes_in(builder: Builder, name: str, tensors: list[str], layout: Layout) -
         count = nodes.op("ReduceSum", nodes.op("Cast", differing, to=TensorProto.INT64), keepdims=0)
         wanted = nodes.op("ReduceSum", lengths, keepdims=0)
         missing = nodes.op("Abs", nodes.op("Sub", nodes.length(values), wanted))
-        zero = nodes.op("Gather", nodes.constant([0]), nodes.op("Add", count, missing), axis=0)
+        zero = nodes.require_zero(nodes.op("Add", count, missing))
         rows = nodes.op("Reshape", nodes.bound(values, zero), nodes.constant([-1, *layout.shape]))
         nodes.op("SplitToSequence", rows, axis=0, keepdims=0, out=name)
     return nodes.nodes

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto, helper
 
 from seqcore.onnx._model.positions import Position
-from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Nodes
+from seqcore.onnx._rewrite.emit import AFTER_ALL, ZEROS_ALLOWED, Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# An end that lies behind the last element.
-_AFTER_ALL = (1 << 63) - 1
 # Those that ConstantOfShape makes and Expand takes, in all opsets.
 EXPANDED = (
     *(TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.BOOL),
@@ -29,7 +27,7 @@ def head(nodes: Nodes, tensor: str, end: str, out: str = "") -> str:
 
 def tail(nodes: Nodes, tensor: str, start: str, out: str = "") -> str:
     """Return what lies from a place of axis 0 on."""
-    return nodes.slice(tensor, start, nodes.constant([_AFTER_ALL]), 0, out=out)
+    return nodes.slice(tensor, start, nodes.constant([AFTER_ALL]), 0, out=out)
 
 
 def cut_out(nodes: Nodes, shape: str, axis: int, rank: int) -> tuple[list[str], list[str]]:

@@ -176,7 +176,7 @@ class Listed(Representation):
             same = [nodes.op("Equal", lengths[0], other) for other in lengths[1:]]
             differing = nodes.op("Not", nodes.op("Concat", *same, axis=0))
             count = nodes.op("ReduceSum", nodes.op("Cast", differing, to=TensorProto.INT64), keepdims=0)
-            zero = nodes.op("Gather", nodes.constant([0]), count, axis=0)
+            zero = nodes.require_zero(count)
             parts[0] = nodes.checked(parts[0], zero)
         if stacks:
             parts = [nodes.unsqueeze(name, axis) for name in parts]

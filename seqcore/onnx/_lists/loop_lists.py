@@ -242,7 +242,7 @@ class LoopList(Stack):
         differing = nodes.op("Cast", nodes.op("Not", same), to=TensorProto.INT64)
         # There is nothing to be had at any position but the first.
         count = nodes.op("ReduceSum", differing, keepdims=0)
-        self.zero = nodes.op("Gather", nodes.constant([0]), count, axis=0)
+        self.zero = nodes.require_zero(count)
 
 
 def _runs_at_least_once(prepared: Prepared, loop: Node) -> bool:

@@ -26,7 +26,7 @@ from seqcore.onnx._model.graph import BRANCHES, Node
 from seqcore.onnx._model.loop_parts import add_state, parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.types import NEVER, Shape
-from seqcore.onnx._rewrite.emit import Builder, Nodes
+from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 
 
 class RoundSlots:
@@ -285,9 +285,6 @@ def shape_tensor(nodes: Nodes, prepared: Prepared, shape: Shape) -> str:
 # What a list has before a loop puts more into it: nothing, named tensors, or a tensor of them all.
 
 
-_AFTER_ALL = (1 << 63) - 1
-
-
 class Start:
     """A list as a loop starts with it.
 
@@ -364,7 +361,7 @@ class StackedStart(Start):
 
     def element(self, nodes, at_front, j, zeros):
         tensor = self.stacked(nodes)
-        start, end = ([j - 1], [j]) if at_front else ([-j], [_AFTER_ALL])
+        start, end = ([j - 1], [j]) if at_front else ([-j], [AFTER_ALL])
         there = nodes.slice(tensor, nodes.constant(start), nodes.constant(end), 0)
         if self.least < j:
             # What isn't there is not read; but something has to be.

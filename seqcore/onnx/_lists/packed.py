@@ -29,10 +29,7 @@ from seqcore.onnx._lists.representations import Representation, Stack
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.record import axis_from_front
 from seqcore.onnx._model.types import NEVER
-from seqcore.onnx._rewrite.emit import Builder, Nodes
-
-# An end that lies behind the last element.
-_AFTER_ALL = (1 << 63) - 1
+from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 
 
 def pack_as(name: str, element_type: int, shape: tuple, builder: Builder) -> Packed:
@@ -300,7 +297,7 @@ class Numbers(Packed):
         if len(kept) < self.rank:
             differing = nodes.op("Gather", differing, nodes.constant(kept), axis=1)
         count = nodes.op("ReduceSum", differing, keepdims=0)
-        return nodes.op("Add", row, nodes.op("Gather", nodes.constant([0]), count, axis=0))
+        return nodes.op("Add", row, nodes.require_zero(count))
 
     def _stack(self, nodes, axis, first, out):
         nodes.declare(out, self.element_type, [*self.shape[:axis], None, *self.shape[axis:]])
@@ -326,7 +323,7 @@ class Numbers(Packed):
         if self.rank == 1:
             # Bound to the check that there is one.
             zero = nodes.op("Sub", first, first)
-            nodes.slice(values, zero, nodes.constant([_AFTER_ALL]), 0, out=out)
+            nodes.slice(values, zero, nodes.constant([AFTER_ALL]), 0, out=out)
             return
         if axis:
             one = nodes.constant([1])

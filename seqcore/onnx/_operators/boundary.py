@@ -46,7 +46,7 @@ class FromExtents(Operator):
         sizes = form.sizes(nodes, extents)
         missing = nodes.op("Sub", nodes.op("Shape", given), nodes.op("ReduceSum", sizes, keepdims=0))
         count = nodes.op("Add", count, nodes.op("Abs", missing))
-        zero = nodes.op("Gather", nodes.constant([0]), count, axis=0)
+        zero = nodes.require_zero(count)
         values, own = form.parts
         nodes.slice(given, zero, nodes.op("Shape", given), 0, out=values)
         nodes.op("Add", extents, zero, out=own)

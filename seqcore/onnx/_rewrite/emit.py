@@ -16,7 +16,7 @@ from seqcore.onnx._model.tensors import to_tensor_proto
 # From this opset on, a 0 in the shape for a Reshape can mean a length of 0.
 ZEROS_ALLOWED = 14
 # An end that lies behind the last element.
-_AFTER_ALL = (1 << 63) - 1
+AFTER_ALL = (1 << 63) - 1
 
 
 class Builder:
@@ -25,8 +25,9 @@ class Builder:
     Nothing changes until `apply`: those who look at the model meanwhile see it as it was.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, prefix: str = "lowered") -> None:
         self.opset = model.opset
+        self._prefix = prefix
         self._model = model
         self._taken = model.names()
         self._node_names = {node.name for node in model.graph.all_nodes()}
@@ -60,7 +61,7 @@ class Builder:
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self._constants:
             word = "_".join(map(str, array.reshape(-1)[:4].tolist())) or "none"
-            name = self.fresh(f"lowered/{word}")
+            name = self.fresh(f"{self._prefix}/{word}")
             self._model.constants[name] = to_tensor_proto(array, name)
             self._constants[key] = name
         return self._constants[key]
@@ -98,14 +99,14 @@ class Builder:
 
 
 class Nodes:
-    """New nodes in a row, named after the node that they stand for."""
+    """New nodes in a row, named after the node that they stand for, or as told."""
 
-    def __init__(self, builder: Builder, origin: Node) -> None:
+    def __init__(self, builder: Builder, origin: Node | str) -> None:
         self.nodes: list[Node] = []
         self.builder = builder
         self.constant = builder.constant
         self.declares = True
-        self.label = origin.name
+        self.label = origin if isinstance(origin, str) else origin.name
 
     def apart(self) -> Nodes:
         """Return `Nodes` for a graph inside, named after the same node."""
@@ -250,8 +251,11 @@ class Nodes:
         What is computed from it can't be had without the check: a Gather from one element at position 1 is
         an error, in whatever runtime, and no optimizer drops it.
         """
-        position = self.op("Cast", bad, to=TensorProto.INT64)
-        return self.op("Gather", self.constant([0]), position, axis=0)
+        return self.require_zero(self.op("Cast", bad, to=TensorProto.INT64))
+
+    def require_zero(self, count: str) -> str:
+        """Return a number that is 0, as a scalar; where it is another, the model fails."""
+        return self.op("Gather", self.constant([0]), count, axis=0)
 
     def fail_unless_equal(self, one: str, other: str) -> str:
         return self.fail_if(self.op("Not", self.op("Equal", one, other)))
@@ -266,7 +270,7 @@ class Nodes:
 
     def bound(self, tensor: str, zero: str, out: str = "") -> str:
         """Return a copy of a tensor with axes, bound to a scalar of `fail_if`."""
-        return self.slice(tensor, self.unsqueeze(zero, 0), self.constant([_AFTER_ALL]), 0, out=out)
+        return self.slice(tensor, self.unsqueeze(zero, 0), self.constant([AFTER_ALL]), 0, out=out)
 
     def checked(self, tensor: str, zero: str, out: str = "") -> str:
         """Return a tensor as it is, bound to a scalar of `fail_if`, without copying it.
