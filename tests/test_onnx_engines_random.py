@@ -349,7 +349,7 @@ def without_batches(model):
     """A session that runs the model as it was, step by step."""
     session = InferenceSession(model)
     engines = session._engines.compiled
-    engines.whole, engines._is_lowered = None, False
+    engines.tiers = engines.tiers[-1:]
     for batches in engines._given_steps.get().planner.loops.values():
         batches.why_not = "not here"
     return session

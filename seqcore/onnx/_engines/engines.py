@@ -25,33 +25,27 @@ from typing import Any
 
 from onnx import ModelProto
 
-from seqcore._shown import add_note
 from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_little
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine, lines_of
+from seqcore.onnx._engines.tiers import Run, Tier, given_steps_tier, lowered_steps_tier, whole_tier
 from seqcore.onnx._engines.whole import WholeModel, has_lists, has_lists_inside, size_of
 from seqcore.onnx._lowering.pipeline import Note, lower_prepared
 from seqcore.onnx._model.load import folder_of, parse, path_of
 from seqcore.onnx._model.prepare import declare_types, message_has_lists, prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
-from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import HEAVY, Weights, without_weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._runtimes.sessions import REFUSALS, Refused, Sessions
+from seqcore.onnx._runtimes.sessions import Sessions
 
 # So many sequences of which the same is said are named.
 _MOST_NAMED = 4
 # So many runs are not worth a compiled model.
 _RUNS_AS_GIVEN = 2
-# What is raised where values don't fit. Whatever else steps raise is a fault of ours.
-_OF_DATA: tuple[type[Exception], ...] = (
-    *(IndexError, TypeError, ValueError, OverflowError, MemoryError),
-    *REFUSALS,
-)
 
 
 class Engines:
@@ -117,13 +111,9 @@ class Engines:
         if first is None:
             return self._compiled.get().run(output_names, feed, options)
         self._runs += 1
-        if self._runs <= _RUNS_AS_GIVEN and (values := first.feed_of(feed)) is not None:
-            try:
-                results = first.run(output_names, values, options)
-            except Refused as refusal:
-                first.attempts.failed(refusal.__cause__)
-            else:
-                first.attempts.succeeded()
+        if self._runs <= _RUNS_AS_GIVEN:
+            run = Run(self.interface, output_names, feed, options)
+            if (results := whole_tier(lambda: first)(run)) is not None:
                 return results
         return self.compiled.run(output_names, feed, options)
 
@@ -203,6 +193,13 @@ class Compiled:
                 self._given_steps.get()
         if given.weights.nbytes >= HEAVY and not has_source:
             self._let_go(given)
+        # Tried in this order.
+        self.tiers: list[Tier] = [
+            whole_tier(lambda: self.whole),
+            whole_tier(self._second_whole),
+            *([lowered_steps_tier(self._lowered_steps, self._learn)] if self._has_lowered_steps() else []),
+            given_steps_tier(self._given_steps, self._unsure_steps, self._learn),
+        ]
 
     def _choose_whole(self, given: Prepared, lowered: Prepared, given_whole: WholeModel | Declined) -> None:
         """Make the first engine of the smaller of two models, and the second of the lowered one."""
@@ -250,7 +247,10 @@ class Compiled:
 
     def _first_steps(self) -> Once[StepsEngine]:
         """Return the steps that come first: of the lowered model, if there are sequences left in it."""
-        return self._lowered_steps if self._is_lowered and self._has_lists else self._given_steps
+        return self._lowered_steps if self._has_lowered_steps() else self._given_steps
+
+    def _has_lowered_steps(self) -> bool:
+        return self._is_lowered and self._has_lists
 
     def _steps_of(self, prepared: Prepared) -> StepsEngine:
         return StepsEngine(prepared, self.interface, self._sessions, self._max_workers)
@@ -266,43 +266,14 @@ class Compiled:
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
-        whole: WholeModel | None = self.whole
-        failed: BaseException | None = None
-        while whole is not None:
-            # Where no sequence is left, only true errors are refusals.
-            is_due = not whole.has_lists or whole.attempts.is_due()
-            if is_due and (values := whole.feed_of(feed)) is not None:
-                try:
-                    results = whole.run(output_names, values, options)
-                except Refused as refusal:
-                    failed = refusal.__cause__
-                    whole.attempts.failed(failed)
-                else:
-                    whole.attempts.succeeded()
-                    return results
-            whole = self._lowered_whole_after(whole)
-        self.interface.check_names(output_names, feed)
-        fits = self.interface.fits(feed)
-        if self._is_lowered and self._has_lists and fits:
-            try:
-                return self._run_in(self._lowered_steps.get(), output_names, feed, options)
-            except _OF_DATA as error:
-                # What is left of a sequence that was compiled away can't name its node: the model as it was
-                # can. It fails as well, or its results are the better ones.
-                failed = error
-        try:
-            steps = (self._given_steps if fits else self._unsure_steps).get()
-        except ValueError as why:
-            # The weights may be gone, with what the user gave.
-            if failed is None:
-                raise
-            add_note(failed, f"the node can't be named: {one_line(why)}")
-            raise failed from None
-        return self._run_in(steps, output_names, feed, options)
+        run = Run(self.interface, output_names, feed, options)
+        for tier in self.tiers:
+            if (results := tier(run)) is not None:
+                return results
+        raise AssertionError("the last tier returns or raises")
 
-    def _run_in(self, steps: StepsEngine, output_names: Any, feed: Any, options: Any) -> list[Any]:
-        """Run steps, and learn from what they did whether loops copy little: then runs may go whole."""
-        results = steps.run(output_names, feed, options)
+    def _learn(self, steps: StepsEngine) -> None:
+        """Learn from what steps did whether loops copy little: then runs may go whole."""
         counts, whole = steps.planner.counts, self.whole
         if whole is not None and self._may_learn and copies_little(counts.iterations, counts.copied):
             self._may_learn = False
@@ -310,13 +281,10 @@ class Compiled:
                 self.whole = WholeModel(whole.prepared, self.interface, self._sessions, copies_little=True)
             except Declined as why:
                 self.declined = str(why)  # the one that there is goes on
-        return results
 
-    def _lowered_whole_after(self, whole: WholeModel) -> WholeModel | None:
-        """Return the second engine, made at the first need; None where there is none, or it was that."""
-        if self._lowered_whole is None or whole is not self.whole:
-            return None
-        lowered = self._lowered_whole.get()
+    def _second_whole(self) -> WholeModel | None:
+        """Return the lowered model, whole, made at the first need; None where it isn't wanted or can't be."""
+        lowered = None if self._lowered_whole is None else self._lowered_whole.get()
         return lowered if isinstance(lowered, WholeModel) else None
 
     def explain(self) -> Iterator[str]:
