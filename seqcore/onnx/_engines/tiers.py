@@ -1,7 +1,7 @@
 """The tiers of a session: each may give a run's results, and falls back to the next.
 
-A tier is a function of a `Run` that returns the outputs, or None where it isn't due, the feed doesn't suit it,
-or it failed for a reason that the next one copes with. A failure of ours is none of these: it reaches the
+A tier is a function of a `Run` that returns the outputs, or None where it isn't due, the feed doesn't suit
+it, or it failed for a reason that the next one copes with. A failure of ours is none of these: it reaches the
 caller. `Compiled` has the list of them, in order.
 """
 
@@ -80,8 +80,8 @@ def whole_tier(get: Callable[[], WholeModel | None]) -> Tier:
 def lowered_steps_tier(steps: Once[StepsEngine], learn: Callable[[StepsEngine], None]) -> Tier:
     """Return the tier of a lowered model in steps.
 
-    What is left of a sequence that was compiled away can't name its node: the model as it was can. It fails as
-    well, or its results are the better ones.
+    What is left of a sequence that was compiled away can't name its node: the model as it was can. It fails
+    as well, or its results are the better ones.
     """
 
     def tier(run: Run) -> list[Any] | None:
@@ -101,7 +101,7 @@ def lowered_steps_tier(steps: Once[StepsEngine], learn: Callable[[StepsEngine], 
 def given_steps_tier(
     steps: Once[StepsEngine], unsure: Once[StepsEngine], learn: Callable[[StepsEngine], None]
 ) -> Tier:
-    """Return the last tier: the given model in steps, or one that believes nothing where the feed doesn't fit."""
+    """Return the last tier: the given model in steps, one that believes nothing for a feed that doesn't fit."""
 
     def tier(run: Run) -> list[Any] | None:
         try:
