@@ -101,7 +101,7 @@ def lowered_steps_tier(steps: Once[StepsEngine], learn: Callable[[StepsEngine], 
 def given_steps_tier(
     steps: Once[StepsEngine], unsure: Once[StepsEngine], learn: Callable[[StepsEngine], None]
 ) -> Tier:
-    """Return the last tier: the given model in steps, one that believes nothing for a feed that doesn't fit."""
+    """Return the last tier: the given model in steps, or one without beliefs where the feed doesn't fit."""
 
     def tier(run: Run) -> list[Any] | None:
         try:

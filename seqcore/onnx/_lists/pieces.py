@@ -14,14 +14,16 @@ from onnx import TensorProto
 
 from seqcore.onnx._lists.cuts import cut_out, flat_places
 from seqcore.onnx._lists.representations import Representation, Stack, has_no_zeros, why_no_zeros
-from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import axis_from_front
-from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED
+from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder
 
 # Up to here all pieces are made at once although not all may be read.
 _FEW = 16
+# So many pieces are written out where some of them go.
+_MOST_WRITTEN = 64
 # onnxruntime has kernels of Split for these alone.
 _SPLIT_TYPES = (
     TensorProto.FLOAT,
@@ -35,6 +37,8 @@ _SPLIT_TYPES = (
 
 class Pieces(Representation):
     """Pieces of a tensor along an axis."""
+
+    keepdims = 1
 
     def __init__(self, prepared: Prepared, node: Node) -> None:
         self.node, self.graph = node, prepared.producers[node.outputs[0]][1]
@@ -404,3 +408,80 @@ class ListedPieces(_Cut):
         # Not the length of the starts: a runtime may know that without the check that they are bound to.
         n = nodes.length(self._lengths) if self.lengths is None else nodes.constant(self.count)
         return nodes.op("Add", n, self._zero, out=out)
+
+
+def pieces_of(node: Node, prepared: Prepared) -> Pieces | str:
+    """Return a split as a form, or why it has none."""
+    axis, shape = node.attribute("axis", 0), prepared.shape(node.inputs[0])
+    if shape is not None and axis_from_front(axis, len(shape)) is None:
+        return f"axis {axis} of '{node.name}' is out of range"
+    keeps = node.attribute("keepdims", 1)
+    if keeps not in (0, 1):
+        return f"keepdims of '{node.name}' is {keeps}, neither 0 nor 1"
+    split = node.input(1)
+    if not split:
+        return UnitPieces(prepared, node, keeps)
+    lengths, rank = prepared.constant(split), prepared.type(split).rank
+    if lengths is None:
+        if rank is None or rank > 1:
+            return f"whether '{node.name}' gets one length or a list of them is not known"
+        if rank == 0 and not keeps:
+            return f"whether the pieces of '{node.name}' keep their axis depends on the split"
+        return ListedPieces(prepared, node) if rank else EqualPieces(prepared, node)
+    if lengths.ndim > 1 or lengths.size == 0 or (lengths < (lengths.ndim == 0)).any():
+        return f"'{node.name}' can't split into lengths of {lengths.tolist()}"
+    if lengths.ndim == 0:
+        if int(lengths) == 1:
+            return UnitPieces(prepared, node, keeps)
+        return EqualPieces(prepared, node, int(lengths))
+    pieces = ListedPieces(prepared, node, lengths)
+    if isinstance(pieces.total, int) and pieces.total != lengths.sum():
+        return f"the lengths at '{node.name}' don't sum to {pieces.total}"
+    return pieces
+
+
+def write_out_splits(
+    model: Model, prepared: Prepared, builder: Builder, kept: set[str]
+) -> dict[str, set[str]]:
+    """Make a Split and a list of its outputs of each split of known lengths that is edited.
+
+        t = SequenceErase (SplitToSequence (x, [2, 3, 3]), 1)
+        ──▶
+        a, b, c = Split (x, [2, 3, 3])    t = SequenceErase (SequenceConstruct (a, b, c), 1)
+
+    Parameters
+    ----------
+    model : Model
+    prepared : Prepared
+        What is known of this model.
+    builder : Builder
+        Of this model.
+    kept : set of str
+        The lists that stay as they are.
+
+    Returns
+    -------
+    dict of str to set of str
+        The lists → the names of their elements.
+    """
+    written: dict[str, set[str]] = {}
+    for node in model.graph.all_nodes():
+        name = node.outputs[0]
+        if not node.is_op("SplitToSequence") or name in kept:
+            continue
+        if not any(one and one.is_op("SequenceInsert", "SequenceErase") for one, _ in prepared.readers[name]):
+            continue
+        pieces = pieces_of(node, prepared)
+        # Of a known total, so that the split can't fail: nobody may read it in the end.
+        if isinstance(pieces, str) or not isinstance(pieces.total, int):
+            continue
+        lengths = pieces._known_lengths()
+        if lengths is None or len(lengths) > _MOST_WRITTEN or pieces.element_type not in _SPLIT_TYPES:
+            continue
+        nodes = builder.instead(node)
+        made = nodes.split(pieces.tensor, lengths, pieces.axis)
+        elements = made if pieces.keepdims else [nodes.squeeze(one, pieces.axis) for one in made]
+        nodes.op("SequenceConstruct", *elements, out=name)
+        written[name] = set(elements)
+    builder.apply()
+    return written

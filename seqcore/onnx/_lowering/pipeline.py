@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import onnx
 
-from seqcore.onnx._lists.fixed_lists import write_out_lists
+from seqcore.onnx._lists.fixed_lists import Written, write_out_lists
 from seqcore.onnx._lists.packing import pack_lists
+from seqcore.onnx._lists.pieces import write_out_splits
 from seqcore.onnx._lists.representations import Representation, Representations
 from seqcore.onnx._lowering.openvino import (
     end_by_conditions,
@@ -160,7 +161,11 @@ class _Trial:
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, kept)
         self.prepared = known.again(model, is_same=not self._written)
+        splits = write_out_splits(model, self.prepared, builder, held)
+        if splits:
+            self.prepared = known.again(model)
         self._lists = write_out_lists(model, self.prepared, builder, held)
+        self._lists |= {name: Written({name}, elements) for name, elements in splits.items()}
         self._doubts: set[str] | None = set() if self._lists else None
         self._has_lost = False
         if self._lists:
@@ -173,8 +178,14 @@ class _Trial:
             if not self._lower_all(model, builder) and done <= outer:
                 break
             outer = {node.name for node in model.graph.nodes}
+        self._stuck = self._left() & splits.keys()  # packed, they had better been cut by a run
         if packs:
             self._pack(model, builder)
+
+    def _left(self) -> set[str]:
+        """Return the names of what operators on sequences make that are left."""
+        nodes = self.prepared.model.graph.all_nodes()
+        return {name for node in nodes if record_of(node).is_of_lists for name in node.outputs}
 
     def _lower_all(self, model: Model, builder: Builder) -> bool:
         """Lower what can be until nothing changes; return whether there was something."""
@@ -242,12 +253,7 @@ class _Trial:
 
     def maps_left(self) -> set[str]:
         """Return the names of the maps of which an operator is left that was written for them."""
-        left = {
-            name
-            for node in self.prepared.model.graph.all_nodes()
-            if record_of(node).is_of_lists
-            for name in node.outputs
-        }
+        left = self._left()
         return {name for name, outputs in self._written.items() if outputs & left}
 
     def lists_left(self) -> set[str]:
@@ -257,8 +263,7 @@ class _Trial:
         """
         if self._has_lost or self._loses_errors():
             return set(self._lists)
-        nodes = self.prepared.model.graph.all_nodes()
-        left = {name for node in nodes if record_of(node).is_of_lists for name in node.outputs}
+        left = self._left() | self._stuck
         return {name for name, written in self._lists.items() if written.operators & left}
 
     def _loses_errors(self) -> bool:
