@@ -146,6 +146,15 @@ def give_conditions_nodes(model: Model) -> None:
             node.body.nodes += nodes.nodes
 
 
+def drop_axes_of_conditions(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Let an If go by a condition of one axis at most: OpenVINO (2026.4) takes no others."""
+    for node in model.graph.all_nodes():
+        if node.is_op("If") and (prepared.type(node.inputs[0]).rank or 0) > 1:
+            nodes = builder.before(node)
+            node.inputs[0] = nodes.op("Reshape", node.inputs[0], nodes.constant([1]))
+    builder.apply()
+
+
 def expand_last(model: Model, prepared: Prepared, builder: Builder) -> None:
     """Let one number that is expanded to a shape, and then reckoned with, be reckoned with first.
 

@@ -11,6 +11,7 @@ from seqcore.onnx._lists.packing import pack_lists
 from seqcore.onnx._lists.pieces import write_out_splits
 from seqcore.onnx._lists.representations import Representation, Representations
 from seqcore.onnx._lowering.openvino import (
+    drop_axes_of_conditions,
     end_by_conditions,
     expand_last,
     give_conditions_nodes,
@@ -207,6 +208,7 @@ class _Trial:
         if self.became:
             keep_trips_from_negative(model, self.prepared, builder)
             end_by_conditions(model, self.prepared, builder)
+            drop_axes_of_conditions(model, self.prepared, builder)
             give_conditions_nodes(model)
             expand_last(model, self.prepared, builder)
             make_empty_constants(model)
