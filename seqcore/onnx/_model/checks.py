@@ -1,16 +1,16 @@
 """Whether a model is one: what onnx's checker finds, and what it doesn't look at."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import onnx
 from onnx import ModelProto, TensorProto
 
-from seqcore.onnx._model.graph import STANDARD, Node
+from seqcore.onnx._model.graph import STANDARD, Graph, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
-from seqcore.onnx._model.tensors import one_line
+from seqcore.onnx._model.tensors import from_tensor_proto, one_line
 
 # How types begin in ONNX's text → what protobuf calls them.
 _KINDS = {
@@ -79,6 +79,45 @@ def check_signatures(nodes: Iterable[Node]) -> None:
         if fault := record_of(node).fault(node):
             name = node.name or next(filter(None, node.outputs), "")
             raise ValueError(f"the model is not valid: {node.op_type} '{name}' {fault}")
+
+
+# Before, its shape inference divides by a scalar split of 0, and ends the process.
+_ONNX_DIVIDES = tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 23)
+
+
+def check_splits(graph: Graph, constants: Mapping[str, TensorProto]) -> None:
+    """Raise ValueError where onnx would divide by the length of the parts that a SplitToSequence makes, 0.
+
+    Other versions leave that to the run.
+
+    Parameters
+    ----------
+    graph : Graph
+        Not in normal form yet.
+    constants : mapping of str to TensorProto
+        What the graph sees of constants.
+    """
+    if not _ONNX_DIVIDES:
+        return
+    seen = dict(constants) | graph.defaults
+    for name in graph.inputs:
+        seen.pop(name, None)
+    for node in graph.nodes:
+        split = seen.get(node.input(1)) if node.is_op("SplitToSequence") else None
+        if split is not None and not split.dims and not from_tensor_proto(split).any():
+            name = node.name or node.outputs[0]
+            raise ValueError(
+                f"the model is not valid: SplitToSequence '{name}' splits into parts of length 0"
+            )
+        for inner in node.graphs.values():
+            check_splits(inner, seen)
+        for name in node.outputs:
+            seen.pop(name, None)
+        if node.is_op("Constant"):
+            if node.attribute("value_int") == 0:
+                seen[node.outputs[0]] = TensorProto(data_type=TensorProto.INT64, int64_data=[0])
+            elif "value" in node.attribute_names():
+                seen[node.outputs[0]] = node.tensor("value")
 
 
 def type_fault(model: ModelProto) -> str:

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TypeProto
 
-from seqcore.onnx._model.checks import check_inputs, check_kinds, check_message, check_signatures, type_fault
+from seqcore.onnx._model.checks import (
+    check_inputs,
+    check_kinds,
+    check_message,
+    check_signatures,
+    check_splits,
+    type_fault,
+)
 from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node, fresh_name
 from seqcore.onnx._model.load import operators_of
 from seqcore.onnx._model.loop_parts import parts_of
@@ -47,6 +54,7 @@ def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = 
         check_message(weightless)
     model = from_proto(weightless, weights)
     check_signatures(model.graph.all_nodes())
+    check_splits(model.graph, model.constants)
     fault = type_fault(weightless)
     normalise(model, weights)
     # onnx minds outputs that a loop leaves out; a normal model has none.
