@@ -289,33 +289,27 @@ class Costs(NamedTuple):
         return self.edits * EDIT * length + self.copies * (COPY * length + BYTE * nbytes)
 
 
-def costs_of(schedule: Schedule, planner: Planner) -> Costs | str:
-    """Return the `Costs` of a schedule, or why onnxruntime would be slow, or lack something.
+def costs_of(schedule: Schedule, planner: Planner) -> Costs:
+    """Return the `Costs` of a schedule. Raise `Declined` where onnxruntime would be slow, or lack something.
 
     Of branches the dearest counts; of loops inside, which are guarded against many trips, a few trips.
     """
     total = Costs()
     for entry in schedule.entries:
-        more = _of_entry(entry, planner)
-        if isinstance(more, str):
-            return more
-        sums: list[Any] = [a + b for a, b in zip(total, more, strict=True)]
+        sums: list[Any] = [a + b for a, b in zip(total, _of_entry(entry, planner), strict=True)]
         total = Costs(*sums)
     return total
 
 
-def _of_entry(entry: Entry, planner: Planner) -> Costs | str:
+def _of_entry(entry: Entry, planner: Planner) -> Costs:
     if not entry.own:
         return Costs(_SMALL if entry.nodes[0] in planner.by_numpy else PART)
     (node,) = entry.nodes
     record = record_of(node)
     if not record.is_cheap_in_runs:
-        return f"{node.label()} would be slow there"
+        raise Declined(f"{node.label()} would be slow there")
     saved, edits, copies, grows = record.cost(node)
     graphs = [costs_of(inner, planner) for inner in entry.inner.values()]
-    for graph in graphs:
-        if isinstance(graph, str):
-            return graph
     if not graphs:
         return Costs(saved, edits, copies, grows)
     times = _TRIPS_INSIDE if record.may_repeat(node) else 1

@@ -176,7 +176,7 @@ class Compiled:
         self._has_lists = has_lists(lowered)
         self.whole: WholeModel | None = None
         self.declined = ""
-        self._lowered_whole: Once[WholeModel | str] | None = None
+        self._lowered_whole: Once[WholeModel | None] | None = None
         self._choose_whole(given, lowered, first)
         self._may_learn = self.whole is not None and self.whole.limit < LONG and not self._lowered_whole
         self._lowered_steps = Once(lambda: self._steps_of(lowered))
@@ -222,7 +222,7 @@ class Compiled:
                 self.declined = self.declined or str(why)
                 continue
             if prepared is given and self._is_lowered and self._is_quick_where_long(lowered):
-                self._lowered_whole = Once(lambda: self._whole_or_why_not(lowered))
+                self._lowered_whole = Once(lambda: self._whole_or_none(lowered))
             return
 
     def _is_quick_where_long(self, lowered: Prepared) -> bool:
@@ -236,11 +236,12 @@ class Compiled:
         """Return from how many iterations on the lowered model is the quicker one."""
         return FEW if any(note.is_vectorised for note in self.loops) else LONG_TO_COPY
 
-    def _whole_or_why_not(self, lowered: Prepared) -> WholeModel | str:
+    def _whole_or_none(self, lowered: Prepared) -> WholeModel | None:
         try:
             return self._made_whole(lowered)
         except Declined as why:
-            return str(why)
+            self.declined = str(why)
+            return None
 
     def _made_whole(self, prepared: Prepared, longest: int = LONG) -> WholeModel:
         return made_whole(prepared, self.interface, self._sessions, self._max_workers, longest)
@@ -284,8 +285,7 @@ class Compiled:
 
     def _second_whole(self) -> WholeModel | None:
         """Return the lowered model, whole, made at the first need; None where it isn't wanted or can't be."""
-        lowered = None if self._lowered_whole is None else self._lowered_whole.get()
-        return lowered if isinstance(lowered, WholeModel) else None
+        return None if self._lowered_whole is None else self._lowered_whole.get()
 
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where, in order, and why not elsewhere."""

@@ -55,15 +55,19 @@ def plan_batches(entry: Entry, planner: Planner) -> LoopBatches:
     (node,) = entry.nodes
     prepared = planner.prepared
     holder = Graph("loop", [], [], [node])
-    costs = costs_of(entry.inner["body"], planner)
-    why_not = costs if isinstance(costs, str) else why_not_whole(holder, prepared)
+    costs = Costs()
+    try:
+        costs = costs_of(entry.inner["body"], planner)
+        why_not = why_not_whole(holder, prepared)
+    except Declined as why:
+        why_not = str(why)
     captures = [name for name in node.body.free_names() if not prepared.is_constant(name)]
     for name in (*captures, *parts_of(node).states):
         why_not = why_not or _why_not_across(prepared, name)
     model = cut_out([node], {}, [], prepared, "loop")
     if is_heavy(model):
         why_not = why_not or "its weights would be held twice"
-    return LoopBatches(node, captures, planner, Costs() if isinstance(costs, str) else costs, why_not)
+    return LoopBatches(node, captures, planner, costs, why_not)
 
 
 def _why_not_across(prepared: Prepared, name: str) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from seqcore.onnx._lists.representations import Representation, Representations
+from seqcore.onnx._lists.representations import Representations
 from seqcore.onnx._model.graph import BRANCHES, Graph, Model, Node
 from seqcore.onnx._model.loop_parts import add_state, keep_outputs, parts_of
 from seqcore.onnx._model.positions import position_of
@@ -114,7 +114,7 @@ class _Counts:
         for inner in node.graphs.values():
             self.follow(inner)
         forms = (self._forms.found.get(name) for name in node.outputs)
-        return [form.count if isinstance(form, Representation) else None for form in forms]
+        return [None if form is None else form.count for form in forms]
 
     def _edited(self, node: Node, inserts: bool) -> int | None:
         n = self.known.get(node.inputs[0])

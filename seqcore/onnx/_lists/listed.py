@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from functools import reduce
 
 from onnx import TensorProto
 
-from seqcore.onnx._lists.loop_edits import end_of
 from seqcore.onnx._lists.representations import Representation, Representations, Stack
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import record_of
+from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.types import NEVER, Length, Shape, join_shapes
 from seqcore.onnx._rewrite.effects import may_fail
 
@@ -50,15 +48,20 @@ class Listed(Representation):
             return elements
         return list(self.elements)
 
-    def is_edited_by(self, node: Node) -> bool:
-        """Return whether an edit of it goes too."""
-        return isinstance(self._forms.found.get(node.outputs[0]), Representation)
+    def edited(self, forms, node, inserts):
+        return _edited(forms, node, self, inserts)
+
+    def serves_edit(self, node):
+        return node.outputs[0] in self._forms.found or self.is_taken_by(node)
+
+    def elements_by_name(self):
+        return list(self.elements), self._common_shape()
 
     @functools.cached_property
     def _shapes(self) -> list[Shape]:
         return [self._forms.prepared.shape(name) for name in self.elements]
 
-    def common_shape(self) -> Shape:
+    def _common_shape(self) -> Shape:
         """Return what is known of the shapes of all elements."""
         shape: Shape = NEVER
         for other in self._shapes:
@@ -183,22 +186,19 @@ class Listed(Representation):
         nodes.op("Concat", *parts, axis=axis, out=out)
 
 
-def edited_list(forms: Representations, node: Node, inserts: bool) -> Listed | str | None:
-    """Return a known list after an edit, why it isn't known then; None where it never was."""
-    source = forms.found.get(node.inputs[0])
-    if not isinstance(source, Listed):
-        return None
+def _edited(forms: Representations, node: Node, source: Listed, inserts: bool) -> Listed:
+    """Return a known list after an edit. Raise `Declined` where it isn't known then."""
     n = source.count or 0
     position = n - (not inserts)
     if given := node.input(1 + inserts):
         told = position_of(forms.prepared, given).value
         if told is None:
-            return f"where '{node.name}' edits is known only at run time"
+            raise Declined(f"where '{node.name}' edits is known only at run time")
         position = told
     if not -n <= position < n + inserts:
-        return f"position {position} at '{node.name}' is out of range for {n} elements"
+        raise Declined(f"position {position} at '{node.name}' is out of range for {n} elements")
     if not inserts and (why := _why_not_taken_out(forms, node, source, position % n)):
-        return why
+        raise Declined(why)
     elements = source.hand_on(node)
     if inserts:
         elements.insert(position + n if position < 0 else position, node.inputs[1])
@@ -230,81 +230,3 @@ def _why_not_taken_out(forms: Representations, erase: Node, source: Listed, posi
 def _looks_no_further(node: Node) -> bool:
     """Return whether a node may do without the numbers of a tensor."""
     return record_of(node).is_of_lists or node.is_op("Shape", "Size")
-
-
-# Lists that are put together behind a loop or a split, by more elements at their ends: joined once.
-#
-# rows = Loop …    l = insert (rows, x)    ──▶    l = Concat (rows, Unsqueeze (x))
-
-
-class Grown(Stack):
-    """A tensor whose axis 0 runs over the elements, and some elements in front of it and behind.
-
-    Attributes
-    ----------
-    node : Node
-        The last insert.
-    start_name : str
-        The list that this puts an element to.
-    source : Representation
-        What there was before all inserts.
-    front, back : list of str
-        What they put to its ends.
-    """
-
-    def __init__(
-        self,
-        forms: Representations,
-        node: Node,
-        source: Representation,
-        stack: Stack,
-        front: list[str],
-        back: list[str],
-    ) -> None:
-        prepared = forms.prepared
-        self.node, self.start_name = node, node.inputs[0]
-        self.source, self.front, self.back = source, front, back
-        given = None if stack.shape is None else tuple(stack.shape)
-        shape = reduce(join_shapes, map(prepared.shape, (*front, *back)), given)
-        is_uniform = given is not None and shape is not None and None not in shape
-        super().__init__("", stack.element_type, shape, is_uniform, is_filled=True)
-        self.became = f"becomes '{self.start_name}' and '{node.inputs[1]}', joined"
-
-    def why_not_started(self):
-        if not self.is_uniform:
-            return "their shapes may differ"
-        if isinstance(self.source, Stack) and self.source.is_declined:
-            return f"it is made from '{self.start_name}', which stays"
-        return ""
-
-    def prepare(self, builder, prepared):
-        nodes = builder.after(self.node)
-        front, back = ([nodes.unsqueeze(name, 0) for name in names] for names in (self.front, self.back))
-        self.tensor = nodes.op("Concat", *front, self.source.stacked(nodes), *back, axis=0)
-
-
-def grown_list(forms: Representations, node: Node) -> Grown | None:
-    """Return a list after an insert at an end; None where nothing can be said."""
-    prepared = forms.prepared
-    found = forms.found.get(node.inputs[0])
-    at_front = end_of(prepared, node)
-    places = [prepared.producers.get(name, (None, None))[1] for name in (node.inputs[0], node.outputs[0])]
-    # What another graph makes of it, that may do again and again.
-    if (
-        not isinstance(found, Representation)
-        or isinstance(found, Listed)
-        or at_front is None
-        or places[0] is not places[1]
-    ):
-        return None
-    source, front, back = found, [], []
-    if isinstance(found, Grown):
-        source, front, back = found.source, found.front, found.back
-    stack = source.as_stack()
-    if isinstance(stack, str):
-        return None
-    more = [node.inputs[1]]
-    ends = ([*more, *front], back) if at_front else (front, [*back, *more])
-    grown = Grown(forms, node, source, stack, *ends)
-    found.takers += (grown,)
-    return grown

@@ -15,10 +15,11 @@ from onnx import TensorProto, helper
 
 from seqcore.onnx._lists.loop_edits import RoundEdits, Slot, elements_of, is_always_filled, slots_of
 from seqcore.onnx._lists.loop_slots import RoundSlots, Start, shape_tensor, start_of
-from seqcore.onnx._lists.representations import Representation, Representations, Stack, why_no_zeros
+from seqcore.onnx._lists.representations import Representations, Stack, why_no_zeros
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import NEVER, is_told_by_size, join_shapes
 from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder, Nodes
 
@@ -28,24 +29,20 @@ _BEFORE_ALL = -(1 << 63)
 _FARTHEST = 16
 
 
-def find_loop_list(forms: Representations, loop: Node, k: int) -> LoopList | str:
-    """Return output k of a loop as a list that it puts elements into, or why it is none."""
+def find_loop_list(forms: Representations, loop: Node, k: int) -> LoopList:
+    """Return output k of a loop as a list that it puts elements into. Raise `Declined` where it is none."""
     prepared = forms.prepared
     where = f"the loop '{loop.name}'"
     parts = parts_of(loop)
     start = start_of(forms, loop, parts.initial[k])
-    if isinstance(start, str):
-        return start
     edits = RoundEdits(prepared, loop, k, start.count)
-    if edits.why:
-        return f"{where} {edits.why}"
-    if why := _why_checks_are_lost(prepared, loop):
-        return f"{where} {why}"
+    if why := edits.why or _why_checks_are_lost(prepared, loop):
+        raise Declined(f"{where} {why}")
     found = LoopList(forms, loop, k, edits, start)
     if why := found.why_not_read_on_the_way():
-        return f"{where} {why}"
+        raise Declined(f"{where} {why}")
     form = forms.found.get(found.start_name)
-    if isinstance(form, Representation) and start.count != 0:
+    if form is not None and start.count != 0:
         form.takers += (found,)
     return found
 

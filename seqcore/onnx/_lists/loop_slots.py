@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from seqcore.onnx._lists.listed import Listed
 from seqcore.onnx._lists.loop_edits import (
     Merged,
     Read,
@@ -25,6 +24,7 @@ from seqcore.onnx._lists.representations import Representation, Representations,
 from seqcore.onnx._model.graph import BRANCHES, Node
 from seqcore.onnx._model.loop_parts import add_state, parts_of
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import NEVER, Shape
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 
@@ -323,12 +323,9 @@ class Start:
 class ListedStart(Start):
     """Tensors by their names."""
 
-    def __init__(self, form: Listed) -> None:
-        self._elements = list(form.elements)
-        self.element_type = form.element_type
-        self.count = self.least = len(self._elements)
-        if self._elements:
-            self.shape = form.common_shape()
+    def __init__(self, element_type: int, elements: list[str], shape: Shape) -> None:
+        self._elements, self.element_type, self.shape = elements, element_type, shape
+        self.count = self.least = len(elements)
 
     def length(self, nodes):
         return nodes.constant(self.count)
@@ -354,7 +351,7 @@ class StackedStart(Start):
         self.least = form.count or int(stack.is_filled)
 
     def is_there(self):
-        return not (isinstance(self._form, Stack) and self._form.is_declined)
+        return self._form.is_there()
 
     def length(self, nodes):
         return self._form.length(nodes, "")
@@ -374,23 +371,23 @@ class StackedStart(Start):
         return self._form.stacked(nodes)
 
 
-def start_of(forms: Representations, loop: Node, name: str) -> Start | str:
-    """Return what a loop starts a list with, or why it can't be had as tensors."""
+def start_of(forms: Representations, loop: Node, name: str) -> Start:
+    """Return what a loop starts a list with. Raise `Declined` where it can't be had as tensors."""
     where = f"the loop '{loop.name}'"
     producer = forms.prepared.producer(name)
     if producer is not None and producer.is_op("SequenceEmpty"):
         return Start()
     form = forms.found.get(name)
-    if not isinstance(form, Representation):
-        return f"{where} doesn't start with an empty list"
+    if form is None:
+        raise Declined(f"{where} doesn't start with an empty list")
     start: Start
-    if isinstance(form, Listed):
-        start = ListedStart(form)
+    if (elements := form.elements_by_name()) is not None:
+        start = ListedStart(form.element_type, *elements)
     else:
-        stack = form.as_stack()
-        if isinstance(stack, str):
-            return f"{where} starts with '{name}', where {stack}"
-        start = StackedStart(form, stack)
+        try:
+            start = StackedStart(form, form.as_stack())
+        except Declined as why:
+            raise Declined(f"{where} starts with '{name}', where {why}") from None
     if start.shape is None or None in start.shape:
-        return f"{where} starts with '{name}', whose elements may be of several shapes"
+        raise Declined(f"{where} starts with '{name}', whose elements may be of several shapes")
     return start

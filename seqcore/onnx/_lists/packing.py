@@ -16,7 +16,7 @@ from functools import reduce
 from seqcore.onnx._lists.packed import Packed, pack_as
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import record_of
+from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.types import join
 from seqcore.onnx._rewrite.effects import is_only_counted
 from seqcore.onnx._rewrite.emit import Builder
@@ -44,11 +44,12 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
     read = read_names(model)
     continued = _continued(prepared)
     for names in _families(prepared, continued):
-        found = _forms_of(names, prepared, builder)
-        if not isinstance(found, str) and (why := _why_not(names, found, prepared, read, continued)):
-            found = why
-        if isinstance(found, str):
-            stays |= dict.fromkeys(names, found)
+        try:
+            found = _forms_of(names, prepared, builder)
+            if why := _why_not(names, found, prepared, read, continued):
+                raise Declined(why)
+        except Declined as reason:
+            stays |= dict.fromkeys(names, str(reason))
         else:
             forms |= found
     if not forms:
@@ -106,13 +107,13 @@ def _continued(prepared: Prepared) -> dict[str, list[str]]:
     return continued
 
 
-def _forms_of(names: list[str], prepared: Prepared, builder: Builder) -> dict[str, Packed] | str:
-    """Return the forms of a family, or why it has none."""
+def _forms_of(names: list[str], prepared: Prepared, builder: Builder) -> dict[str, Packed]:
+    """Return the forms of a family. Raise `Declined` where it has none."""
     type_ = reduce(join, (prepared.type(name) for name in names))
     if not type_.number:
-        return "the type of its elements is not known"
+        raise Declined("the type of its elements is not known")
     if type_.shape is None:
-        return "the rank of its elements is not known"
+        raise Declined("the rank of its elements is not known")
     return {name: pack_as(name, type_.number, type_.shape, builder) for name in names}
 
 

@@ -17,7 +17,7 @@ from seqcore.onnx._lists.representations import Representation, Stack, has_no_ze
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import axis_from_front
+from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder
 
 # Up to here all pieces are made at once although not all may be read.
@@ -91,8 +91,10 @@ class Pieces(Representation):
     def why_not_join(self, axis, stacks, prepared):
         if self._gives_back(axis, stacks):
             return ""
-        stack = self.as_stack()
-        return stack if isinstance(stack, str) else stack.why_not_join(axis, stacks, prepared)
+        try:
+            return self.as_stack().why_not_join(axis, stacks, prepared)
+        except Declined as why:
+            return str(why)
 
     def join(self, nodes, axis, stacks, out):
         if self._gives_back(axis, stacks):
@@ -120,10 +122,11 @@ class Pieces(Representation):
 
     def stacked_evenly(self, nodes):
         """Return the pieces stacked, None where that takes more than moving axes."""
-        stack = self.as_stack()
-        if isinstance(stack, str) or not self._is_plain_stack(nodes.builder.opset):
+        try:
+            self.as_stack()
+        except Declined:
             return None
-        return self.stacked(nodes)
+        return self.stacked(nodes) if self._is_plain_stack(nodes.builder.opset) else None
 
     def _is_plain_stack(self, opset):
         return True
@@ -205,7 +208,7 @@ class UnitPieces(Pieces):
 
     def as_stack(self):
         if self.rank is None:
-            return "their rank is not known"
+            raise Declined("their rank is not known")
         shape = [length for k, length in enumerate(self.shape) if k != self.axis]
         if self.keepdims:
             shape.insert(self.axis, 1)
@@ -277,7 +280,7 @@ class _Cut(Pieces):
     def as_stack(self):
         length = self._one_length()
         if length is None:
-            return "their shapes may differ"
+            raise Declined("their shapes may differ")
         shape = list(self.shape)
         shape[self.axis] = length
         return Stack("", self.element_type, shape, is_filled=True)
@@ -410,33 +413,33 @@ class ListedPieces(_Cut):
         return nodes.op("Add", n, self._zero, out=out)
 
 
-def pieces_of(node: Node, prepared: Prepared) -> Pieces | str:
-    """Return a split as a form, or why it has none."""
+def pieces_of(node: Node, prepared: Prepared) -> Pieces:
+    """Return a split as a representation. Raise `Declined` where it has none."""
     axis, shape = node.attribute("axis", 0), prepared.shape(node.inputs[0])
     if shape is not None and axis_from_front(axis, len(shape)) is None:
-        return f"axis {axis} of '{node.name}' is out of range"
+        raise Declined(f"axis {axis} of '{node.name}' is out of range")
     keeps = node.attribute("keepdims", 1)
     if keeps not in (0, 1):
-        return f"keepdims of '{node.name}' is {keeps}, neither 0 nor 1"
+        raise Declined(f"keepdims of '{node.name}' is {keeps}, neither 0 nor 1")
     split = node.input(1)
     if not split:
         return UnitPieces(prepared, node, keeps)
     lengths, rank = prepared.constant(split), prepared.type(split).rank
     if lengths is None:
         if rank is None or rank > 1:
-            return f"whether '{node.name}' gets one length or a list of them is not known"
+            raise Declined(f"whether '{node.name}' gets one length or a list of them is not known")
         if rank == 0 and not keeps:
-            return f"whether the pieces of '{node.name}' keep their axis depends on the split"
+            raise Declined(f"whether the pieces of '{node.name}' keep their axis depends on the split")
         return ListedPieces(prepared, node) if rank else EqualPieces(prepared, node)
     if lengths.ndim > 1 or lengths.size == 0 or (lengths < (lengths.ndim == 0)).any():
-        return f"'{node.name}' can't split into lengths of {lengths.tolist()}"
+        raise Declined(f"'{node.name}' can't split into lengths of {lengths.tolist()}")
     if lengths.ndim == 0:
         if int(lengths) == 1:
             return UnitPieces(prepared, node, keeps)
         return EqualPieces(prepared, node, int(lengths))
     pieces = ListedPieces(prepared, node, lengths)
     if isinstance(pieces.total, int) and pieces.total != lengths.sum():
-        return f"the lengths at '{node.name}' don't sum to {pieces.total}"
+        raise Declined(f"the lengths at '{node.name}' don't sum to {pieces.total}")
     return pieces
 
 
@@ -471,9 +474,12 @@ def write_out_splits(
             continue
         if not any(one and one.is_op("SequenceInsert", "SequenceErase") for one, _ in prepared.readers[name]):
             continue
-        pieces = pieces_of(node, prepared)
+        try:
+            pieces = pieces_of(node, prepared)
+        except Declined:
+            continue
         # Of a known total, so that the split can't fail: nobody may read it in the end.
-        if isinstance(pieces, str) or not isinstance(pieces.total, int):
+        if not isinstance(pieces.total, int):
             continue
         lengths = pieces._known_lengths()
         if lengths is None or len(lengths) > _MOST_WRITTEN or pieces.element_type not in _SPLIT_TYPES:

@@ -11,15 +11,17 @@ Packed    (what is left, for other runtimes)   such a tensor, or one of all numb
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from onnx import TensorProto
 
+from seqcore.onnx._lists.loop_edits import end_of
 from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import axis_from_front, record_of
-from seqcore.onnx._model.types import Shape
+from seqcore.onnx._model.record import Declined, axis_from_front, record_of
+from seqcore.onnx._model.types import Shape, join_shapes
 from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder, Nodes
 
 
@@ -29,7 +31,7 @@ class Representations:
     Attributes
     ----------
     prepared : Prepared
-    found : dict of str to (Representation or str)
+    found : dict of str to Representation
         Outer graphs come first, and nodes in order: what a sequence is made from stands before it.
     doubts : set of str or None
         Where it is a set, elements that nobody reads may go, and those whose making may be an error are put
@@ -40,19 +42,28 @@ class Representations:
         self.prepared, self.doubts = prepared, doubts
         # Values → whether making them may be an error, as far as somebody asked.
         self.may_fail: dict[str, bool] = {}
-        self.found: dict[str, Representation | str] = {}
+        self.found: dict[str, Representation] = {}
+        self.declined: dict[str, str] = {}
         for name, (node, _) in prepared.producers.items():
             if prepared.is_sequence(name):
-                form = record_of(node).represent(node, node.outputs.index(name), self)
-                if form is not None:
-                    self.found[name] = form
+                try:
+                    form = record_of(node).represent(node, node.outputs.index(name), self)
+                except Declined as why:
+                    self.declined[name] = str(why)
+                else:
+                    if form is not None:
+                        self.found[name] = form
 
     def decline(self, name: str, why: str) -> None:
         """Have a sequence stay that has a form."""
-        form = self.found[name]
-        if isinstance(form, Representation):
-            form.is_declined = True
-        self.found[name] = why
+        self.found.pop(name).is_declined = True
+        self.declined[name] = why
+
+
+def edited(forms: Representations, node: Node, inserts: bool) -> Representation | None:
+    """Return what the sequence that a node makes of another becomes; None where nothing can be said."""
+    source = forms.found.get(node.inputs[0])
+    return None if source is None else source.edited(forms, node, inserts)
 
 
 class Representation:
@@ -89,9 +100,29 @@ class Representation:
             return False
         return len(takers) == node.inputs.count(takers[0].start_name)
 
-    def as_stack(self) -> Stack | str:
-        """Return what it is as one tensor, which `stacked` makes, or why it can't be that."""
-        return "the elements may be of several shapes"
+    def is_there(self) -> bool:
+        """Return whether its tensor is made, whether the sequence goes or stays."""
+        return True
+
+    def edited(self, forms: Representations, node: Node, inserts: bool) -> Representation | None:
+        """Return the sequence after an insert or an erase; None where nothing can be said."""
+        return _grown(forms, node, self) if inserts else None
+
+    def serves_edit(self, node: Node) -> bool:
+        """Return whether an insert or an erase can do without the sequence."""
+        return self.is_taken_by(node)
+
+    def elements_by_name(self) -> tuple[list[str], Shape] | None:
+        """Return the names of all elements and their common shape; None where they have no names."""
+        return None
+
+    def rows(self) -> tuple[str, str] | None:
+        """Return the tensor whose axis 0 runs over the elements, and the 0 it is bound to; None for none."""
+        return None
+
+    def as_stack(self) -> Stack:
+        """Return what it is as one tensor, which `stacked` makes. Raise `Declined` where it can't be that."""
+        raise Declined("the elements may be of several shapes")
 
     def stacked(self, nodes: Nodes) -> str:
         """Make the tensor whose axis 0 runs over the elements."""
@@ -209,11 +240,19 @@ class Stack(Representation):
     def whole(self):
         return self.tensor
 
+    def is_there(self):
+        return not self.is_declined
+
+    def rows(self):
+        return self.tensor, self.zero
+
     def _why_not_uniform(self):
         return "" if self.is_uniform else "their shapes may differ"
 
     def as_stack(self):
-        return self._why_not_uniform() or self
+        if why := self._why_not_uniform():
+            raise Declined(why)
+        return self
 
     def stacked(self, nodes):
         return self.tensor
@@ -307,3 +346,71 @@ class Stack(Representation):
         n = nodes.op("Gather", shape, nodes.constant(axis), axis=0)
         zero = nodes.fail_if(nodes.op("Equal", n, nodes.constant(0)))
         return nodes.op("Add", zero, self.zero) if self.zero else zero
+
+
+class Grown(Stack):
+    """A tensor whose axis 0 runs over the elements, and some elements in front of it and behind.
+
+    Attributes
+    ----------
+    node : Node
+        The last insert.
+    start_name : str
+        The list that this puts an element to.
+    source : Representation
+        What there was before all inserts.
+    front, back : list of str
+        What they put to its ends.
+    """
+
+    def __init__(
+        self,
+        forms: Representations,
+        node: Node,
+        source: Representation,
+        stack: Stack,
+        front: list[str],
+        back: list[str],
+    ) -> None:
+        prepared = forms.prepared
+        self.node, self.start_name = node, node.inputs[0]
+        self.source, self.front, self.back = source, front, back
+        given = None if stack.shape is None else tuple(stack.shape)
+        shape = reduce(join_shapes, map(prepared.shape, (*front, *back)), given)
+        is_uniform = given is not None and shape is not None and None not in shape
+        super().__init__("", stack.element_type, shape, is_uniform, is_filled=True)
+        self.became = f"becomes '{self.start_name}' and '{node.inputs[1]}', joined"
+
+    def why_not_started(self):
+        if not self.is_uniform:
+            return "their shapes may differ"
+        if not self.source.is_there():
+            return f"it is made from '{self.start_name}', which stays"
+        return ""
+
+    def prepare(self, builder, prepared):
+        nodes = builder.after(self.node)
+        front, back = ([nodes.unsqueeze(name, 0) for name in names] for names in (self.front, self.back))
+        self.tensor = nodes.op("Concat", *front, self.source.stacked(nodes), *back, axis=0)
+
+
+def _grown(forms: Representations, node: Node, found: Representation) -> Grown | None:
+    """Return a list after an insert at an end; None where nothing can be said."""
+    prepared = forms.prepared
+    at_front = end_of(prepared, node)
+    places = [prepared.producers.get(name, (None, None))[1] for name in (node.inputs[0], node.outputs[0])]
+    # What another graph makes of it, that may do again and again.
+    if at_front is None or places[0] is not places[1]:
+        return None
+    source, front, back = found, [], []
+    if isinstance(found, Grown):
+        source, front, back = found.source, found.front, found.back
+    try:
+        stack = source.as_stack()
+    except Declined:
+        return None
+    more = [node.inputs[1]]
+    ends = ([*more, *front], back) if at_front else (front, [*back, *more])
+    grown = Grown(forms, node, source, stack, *ends)
+    found.takers += (grown,)
+    return grown

@@ -236,9 +236,8 @@ class _Trial:
         forms = Representations(prepared, self._doubts)
         read = read_names(model)
         _decline_lists(forms, read)
-        self.stays = {name: why for name, why in forms.found.items() if isinstance(why, str)}
-        accepted = {name: form for name, form in forms.found.items() if isinstance(form, Representation)}
-        for name, form in accepted.items():
+        self.stays = forms.declined
+        for name, form in forms.found.items():
             form.is_only_counted = is_only_counted(name, prepared, read)
             form.plan(name, prepared, read)
             form.prepare(builder, prepared)
@@ -248,10 +247,10 @@ class _Trial:
                     nodes.declares = is_read = node.outputs[0] in read
                     record_of(node).lower(node, form, nodes, prepared, is_read)
             self.became[name] = form.became
-        if accepted:
+        if forms.found:
             builder.apply()
             prune(model)
-        return bool(accepted)
+        return bool(forms.found)
 
     def maps_left(self) -> set[str]:
         """Return the names of the maps of which an operator is left that was written for them."""
@@ -298,8 +297,7 @@ def _decline_lists(forms: Representations, read: set[str]) -> None:
     while has_changed:
         has_changed = False
         for name in reversed(list(forms.found)):
-            form = forms.found[name]
-            if isinstance(form, Representation) and (why := _why_not(name, form, forms.prepared, read)):
+            if why := _why_not(name, forms.found[name], forms.prepared, read):
                 forms.decline(name, why)
                 has_changed = True
 

@@ -114,8 +114,14 @@ class Operator:
 
     # How it lowers
 
-    def represent(self, node: Node, k: int, forms: Representations) -> Representation | str | None:
-        """Return as which tensors its output k can go on, or why not; None where nothing can be said."""
+    def represent(self, node: Node, k: int, forms: Representations) -> Representation | None:
+        """Return as which tensors its output k can go on; None where nothing can be said.
+
+        Raises
+        ------
+        Declined
+            If it can't: the message says why.
+        """
         return None
 
     def why_not_lowered(self, node: Node, form: Representation, prepared: Prepared, read: set[str]) -> str:

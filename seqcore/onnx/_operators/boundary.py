@@ -14,7 +14,6 @@ from seqcore.onnx._lists.boundary import (
     give_numbers,
     give_rows,
 )
-from seqcore.onnx._lists.representations import Stack
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import NEVER, SEQUENCE, Type, tensor
 
@@ -64,13 +63,13 @@ class ToTensors(Operator):
         return [tensor(number, shape) for number, shape in _layout(node, known.type(node.inputs[0])).types()]
 
     def why_not_lowered(self, node, form, prepared, read):
-        if not isinstance(form, Stack):
+        if form.rows() is None:
             return "the model returns it"
         return form.why_not_at(node, None, prepared)
 
     def lower(self, node, form, nodes, prepared, is_read):
         layout = _layout(node, prepared.type(node.inputs[0]))
-        give_rows(nodes, form.tensor, form.zero, layout, node.outputs)
+        give_rows(nodes, *form.rows(), layout, node.outputs)
 
     def why_not_packed(self, node, forms, prepared, read):
         return ""
@@ -80,8 +79,8 @@ class ToTensors(Operator):
         layout = _layout(node, prepared.type(node.inputs[0]))
         if prepared.shape(node.inputs[0]) == NEVER:
             give_nothing(nodes, form.count_of(nodes), layout, node.outputs)
-        elif isinstance(form, Stack):
-            give_rows(nodes, form.tensor, "", layout, node.outputs)
+        elif (rows := form.rows()) is not None:
+            give_rows(nodes, *rows, layout, node.outputs)
         else:
             give_numbers(nodes, *form.parts, layout, node.outputs)
 

@@ -1,6 +1,6 @@
 """SequenceErase: a sequence without its last element, or without the one at a position."""
 
-from seqcore.onnx._lists.listed import Listed, edited_list
+from seqcore.onnx._lists.representations import edited
 from seqcore.onnx._model.positions import guard_position, position_of
 from seqcore.onnx._model.record import STEP, Operator, register
 
@@ -36,10 +36,10 @@ class SequenceErase(Operator):
         return step
 
     def represent(self, node, k, forms):
-        return edited_list(forms, node, inserts=False)
+        return edited(forms, node, inserts=False)
 
     def why_not_lowered(self, node, form, prepared, read):
-        if isinstance(form, Listed) and form.is_edited_by(node):
+        if form.serves_edit(node):
             return ""
         return super().why_not_lowered(node, form, prepared, read)
 

@@ -1,6 +1,6 @@
 """SequenceInsert: a sequence with a tensor more, at its end or at a position."""
 
-from seqcore.onnx._lists.listed import Listed, edited_list, grown_list
+from seqcore.onnx._lists.representations import edited
 from seqcore.onnx._model.positions import guard_position, position_of
 from seqcore.onnx._model.record import STEP, Operator, register
 from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes
@@ -43,11 +43,10 @@ class SequenceInsert(Operator):
         return insert if node.input(2) else append
 
     def represent(self, node, k, forms):
-        edited = edited_list(forms, node, inserts=True)
-        return grown_list(forms, node) if edited is None else edited
+        return edited(forms, node, inserts=True)
 
     def why_not_lowered(self, node, form, prepared, read):
-        if (isinstance(form, Listed) and form.is_edited_by(node)) or form.is_taken_by(node):
+        if form.serves_edit(node):
             return ""
         return super().why_not_lowered(node, form, prepared, read)
 

@@ -1,7 +1,7 @@
 """SplitToSequence: a tensor cut along an axis."""
 
 from seqcore.onnx._lists.pieces import pieces_of
-from seqcore.onnx._model.record import Operator, axis_from_front, register
+from seqcore.onnx._model.record import Declined, Operator, axis_from_front, register
 from seqcore.onnx._model.types import sequence
 from seqcore.operators import split_to_sequence
 
@@ -90,9 +90,10 @@ class SplitToSequence(Operator):
         return pieces_of(node, forms.prepared)
 
     def why_not_packed(self, node, forms, prepared, read):
-        pieces = pieces_of(node, prepared)
-        if isinstance(pieces, str):
-            return pieces
+        try:
+            pieces = pieces_of(node, prepared)
+        except Declined as why:
+            return str(why)
         return "" if pieces.rank is not None else f"the rank of '{pieces.tensor}' is not known"
 
     def pack(self, node, forms, nodes, prepared, is_read):
