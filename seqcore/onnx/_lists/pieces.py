@@ -57,7 +57,7 @@ class Pieces(Representation):
 
     def plan(self, name, prepared, read):
         # Where all that is picked is picked at constant positions, a Split makes it.
-        lengths = self._known_lengths()
+        lengths = self.known_lengths()
         if lengths is None or self.element_type not in _SPLIT_TYPES:
             return
         picked = set()
@@ -69,6 +69,10 @@ class Pieces(Representation):
                 picked.add(position % len(lengths))
         if picked and (len(lengths) <= _FEW or 2 * len(picked) >= len(lengths)):
             self._cut = lengths
+
+    def known_lengths(self) -> list[int] | None:
+        """Return the lengths of all pieces, None where only a run tells."""
+        raise NotImplementedError
 
     def prepare(self, builder, prepared):
         """Make what all readers share."""
@@ -154,7 +158,7 @@ class UnitPieces(Pieces):
         self.keepdims = keepdims
         self.count = self.total if isinstance(self.total, int) else None
 
-    def _known_lengths(self):
+    def known_lengths(self):
         return None if not self.count else [1] * self.count
 
     def plan(self, name, prepared, read):
@@ -328,7 +332,7 @@ class EqualPieces(_Cut):
         if length and isinstance(self.total, int):
             self.count = math.ceil(self.total / length)
 
-    def _known_lengths(self):
+    def known_lengths(self):
         if not self.count:
             return None
         return [self.piece_length] * (self.count - 1) + [self.total - self.piece_length * (self.count - 1)]
@@ -365,7 +369,7 @@ class ListedPieces(_Cut):
         if lengths is not None:
             self.count = lengths.size
 
-    def _known_lengths(self):
+    def known_lengths(self):
         return None if self.lengths is None or self.rank is None else self.lengths.tolist()
 
     def _one_length(self):
@@ -481,7 +485,7 @@ def write_out_splits(
         # Of a known total, so that the split can't fail: nobody may read it in the end.
         if not isinstance(pieces.total, int):
             continue
-        lengths = pieces._known_lengths()
+        lengths = pieces.known_lengths()
         if lengths is None or len(lengths) > _MOST_WRITTEN or pieces.element_type not in _SPLIT_TYPES:
             continue
         nodes = builder.instead(node)

@@ -10,15 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from seqcore.onnx._model.graph import STANDARD, Node
 from seqcore.onnx._model.types import Type
 
 # They are of modules that build on this one.
-Inference = Prepared = Representation = Representations = Packed = Nodes = Checks = Entry = Planner = Step = (
-    BatchRule
-) = Any
+Inference: TypeAlias = Any
+Prepared: TypeAlias = Any
+Representation: TypeAlias = Any
+Representations: TypeAlias = Any
+Packed: TypeAlias = Any
+Nodes: TypeAlias = Any
+Checks: TypeAlias = Any
+Entry: TypeAlias = Any
+Planner: TypeAlias = Any
+Step: TypeAlias = Any
+BatchRule: TypeAlias = Any
 
 
 class Declined(Exception):

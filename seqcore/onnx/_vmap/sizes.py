@@ -196,9 +196,12 @@ class SizeBounds:
         return self._found[name]
 
     def _by_maker(self, name: str) -> Bound | None:
+        node, rule = self._maker(name)
+        return rule.size(node, name, self) if node and rule and rule.size else None
+
+    def _maker(self, name: str) -> tuple[Node | None, BatchRule | None]:
         node = self._makers.get(name)
-        rule: BatchRule | None = None if node is None else record_of(node).batch_rule
-        return rule.size(node, name, self) if rule and rule.size else None
+        return node, None if node is None else record_of(node).batch_rule
 
     def behind_first(self, name: str) -> Bound | None:
         """Return at most how many numbers an item on the first axis has."""
@@ -221,9 +224,8 @@ class SizeBounds:
             return [Size(length)]
         if length in self.shapes.lengths:
             return [Size(1, (length,))]
-        node = self._makers.get(name)
-        rule: BatchRule | None = None if node is None else record_of(node).batch_rule
-        return rule.axis(node, k, len(type_.shape), self) if rule and rule.axis else None
+        node, rule = self._maker(name)
+        return rule.axis(node, k, len(type_.shape), self) if node and rule and rule.axis else None
 
 
 # Rules for how many numbers come out
