@@ -29,10 +29,9 @@ from seqcore.onnx._model.types import Type, tensor, to_type_proto
 from seqcore.onnx._rewrite.effects import why_errors_are_lost
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._rewrite.prune import read_names
-from seqcore.onnx._vmap.lists import appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._vmap.shapes import LoopShapes
 from seqcore.onnx._vmap.sizes import fits_padded, sizes_of
-from seqcore.onnx._vmap.states import States
+from seqcore.onnx._vmap.states import States, appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._vmap.tracer import Tracer, Value
 
 # What there is beside all iterations at once, and what is said of it.
