@@ -173,7 +173,7 @@ class TestLoops:
         )
         result, notes = self.appended(code)
         assert (left_in(result) == []) is (more <= 0)
-        assert any("more than 32 times in a round" in note for note in notes) is (more > 0)
+        assert any("more than 32 times in an iteration" in note for note in notes) is (more > 0)
 
     def test_each_end_counts_for_itself(self):
         n = loop_edits._MOST_SLOTS

@@ -1,4 +1,4 @@
-"""Bodies that work number by number: one run for many elements, whatever their shapes.
+"""Bodies that are elementwise: one run for many elements, whatever their shapes.
 
 Each number of such a body's outputs depends on one number of each element, and on whole tensors and constants
 that are broadcast to the element. So it gives the same for the items of many elements in a row, cut back::
@@ -31,7 +31,7 @@ _NUMBERS = frozenset(
 
 
 def plan_flat(model):
-    """Return the `FlatPlan` of a typed model, None where it does not work number by number."""
+    """Return the `FlatPlan` of a typed model, None where it is not elementwise."""
     domains = {one.domain: one.version for one in model.opset_import}
     graph = model.graph
     if domains.get("", 0) < _OLDEST_OPSET or graph.sparse_initializer:
@@ -83,7 +83,7 @@ def _shape_of_constant(node):
 
 
 class FlatPlan:
-    """What is known of a body that works number by number, before it is known which arguments are whole.
+    """What is known of a body that is elementwise, before it is known which arguments are whole.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A model for onnxruntime with checks: it fails where onnxruntime would depart from the text, or get slow.
+"""A model for onnxruntime with checks: it fails where onnxruntime would deviate from ONNX, or get slow.
 
 onnxruntime is quick with short sequences, and quadratic with long ones, but how long they get only a run
 tells. So a checked model fails, on purpose, where a loop that carries sequences has more iterations than a
@@ -74,7 +74,7 @@ def limit_of(graph: Graph, prepared: Prepared) -> int:
 
 
 def why_not_whole(graph: Graph, prepared: Prepared) -> str:
-    """Return where onnxruntime deviates from the text in a graph in a way that no check finds, or ""."""
+    """Return where onnxruntime deviates from the specification and no check finds it, or ""."""
     for node in graph.all_nodes():
         for name in filter(None, (*node.inputs, *node.outputs)):
             type_ = prepared.type(name)

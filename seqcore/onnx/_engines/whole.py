@@ -60,7 +60,7 @@ class WholeModel:
     Raises
     ------
     Declined
-        If onnxruntime can't run it, would depart from the text, or always be slow.
+        If onnxruntime can't run it, would deviate from the specification, or always be slow.
     """
 
     def __init__(

@@ -127,7 +127,7 @@ class _Counts:
         return n + 1 if inserts else n - 1 if n else None
 
     def _around(self, loop: Node) -> list[int | None]:
-        """Follow a body until the states have as many elements after a round as before."""
+        """Follow a body until the states have as many elements after an iteration as before."""
         parts = parts_of(loop)
         states = [
             None if name in self._kept else self.known.get(initial)

@@ -110,11 +110,11 @@ class Listed(Representation):
             if any(other != shape for other in self._shapes):
                 return "where is known only at run time, and their shapes differ"
             if self._is_stacked_often(prepared, shape):
-                return "where is known only at run time, and each round would copy them all"
+                return "where is known only at run time, and each iteration would copy them all"
         return self._why_not_the_others(position.value)
 
     def _is_stacked_often(self, prepared: Prepared, shape: tuple[Length, ...]) -> bool:
-        """Return whether each round of a loop makes a stack of them that costs more than it saves."""
+        """Return whether each iteration of a loop makes a stack of them that costs more than it saves."""
         is_inside = prepared.producers[self._node.outputs[0]][1] is not prepared.model.graph
         numbers = [n for n in shape if isinstance(n, int)]
         is_small = len(numbers) == len(shape) and math.prod(numbers) * len(self.elements) <= _MOST_COPIED

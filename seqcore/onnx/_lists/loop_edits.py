@@ -1,7 +1,7 @@
-"""What a round of a loop does to a list: the elements that it puts at its ends, in all rounds or in branches.
+"""What an iteration of a loop does to a list: the elements that it puts at its ends, always or in branches.
 
 state ──▶ SequenceInsert ──▶ If ──▶ next state        edits: Append, Branches
-a slot for each element that a round may put at one end, in the order in which they come
+a slot for each element that an iteration may put at one end, in the order in which they come
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 
-# A round that puts more into a list is no typical one: each slot is an output of the loop.
+# An iteration that puts more into a list is no typical one: each slot is an output of the loop.
 _MOST_SLOTS = 32
 
 
@@ -50,7 +50,7 @@ Slot = str | Merged
 
 
 class Read(NamedTuple):
-    """A read of a list that is on its way through a round, at one place in all of them.
+    """A read of a list that is on its way through an iteration, at one place in all of them.
 
     Attributes
     ----------
@@ -67,8 +67,8 @@ class Read(NamedTuple):
     is_counted: bool = False
 
 
-class RoundEdits:
-    """What a round does to a state of a loop.
+class IterationEdits:
+    """What an iteration does to a state of a loop.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class RoundEdits:
         elif not edits:
             self.why = "hands it on as it is"
         elif max(len(slots_of(edits, at_front)) for at_front in (False, True)) > _MOST_SLOTS:
-            self.why = f"inserts into it more than {_MOST_SLOTS} times in a round"
+            self.why = f"inserts into it more than {_MOST_SLOTS} times in an iteration"
         else:
             self.why = self._look_at_readers()
 
@@ -106,7 +106,7 @@ class RoundEdits:
         chain: list[tuple[str, tuple[Edit, ...]]] = []
         while value not in self._edits:
             if len(chain) + self._depth > 2 * _MOST_SLOTS:
-                self.why = f"inserts into it more than {_MOST_SLOTS} times in a round"
+                self.why = f"inserts into it more than {_MOST_SLOTS} times in an iteration"
                 return None
             node = self._prepared.producer(value)
             if node is not None and node.is_op("SequenceInsert"):
@@ -191,7 +191,7 @@ class RoundEdits:
         return None if counted is None or counted >= 0 else Read(node, value, counted, is_counted=True)
 
     def _counted(self, position: str, value: str) -> int | None:
-        """Return where a position lies behind the end of a list, if that is the same in all rounds."""
+        """Return where a position lies behind the end of a list, if that is the same in all iterations."""
         terms = terms_of(self._prepared, position)
         if terms is None:
             return None
@@ -214,7 +214,7 @@ class RoundEdits:
         return offset - own if times == more else None
 
     def _length(self, value: str) -> tuple[int | None, int]:
-        """Return how many elements a list has in the first round, and how many more in each of the next."""
+        """Return how many elements a list has in the first iteration, and how many more in each later one."""
         before, each = (
             [slot for at_front in (False, True) for slot in slots_of(self.edits_of(name) or (), at_front)]
             for name in (value, self.result)
@@ -287,7 +287,7 @@ def elements_of(slot: Slot | None) -> Iterator[str]:
 
 
 def is_always_filled(slot: Slot | None) -> bool:
-    """Return whether each round has an element for a slot."""
+    """Return whether each iteration has an element for a slot."""
     if isinstance(slot, Merged):
         return all(is_always_filled(one) for one in slot.slots)
     return slot is not None

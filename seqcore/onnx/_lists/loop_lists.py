@@ -2,8 +2,8 @@
 
     l = Loop (n, c, start) <t = insert (s, e)>    ──▶    rows = Loop (n, c) <e>    l = Concat (start, rows)
 
-Several elements of a round are as many outputs, interleaved behind the loop. Where a round may have none, a
-condition is an output as well, by which Compress takes the others.
+Several elements of an iteration are as many outputs, interleaved behind the loop. Where an iteration may have
+none, a condition is an output as well, by which Compress takes the others.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from onnx import TensorProto, helper
 
-from seqcore.onnx._lists.loop_edits import RoundEdits, Slot, elements_of, is_always_filled, slots_of
-from seqcore.onnx._lists.loop_slots import RoundSlots, Start, shape_tensor, start_of
+from seqcore.onnx._lists.loop_edits import IterationEdits, Slot, elements_of, is_always_filled, slots_of
+from seqcore.onnx._lists.loop_slots import IterationSlots, Start, shape_tensor, start_of
 from seqcore.onnx._lists.representations import Representations, Stack, why_no_zeros
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.loop_parts import parts_of
@@ -35,7 +35,7 @@ def find_loop_list(forms: Representations, loop: Node, k: int) -> LoopList:
     where = f"the loop '{loop.name}'"
     parts = parts_of(loop)
     start = start_of(forms, loop, parts.initial[k])
-    edits = RoundEdits(prepared, loop, k, start.count)
+    edits = IterationEdits(prepared, loop, k, start.count)
     if why := edits.why or _why_checks_are_lost(prepared, loop):
         raise Declined(f"{where} {why}")
     found = LoopList(forms, loop, k, edits, start)
@@ -71,7 +71,9 @@ class LoopList(Stack):
         What the loop starts with.
     """
 
-    def __init__(self, forms: Representations, loop: Node, k: int, edits: RoundEdits, start: Start) -> None:
+    def __init__(
+        self, forms: Representations, loop: Node, k: int, edits: IterationEdits, start: Start
+    ) -> None:
         prepared = forms.prepared
         name = loop.outputs[k]
         self.node, self.start_name = loop, parts_of(loop).initial[k]
@@ -119,7 +121,7 @@ class LoopList(Stack):
         return self._why_not_reshaped or "their shapes may differ"
 
     def why_not_read_on_the_way(self) -> str:
-        """Return which element is read in a round that no state can carry, "" if there is none."""
+        """Return which element is read in an iteration that no state can carry, "" if there is none."""
         for read in self._edits.reads:
             at_front = read.position >= 0
             j = read.position + 1 if at_front else -read.position
@@ -138,12 +140,14 @@ class LoopList(Stack):
         if not self.is_filled and self._fails_without_trip(prepared):
             self._fail_without_trip(builder)
         edits = self._edits
-        round_ = RoundSlots(builder, prepared, self.node, edits, self._start, self.element_type, self.shape)
-        ends = [self._scan_end(round_, builder, slots) for slots in self._ends()]
+        iteration = IterationSlots(
+            builder, prepared, self.node, edits, self._start, self.element_type, self.shape
+        )
+        ends = [self._scan_end(iteration, builder, slots) for slots in self._ends()]
         for node, value in edits.counts:
-            round_.count(node, value)
+            iteration.count(node, value)
         for read in edits.reads:
-            round_.read(read, read.node.outputs[0] in self._read)
+            iteration.read(read, read.node.outputs[0] in self._read)
         nodes = builder.after(self.node)
         front, back = (self._joined(nodes, *end) for end in ends)
         if front:
@@ -157,19 +161,19 @@ class LoopList(Stack):
         self.tensor = nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
 
     def _scan_end(
-        self, round_: RoundSlots, builder: Builder, slots: list[Slot]
+        self, iteration: IterationSlots, builder: Builder, slots: list[Slot]
     ) -> tuple[list[str], list[str]]:
-        """Give the loop what its rounds put to an end as scan outputs: the elements, and which are there."""
-        values, masks = [round_.value(slot) for slot in slots], [round_.mask(slot) for slot in slots]
+        """Give the loop the elements at an end as scan outputs, and which of them are there."""
+        values, masks = [iteration.value(slot) for slot in slots], [iteration.mask(slot) for slot in slots]
         masks = [mask or builder.constant(True, bool) for mask in masks] if any(masks) else []
         if slots and not self._is_proven and not is_told_by_size(self.shape):
-            self._check_shapes(builder, values[0], round_.last_node)
-        stacks = [self._scan(round_, builder, value, self.element_type, self.shape) for value in values]
-        return stacks, [self._scan(round_, builder, mask, TensorProto.BOOL, ()) for mask in masks]
+            self._check_shapes(builder, values[0], iteration.last_node)
+        stacks = [self._scan(iteration, builder, value, self.element_type, self.shape) for value in values]
+        return stacks, [self._scan(iteration, builder, mask, TensorProto.BOOL, ()) for mask in masks]
 
-    def _scan(self, round_: RoundSlots, builder: Builder, value: str, element_type: int, shape) -> str:
+    def _scan(self, iteration: IterationSlots, builder: Builder, value: str, element_type: int, shape) -> str:
         loop, body = self.node, self.node.body
-        value = round_.output(value)
+        value = iteration.output(value)
         body.outputs.append(value)
         body.declared[value] = helper.make_tensor_type_proto(element_type, shape)
         stack = builder.fresh(f"{loop.outputs[0]}/stack")
@@ -177,7 +181,7 @@ class LoopList(Stack):
         return stack
 
     def _joined(self, nodes: Nodes, stacks: list[str], masks: list[str]) -> str:
-        """Return what rounds put to an end in one tensor, in its order; "" for nothing."""
+        """Return what iterations put to an end in one tensor, in its order; "" for nothing."""
         if not stacks:
             return ""
         stack = self._interleaved(nodes, stacks)
@@ -193,7 +197,7 @@ class LoopList(Stack):
         return nodes.op("Reshape", stack, nodes.join_axes(total, shape), **zeros)
 
     def _interleaved(self, nodes: Nodes, stacks: list[str], is_flat: bool = False) -> str:
-        """Return several scan outputs as one: round by round."""
+        """Return several scan outputs as one: iteration by iteration."""
         if len(stacks) == 1:
             return stacks[0]
         rows = nodes.op("Concat", *(nodes.unsqueeze(stack, 1) for stack in stacks), axis=1)
@@ -226,7 +230,7 @@ class LoopList(Stack):
         self.is_filled = True
 
     def _check_shapes(self, builder, scan, last_node):
-        """Let rounds that differ in shape fail: onnxruntime looks only at how many bytes they make (1.31)."""
+        """Let iterations that differ in shape fail: onnxruntime (1.31) compares no more than their bytes."""
         loop, body = self.node, self.node.body
         shape = builder.after(last_node).op("Shape", scan)
         body.outputs.append(shape)

@@ -1,4 +1,4 @@
-"""What a round puts into a list, as tensors: the elements, whether there is one, how many, and the last ones.
+"""What an iteration puts into a list, as tensors: the elements, whether there are any, and the last ones.
 
 l = If (c) <insert (s, e)> <s>    ──▶    value = If (c) <e> <zeros>    is there one: c
 """
@@ -12,9 +12,9 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from seqcore.onnx._lists.loop_edits import (
+    IterationEdits,
     Merged,
     Read,
-    RoundEdits,
     Slot,
     graphs_in,
     is_always_filled,
@@ -29,17 +29,18 @@ from seqcore.onnx._model.types import NEVER, Shape
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 
 
-class RoundSlots:
-    """The nodes of a round for a list that becomes tensors.
+class IterationSlots:
+    """The nodes of an iteration for a list that becomes tensors.
 
     Parameters
     ----------
-    edits : RoundEdits
+    edits : IterationEdits
     start : Start
         What the list starts with.
     element_type : int
     shape : tuple of (int, str or None), or None
-        Of all elements. It has to be known where a round may have none, and where a last one may be missing.
+        Of all elements. It has to be known where an iteration may have none, and where a last one may be
+        missing.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class RoundSlots:
         builder: Builder,
         prepared: Prepared,
         loop: Node,
-        edits: RoundEdits,
+        edits: IterationEdits,
         start: Start,
         element_type: int,
         shape: Shape,
@@ -61,10 +62,10 @@ class RoundSlots:
         self._given: set[str] = set()
         self.last_node = prepared.producers[edits.result][0]
 
-    # The elements of a round, and whether they are there
+    # The elements of an iteration, and whether they are there
 
     def value(self, slot: Slot) -> str:
-        """Return an element as a round has it, something of its shape where there is none."""
+        """Return an element as an iteration has it, something of its shape where there is none."""
         if isinstance(slot, str):
             return slot
         key = ("value", slot)
@@ -139,7 +140,7 @@ class RoundSlots:
     # How many there are
 
     def count(self, node: Node, value: str) -> None:
-        """Make the nodes that count a list on its way through the round, instead of a node."""
+        """Make the nodes that count a list on its way through the iteration, instead of a node."""
         self._count(value, self._builder.instead(node), node.outputs[0])
 
     def _count(self, value: str, nodes: Nodes, out: str = "") -> str:
@@ -153,7 +154,7 @@ class RoundSlots:
         return nodes.op("Add", number, nodes.constant(sure), out=out)
 
     def _number_before(self, nodes: Nodes) -> str:
-        """Return how many elements the state has: of the iteration's number where each round has as many."""
+        """Return how many elements the state has, from the iteration's number where each adds as many."""
         each = [
             slot
             for at_front in (False, True)
@@ -218,7 +219,7 @@ class RoundSlots:
         return (self._start.least or 0) + sum(map(is_always_filled, slots)) >= j
 
     def _last(self, value: str, at_front: bool, j: int) -> str:
-        """Return element j from an end, counted from 1, of a list on its way through the round."""
+        """Return element j from an end, counted from 1, of a list on its way through the iteration."""
         key = ("last", value, at_front, j)
         if key in self._made:
             return self._made[key]
@@ -240,13 +241,13 @@ class RoundSlots:
         return made
 
     def _last_state(self, at_front: bool, j: int) -> str:
-        """Return the state that carries the element: what the round before ended with."""
+        """Return the state that carries the element: what the iteration before ended with."""
         key = at_front, j
         if key not in self._lasts:
             fresh = self._builder.fresh
             initial = self._start.element(self._builder.before(self._loop), at_front, j, self.zeros)
             if not slots_of(self._edits.edits_of(self._edits.result) or (), at_front):
-                self._lasts[key] = initial  # in all rounds
+                self._lasts[key] = initial  # in all iterations
                 return initial
             name = self._lasts[key] = fresh(f"{self._edits.state}/{'first' if at_front else 'last'}_{j}")
             after = self.output(self._last(self._edits.result, at_front, j))

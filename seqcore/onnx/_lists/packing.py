@@ -5,7 +5,8 @@ t = Loop (n, true, s) <                  w, f = Loop (n, true, v, e) <
     q = SequenceInsert (p, x)       ──▶      b, c = Concat (a, x), Concat (d, Shape (x))
     (going, q)>                              (going, b, c)>
 
-Sequences that are the same in other rounds, branches or edits have one form. So they go together, or stay.
+Sequences that are the same in other iterations, branches or edits have one form. So they go together, or
+stay.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
     for name, form in forms.items():
         form.is_only_counted = is_only_counted(name, prepared, read)
         maker, place = prepared.producers.get(name, (None, None))
-        # In a loop that leaves the list as it is, places are the same in all rounds.
+        # In a loop that leaves the list as it is, places are the same in all iterations.
         if maker is not None and any(
             node is not None and node.is_op("SequenceAt") and graph is not place
             for node, graph in prepared.readers[name]

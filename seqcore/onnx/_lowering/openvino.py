@@ -156,7 +156,7 @@ def drop_axes_of_conditions(model: Model, prepared: Prepared, builder: Builder) 
 
 
 def expand_last(model: Model, prepared: Prepared, builder: Builder) -> None:
-    """Let one number that is expanded to a shape, and then reckoned with, be reckoned with first.
+    """Let one number that is expanded to a shape, and then computed with, be computed with first.
 
     PyTorch exports `torch.zeros_like(x) + c` so. Where x is empty, OpenVINO (2026.4) makes one number of it.
 
@@ -169,7 +169,7 @@ def expand_last(model: Model, prepared: Prepared, builder: Builder) -> None:
             number = _number_expanded(node, prepared, builder)
             if number:
                 expanded[node.outputs[0]] = number, node.inputs[-1]
-        elif _reckons_safely(node, prepared):
+        elif _is_safe(node, prepared):
             for name in node.inputs:
                 number, own = expanded.get(name, (name, ""))
                 if (own and shape not in ("", own)) or not (own or prepared.shape(name) == ()):
@@ -206,8 +206,8 @@ def _number_expanded(node: Node, prepared: Prepared, builder: Builder) -> str:
     return builder.constant(value, dtype)
 
 
-def _reckons_safely(node: Node, prepared: Prepared) -> bool:
-    """Return whether a node reckons number by number, and fails at none, not even at a division by 0."""
+def _is_safe(node: Node, prepared: Prepared) -> bool:
+    """Return whether a node computes elementwise, and fails at none, not even at a division by 0."""
     record = record_of(node)
     if not (record.elementwise or record.broadcasts) or not record.never_fails or node.is_op("Div"):
         return False

@@ -12,7 +12,7 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import from_tensor_proto, one_line
 
-# How types begin in ONNX's text → what protobuf calls them.
+# How types begin in the ONNX specification → what protobuf calls them.
 _KINDS = {
     "tensor": "tensor_type",
     "seq": "sequence_type",

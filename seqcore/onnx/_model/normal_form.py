@@ -211,8 +211,9 @@ def drop_unread_scans(loop: Node) -> None:
 def settle_conditions(model: Model) -> None:
     """Have the body of a loop over a range pass its condition on: no iteration computes it anew.
 
-    That a loop goes over a range is sure where the condition is a constant; and by the text where the loop
-    was given a number of trips and no condition: what the body computes is then ignored (not by onnxruntime).
+    That a loop goes over a range is sure where the condition is a constant; and by the specification where
+    the loop was given a number of trips and no condition: what the body computes is then ignored (not by
+    onnxruntime).
     """
     true = {name for name, tensor in model.constants.items() if _is_true(tensor)}
     for node in model.graph.all_nodes():

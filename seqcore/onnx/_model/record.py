@@ -100,14 +100,14 @@ class Operator:
     # How it runs
 
     def deviates(self, node: Node, prepared: Prepared) -> str:
-        """Return where onnxruntime (1.31) does other than ONNX's text says, "" where a model may trust it.
+        """Return where onnxruntime (1.31) deviates from the specification, "" where a model may trust it.
 
-        Where `guard` can let it fail instead, it is no departure.
+        Where `guard` can let it fail instead, it is no deviation.
         """
         return ""
 
     def guard(self, node: Node, prepared: Prepared, checks: Checks) -> None:
-        """Let a node of onnxruntime's fail where it would depart from the text, or get slow."""
+        """Let a node of onnxruntime's fail where it would deviate from the specification, or get slow."""
 
     def cost(self, node: Node) -> tuple[float, int, int, int]:
         """Return what a step of ours costs in µs, and what onnxruntime does to sequences there.

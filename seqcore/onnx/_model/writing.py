@@ -14,7 +14,7 @@ class Writer:
     """Writes graphs into messages.
 
     Small constants that a graph inside another reads become initializers of its own: a loop hands all that
-    its body takes from outside on in each round; what is its own costs nothing.
+    its body takes from outside on in each iteration; what is its own costs nothing.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The operators on tensors alone: what types and shapes they give, and which of them work number by number.
+"""The operators on tensors alone: what types and shapes they give, and which of them are elementwise.
 
 onnxruntime runs them all. A row of the table says what is known of some; of others onnx is asked for types,
 and the worst is believed of everything else.

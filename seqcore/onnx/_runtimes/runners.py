@@ -130,7 +130,7 @@ def described(names, dtypes):
 
 
 class Loop(op_loop.Loop):
-    """Loop-1 and later, by ONNX's text."""
+    """Loop-1 and later, by the ONNX specification."""
 
     op_domain = ""
 

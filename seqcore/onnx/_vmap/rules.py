@@ -33,7 +33,7 @@ def _behind(axis: int) -> int:
     return axis + 1 if axis >= 0 else axis
 
 
-# Number by number
+# Elementwise
 
 
 def elementwise(node: Node, body: Tracer) -> list[Value]:
