@@ -82,7 +82,7 @@ def count_axes_from_front(model: Model, prepared: Prepared) -> None:
     Of a tensor without items onnxruntime leaves an axis as it is that is counted from the back:
 
         ReduceSum (x: (0, 4), axes = -1)    ──▶    ReduceSum (x, axes = 1)
-        there (0, 4), by the specification (0)
+        there (0, 4), by ONNX (0)                  (0)
     """
     taken: set[str] = set()
     for node in model.graph.all_nodes():

@@ -149,8 +149,8 @@ def fits_padded(
         ]
     if body.needs_filled:
         empty = nodes.op("Less", lengths, nodes.constant(1))
-        nempty = nodes.sum(nodes.op("Cast", empty, to=TensorProto.INT64))
-        conditions.append(nodes.op("Equal", nempty, nodes.constant(0)))
+        nmissing = nodes.sum(nodes.op("Cast", empty, to=TensorProto.INT64))
+        conditions.append(nodes.op("Equal", nmissing, nodes.constant(0)))
     return conditions
 
 
