@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 from onnx import ModelProto, TensorProto, TypeProto
 
 from seqcore._integers import as_count
-from seqcore.onnx._engines.engines import Engines
+from seqcore.onnx._engines.engines import Engines, engines_of
 from seqcore.onnx._engines.feeds import NodeArg, check_feed, with_safe_strings
 from seqcore.onnx._model.load import folder_of, operators_of, parse, path_of
 from seqcore.onnx._model.prepare import message_has_lists
@@ -103,7 +103,7 @@ class InferenceSession:
                 message, folder_of(model), path_of(model) if is_path else None
             )
             del message  # that takes as much memory as the weights
-            self._engines = Engines(model, weightless, weights, sessions, max_workers)
+            self._engines = engines_of(model, weightless, weights, sessions, max_workers)
         else:
             self._whole = sessions.as_given(_loadable(model, message))
             self._kinds = {one.name: one.type for one in message.graph.input}

@@ -56,30 +56,22 @@ class Engines:
 
     Parameters
     ----------
-    given : str, os.PathLike, bytes or ModelProto
-        What the user gave.
-    weightless, weights : ModelProto and Weights
-        What it consists of: see `without_weights`.
+    prepared : Prepared
     sessions : Sessions
     max_workers : int or None
         For SequenceMap nodes.
+    has_source : bool
+        If True, the weights can be read again: those of a path lie in its file.
 
     Attributes
     ----------
     interface : Interface
     """
 
-    def __init__(
-        self, given: Any, weightless: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
-    ) -> None:
-        has_source = isinstance(given, str | os.PathLike)  # the weights of a path lie in its file
-        # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
-        self._start(prepare(weightless, weights, believes_elements=True), sessions, max_workers, has_source)
-
-    def _start(self, prepared: Prepared, sessions: Sessions, max_workers: Any, has_source: bool) -> None:
+    def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: Any, has_source: bool) -> None:
         self.interface = Interface(prepared)
+        self._prepared, self._others = prepared, (sessions, max_workers, has_source)
         self._with_axes: dict[tuple[tuple[str, int], ...], Engines] = {}
-        self._make_with_axes = lambda: (prepared, sessions, max_workers, has_source)
         self._first: WholeModel | None = None
         self._runs = 0
         first: WholeModel | Declined
@@ -120,17 +112,35 @@ class Engines:
     def _taking(self, axes: tuple[tuple[str, int], ...]) -> Engines:
         """Return the engines of the same model, whose scalar inputs of these names have so many axes."""
         if axes not in self._with_axes:
-            given, *others = self._make_with_axes()
+            given = self._prepared
             model = given.model.copy()
             for name, rank in axes:
                 type_ = given.type(name)._replace(shape=(1,) * rank)
                 model.graph.declared[name] = to_type_proto(type_, with_shape=True)
             prepared = Prepared(model, given.weights, given.believes_elements)
             declare_types(model, prepared)
-            made = Engines.__new__(Engines)
-            made._start(prepared, *others)
-            self._with_axes[axes] = made
+            self._with_axes[axes] = Engines(prepared, *self._others)
         return self._with_axes[axes]
+
+
+def engines_of(
+    given: Any, weightless: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
+) -> Engines:
+    """Return a model that is ready to run.
+
+    Parameters
+    ----------
+    given : str, os.PathLike, bytes or ModelProto
+        What the user gave.
+    weightless, weights : ModelProto and Weights
+        What it consists of: see `without_weights`.
+    sessions : Sessions
+    max_workers : int or None
+        For SequenceMap nodes.
+    """
+    # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
+    prepared = prepare(weightless, weights, believes_elements=True)
+    return Engines(prepared, sessions, max_workers, has_source=isinstance(given, str | os.PathLike))
 
 
 class Compiled:
@@ -344,7 +354,7 @@ def explain(given: Any) -> list[str]:
     message = parse(given)
     if not message_has_lists(message):
         return ["the model has no sequences: onnxruntime runs it whole"]
-    engines = Engines(given, *without_weights(message, folder_of(given), _path_of(given)), Sessions(), 1)
+    engines = engines_of(given, *without_weights(message, folder_of(given), _path_of(given)), Sessions(), 1)
     compiled = engines.compiled
     lowered = lower_prepared(prepare(*without_weights(message, folder_of(given))), packs=True)
     notes = _counted(_agreeing(compiled.notes, lowered.notes)) or ["none in the end"]
