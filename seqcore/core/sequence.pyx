@@ -272,9 +272,9 @@ cdef class TensorSequence(Ragged):
         """
         try:
             return self.take(tensor)
-        except UnreadableTensorError:
-            raise
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, UnreadableTensorError):
+                raise
             pass        # not a return, which in Cython 3.3 fails where there was no memory for the traceback
         return NULL
 

@@ -107,5 +107,22 @@ class Interface:
                     f"the model has no output {shown(name)}: its outputs are {_quoted(self.names)}"
                 )
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"
+
+
+def _is_of_tensors(name: str, prepared: Prepared) -> bool:
+    """Return whether a value is computed by nodes on tensors alone, of which onnxruntime infers shapes."""
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        node = prepared.producer(name)
+        if name in seen or node is None:
+            continue
+        seen.add(name)
+        if node.graphs or record_of(node).is_of_lists:
+            return False
+        todo += filter(None, node.inputs)
+    return prepared.is_tensor(name)
