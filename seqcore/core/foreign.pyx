@@ -121,3 +121,12 @@ def mark_origin(TensorSequence sequence not None, origin):
         if owner.origin is None:
             owner.origin = origin
             owner.first = reader.at - span.n
+
+
+def address_of(TensorSequence sequence not None):
+    """Return where the memory of the first element's table begins, without reading the element; 0 if there is none."""
+    cdef Share share = sequence.shared()
+    cdef Reader reader
+    cdef Span span
+    begin(&reader, share.store, 0, size_of(share.store))
+    return <size_t>span.source.data if next_span(&reader, &span) else 0
