@@ -133,7 +133,7 @@ def test_cpp(built):
     events_cpp.append_squares(sequence, 4)
     events_cpp.append_squares(sequence, 0)
     assert [element.tolist() for element in sequence] == [[0, 1, 4, 9], []]
-    with pytest.raises(TypeError, match="not \\[\\] of type list"):
+    with pytest.raises(TypeError, match="got \\[\\] of type list"):
         events_cpp.append_squares([], 4)
     for dtype in ("float32", "string"):
         with pytest.raises(TypeError, match="a sequence of float64"):

@@ -36,7 +36,7 @@ from seqcore.core.selection cimport (
     check_positions, is_mask, mark, raise_for_selection, select,
 )
 
-from seqcore._tensors import as_tensor, refuse_sequence
+from seqcore._tensors import as_tensor
 
 cnp.import_array()
 
@@ -115,7 +115,15 @@ cdef class Container:
             if descr_of(array) == <PyObject *>self._dtype:
                 return take_whole(array)
         elif isinstance(tensor, Container):
-            refuse_sequence(tensor, None if at < 0 else at)
+            # Raised here, and by no Python function: in a lookup Cython 3.3 ends the process if there is no
+            # memory for the frame of one.
+            if at < 0:
+                raise TypeError("the tensor is a TensorSequence, which can't be one tensor or element: "
+                                "extend(...) adds its elements to a sequence, concat_from_sequence(...) "
+                                "joins them into one tensor")
+            raise TypeError(f"tensors[{at}] is a TensorSequence, which can't be one tensor or element: "
+                            "extend(...) adds its elements to a sequence, concat_from_sequence(...) joins "
+                            "them into one tensor")
         array = as_tensor(tensor, self._dtype, at=None if at < 0 else at)
         check_type(array, self._dtype)
         return take_whole(array)

@@ -306,6 +306,10 @@ cdef void widen(size_t *first, size_t *last, Py_ssize_t stride, Py_ssize_t lengt
 
 # -- back --------------------------------------------------------------------------------------------
 
+cdef bint is_mask_of_batch(cnp.ndarray lengths) noexcept:
+    return lengths.ndim == 2 and cnp.PyArray_TYPE(lengths) == cnp.NPY_BOOL
+
+
 cdef GapBuffer *cut_padded(cnp.ndarray batch, object lengths, object side) except NULL:
     """The elements of a padded batch, views of it: row i without its padding along axis 1."""
     cdef bint left = left_side(side)
@@ -317,7 +321,7 @@ cdef GapBuffer *cut_padded(cnp.ndarray batch, object lengths, object side) excep
     if lengths is None:
         raise TypeError("from_padded needs lengths, one for each row of the batch; split_to_sequence(batch, "
                         "keepdims=0) makes elements of whole rows")
-    if isinstance(lengths, np.ndarray) and lengths.dtype.kind == "b" and np.ndim(lengths) == 2:
+    if cnp.PyArray_Check(lengths) and is_mask_of_batch(lengths):
         raise TypeError(f"lengths must be integers, got {got(lengths)}, which may be a mask: "
                         "mask.sum(axis=1) gives the lengths")
     own = integer_row("lengths", lengths)
