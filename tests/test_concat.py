@@ -315,9 +315,6 @@ def test_edited_before_joined(case, data):
 
 
 STACKS = """
-import subprocess
-import sys
-
 import numpy as np
 import seqcore as sq
 
