@@ -183,7 +183,7 @@ cdef Status plan(Join *join, const Store *store) noexcept nogil:
     cdef int axis
     start(join, store)
     while True:
-        rows = rows_ahead(reader, &source) if join.axis == 0 else 0
+        rows = rows_ahead(reader, join.stacking, &source) if join.axis == 0 else 0
         if rows and source.solid:
             # Rows of one table, in any order: if one fits, all do.
             resolve(source, 0, &block.first, NULL)
@@ -270,10 +270,13 @@ cdef Status copy(Join *join, char *out, const Store *store) noexcept nogil:
     cdef Piece *piece
     cdef Status status
     cdef int axis
+    for axis in range(join.ndim):
+        if join.shape[axis] == 0:
+            return OK           # there is nothing to write, and strides are not those of items
     memcpy(shape, join.shape, join.ndim * sizeof(Py_ssize_t))
     start(join, store)
     while True:
-        rows = rows_ahead(reader, &source) if join.axis == 0 and join.used == reader.n else 0
+        rows = rows_ahead(reader, join.stacking, &source) if join.axis == 0 and join.used == reader.n else 0
         if rows and source.solid:
             resolve(source, 0, &block.first, NULL)
             length = 1 if join.stacking else extent(&block.first, 0)

@@ -31,7 +31,7 @@ cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t
 cdef bint next_span(Reader *reader, Span *span) noexcept nogil
 cdef Py_ssize_t next_pieces(Reader *reader) noexcept nogil
 cdef bint next_block(Reader *reader, Span *span) noexcept nogil
-cdef Py_ssize_t rows_ahead(Reader *reader, Source **source) noexcept nogil
+cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexcept nogil
 cdef Py_ssize_t take_singly(Reader *reader, Span *span) noexcept nogil
 cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil
 cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1

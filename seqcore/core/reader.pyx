@@ -185,7 +185,7 @@ cdef bint next_block(Reader *reader, Span *span) noexcept nogil:
     return next_pieces(reader) > 0
 
 
-cdef Py_ssize_t rows_ahead(Reader *reader, Source **source) noexcept nogil:
+cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexcept nogil:
     """How many of the next elements are of one length in one even table, in any order but not in a span; or 0.
 
     None of them needs to be read: element `number` is at data + number * pitch.
@@ -194,21 +194,23 @@ cdef Py_ssize_t rows_ahead(Reader *reader, Source **source) noexcept nogil:
     cdef const Slot *slots = slot_at(store, reader.at)
     cdef const Run *run
     cdef Py_ssize_t i = 1, n = reader.stop - reader.at
+    if not has_runs(store) and reader.at < store.lo:
+        n = min(n, store.lo - reader.at)
     if n < LONG:
         return 0
     if has_runs(store):
         reader.run = find_run(store, reader.at, reader.run)
         run = &runs_of(store)[reader.run]
         source[0] = run.source
-        n = min(run.end, reader.stop) - reader.at if run.step != 1 else 0
+        n = min(run.end, reader.stop) - reader.at if run.step != 1 and not stacking else 0
     else:
+        if count_even(slots, LONG) == LONG:
+            return 0
         source[0] = source_of(slots[0])
     if source[0].kind != EVEN or (<Table *>source[0]).last != source[0].length:
         return 0
     if has_runs(store):
         return n if n >= LONG else 0
-    if reader.at < store.lo:
-        n = min(n, store.lo - reader.at)
     while i < n and same_source(slots[i], slots[0]):
         i += 1
     return i if i >= LONG else 0
