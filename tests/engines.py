@@ -41,7 +41,7 @@ def turned(s, n):
 
 def steps_of(used):
     """The steps that a session runs where onnxruntime doesn't run all."""
-    engines = used._engines
+    engines = used._engines.compiled
     lowered = engines._is_lowered and engines._has_lists
     return (engines._lowered_steps if lowered else engines._given_steps).get()
 
@@ -73,7 +73,7 @@ class Used:
 
     def __init__(self, text, **options):
         self.session = InferenceSession(model(text), **options)
-        self.engines = self.session._engines
+        self.engines = self.session._engines.compiled
         self.whole = self.engines.whole
         self.outcomes = []
 

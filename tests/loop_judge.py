@@ -44,8 +44,8 @@ def reference(model, optimizes=True):
 def in_steps(model):
     """A session that runs the model as it was, step by step."""
     session = InferenceSession(model)
-    engines = session._engines
-    engines.whole, engines._is_lowered = None, False
+    engines = session._engines.compiled
+    engines.tiers = engines.tiers[-1:]
     for batches in engines._given_steps.get().planner.loops.values():
         batches.why_not = "not here"
     return session

@@ -63,8 +63,8 @@ def inference_of(prepared):
     made = []
 
     class Kept(inference.Inference):
-        def __init__(self, model: Model, constant) -> None:
-            super().__init__(model, constant)
+        def __init__(self, model: Model, constant, memo=None) -> None:
+            super().__init__(model, constant, memo)
             made.append(self)
 
     known, inference.Inference = inference.Inference, Kept

@@ -10,8 +10,8 @@ pytest.importorskip("ml_dtypes")
 from graphs import ADD, ENOUGH, assert_same, floats, parsed, singly  # noqa: E402
 
 from seqcore.onnx import GraphBody  # noqa: E402
-from seqcore.onnx._bodies import copies, many  # noqa: E402
-from seqcore.onnx._bodies.copies import COPIES, can_copy  # noqa: E402
+from seqcore.onnx._bodies import many  # noqa: E402
+from seqcore.onnx._bodies.many import COPIES, can_copy  # noqa: E402
 
 PAYS = many._COPIES_PAY + many._A_NODE_MORE  # for a body of one node
 
@@ -108,9 +108,9 @@ class TestLimits:
     def test_bodies_of_many_bytes_run_singly(self, more):
         model = onnx.helper.make_model(ADD)
         model.doc_string = "a"
-        model.doc_string += "a" * (copies._MOST_NBYTES - model.ByteSize() - 4)
-        model.doc_string += "a" * (copies._MOST_NBYTES - model.ByteSize() + more)
-        assert model.ByteSize() == copies._MOST_NBYTES + more
+        model.doc_string += "a" * (many._MOST_NBYTES - model.ByteSize() - 4)
+        model.doc_string += "a" * (many._MOST_NBYTES - model.ByteSize() + more)
+        assert model.ByteSize() == many._MOST_NBYTES + more
         assert can_copy(model) is (more == 0)
 
     def test_arguments_that_are_whole_in_the_first_and_last_row_alone(self, body):

@@ -10,10 +10,13 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
+from exported import MODELS  # noqa: E402
 from lowering import left_in, parse, rows  # noqa: E402
 
 from seqcore.onnx import lower  # noqa: E402
 from seqcore.onnx.__main__ import main  # noqa: E402
+from seqcore.onnx._engines.engines import explain  # noqa: E402
+from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
 MODEL = """g (float[N, 100] x, seq(float[K]) t, int64 i) => (float[100] y, float[K] z) {
     s = SplitToSequence<keepdims = 0>(x)
@@ -150,3 +153,32 @@ def test_from_a_shell(path):
     wrong = run("lower", path)
     assert wrong.returncode == 2
     assert "the following arguments are required: -o" in wrong.stderr
+
+
+class TestExplainAgreesWithLower:
+    def lines(self, name):
+        found = explain(str(MODELS[name].path))
+        return found[1 : found.index("loops")]
+
+    def test_what_a_session_keeps_and_lower_does_not(self):
+        lines = self.lines("queue_delays")
+        assert lines[0].endswith(
+            "stays: the loop '/Loop' erases from it; lower replaces it with a tensor of its stacked "
+            "elements, which each edit copies"
+        )
+        assert lines[1] == "    '/Loop_output_1' becomes a scan output of '/Loop'"
+
+    def test_alike_notes_are_one(self):
+        lines = self.lines("kv_layers")
+        assert lines[0].startswith("    8 sequences ('/SequenceConstruct_output_0', ")
+        assert lines[0].endswith(", …): each becomes its elements")
+        assert len(lines) == 2
+
+    @pytest.mark.parametrize("name", MODELS)
+    @pytest.mark.mostly_slow(7)
+    def test_of_every_exported_model(self, name):
+        """What lower leaves is said to stay, for the same reason; all else is said to be replaced."""
+        text = "\n".join(explain(str(MODELS[name].path)))
+        _, notes = lower_with_report(MODELS[name].path)
+        assert all(note.text in text for note in notes if not note.is_lowered)
+        assert all(note.is_lowered for note in notes) or "stays" in text

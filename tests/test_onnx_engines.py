@@ -18,7 +18,7 @@ from seqcore.onnx._engines import engines as engines_module
 from seqcore.onnx._engines import loop_batches as loop_batches_module
 from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.checked_model import LONG
-from seqcore.onnx._engines.loop import LoopStep
+from seqcore.onnx._engines.control import LoopStep
 from seqcore.onnx._engines.loop_batches import LoopBatches
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.whole import WholeModel
@@ -187,7 +187,7 @@ class TestNames:
         for m in (2, 2, 2, 2, LONG + 1, 2, LONG + 1):
             (found,) = used.run(None, {"s": [f32(1)], "x": f32(2), "n": i64(2), "m": i64(m)})
             assert_value(found, [f32(1), *[f32(2)] * (2 * m + 1)])
-        attempts = used._engines.whole.attempts
+        attempts = used._engines.compiled.whole.attempts
         assert (attempts.taken, attempts.failures) == (4, 1)
 
 
@@ -263,9 +263,9 @@ class TestLargeModels:
     def test_sequences_that_get_long_without_a_loop(self, make):
         """onnxruntime copies them at each edit: it isn't tried."""
         short, long = InferenceSession(make(5)), InferenceSession(make(300))
-        assert short._engines.whole is not None
-        assert long._engines.whole is None
-        assert "of its nodes insert into sequences" in long._engines.declined
+        assert short._engines.compiled.whole is not None
+        assert long._engines.compiled.whole is None
+        assert "of its nodes insert into sequences" in long._engines.compiled.declined
         for _ in range(4):
             assert_value(long.run(None, CHAIN_FEED)[0], [f32(1)] * 300)
 
@@ -315,6 +315,11 @@ def have_fail(monkeypatch, kind, name, error, condition=lambda self: True):
     monkeypatch.setattr(kind, name, failing)
 
 
+def thrice(used, feed):
+    for _ in range(3):
+        used.run(None, feed)
+
+
 def assert_comes_out(used, error):
     for _ in range(3):
         with pytest.raises(error) as caught:
@@ -351,7 +356,7 @@ class TestErrorsOfOurs:
         used = InferenceSession(model(ROUND))
         have_fail(monkeypatch, WholeModel, name, error)
         assert_comes_out(used, error)
-        attempts = used._engines.whole.attempts
+        attempts = used._engines.compiled.whole.attempts
         assert (attempts.taken, attempts.failures) == (0, 0)
 
     def test_of_what_makes_a_whole_model(self, monkeypatch, error):
@@ -376,7 +381,7 @@ class TestErrorsOfOurs:
         text = ROUND.replace("SplitToSequence <keepdims = 0> (x)", "SplitToSequence (x, i)")
         text = text.replace("y = SequenceAt (rows, i)", "y = ReduceSum <keepdims = 0> (x)")
         used = InferenceSession(model(text))
-        assert not used._engines._is_lowered
+        assert not used._engines.compiled._is_lowered
         assert_comes_out(used, error)
 
     def test_of_steps(self, monkeypatch, error):
@@ -388,9 +393,10 @@ class TestErrorsOfOurs:
         def fail(*_, **__):
             raise error("ours")
 
+        used = InferenceSession(model(ROUND))
         monkeypatch.setattr(engines_module, "lower_prepared", fail)
         with pytest.raises(error, match="ours"):
-            InferenceSession(model(ROUND))
+            thrice(used, ROUND_FEED)
 
     def test_of_a_step(self, monkeypatch, error):
         """It has the node's name."""
@@ -405,6 +411,6 @@ class TestErrorsOfOurs:
 def test_errors_of_ours_in_lowered_steps(monkeypatch, error):
     """Only what a node raises is left to the model as it was, which names the node."""
     used = InferenceSession(model(ROUND))
-    lowered = used._engines._lowered_steps.get()
+    lowered = used._engines.compiled._lowered_steps.get()
     have_fail(monkeypatch, StepsEngine, "run", error, lambda self: self is lowered)
     assert_comes_out(used, error)

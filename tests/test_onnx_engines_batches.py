@@ -148,7 +148,7 @@ class TestWithoutBatches:
             q = SequenceInsert (m, x)"""
         used, batches = self.batches_of(inside)
         assert batches.why_not == "SequenceMap 'm' would be slow there"
-        assert "step by step: SequenceMap 'm'" in " ".join(used._engines.explain())
+        assert "step by step: SequenceMap 'm'" in " ".join(used._engines.compiled.explain())
 
     def test_departures_inside(self):
         inside = """y = ConcatFromSequence <axis = 0> (p)

@@ -18,10 +18,10 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail  # noqa: E402
 from sessions import plain  # noqa: E402
 
 from seqcore.onnx import InferenceSession, lower  # noqa: E402
-from seqcore.onnx._lowering.prune import prune  # noqa: E402
-from seqcore.onnx._model.prepared import prepare  # noqa: E402
+from seqcore.onnx._model.prepare import prepare  # noqa: E402
 from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import to_message  # noqa: E402
+from seqcore.onnx._rewrite.prune import prune  # noqa: E402
 
 TENSOR, SEQUENCE, NUMBER, FLAG, SHAPE = "tensor", "sequence", "number", "flag", "shape"
 TYPES = {
@@ -348,8 +348,8 @@ def in_onnxruntime(model):
 def without_batches(model):
     """A session that runs the model as it was, step by step."""
     session = InferenceSession(model)
-    engines = session._engines
-    engines.whole, engines._is_lowered = None, False
+    engines = session._engines.compiled
+    engines.tiers = engines.tiers[-1:]
     for batches in engines._given_steps.get().planner.loops.values():
         batches.why_not = "not here"
     return session
@@ -397,7 +397,7 @@ def test_engines_agree(seed):
     if not len(model.graph.output) or isinstance(session, Refused) or session._engines is None:
         return
     reference = without_batches(model)
-    is_lowered = session._engines._is_lowered and not session._engines._has_lists
+    is_lowered = session._engines.compiled._is_lowered and not session._engines.compiled._has_lists
     lowered = loaded(lambda: in_onnxruntime(lower(model)), model) if is_lowered else None
     reference_of_live = None
     feeds = [maker.feed(shapes) for _ in range(5)]

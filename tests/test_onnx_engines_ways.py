@@ -11,7 +11,7 @@ from exported import MODELS  # noqa: E402
 from sessions import assert_values, constant, f32, floats, i64, model  # noqa: E402
 
 from seqcore.onnx import InferenceSession  # noqa: E402
-from seqcore.onnx._engines import checked_model, loop_batches, numpy_part  # noqa: E402
+from seqcore.onnx._engines import checked_model, loop_batches, tensor_part  # noqa: E402
 from seqcore.onnx._engines.attempts import Attempts  # noqa: E402
 from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_little  # noqa: E402
 from seqcore.onnx._engines.whole import size_of  # noqa: E402
@@ -53,7 +53,7 @@ class TestExported:
     @pytest.mark.mostly_slow(2)
     @pytest.mark.parametrize("name", MODELS)
     def test_who_comes_first(self, name):
-        engines = InferenceSession(MODELS[name].path)._engines
+        engines = InferenceSession(MODELS[name].path)._engines.compiled
         assert engines.whole is not None
         has_second = engines._lowered_whole is not None
         assert (not engines.whole.has_lists) == (name in AT_EVERY_LENGTH.split())
@@ -71,14 +71,15 @@ class TestExported:
         """What is long fails in the first engine, and steps give the result, of one model alone."""
         one = MODELS[name]
         used = InferenceSession(one.path)
+        compiled = used._engines.compiled
         sizes = [max(one.least, 2), one.sizes["middle"], min(one.sizes["long"], 200)] * 2
         for seed, size in enumerate(sizes):
             used.run(None, one.example(size, seed))
-        counts = ran(used._engines)
+        counts = ran(compiled)
         taken, failed = ({name: pair[k] for name, pair in counts.items()} for k in (0, 1))
         assert sum(taken.values()) == len(sizes)
-        assert failed.pop("whole", 0) <= 2 * used._engines.whole.has_lists
-        assert not any(failed.values()), (counts, used._engines.whole.attempts.reason)
+        assert failed.pop("whole", 0) <= 2 * compiled.whole.has_lists
+        assert not any(failed.values()), (counts, compiled.whole.attempts.reason)
         assert len(counts.keys() & {"lowered steps", "given steps", "unsure steps"}) <= 1
         if name in AT_EVERY_LENGTH.split():
             assert counts == {"whole": (len(sizes), 0)}
@@ -184,8 +185,8 @@ class TestLimits:
         used = InferenceSession(given)
         x = np.zeros(nbytes // 4, np.float32)
         assert_values(used.run(None, {"s": [], "x": x}), [[x + 1]])
-        assert (used._engines.whole is not None) is is_whole
-        assert is_whole or used._engines.declined == "its weights would be held twice"
+        assert (used._engines.compiled.whole is not None) is is_whole
+        assert is_whole or used._engines.compiled.declined == "its weights would be held twice"
 
     @pytest.mark.parametrize(
         ("iterations", "copied", "little"),
@@ -198,7 +199,7 @@ class TestLimits:
 
     @pytest.mark.parametrize(("count", "is_numpy"), [(3, True), (4, True), (5, False)])
     def test_small_parts(self, count, is_numpy):
-        assert numpy_part._MOST_NODES == 4
+        assert tensor_part._MOST_NODES == 4
         chain = " ".join(f"n{k + 1} = Add (n{k}, n0)" for k in range(count))
         text = f"""g (seq(float[]) s, int64 n0) => (seq(float[]) t) {{
             {chain} t = SequenceErase (s, n{count})
@@ -254,6 +255,6 @@ class TestBatches:
         assert batches.why_not == ""
         assert batches.attempts.taken >= 3
         assert (batches.attempts.failures, batches.attempts.reason) == (0, "")
-        counts = ran(used._engines)
+        counts = ran(used._engines.compiled)
         assert sum(taken for taken, _ in counts.values()) == 3
         assert steps_of(used).planner.counts.iterations < LONG

@@ -261,8 +261,8 @@ class TestDeclined:
     def declined(self, text, why, **feed):
         """The reason; all runs go in steps, and onnxruntime's session is not even made."""
         used = InferenceSession(model(text))
-        assert used._engines.whole is None
-        assert why in used._engines.declined, used._engines.declined
+        assert used._engines.compiled.whole is None
+        assert why in used._engines.compiled.declined, used._engines.compiled.declined
         assert any(why in line for line in explain(model(text)))
         results = [used.run(None, feed) for _ in range(3)]
         for other in results[1:]:
@@ -303,7 +303,7 @@ class TestDeclined:
             y = Identity (x)
         }"""
         used = InferenceSession(model(text))
-        assert "'x' does not go into onnxruntime or out of it" in used._engines.declined
+        assert "'x' does not go into onnxruntime or out of it" in used._engines.compiled.declined
 
     def test_optionals(self):
         text = """g (optional(seq(float[])) o) => (bool h) { h = OptionalHasElement (o) }"""
@@ -315,7 +315,7 @@ class TestDeclined:
         lines = [f"s{k + 1} = SequenceInsert (s{k}, x)" for k in range(inserts)]
         text = f"g (seq(float[]) s0, float[N] x) => (seq(float[]) s{inserts}) {{ {' '.join(lines)} }}"
         used = InferenceSession(model(text))
-        assert (used._engines.whole is None) is (inserts > LONG_TO_COPY)
+        assert (used._engines.compiled.whole is None) is (inserts > LONG_TO_COPY)
         assert_values(used.run(None, {"s0": [], "x": f32(1)}), [[f32(1)] * inserts])
 
     def test_loops_that_are_always_long(self):
@@ -371,7 +371,7 @@ class TestDeclined:
         }"""
         for workers, declined in ((1, ""), (2, "its maps are for several workers")):
             used = InferenceSession(model(text), max_workers=workers)
-            assert used._engines.declined == declined
+            assert used._engines.compiled.declined == declined
             feed = {"s": floats(1, 2), "t": floats(1, 2)}
             assert_values(used.run(None, feed), [[2 * x for x in floats(1, 2)]])
             for counts in ((1, 2), (1,)):
@@ -423,3 +423,24 @@ class TestAttempts:
         for _ in range(40):
             used.run(s=s, n=i64(1))
         assert used.outcomes[67:] == [True] * 13
+
+
+def test_scans_go_in_one():
+    """The rank of what they stack is known, so a join of it may be trusted to onnxruntime."""
+    text = """
+        f (float[N, 4] x, int64 k) => (float[M, 4] y) <float[4] zero = {0, 0, 0, 0}> {
+            last, sums = Scan <num_scan_inputs = 1,
+                body = b (float[4] s, float[4] r) => (float[4] t, float[4] u) {
+                t = Add (s, r)
+                u = Neg (t)
+            }> (zero, x)
+            rows = SplitToSequence (sums)
+            some = SequenceErase (rows, k)
+            y = ConcatFromSequence <axis = 0> (some)
+        }"""
+    used = Used(text)
+    assert used.whole is not None, used.engines.declined
+    for n in (2, 5, 2000):
+        x = np.random.default_rng(n).random((n, 4), np.float32)
+        (found,) = used.run(x=x, k=np.array(1))
+        np.testing.assert_allclose(found, np.delete(-np.cumsum(x, 0), 1, 0), rtol=1e-3)

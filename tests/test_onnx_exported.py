@@ -10,7 +10,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from exported import FOLDER, MODELS, SIZES, answers
-from sessions import reference
+from sessions import model, reference
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
@@ -103,6 +103,30 @@ def test_modules_have_answers():
     modules = {one.name for one in MODELS.values() if one.exporter in ("torchscript", "dynamo")}
     assert {path.stem for path in FOLDER.glob("*.npz")} == modules
     assert set(EXPECTED) == set(MODELS) - modules
+
+
+def args_of(used):
+    args = [*used.get_inputs(), *used.get_outputs(), *used.get_overridable_initializers()]
+    return [(one.name, one.type, one.shape) for one in args]
+
+
+@pytest.mark.mostly_slow(3)
+@pytest.mark.parametrize("name", NAMES)
+def test_inputs_and_outputs(name):
+    assert args_of(InferenceSession(MODELS[name].path)) == args_of(theirs(name))
+
+
+@pytest.mark.parametrize("declared", ["float[A, B]", "float[4, B]", "float[A, 8]"])
+@pytest.mark.parametrize("given", ["float[4, 8]", "float[N, 8]", "float[N, M]", "float[4, M]"])
+def test_lengths_that_are_inferred(given, declared):
+    """Of what tensor operators compute, and of what comes out of a list."""
+    given = model(f"""
+        f ({given} x) => ({declared} y, float[C] row) <int64 zero = {{0}}> {{
+            rows = SplitToSequence <keepdims = 0> (x)
+            row = SequenceAt (rows, zero)
+            y = Relu (x)
+        }}""")
+    assert args_of(InferenceSession(given)) == args_of(reference(given))
 
 
 @pytest.mark.mostly_slow(13)

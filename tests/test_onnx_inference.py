@@ -19,10 +19,11 @@ from sessions import MODELS as FOLDER  # noqa: E402
 from soundness import named_lengths, unsound  # noqa: E402
 
 from seqcore.onnx._engines.interface import Interface  # noqa: E402
-from seqcore.onnx._lowering.passes import lower_prepared  # noqa: E402
+from seqcore.onnx._lowering.pipeline import lower_prepared  # noqa: E402
 from seqcore.onnx._model.graph import Node  # noqa: E402
 from seqcore.onnx._model.load import folder_of, parse  # noqa: E402
-from seqcore.onnx._model.prepared import Prepared, prepare  # noqa: E402
+from seqcore.onnx._model.prepare import prepare  # noqa: E402
+from seqcore.onnx._model.prepared import Prepared  # noqa: E402
 from seqcore.onnx._model.types import sequence, to_type_proto  # noqa: E402
 from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import to_message  # noqa: E402

@@ -13,11 +13,11 @@ from operator_cases import CASES, ENDS, any_of, lengths, maybe  # noqa: E402
 from random_cases import seeds  # noqa: E402
 from soundness import inference_of, named_lengths, unsound, unsound_numbers  # noqa: E402
 
-from seqcore.onnx._model.prepared import prepare  # noqa: E402
+from seqcore.onnx._model import record  # noqa: E402
+from seqcore.onnx._model.prepare import prepare  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto  # noqa: E402
 from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import forget_shape, to_message  # noqa: E402
-from seqcore.onnx._operators import record  # noqa: E402
 from seqcore.onnx._operators.tensor_operators import TensorOperator  # noqa: E402
 
 OPSETS = [11, 13, 17, 21]
@@ -404,6 +404,18 @@ CORNERS = {
             }>
         }""",
         {"x": zeros(4), "k": np.array(False)},
+    ),
+    "outputs of a Scan over 3 rows": (
+        """g (float[N, 4] x, float[2, N] y) => (float[] z) {
+            o = Constant <value_floats = [0.0, 0.0, 0.0, 0.0]> ()
+            s, z, w, v = Scan <num_scan_inputs = 2, scan_input_axes = [0, -1], scan_output_axes = [0, 1, -1],
+                body = b (float[4] t, float[4] r, float[2] q)
+                => (float[4] u, float[4] a, float[2] c, float[2, 4] d) {
+                    u = Add (t, r) a = Neg (u) c = Abs (q)
+                    k = Constant <value_ints = [2, 4]> () d = Expand (r, k)
+                }> (o, x, y)
+        }""",
+        {"x": zeros(3, 4), "y": zeros(2, 3)},
     ),
     "numbers of two axes": (
         """g (float[A, B] x) => (float[] y) {

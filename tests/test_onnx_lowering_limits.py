@@ -9,8 +9,9 @@ pytest.importorskip("ml_dtypes")
 
 from lowering import assert_same, left_in, ops, outcome, parse, quick_report, rows, session  # noqa: E402
 
-from seqcore.onnx._lowering import fixed_lists, listed, loop_edits, loop_lists, pieces, size_bounds  # noqa: E402
-from seqcore.onnx._lowering.loop_shapes import Size  # noqa: E402
+from seqcore.onnx._lists import fixed_lists, listed, loop_edits, loop_lists, pieces  # noqa: E402
+from seqcore.onnx._vmap import sizes as size_bounds  # noqa: E402
+from seqcore.onnx._vmap.shapes import Size  # noqa: E402
 
 
 def same(model, result, *feeds):
@@ -172,7 +173,7 @@ class TestLoops:
         )
         result, notes = self.appended(code)
         assert (left_in(result) == []) is (more <= 0)
-        assert any("more than 32 times in a round" in note for note in notes) is (more > 0)
+        assert any("more than 32 times in an iteration" in note for note in notes) is (more > 0)
 
     def test_each_end_counts_for_itself(self):
         n = loop_edits._MOST_SLOTS

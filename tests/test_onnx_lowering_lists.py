@@ -311,7 +311,7 @@ class TestSeveral:
     def test_many_stay(self, many):
         chain = " ".join(f"t{k + 1} = SequenceInsert(t{k}, q)" for k in range(many))
         body = f"q = Gather(x, i) t0 = SequenceInsert(s, q) {chain} t = SequenceInsert(t{many}, q)"
-        assert why(loop(body)) == "stays: the loop 'l' inserts into it more than 32 times in a round"
+        assert why(loop(body)) == "stays: the loop 'l' inserts into it more than 32 times in an iteration"
 
     @pytest.mark.slow
     def test_many_branches_stay(self):

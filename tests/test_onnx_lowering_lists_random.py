@@ -14,10 +14,10 @@ from lowering import outcome, parse, session  # noqa: E402
 from random_cases import examples  # noqa: E402
 
 from seqcore.onnx import InferenceSession, lower  # noqa: E402
-from seqcore.onnx._lowering.prune import prune  # noqa: E402
-from seqcore.onnx._model.prepared import prepare  # noqa: E402
+from seqcore.onnx._model.prepare import prepare  # noqa: E402
 from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import to_message  # noqa: E402
+from seqcore.onnx._rewrite.prune import prune  # noqa: E402
 
 KIND = "seq(float[?])"
 POSITIONS = ["zero", "one", "back", "before"]

@@ -14,7 +14,7 @@ from sessions import reference
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
-from seqcore.onnx._runtimes.reference import evaluator_of
+from seqcore.onnx._runtimes.runners import evaluator_of
 
 pytestmark = pytest.mark.mostly_slow(13)
 

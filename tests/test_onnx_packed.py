@@ -330,7 +330,7 @@ def test_a_list_without_elements():
 def test_the_session_packs_nothing():
     """An edit of a packed list copies it."""
     model = listing("rows", AT_P, "y = SequenceLength(l)", "int64 y")
-    assert InferenceSession(model)._engines._has_lists
+    assert InferenceSession(model)._engines.compiled._has_lists
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_what_stays(text, why):
 
 
 def test_what_is_said():
-    for element, became in (("rows", "its elements stacked"), ("columns", "its numbers and its extents")):
+    for element, became in (("rows", "its stacked elements"), ("columns", "its values and its extents")):
         _, notes = lower_with_report(listing(element, AT_P, "y = SequenceLength(l)", "int64 y"))
         assert [note.value for note in notes if note.is_lowered] == ["l"]
         assert became in notes[-1].text

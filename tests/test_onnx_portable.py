@@ -211,3 +211,52 @@ def test_a_number_that_fills_a_shape(filling, is_moved, opset):
         for feed, one in zip(feeds, outcomes, strict=True):
             if one is not None:
                 np.testing.assert_array_equal(used(feed)[0], one[0])
+
+
+# Rows of a list, as often as an inner loop says.
+NESTED = """g (float[N, 4] x, int64 n) => (float[A, 4] y) <bool yes = {1}> {
+    none = SequenceEmpty ()
+    l = Loop (n, yes, none) <body = b (int64 i, bool c, seq(float[]) s) => (bool d, seq(float[]) t) {
+        d = Identity (c)
+        row = Gather (x, i)
+        sum = Loop (n, c, row) <body = b2 (int64 j, bool e, float[4] u) => (bool f, float[4] v) {
+            f = Identity (e)
+            v = Add (u, row)
+        }>
+        t = SequenceInsert (s, sum)
+    }>
+    y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+}"""
+ONE_BY_ONE = """g (float[6, 4] x, float[1, 1] k, int64 p) => (float[A, 4] y) <float[1, 1] z = {0}> {
+    rows = SplitToSequence (x)
+    some = SequenceErase (rows, p)
+    all = ConcatFromSequence <axis = 0> (some)
+    c = Less (k, z)
+    y = If (c) <then_branch = a () => (float[A, 4] q) { q = Neg (all) },
+                else_branch = o () => (float[A, 4] r) { r = Abs (all) }>
+}"""
+
+
+def test_a_loop_that_begins_under_the_condition_of_the_one_around_it():
+    """It holds there, so the loop begins under none: OpenVINO knows no such conditions."""
+    feeds = [{"x": rows(5), "n": np.array(n)} for n in (1, 3, 5)]
+    check(NESTED, feeds)
+    openvino = pytest.importorskip("openvino")
+    model, result = parse(NESTED), lowered(parse(NESTED))
+    used = openvino.Core().compile_model(openvino.Core().read_model(result.SerializeToString()), "CPU")
+    for feed in feeds:
+        (found,) = used(feed).values()
+        np.testing.assert_allclose(found, session(model).run(None, feed)[0])
+
+
+def test_a_condition_of_two_axes():
+    feeds = [
+        {"x": rows(6), "k": np.full((1, 1), k, np.float32), "p": np.array(p)} for k in (-1, 1) for p in (0, 4)
+    ]
+    check(ONE_BY_ONE, feeds, gone=False)
+    openvino = pytest.importorskip("openvino")
+    result = lowered(parse(ONE_BY_ONE))
+    used = openvino.Core().compile_model(openvino.Core().read_model(result.SerializeToString()), "CPU")
+    for feed in feeds:
+        (found,) = used(feed).values()
+        np.testing.assert_allclose(found, session(parse(ONE_BY_ONE)).run(None, feed)[0])

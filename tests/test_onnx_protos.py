@@ -20,8 +20,7 @@ import seqcore as sq  # noqa: E402
 from seqcore.onnx import from_proto, to_proto  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type  # noqa: E402
 from seqcore.onnx._protos.reading import A_RUN  # noqa: E402
-from seqcore.onnx._protos.tensors import SMALL  # noqa: E402
-from seqcore.onnx._protos.writing import BLOCK  # noqa: E402
+from seqcore.onnx._protos.tensors import BLOCK, SMALL  # noqa: E402
 
 pytestmark = pytest.mark.mostly_slow(3)
 

@@ -24,6 +24,22 @@ from sessions import (
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
+from seqcore.onnx._model import checks
+
+SPLITS_OF_NONE = {
+    "a constant": "f (float[4, 8] x) => (seq(float[]) s) <int64 k = {0}> { s = SplitToSequence (x, k) }",
+    "int32": "f (float[N] x) => (seq(float[]) s) <int32 k = {0}> { s = SplitToSequence (x, k) }",
+    "a node": """f (float[4] x) => (seq(float[]) s) {
+        k = Constant <value_int = 0> () s = SplitToSequence (x, k)
+    }""",
+    "another node": """f (float[4] x) => (seq(float[]) s) {
+        k = Constant <value = int64 {0}> () s = SplitToSequence (x, k)
+    }""",
+    "in a branch": """f (float[4] x, bool c) => (seq(float[]) s) <int64 k = {0}> {
+        s = If (c) <then_branch = a () => (seq(float[]) p) { p = SplitToSequence (x, k) },
+                    else_branch = b () => (seq(float[]) q) { q = SequenceEmpty () }>
+    }""",
+}
 
 
 class TestRefused:
@@ -234,6 +250,34 @@ class TestRefused:
         }"""
         with pytest.raises(ValueError, match="doesn't take 's', which is of type sequence of sequence"):
             session(text)
+
+    @pytest.mark.parametrize("name", SPLITS_OF_NONE)
+    def test_a_split_by_which_onnx_would_divide(self, monkeypatch, name):
+        """Before 1.23 it does, and ends the process."""
+        monkeypatch.setattr(checks, "_ONNX_DIVIDES", True)
+        with pytest.raises(ValueError, match=r"SplitToSequence '[sp]' splits into parts of length 0"):
+            session(SPLITS_OF_NONE[name])
+
+    @pytest.mark.skipif(checks._ONNX_DIVIDES, reason="onnx would divide by 0")
+    @pytest.mark.parametrize("name", SPLITS_OF_NONE)
+    def test_a_split_by_which_it_does_not(self, name):
+        """It fails in the run, if it runs."""
+        used, x = session(SPLITS_OF_NONE[name]), np.ones((4, 8)[: 1 + ("4, 8" in SPLITS_OF_NONE[name])], "f")
+        feed = {"x": x} | ({"c": np.array(True)} if "branch" in name else {})
+        with pytest.raises(ValueError, match="SplitToSequence"):
+            used.run(None, feed)
+        if "branch" in name:
+            assert len(used.run(None, feed | {"c": np.array(False)})[0]) == 0
+
+    def test_another_split_of_the_same_name(self, monkeypatch):
+        monkeypatch.setattr(checks, "_ONNX_DIVIDES", True)
+        text = """f (float[4] x, bool c) => (int64 n) <int64 k = {0}> {
+            n = If (c) <then_branch = a () => (int64 p) <int64 k = {2}> {
+                            s = SplitToSequence (x, k) p = SequenceLength (s)
+                        }, else_branch = b () => (int64 q) { q = Identity (k) }>
+        }"""
+        (found,) = session(text).run(None, {"x": np.ones(4, np.float32), "c": np.array(True)})
+        assert found == 2
 
     @pytest.mark.parametrize("name", ["s", "x"])
     def test_an_input_without_a_type(self, name):

@@ -359,7 +359,7 @@ class TestSizes:
         assert ops(result).count("Less") >= 5  # what is made is looked at too
 
     def test_a_sum_takes_no_room(self):
-        """What comes out is one number: there are blocks of iterations."""
+        """What comes out is one number: with many iterations the loop runs."""
         body = "r = Gather(x, i) h = Mul(r, w) s = ReduceSum<keepdims = 0>(h) k1 = Add(k0, s)"
         states = ", start", "float k", ", float k0", ", float k1"
         text = loop(body, "float[0] none", ", float start, float[32] w", "float[A, 0] y", "", states)

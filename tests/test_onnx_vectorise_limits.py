@@ -11,8 +11,8 @@ from lowering import ops, parse  # noqa: E402
 from vectorising import body, check_same, feeds_for, notes_of, takes_first, vectorised  # noqa: E402
 
 from seqcore.onnx._engines.engines import explain  # noqa: E402
-from seqcore.onnx._lowering import loop_sizes  # noqa: E402
-from seqcore.onnx._operators import vector_if  # noqa: E402
+from seqcore.onnx._vmap import branch as vector_if  # noqa: E402
+from seqcore.onnx._vmap import sizes as loop_sizes  # noqa: E402
 
 FEW = (1, 2, 3)
 
@@ -27,7 +27,7 @@ def way_of(code, outs="float", trips=FEW, changes=(), **types):
     assert note.is_vectorised, note
     check_same(parse(text), result, feeds_for(**types, trips=trips))
     loops = sum(op == "Loop" for op in ops(result))
-    assert loops == (note.otherwise in ("loop", "blocks"))
+    assert loops == (note.otherwise == "loop")
     assert ("If" in ops(result)) == bool(note.otherwise)
     return note.otherwise
 
@@ -38,16 +38,16 @@ class TestWays:
         row = f"float[{width}]"
         assert way_of("e = Neg(a)", row, x=row) == way
 
-    @pytest.mark.parametrize(("width", "way"), [(64, "nothing"), (65, "blocks")])
+    @pytest.mark.parametrize(("width", "way"), [(64, "nothing"), (65, "loop")])
     def test_what_is_made_on_the_way_to_an_output(self, width, way):
         assert way_of(f"h = Expand(a, #({width})) e = ReduceMax<keepdims = 0>(h)", x="float") == way
 
-    @pytest.mark.parametrize(("width", "way"), [(8, "nothing"), (9, "blocks")])
+    @pytest.mark.parametrize(("width", "way"), [(8, "nothing"), (9, "loop")])
     def test_what_is_made_on_the_way_to_a_state(self, width, way):
         code = f"h = Expand(a, #({width})) s2 = ReduceMax<keepdims = 0>(h)"
         assert way_of(code, "", x="float", states="s: float") == way
 
-    @pytest.mark.parametrize(("times", "way"), [(4, ""), (5, "blocks")])
+    @pytest.mark.parametrize(("times", "way"), [(4, ""), (5, "loop")])
     def test_four_times_as_much_as_comes_in(self, times, way):
         many = ", ".join("a" * times)
         assert way_of(f"h = Concat<axis = 0>({many}) e = ReduceMax<keepdims = 0>(h)", x="float[100]") == way
@@ -62,7 +62,7 @@ class TestLimits:
     @pytest.mark.parametrize(("width", "most"), [(4, 4), (5, 2), (8, 1), (9, 0)])
     def test_iterations_at_once_where_sizes_are_known(self, monkeypatch, width, most):
         """64 numbers, of which an iteration makes so many by so many."""
-        for name, number in (("_MOST_AT_ONCE", 64), ("_IN_A_BLOCK", 20), ("_SMALL", 8)):
+        for name, number in (("_MOST_AT_ONCE", 64), ("_SMALL", 8)):
             monkeypatch.setattr(loop_sizes, name, number)
         types = {"x": f"float[{width}]", "w": f"float[{width}]"}
         code = "c0 = Unsqueeze(a, #(1)) r = Unsqueeze(w, #(0)) g = Mul(c0, r) e = ReduceMax<keepdims = 0>(g)"
@@ -119,4 +119,4 @@ def test_explain_says_what_a_run_may_choose():
         (line,) = (one for one in lines if "is one operator" in one)
         assert line.endswith(said)
     lines = explain(parse(body("h = Expand(a, #(900)) e = ReduceMax<keepdims = 0>(h)", "float", x="float")))
-    assert any(line.endswith("at once, or in blocks where that is too much") for line in lines)
+    assert any(line.endswith("at once, or one by one where that is too much") for line in lines)

@@ -19,7 +19,7 @@ from vectorising import (  # noqa: E402
     vectorised,
 )
 
-from seqcore.onnx._lowering import loop_sizes  # noqa: E402
+from seqcore.onnx._vmap import sizes as loop_sizes  # noqa: E402
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -32,8 +32,8 @@ OUTER = """c0 = Unsqueeze(a, #(1)) r0 = Unsqueeze(w, #(0)) g = Mul(c0, r0)
 
 @pytest.fixture
 def small(monkeypatch):
-    """Limits that little data reach: 64 numbers at once, 20 in a block, and 8 where an iteration is small."""
-    for name, number in (("_MOST_AT_ONCE", 64), ("_IN_A_BLOCK", 20), ("_SMALL", 8)):
+    """Limits that little data reach: 64 numbers at once, and 8 where an iteration is small."""
+    for name, number in (("_MOST_AT_ONCE", 64), ("_SMALL", 8)):
         monkeypatch.setattr(loop_sizes, name, number)
 
 
@@ -89,32 +89,21 @@ class TestWays:
         for width, n, is_first in cases:
             assert takes_first(result, feeds_of(width, [n])) == [is_first]
 
-    def test_blocks_for_what_makes_more_than_comes_out(self):
+    def test_the_loop_for_what_makes_more_than_comes_out(self):
         result, _ = check_at_once(body(OUTER, "float[D]", **ROWS), feeds_of(7, [0, 1, 60, 61]), nloops=1)
         first, second = branches_of(result)
         assert {"Mul", "ReduceMax"} <= first & second
         assert "Loop" in second - first
-        assert "Range" in second  # a block's iterations
 
     def test_known_sizes(self, small):
         types = {"x": "float[5]", "w": "float[5]"}
         feeds = feeds_for(**types, trips=range(0, 42, 3))
-        for code, out, is_blocks in (("e = Add(a, w)", "float[5]", False), (OUTER, "float[5]", True)):
+        for code, out, is_large in (("e = Add(a, w)", "float[5]", False), (OUTER, "float[5]", True)):
             text = body(code, out, **types)
-            nloops = int(loop_sizes._SMALL < 25 and is_blocks)
+            nloops = int(loop_sizes._SMALL < 25 and is_large)
             result, _ = check_at_once(text, feeds, nloops=nloops)
             if nloops:
                 assert takes_first(result, feeds) == [25 * n <= 64 for n in range(0, 42, 3)]
-
-    def test_without_a_form_to_put_blocks_together(self, small):
-        """Before opset 14 a Reshape can't be told of axes of length 0: then it is the loop."""
-        result, _ = check_at_once(body(OUTER, "float[D]", **ROWS), feeds_of(4, range(20)), 13, nloops=1)
-        assert "Range" not in branches_of(result)[1]
-        types = {"x": "float[9]", "w": "float[9]"}
-        result, _ = check_at_once(
-            body(OUTER, "float[9]", **types), feeds_for(**types, trips=range(20)), 13, nloops=1
-        )
-        assert "Range" in branches_of(result)[1]
 
     @pytest.mark.parametrize(
         ("code", "types"),
@@ -183,7 +172,7 @@ class TestLoopsForLarge:
             check_at_once(text, feeds_of(width, [-1, *range(12), 60, 61]), nloops=1)
 
 
-class TestBlocks:
+class TestMoreOnTheWay:
     @pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
     @pytest.mark.parametrize("opset", [14, 17, 21])
     def test_either_side_of_the_limit(self, small, opset, width):
@@ -193,21 +182,18 @@ class TestBlocks:
         feeds = feeds_of(width, [-1, *range(12), 59, 60, 61])
         result, outcomes = check_at_once(body(code, "float[D]", **ROWS), feeds, opset, nloops=1)
         assert [one is None for one in outcomes] == [False] * 15 + [True]
-        # Their size is looked at before they are made; a block is never of no iteration.
+        # Their size is looked at before they are made.
         assert takes_first(result, filled(feeds)) == [
             width * width * feed["n"] <= 64 for feed in filled(feeds)
         ]
 
-    @pytest.mark.parametrize("most", [1, 2, 5])
-    def test_states(self, small, monkeypatch, most):
-        monkeypatch.setattr(loop_sizes, "_IN_A_BLOCK", 25 * most)
+    def test_states(self, small):
         types = {**FIVE, "states": "s: int64; t: float[5]; u: float[5]; v: float[5]"}
         code = OUTER.replace("e = Reduce", "d0 = Reduce")
         code += " s2 = Add(s, #3) t2 = Neg(a) u2 = Add(u, d0) v2 = Identity(v)"
         code += " h = Sub(t, u) k = Add(h, v) e = Mul(k, d0) f = Neg(s)"
         feeds = feeds_for(**types, trips=range(1, 42))
         result, _ = check_at_once(body(code, "float[5]; int64", **types), feeds, nloops=1)
-        assert "Range" in branches_of(result)[1]
         assert takes_first(result, filled(feeds)) == [feed["n"] <= 64 // 25 for feed in filled(feeds)]
 
     def test_states_alone(self, small):
@@ -217,7 +203,7 @@ class TestBlocks:
 
     @pytest.mark.parametrize("opset", [11, 13, 17])
     def test_numbers(self, small, opset):
-        """Scalars, and the iterations' own numbers, in blocks of all lengths."""
+        """Scalars, and the iterations' own numbers."""
         code = """k = Cast<to = 1>(i) h = Add(a, k) g = Expand(h, #(3, 5)) e0 = Mul(g, g)
             e = ReduceMax<keepdims = 0>(e0) f = Identity(i)"""
         text = body(code.replace("(e0)", "(e0)"), "float; int64", x="float")
@@ -235,7 +221,7 @@ class TestBlocks:
             _, outcomes = check_at_once(text, feeds_of(width, [-1, *range(12), 60, 61]), nloops=1)
             assert [one is None for one in outcomes] == [True, True] + [False] * 12 + [True]
 
-    def test_errors_in_a_later_block(self, small):
+    def test_errors_in_a_later_iteration(self, small):
         code = f"{OUTER.replace('e = R', 'h = R')} k = Gather(v, i) e = Add(h, k)"
         text = body(code, "float[D]", **ROWS, v="float[9]")
         feeds = feeds_of(5, [3, 8, 9, 10, 11, 60], v=some("float[9]"))
@@ -243,7 +229,7 @@ class TestBlocks:
         assert [one is None for one in outcomes] == [False] * 3 + [True] * 3
 
     def test_products(self, small):
-        """Batches of one length are broadcast in a block too."""
+        """Batches of one length are broadcast."""
         types = {"x": "float[2, 3]", "v": "float[3, 16]"}
         text = body(
             "g = MatMul(a, v) h = Softmax<axis = 0>(g) e = ReduceSum<keepdims = 0>(h)", "float", **types
@@ -252,15 +238,13 @@ class TestBlocks:
 
     @pytest.mark.parametrize("n", [-2, -1, 0])
     def test_states_without_an_iteration(self, n):
-        """One iteration makes more than a block is to, so a block is of one."""
+        """One iteration makes more than may be made at once."""
         code = "g = Expand(a, #(600, 900)) s2 = ReduceMax<keepdims = 0>(g) e = Neg(s)"
         types = {"x": "float", "states": "s: float"}
         _, outcomes = check_at_once(body(code, "float", **types), feeds_for(**types, trips=[n]), nloops=1)
         assert outcomes[0] is not None
 
-    @pytest.mark.parametrize("most", [2, 3])
-    def test_states_of_fewer_than_no_iterations(self, small, monkeypatch, most):
-        monkeypatch.setattr(loop_sizes, "_IN_A_BLOCK", 25 * most)
+    def test_states_of_fewer_than_no_iterations(self, small):
         types = {**FIVE, "states": "s: float[5]"}
         text = body(OUTER.replace("e = Reduce", "s2 = Reduce"), "", **types)
         check_at_once(text, feeds_for(**types, trips=range(-9, 2)), nloops=1)

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from lowering import all_nodes, left_in, outcome, parse, session
 
-from seqcore.onnx._lowering.passes import lower_prepared
+from seqcore.onnx._lowering.pipeline import lower_prepared
 from seqcore.onnx.lowering import lower_with_report
 
 DTYPES = {

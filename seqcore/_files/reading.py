@@ -9,7 +9,7 @@ from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
 from seqcore._shown import shown, shown_error
 from seqcore.core.batches import chained
-from seqcore.core.foreign import mark_origin
+from seqcore.core.foreign import address_of, mark_origin
 from seqcore.core.mapped import MappedFile
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
@@ -84,7 +84,7 @@ def _read(pa, path, column, check):
     schema = pa.schema([reader.schema.field(number)])
     seq = TensorSequence.from_arrow(pa.Table.from_batches(_batches(reader, number), schema))
     mark_origin(seq, StoredIn(path, found.st_size, found.st_mtime_ns, column, len(seq)))
-    is_mapped = not len(seq) or _contains(memory, seq[0].__array_interface__["data"][0])
+    is_mapped = not len(seq) or _contains(memory, address_of(seq))
     return seq, 0 if is_mapped else found.st_size + seq.nbytes * (8 if seq.dtype == STRING else 1)
 
 

@@ -78,14 +78,15 @@ cdef Status unshare(Store **store) noexcept
 cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *whole, bint patient) noexcept
 cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *news, bint patient) noexcept
 cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *taken, bint patient) noexcept
-cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Store *taken,
-                       bint patient) noexcept
-cdef Status take_marked(Store **store, Store **stale, const char *marks, Store *taken, bint patient) noexcept
+cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                       Store **taken, bint patient) noexcept
+cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken,
+                        bint patient) noexcept
 cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot *slot, bint patient) noexcept
 cdef Status replace_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Store *news,
                           bint patient) noexcept
 cdef Status replace_at(Store **store, Store **stale, const int64_t *positions, Store *news, bint patient) noexcept
-cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Store *removed, Store *news,
-                         bint patient) noexcept
+cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t n, Store **removed,
+                         Store *news, bint patient) noexcept
 cdef Status reverse_all(Store **store, Store **stale) noexcept
 cdef str broken_invariant(Store *store)

@@ -627,14 +627,15 @@ cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *ta
     return OK
 
 
-cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Store *taken,
-                       bint patient) noexcept:
-    """Move elements start, start + step, … into `taken`, all gap before and filled after; step > 0.
+cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                       Store **taken, bint patient) noexcept:
+    """Move elements start, start + step, … into a store that is made; step > 0.
 
     Of runs they stay in `stale` alone.
     """
-    cdef Py_ssize_t n = taken.capacity, i = 0, found = 0
+    cdef Py_ssize_t i = 0, found = 0
     cdef Store *own
+    cdef Store *into
     cdef Status status
     if has_runs(store[0]):
         status = NEEDS_SLOTS
@@ -646,28 +647,31 @@ cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_
             status = loosen(store, stale, patient)
         if status != OK:
             return status
-    if open_gap(store, stale, start, 0) != OK:
+    into = taken[0] = new_slots(n)
+    if into == NULL or open_gap(store, stale, start, 0) != OK:
         return NO_MEMORY
     own = store[0]
     # Elements come through the gap from its back: those to take leave, the others line up before it.
     while found < n:
         if i == found * step:
-            taken.slots[found] = own.slots[own.hi]
+            into.slots[found] = own.slots[own.hi]
             found += 1
         else:
             own.slots[own.lo] = own.slots[own.hi]
             own.lo += 1
         own.hi += 1
         i += 1
-    fill(taken)
+    fill(into)
     shrink(store)
     return OK
 
 
-cdef Status take_marked(Store **store, Store **stale, const char *marks, Store *taken, bint patient) noexcept:
-    """Move the elements whose mark is 1 into `taken`, all gap before and filled after; none is no edit."""
-    cdef Py_ssize_t n = taken.capacity, i = 0, found = 0, marked
+cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken,
+                        bint patient) noexcept:
+    """Move the n elements whose mark is 1 into a store that is made; none is no edit."""
+    cdef Py_ssize_t i = 0, found = 0, marked
     cdef Store *own
+    cdef Store *into
     cdef Slot slot
     cdef Status status
     if n == 0:
@@ -677,7 +681,8 @@ cdef Status take_marked(Store **store, Store **stale, const char *marks, Store *
         return status
     while not marks[i]:
         i += 1
-    if open_gap(store, stale, i, 0) != OK:
+    into = taken[0] = new_slots(n)
+    if into == NULL or open_gap(store, stale, i, 0) != OK:
         return NO_MEMORY
     own = store[0]
     while found < n:
@@ -686,12 +691,12 @@ cdef Status take_marked(Store **store, Store **stale, const char *marks, Store *
         slot = own.slots[own.hi]
         own.hi += 1
         marked = marks[i]
-        taken.slots[found] = slot
+        into.slots[found] = slot
         found += marked
         own.slots[own.lo] = slot
         own.lo += 1 - marked
         i += 1
-    fill(taken)
+    fill(into)
     shrink(store)
     return OK
 
@@ -765,13 +770,12 @@ cdef Status replace_at(Store **store, Store **stale, const int64_t *positions, S
     return status
 
 
-cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Store *removed, Store *news,
-                         bint patient) noexcept:
-    """Put the elements of `news` in the place of as many as `removed`, all gap before, has slots for.
+cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t n, Store **removed,
+                         Store *news, bint patient) noexcept:
+    """Put the elements of `news` in the place of n others, which move into a store that is made.
 
     Of runs those that were removed stay in `stale` alone.
     """
-    cdef Py_ssize_t n = removed.capacity
     cdef Store *own
     cdef Status status
     if has_runs(store[0]):
@@ -782,12 +786,13 @@ cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Store *
             return OK
         if status != OK:
             return status
-    if give_ids(news) != OK or open_gap(store, stale, start, size_of(news)) != OK:
+    removed[0] = new_slots(n)
+    if removed[0] == NULL or give_ids(news) != OK or open_gap(store, stale, start, size_of(news)) != OK:
         return NO_MEMORY
     own = store[0]
-    memcpy(removed.slots, &own.slots[own.hi], n * sizeof(Slot))
+    memcpy(removed[0].slots, &own.slots[own.hi], n * sizeof(Slot))
     own.hi += n
-    fill(removed)
+    fill(removed[0])
     write_slots(news, 0, 1, size_of(news), &own.slots[own.lo])
     retain_slots(&own.slots[own.lo], size_of(news))
     own.lo += size_of(news)

@@ -340,8 +340,6 @@ cdef class Container:
                                   Store **removed, Store **stale, Py_ssize_t *n, Py_ssize_t *count,
                                   bint patient) noexcept:
         cdef Status status = LENGTH_DIFFERS
-        release(removed[0])             # of an earlier try, without elements
-        removed[0] = NULL
         with cython.critical_section(self):
             n[0] = size_of(self._store)
             count[0] = PySlice_AdjustIndices(n[0], &start, &stop, step)
@@ -349,10 +347,7 @@ cdef class Container:
                 if count[0] == size_of(news):
                     status = replace_range(&self._store, stale, start, step, news, patient)
             else:
-                status = NO_MEMORY
-                removed[0] = new_slots(count[0])
-                if removed[0] != NULL:
-                    status = replace_span(&self._store, stale, start, removed[0], news, patient)
+                status = replace_span(&self._store, stale, start, count[0], removed, news, patient)
         return status
 
     cdef int replace_selected(self, cnp.ndarray selection, Store *news) except -1:
@@ -478,8 +473,6 @@ cdef class Container:
         cdef int tries = 0
         PySlice_Unpack(key, &start, &stop, &step)
         while True:
-            release(taken)          # of an earlier try, without elements
-            taken = NULL
             status = OK
             with cython.critical_section(self):
                 size = size_of(self._store)
@@ -489,12 +482,9 @@ cdef class Container:
                     stale = self._store
                     self._store = empty_store()
                 elif n:
-                    taken = new_slots(n)
-                    status = NO_MEMORY
-                    if taken != NULL:
-                        # The same elements from the front.
-                        status = take_range(&self._store, &stale, first if step > 0 else first + (n - 1) * step,
-                                            abs(step), taken, tries < PATIENCE)
+                    # The same elements from the front.
+                    status = take_range(&self._store, &stale, first if step > 0 else first + (n - 1) * step,
+                                        abs(step), n, &taken, tries < PATIENCE)
             if status != NEEDS_SLOTS:
                 break
             tries += 1
@@ -512,18 +502,13 @@ cdef class Container:
         cdef Status status
         cdef int tries = 0
         while True:
-            release(taken)          # of an earlier try, without elements
-            taken = NULL
             PyMem_RawFree(marks)
             marks = NULL
             with cython.critical_section(self):
                 n = size_of(self._store)
                 status = mark(n, selection, &marks, &count, &at)
                 if status == OK:
-                    taken = new_slots(count)
-                    status = NO_MEMORY
-                    if taken != NULL:
-                        status = take_marked(&self._store, &stale, marks, taken, tries < PATIENCE)
+                    status = take_marked(&self._store, &stale, marks, count, &taken, tries < PATIENCE)
             if status != NEEDS_SLOTS:
                 break
             tries += 1

@@ -5,11 +5,10 @@ What is checked here are the types and sizes of arrays, and the ends: from where
 
 cimport numpy as cnp
 
-import numpy as np
-
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport Run, Store, begin_of, empty_store, has_runs, runs_of, size_of
+from seqcore.core.buffer cimport empty_store, size_of
 from seqcore.core.owner cimport TableOwner
+from seqcore.core.reader cimport Reader, Span, begin, next_span
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, WHOLE, Table, owner_of
@@ -106,23 +105,28 @@ def from_shapes(cnp.ndarray items not None, offsets, shapes):
 
 
 def mark_origin(TensorSequence sequence not None, origin):
-    """Remember of the tables of a sequence, which nobody else has, that they are those of a file, in this order.
+    """Let the tables of a sequence, which nobody else has, say where in a file their elements are.
 
-    Tables whose elements are not all there in order are left as they are: they don't say where an element is in
-    the file.
+    Tables whose elements are not all there in order are left as they are: they don't tell.
     """
     cdef Share share = sequence.shared()
-    cdef Py_ssize_t i, n
-    cdef const Run *run
+    cdef Reader reader
+    cdef Span span
     cdef TableOwner owner
-    if not has_runs(share.store):
-        return
-    for i in range(share.store.nruns):
-        run = &runs_of(share.store)[i]
-        n = run.end - begin_of(share.store, i)
-        if run.source.kind == WHOLE or run.first != 0 or run.step != 1 or n != (<Table *>run.source).n:
+    begin(&reader, share.store, 0, size_of(share.store))
+    while next_span(&reader, &span):
+        if span.source.kind == WHOLE or span.first != 0 or span.step != 1 or span.n != (<Table *>span.source).n:
             continue
-        owner = <TableOwner><object>owner_of(run.source)
+        owner = <TableOwner><object>owner_of(span.source)
         if owner.origin is None:
             owner.origin = origin
-            owner.first = run.end - n
+            owner.first = reader.at - span.n
+
+
+def address_of(TensorSequence sequence not None):
+    """Return where the memory of the first element's table begins, without reading the element; 0 if there is none."""
+    cdef Share share = sequence.shared()
+    cdef Reader reader
+    cdef Span span
+    begin(&reader, share.store, 0, size_of(share.store))
+    return <size_t>span.source.data if next_span(&reader, &span) else 0

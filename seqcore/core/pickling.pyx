@@ -437,7 +437,7 @@ cdef Store *restored_part(cnp.dtype dtype, part, Py_ssize_t at) except NULL:
 
         column = opened(rest)
         if not isinstance(column, Container) or (<Container>column)._dtype is not dtype:
-            raise ValueError(f"{shown(rest[0])} has tensors of {column.dtype}, not of {dtype}")
+            raise ValueError(f"{rest[0]} has tensors of {column.dtype}, not of {dtype}")
         return (<Container>column).snapshot()
     fields = {"whole": 1, "even": 3, "offsets": 3, "views": 4, "shaped": 3}
     if len(rest) != fields.get(kind, -1) or not isinstance(rest[0], np.ndarray):
@@ -535,6 +535,8 @@ cdef Store *ordered_runs(list parts, order) except NULL:
             raise ValueError(f"the runs of a pickled sequence have shape {order.shape}, not (n, 4)")
         order = order.tolist()
     for run in order:
+        if type(run) is not tuple and type(run) is not list:
+            raise TypeError(f"a run of a pickled sequence has four integers, not {shown(run)}")
         if len(slices) % INTERVAL == INTERVAL - 1:
             let_others_in()
         if len(run) != 4 or not all(type(number) is int for number in run):

@@ -176,20 +176,11 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> Self: ...
 
-def reopen(
-    cls: type[TensorSequence[Any]],
-    dtype: str,
-    files: list[tuple[Any, Any]],
-    order: NDArray[Any] | None,
-    others: TensorSequence[Any] | None,
-    positional: tuple[Any, ...] = (),
-    named: dict[str, Any] | None = None,
-) -> TensorSequence[Any]: ...
 def restore(
     cls: type[TensorSequence[Any]],
     dtype: str,
-    parts: list[tuple[NDArray[Any], int]],
-    table: NDArray[np.int64],
+    parts: list[tuple[Any, ...]],
+    order: tuple[Any, ...] | NDArray[np.int64],
     positional: tuple[Any, ...] = (),
     named: dict[str, Any] | None = None,
 ) -> TensorSequence[Any]: ...

@@ -273,9 +273,9 @@ cdef class TensorSequence(Ragged):
         """
         try:
             return self.take(tensor)
-        except UnreadableTensorError:
-            raise
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, UnreadableTensorError):
+                raise
             pass        # not a return, which in Cython 3.3 fails where there was no memory for the traceback
         return NULL
 
@@ -630,11 +630,11 @@ cdef class TensorSequence(Ragged):
 
     def __reduce__(self):
         cdef Share share = self.whole()
-        make, contents = reduced(share.store, self._dtype)
+        parts, order = reduced(share.store, self._dtype)
         arguments = new_arguments(self)
         if not any(arguments):
             arguments = ()
-        return restore, (type(self), type_name(self._dtype), make, contents, *arguments), self.__getstate__()
+        return restore, (type(self), type_name(self._dtype), parts, order, *arguments), self.__getstate__()
 
     def _check(self):
         """Assert the invariants of the store, for tests."""
@@ -648,10 +648,10 @@ MutableSequence.register(TensorSequence)
 
 # -- what pickle calls -------------------------------------------------------------------------------
 
-def restore(cls, dtype, how, contents, positional=(), named=None):
+def restore(cls, dtype, parts, order, positional=(), named=None):
     """Make a sequence of what `TensorSequence.__reduce__` has taken apart."""
     cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
-    return new_container(cls, own, restored(own, how, contents), positional, named)
+    return new_container(cls, own, restored(own, parts, order), positional, named)
 
 
 cdef cnp.dtype check_pickled(cls, dtype, positional, named):

@@ -100,9 +100,9 @@ cdef int check_range_of_lengths(lengths, Py_ssize_t whole, int axis, str name) e
 
 cdef str lengths_hint(cnp.ndarray offsets, Py_ssize_t whole):
     """Return what to add to a message where the offsets sum to the extent, as lengths do."""
-    each = offsets.astype(object)
+    each = offsets.tolist()
     return "; did you pass lengths? use from_lengths(values, lengths)" if (
-        each.min() >= 0 and each.sum() == whole) else ""
+        min(each) >= 0 and sum(each) == whole) else ""
 
 
 cdef str offsets_hint(cnp.ndarray lengths, Py_ssize_t whole, str name):

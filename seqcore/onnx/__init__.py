@@ -13,6 +13,7 @@ except ImportError as error:
         f'seqcore.onnx needs the package {error.name}: pip install "seqcore-tensors[onnx]"', name=error.name
     ) from None
 
+import seqcore.onnx._operators  # noqa: F401  (which registers the records of all operators)
 from seqcore.onnx.body import GraphBody
 from seqcore.onnx.lowering import lower
 from seqcore.onnx.protos import from_proto, to_proto

@@ -9,7 +9,7 @@ import onnx
 from seqcore.onnx._engines.engines import explain
 from seqcore.onnx._files import STANDARD, check_output, read_model, write_model
 from seqcore.onnx._model.load import parse
-from seqcore.onnx._model.prepared import message_has_lists
+from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx.lowering import lower_with_report
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from onnx import ModelProto
 
-from seqcore.onnx._lowering.passes import Lowered, Note, lower_prepared
-from seqcore.onnx._lowering.ragged import open_sequences
+from seqcore.onnx._lists.boundary import open_sequences
+from seqcore.onnx._lowering.pipeline import Lowered, Note, lower_prepared
 from seqcore.onnx._model.load import folder_of, parse
-from seqcore.onnx._model.prepared import Prepared, prepare
+from seqcore.onnx._model.prepare import prepare
+from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._model.writing import to_message
 

@@ -9,13 +9,13 @@ from typing import Any, SupportsIndex
 from onnx import ModelProto, TensorProto, TypeProto
 
 from seqcore._integers import as_count
-from seqcore.onnx._engines.engines import Engines
+from seqcore.onnx._engines.engines import Engines, engines_of
 from seqcore.onnx._engines.feeds import NodeArg, check_feed, with_safe_strings
 from seqcore.onnx._model.load import folder_of, operators_of, parse, path_of
-from seqcore.onnx._model.prepared import message_has_lists
-from seqcore.onnx._model.versions import restamp_proto
+from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.weights import Weights, without_weights
 from seqcore.onnx._runtimes.sessions import Sessions
+from seqcore.onnx._runtimes.versions import restamp_proto
 
 __all__ = ["InferenceSession"]
 
@@ -53,10 +53,11 @@ class InferenceSession:
     Notes
     -----
     onnxruntime runs models without sequences unchanged. In other models, sequence operators are replaced with
-    tensor operators where possible (see `lower`). While the remaining sequences are short, onnxruntime runs
-    the whole lowered model; the choice depends on lengths and earlier runs, not on timing. Longer sequences
-    run on `TensorSequence`, and onnxruntime runs the tensor operators between them. A sequence at its last
-    use is edited in place, so an append in a loop is O(1), where onnxruntime copies the list.
+    tensor operators where possible (see `lower`), for the third run, or earlier if a sequence is long; until then
+    onnxruntime runs the model as it is. While the remaining sequences are short, onnxruntime runs the whole lowered
+    model; the choice depends on lengths and earlier runs, not on timing. Longer sequences run on `TensorSequence`,
+    and onnxruntime runs the tensor operators between them. A sequence at its last use is edited in place, so an
+    append in a loop is O(1), where onnxruntime copies the list.
 
     All element types are supported, also those without a kernel in onnxruntime. Results are the same on each
     path, except for the last bits where onnxruntime fuses operators.
@@ -65,8 +66,8 @@ class InferenceSession:
     rely on onnxruntime: `SplitToSequence` with a split of 1 and keepdims=0, PyTorch's `unbind`, drops the
     axis.
 
-    Several threads may run one session at once. Loading a model takes three to four times as long as in
-    onnxruntime (the median over models of exporters).
+    Several threads may run one session at once. Loading a model takes about twice as long as in onnxruntime
+    (the median over models of exporters).
 
     Examples
     --------
@@ -101,9 +102,11 @@ class InferenceSession:
         self._metadata = ModelMetadata(message)
         if message_has_lists(message):
             is_path = isinstance(model, str | os.PathLike)
-            hollow, weights = without_weights(message, folder_of(model), path_of(model) if is_path else None)
-            del message  # it takes as much memory as the weights
-            self._engines = Engines(model, hollow, weights, sessions, max_workers)
+            weightless, weights = without_weights(
+                message, folder_of(model), path_of(model) if is_path else None
+            )
+            del message  # that takes as much memory as the weights
+            self._engines = engines_of(model, weightless, weights, sessions, max_workers)
         else:
             self._whole = sessions.as_given(_loadable(model, message))
             self._kinds = {one.name: one.type for one in message.graph.input}

@@ -1,4 +1,4 @@
-"""Bodies that work number by number: one run for many elements, whatever their shapes.
+"""Bodies that are elementwise: one run for many elements, whatever their shapes.
 
 Each number of such a body's outputs depends on one number of each element, and on whole tensors and constants
 that are broadcast to the element. So it gives the same for the items of many elements in a row, cut back::
@@ -12,9 +12,9 @@ way, and which numbers are last is not the same.
 
 from onnx import ModelProto, TensorProto
 
+from seqcore.onnx._model.record import record_named
 from seqcore.onnx._model.tensors import declared_dtype
 from seqcore.onnx._model.writing import forget_shape
-from seqcore.onnx._operators.record import record_named
 from seqcore.onnx._runtimes.runners import SessionRunner
 
 # Before, binary operators broadcast by attributes.
@@ -31,7 +31,7 @@ _NUMBERS = frozenset(
 
 
 def plan_flat(model):
-    """Return the `FlatPlan` of a typed model, None where it does not work number by number."""
+    """Return the `FlatPlan` of a typed model, None where it is not elementwise."""
     domains = {one.domain: one.version for one in model.opset_import}
     graph = model.graph
     if domains.get("", 0) < _OLDEST_OPSET or graph.sparse_initializer:
@@ -66,7 +66,7 @@ def _works_by_number(node):
         # To strings a number takes more than one.
         return all(attribute.i in _NUMBERS for attribute in node.attribute if attribute.name == "to")
     record = record_named(node.op_type)
-    return record.broadcasts or record.by_number
+    return record.broadcasts or record.elementwise
 
 
 def _shape_of_constant(node):
@@ -83,7 +83,7 @@ def _shape_of_constant(node):
 
 
 class FlatPlan:
-    """What is known of a body that works number by number, before it is known which arguments are whole.
+    """What is known of a body that is elementwise, before it is known which arguments are whole.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A model for onnxruntime with checks: it fails where onnxruntime would depart from the text, or get slow.
+"""A model for onnxruntime with checks: it fails where onnxruntime would deviate from ONNX, or get slow.
 
 onnxruntime is quick with short sequences, and quadratic with long ones, but how long they get only a run
 tells. So a checked model fails, on purpose, where a loop that carries sequences has more iterations than a
@@ -8,25 +8,21 @@ engine instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
 from onnx import TensorProto
 
-from seqcore.onnx._engines.filled_elements import FilledElements
-from seqcore.onnx._engines.kept_checks import keep_checks
-from seqcore.onnx._engines.loop_costs import COPY, PART
-from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
-from seqcore.onnx._model.tensors import to_tensor_proto
+from seqcore.onnx._engines.filled_elements import FilledElements, keep_checks
+from seqcore.onnx._engines.planner import Planner
+from seqcore.onnx._engines.schedule import Entry, Schedule
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.types import from_type_proto
-from seqcore.onnx._operators.loop_parts import parts_of
-from seqcore.onnx._operators.record import record_of
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._rewrite.emit import Builder, Nodes
 
 # Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
 # the list with its data.
@@ -37,10 +33,6 @@ FEW = 8
 _ENOUGH = 1000
 # Before, results may lie in the memory of a feed that is gone, and loops of no trips end the process.
 _IS_UNSAFE = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 28)
-
-
-class AlwaysLong(Exception):
-    """A list is longer than the limit in every run."""
 
 
 def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | None = None) -> None:
@@ -58,11 +50,11 @@ def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | N
 
     Raises
     ------
-    AlwaysLong
+    Declined
         If a check would fail in every run.
     """
     checks = Checks(model, limit, unlimited)
-    checks.secure(model.graph, prepared)
+    checks.guard(model.graph, prepared)
     checks.finish()
 
 
@@ -82,7 +74,7 @@ def limit_of(graph: Graph, prepared: Prepared) -> int:
 
 
 def why_not_whole(graph: Graph, prepared: Prepared) -> str:
-    """Return where onnxruntime departs from the text in a graph in a way that no check finds, or ""."""
+    """Return where onnxruntime deviates from the specification and no check finds it, or ""."""
     for node in graph.all_nodes():
         for name in filter(None, (*node.inputs, *node.outputs)):
             type_ = prepared.type(name)
@@ -90,73 +82,68 @@ def why_not_whole(graph: Graph, prepared: Prepared) -> str:
                 return f"{node.label()} works on a sequence of strings"
             if not type_.is_tensor and _IS_UNSAFE:
                 return f"{node.label()} works on a sequence, and onnxruntime {onnxruntime.__version__} is old"
-        if why := record_of(node).departs(node, prepared):
+        if why := record_of(node).deviates(node, prepared):
             return f"{node.label()} {why}"
     return ""
 
 
 class Checks:
-    """Puts checks before, behind and into nodes; records say which, in `secure`."""
+    """Puts checks before, behind and into nodes; records say which, in `guard`."""
 
     def __init__(self, model: Model, limit: int, unlimited: Node | None) -> None:
-        self._model = model
-        self._limit = limit
-        self._unlimited = unlimited
-        self._taken = model.names()
-        self._node_names = {node.name for node in model.graph.all_nodes()}
-        self._before: list[Node] = []
+        self._model, self._limit, self._unlimited = model, limit, unlimited
+        self._builder = Builder(model, "check")
+        self._nodes = self._fresh_nodes()  # before the node at hand
         self._filled: FilledElements | None = None
         self._kept: list[tuple[Graph, str]] = []  # the checks that nobody reads
         self._after: list[tuple[Node, str]] = []  # loops of the graph at hand → whether they would go on
-        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
-    def secure(self, graph: Graph, prepared: Prepared) -> None:
+    def _fresh_nodes(self) -> Nodes:
+        return Nodes(self._builder, "check")
+
+    def _at_the_end_of(self, graph: Graph) -> Nodes:
+        nodes = self._fresh_nodes()
+        nodes.nodes = graph.nodes
+        return nodes
+
+    def guard(self, graph: Graph, prepared: Prepared) -> None:
         """Add the checks of all nodes in a graph."""
         nodes: list[Node] = []
         for node in graph.nodes:
             for inner in node.graphs.values():
-                self.secure(inner, prepared)
-            self._before = []
-            record_of(node).secure(node, prepared, self)
-            nodes += [*self._before, node]
+                self.guard(inner, prepared)
+            self._nodes = self._fresh_nodes()
+            record_of(node).guard(node, prepared, self)
+            nodes += [*self._nodes.nodes, node]
         graph.nodes = nodes
         ended, self._after = self._after, []
         for _, name in ended:
-            index = self._op_at_the_end_of(graph, "Cast", name, to=TensorProto.INT64)
-            zero = np.zeros(1, np.int64)
-            self._kept.append((graph, self._op_at_the_end_of(graph, "Gather", zero, index, axis=0)))
+            self._kept.append((graph, self._at_the_end_of(graph).fail_if(name)))
 
     def finish(self) -> None:
         """Put in what had to wait until all nodes were looked at."""
         if self._filled is not None:
             self._kept += self._filled.checks()
-        keep_checks(self._model, self._kept, self._taken, self._op_at_the_end_of)
+        keep_checks(self._model, self._kept, self._builder, self._at_the_end_of)
 
     def want_one_item(self, node: Node, k: int, prepared: Prepared) -> None:
         """Let a node fail whose input k has another number of items than one."""
         name = node.inputs[k]
         if node is not self._unlimited and prepared.shape(name) not in ((), (1,)):
-            node.inputs[k] = self._op("Reshape", name, self._constant(np.zeros(0, np.int64)))
+            node.inputs[k] = self._nodes.op("Reshape", name, self._nodes.constant([]))
 
     def want_one_output(self, graph: Graph, k: int, prepared: Prepared) -> None:
         """Let a graph fail whose output k has another number of items than one."""
         name = graph.outputs[k]
         if prepared.shape(name) not in ((), (1,)):
-            with self._at_the_end_of(graph):
-                checked = self._op("Reshape", name, self._constant(np.zeros(0, np.int64)))
-            _put_output(graph, k, checked)
+            nodes = self._at_the_end_of(graph)
+            _put_output(graph, k, nodes.op("Reshape", name, nodes.constant([])))
 
     def want_filled(self, name: str, prepared: Prepared) -> None:
         """Let the model fail where an element of a sequence is empty: wherever one is put into it."""
         if self._filled is None:
-            self._filled = FilledElements(self._model, self._op_at_the_end_of)
+            self._filled = FilledElements(self._model, self._at_the_end_of)
         self._filled.want(name, prepared)
-
-    def _op_at_the_end_of(self, graph: Graph, op_type: str, *inputs: Any, **attributes: Any) -> str:
-        """Add a node to a graph and return its output; inputs that are no names are constants."""
-        with self._at_the_end_of(graph):
-            names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
-            return self._op(op_type, *names, **attributes)
 
     def limit_trips(self, node: Node, prepared: Prepared) -> None:
         """Let a loop fail that has too many iterations."""
@@ -170,11 +157,11 @@ class Checks:
             trips = node.inputs[0]
             if not _is_a_number_of_things(prepared, parts.trips):
                 # None is less than no trip: a negative index would count from the back.
-                trips = self._op("Max", trips, self._constant(np.int64(0)))
-            table = self._constant(np.arange(self._limit + 1))
-            node.inputs[0] = self._op("Gather", table, trips, axis=0)
+                trips = self._nodes.larger(trips, self._nodes.constant(0))
+            table = self._nodes.constant(range(self._limit + 1))
+            node.inputs[0] = self._nodes.op("Gather", table, trips, axis=0)
         elif parts.going_in == parts.going_out:
-            raise AlwaysLong(f"{node.label()} has more than {self._limit} iterations in every run")
+            raise Declined(f"{node.label()} has more than {self._limit} iterations in every run")
         else:
             self._limit_while(node)
 
@@ -185,17 +172,16 @@ class Checks:
         """
         body, k = node.body, len(node.inputs) - 2
         going = body.outputs[0]
-        with self._at_the_end_of(body):
-            goes_on = self._op("Identity", going)
-        went_on, at_last = fresh_name("check/went_on", self._taken), fresh_name("check/at_last", self._taken)
+        goes_on = self._at_the_end_of(body).op("Identity", going)
+        went_on, at_last = self._builder.fresh("check/went_on"), self._builder.fresh("check/at_last")
         body.inputs.append(went_on)
         body.outputs.insert(1 + k, goes_on)
         shape = body.declared.get(going)
         for name in (went_on, goes_on):
             if shape is not None:
                 body.declared[name] = shape
-        node.inputs[0] = self._constant(np.int64(self._limit))
-        node.inputs.append(self._constant(np.zeros(self._shape_of_condition(node), bool)))
+        node.inputs[0] = self._nodes.constant(self._limit)
+        node.inputs.append(self._nodes.constant(np.zeros(self._shape_of_condition(node)), bool))
         node.outputs.insert(k, at_last)
         self._after.append((node, at_last))
 
@@ -218,58 +204,31 @@ class Checks:
         else:
             # The split, or the 1 that it stands for where it isn't given, comes from a table.
             step = max(int(lengths), 1)
-            n = self._op("Gather", self._op("Shape", tensor), self._constant(np.int64(axis)), axis=0)
+            nodes = self._nodes
+            n = nodes.length(tensor, axis)
             if step > 1:
-                n = self._op("Div", n, self._constant(np.int64(step)))
+                n = nodes.op("Div", n, nodes.constant(step))
             dtype = lengths.dtype if split else np.int64
-            table = self._constant(np.full(self._limit + 1, int(lengths), dtype))
-            node.inputs = [tensor, self._op("Gather", table, n, axis=0)]
+            table = nodes.constant(np.full(self._limit + 1, int(lengths)), dtype)
+            node.inputs = [tensor, nodes.op("Gather", table, n, axis=0)]
 
     def _want_short(self, node, n):
         if n > self._limit:
-            raise AlwaysLong(f"{node.label()} makes more than {self._limit} pieces in every run")
+            raise Declined(f"{node.label()} makes more than {self._limit} pieces in every run")
 
     def _limit_lengths(self, node, prepared):
         """Of lengths that only a run tells: a list may neither be long nor empty, a number not too small."""
-        tensor, split = node.inputs[0], node.inputs[1]
-        cast = {"to": prepared.element_number(split) or TensorProto.INT64}
+        tensor, split, nodes = node.inputs[0], node.inputs[1], self._nodes
+        most = nodes.constant(self._limit)
         if prepared.type(split).rank == 1:
-            n = self._op("Size", split)
-            bad = self._op(
-                "Or",
-                self._op("Greater", n, self._constant(np.int64(self._limit))),
-                self._op("Less", n, self._constant(np.int64(1))),
-            )
+            n = nodes.op("Size", split)
+            bad = nodes.op("Or", nodes.op("Greater", n, most), nodes.op("Less", n, nodes.constant(1)))
         else:
-            axis = self._constant(np.int64(node.attribute("axis", 0)))
-            n = self._op("Gather", self._op("Shape", tensor), axis, axis=0)
-            step = self._op("Cast", split, to=TensorProto.INT64)
-            bad = self._op("Greater", n, self._op("Mul", step, self._constant(np.int64(self._limit))))
-        index = self._op("Cast", bad, to=TensorProto.INT64)
-        zero = self._op("Gather", self._constant(np.zeros(1, np.int64)), index, axis=0)
-        node.inputs[1] = self._op("Add", split, self._op("Cast", zero, **cast))
-
-    @contextmanager
-    def _at_the_end_of(self, graph: Graph) -> Iterator[None]:
-        """Put nodes there meanwhile."""
-        before, self._before = self._before, []
-        yield
-        graph.nodes += self._before
-        self._before = before
-
-    def _op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        out = fresh_name(f"check/{op_type}", self._taken)
-        name = fresh_name(out, self._node_names)
-        self._before.append(Node(op_type, list(inputs), [out], name, **attributes))
-        return out
-
-    def _constant(self, values) -> str:
-        array = np.asarray(values)
-        key = array.dtype.str, array.shape, array.tobytes()
-        if key not in self._constants:
-            name = self._constants[key] = fresh_name("check/constant", self._taken)
-            self._model.constants[name] = to_tensor_proto(array, name)
-        return self._constants[key]
+            n = nodes.length(tensor, node.attribute("axis", 0))
+            step = nodes.op("Cast", split, to=TensorProto.INT64)
+            bad = nodes.op("Greater", n, nodes.op("Mul", step, most))
+        number = prepared.element_number(split) or TensorProto.INT64
+        node.inputs[1] = nodes.op("Add", split, nodes.op("Cast", nodes.fail_if(bad), to=number))
 
 
 def _put_output(graph: Graph, k: int, name: str) -> None:
@@ -291,3 +250,68 @@ def _takes_items(node: Node) -> bool:
     if node.is_op("Cast"):
         return node.attribute("to") == TensorProto.INT64
     return node.is_op("Identity", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice")
+
+
+# What an iteration of a loop costs in onnxruntime and as steps of ours, estimated from its body.
+#
+# All in µs, measured with onnxruntime 1.31 on small tensors; only their proportions matter.
+
+
+# What onnxruntime's copies cost: an element at an Insert or Erase, and at an Identity, which copies the data
+# as well; and what an element costs that goes into a session or out of it, and a byte of it.
+EDIT, COPY, CROSS, BYTE = 0.01, 0.25, 0.5, 5e-5
+# What a part costs beyond the work itself, with its session's run, and one that NumPy runs.
+PART, _SMALL = 5.0, 1.0
+# The trips of a loop inside the loop that are counted on.
+_TRIPS_INSIDE = 4
+
+
+class Costs(NamedTuple):
+    """What one iteration saves in onnxruntime, and what it does to sequences there.
+
+    Attributes
+    ----------
+    saved : float
+        What its steps would cost beyond the operators themselves.
+    edits, copies : int
+        How often it inserts or erases, and how often it copies a sequence with its data.
+    grows : int
+        By how many elements the sequences grow at most.
+    """
+
+    saved: float = 0.0
+    edits: int = 0
+    copies: int = 0
+    grows: int = 0
+
+    def price(self, length, nbytes):
+        """Return what the copies cost for sequences of some total length and size."""
+        return self.edits * EDIT * length + self.copies * (COPY * length + BYTE * nbytes)
+
+
+def costs_of(schedule: Schedule, planner: Planner) -> Costs:
+    """Return the `Costs` of a schedule. Raise `Declined` where onnxruntime would be slow, or lack something.
+
+    Of branches the dearest counts; of loops inside, which are guarded against many trips, a few trips.
+    """
+    total = Costs()
+    for entry in schedule.entries:
+        sums: list[Any] = [a + b for a, b in zip(total, _of_entry(entry, planner), strict=True)]
+        total = Costs(*sums)
+    return total
+
+
+def _of_entry(entry: Entry, planner: Planner) -> Costs:
+    if not entry.own:
+        return Costs(_SMALL if entry.nodes[0] in planner.by_numpy else PART)
+    (node,) = entry.nodes
+    record = record_of(node)
+    if not record.is_cheap_in_runs:
+        raise Declined(f"{node.label()} would be slow there")
+    saved, edits, copies, grows = record.cost(node)
+    graphs = [costs_of(inner, planner) for inner in entry.inner.values()]
+    if not graphs:
+        return Costs(saved, edits, copies, grows)
+    times = _TRIPS_INSIDE if record.may_repeat(node) else 1
+    dearest: list[Any] = [max(values) for values in zip(*graphs, strict=True)]
+    return Costs(saved + times * dearest[0], *(times * value for value in dearest[1:]))

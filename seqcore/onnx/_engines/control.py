@@ -5,15 +5,16 @@ Each builder takes the node's entry in the schedule and the planner, and returns
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from seqcore.onnx._engines.stacked import Stacked, only_item
-
-if TYPE_CHECKING:
-    from seqcore.onnx._engines.planner import Planner, Step
-    from seqcore.onnx._engines.schedule import Entry
+from seqcore._shown import add_note
+from seqcore.core.sequence import TensorSequence
+from seqcore.dtypes import STRING
+from seqcore.onnx._engines.loop_batches import plan_batches
+from seqcore.onnx._engines.planner import Planner
+from seqcore.onnx._engines.schedule import Entry, Step
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.operators import concat_from_sequence
 
 
 def if_step(entry: Entry, planner: Planner, in_loop: bool) -> Step:
@@ -82,3 +83,174 @@ def scan_step(entry: Entry, planner: Planner, in_loop: bool) -> Step:
                 frame[i] = value
 
     return step
+
+
+# What loops are made of: conditions, and scan outputs, one tensor of the values of all iterations.
+
+
+def only_item(tensor, what):
+    """Return the one item of a tensor that ONNX wants to have one, as a value of Python."""
+    try:
+        return tensor.item()
+    except ValueError:
+        raise ValueError(f"{what} is one value, not a tensor of shape {tensor.shape}") from None
+
+
+class Stacked:
+    """Values of one shape, which become the rows of one tensor.
+
+    Parameters
+    ----------
+    name : str
+        What errors call it.
+    dtype : np.dtype or None
+        The element type, which a loop without iterations needs.
+    shape : list of (int, str or None), or None
+        What is known of a value's shape, for the same case. Lengths that aren't known count as 0.
+    """
+
+    def __init__(self, name, dtype, shape):
+        self._name = name
+        self._dtype = dtype
+        self._shape = shape
+        self._chunks = []  # tensors whose first axis runs over iterations
+        self._rows = None  # values since the last of them
+
+    def append(self, value):
+        """Add the value of an iteration."""
+        if self._rows is None:
+            self._rows = TensorSequence([value])
+        else:
+            self._rows.append(value)
+
+    def extend(self, values):
+        """Add the values of some iterations, as one tensor."""
+        self._flush()
+        if len(values):
+            self._chunks.append(values)
+
+    def result(self):
+        """Return the tensor, in memory of its own.
+
+        Raises
+        ------
+        ValueError
+            If the values differ in shape.
+        """
+        self._flush()
+        if len(self._chunks) == 1:
+            return self._chunks[0]
+        if self._chunks:
+            return self._joined(self._chunks, new_axis=0)
+        if self._dtype is None:
+            raise ValueError(f"the scan output '{self._name}' has no values, and its type is not known")
+        lengths = [length if isinstance(length, int) else 0 for length in self._shape or ()]
+        return np.full([0, *lengths], "" if self._dtype == STRING else 0, self._dtype)
+
+    def _flush(self):
+        if self._rows is not None:
+            rows, self._rows = self._rows, None
+            self._chunks.append(self._joined(rows, new_axis=1))
+
+    def _joined(self, tensors, new_axis):
+        try:
+            return concat_from_sequence(tensors, 0, new_axis)
+        except ValueError as error:
+            raise ValueError(
+                f"the values of the scan output '{self._name}' differ in shape: {error}"
+            ) from None
+
+
+# Loop, where sequences or optionals are among its values, as a step of a plan.
+
+
+# After so many iterations the loop looks at how it is run, and whether it was told to stop.
+_LOOK = 32
+
+
+class LoopStep:
+    """A Loop: it runs its body's plan for each iteration, or onnxruntime runs many iterations at a time.
+
+    The body reads its inputs at their places in the frame, where the loop puts the states that the last
+    iteration gave. See `loop_batches` for who runs what.
+    """
+
+    def __init__(self, entry: Entry, planner: Planner) -> None:
+        (node,) = entry.nodes
+        body, parts = node.body, parts_of(node)
+        prepared = planner.prepared
+        self.name = node.name
+        self._trips, self._condition = planner.place(parts.trips), planner.place(parts.condition)
+        self._initial = [planner.reader(node, name) for name in parts.initial]
+        self._inner = [planner.place(name) for name in parts.states]
+        self._iteration = planner.place(parts.iteration) if prepared.readers[parts.iteration] else 0
+        self._going_in = planner.place(parts.going_in)
+        # A body may declare its iteration's number and the condition with one axis, as onnxruntime has it.
+        self._counts_in_vectors = prepared.shape(parts.iteration) == (1,)
+        self._going = np.full((1,) if prepared.shape(parts.going_in) == (1,) else (), True)
+        self._going.flags.writeable = False
+        # A loop over a range passes its condition on.
+        self.runs_out = parts.going_out == parts.going_in
+        self._going_out, *outputs = planner.outputs_of(body)
+        self._next = outputs[: len(parts.states)]
+        self._scans = outputs[len(parts.states) :]
+        self._expected = [planner.expected(name, body) for name in parts.scans]
+        self._to = [planner.place(name) for name in node.outputs]
+        self._plan = planner.plan_of(entry.inner["body"], in_loop=True)
+        self._counts = planner.counts
+        self._batches = planner.loops[node] = plan_batches(entry, planner)
+
+    def __call__(self, frame):
+        trips = only_item(frame[self._trips], "the number of trips") if self._trips else None
+        going = bool(only_item(frame[self._condition], "the condition")) if self._condition else True
+        self._put(frame, [read(frame) for read in self._initial])
+        stacks = [Stacked(*what) for what in self._expected]
+        batches = self._batches.start(frame, trips)
+        i = 0
+        try:
+            while going and (trips is None or i < trips):
+                if i % _LOOK == 0:
+                    stop_if_told(frame[0])
+                if batches and (length := batches.due(frame, i)):
+                    ran, going = batches.run(frame, i, length, stacks)
+                    i += ran
+                    if ran:
+                        continue
+                going = self._iterate(frame, i, stacks)
+                i += 1
+        except Exception as error:
+            add_note(error, f"in iteration {i} of Loop '{self.name}'")
+            raise
+        results = []
+        for place in self._inner:
+            results.append(frame[place])
+            frame[place] = None
+        results += [stack.result() for stack in stacks]
+        for place, value in zip(self._to, results, strict=False):
+            if place:
+                frame[place] = value
+
+    def _iterate(self, frame, i, stacks):
+        self._counts.iterations += 1
+        if self._iteration:
+            frame[self._iteration] = np.array([i] if self._counts_in_vectors else i)
+        if self._going_in:
+            frame[self._going_in] = self._going
+        self._plan.run(frame)
+        going = True if self.runs_out else bool(only_item(self._going_out(frame), "the body's condition"))
+        # All are read before the first state is put in its place: that may be what another output is.
+        states = [read(frame) for read in self._next]
+        for stack, read in zip(stacks, self._scans, strict=True):
+            stack.append(read(frame))
+        self._put(frame, states)
+        return going
+
+    def _put(self, frame, values):
+        for place, value in zip(self._inner, values, strict=True):
+            frame[place] = value
+
+
+def stop_if_told(options):
+    """Raise RuntimeError where a run's options say that it should stop."""
+    if options is not None and options.terminate:
+        raise RuntimeError("the run was told to stop: its RunOptions have terminate set")

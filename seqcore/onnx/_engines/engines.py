@@ -1,6 +1,9 @@
 """A model and the engines that run it, in their order, with why one isn't taken.
 
-    run ──▶ whole: onnxruntime runs the model in one go, if it can, is due and the feed is short ──▶ results
+    run ──▶ twice at most, while sequences are short: the model as it is, whole ──▶ results
+                  │ a third run, a long sequence, or an error: the model is compiled
+                  ▼
+            whole: onnxruntime runs the model in one go, if it can, is due and the feed is short ──▶ results
                   │ refuses: too long, or an error
                   ▼
             lowered: where no sequence is left in the lowered model, onnxruntime runs that ──▶ results
@@ -17,51 +20,146 @@ The lowered model is `whole` itself where it is no larger than the model as it w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from onnx import ModelProto
 
-from seqcore._shown import add_note
 from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_little
-from seqcore.onnx._engines.explain import lines_of
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._engines.steps_engine import StepsEngine
-from seqcore.onnx._engines.whole import Declined, WholeModel, has_lists, has_lists_inside, size_of
-from seqcore.onnx._lowering.build import Builder
-from seqcore.onnx._lowering.maps import write_out_maps
-from seqcore.onnx._lowering.passes import lower_prepared
-from seqcore.onnx._model.declared import declare_types
+from seqcore.onnx._engines.steps_engine import StepsEngine, lines_of
+from seqcore.onnx._engines.tiers import Run, Tier, given_steps_tier, lowered_steps_tier, whole_tier
+from seqcore.onnx._engines.whole import WholeModel, has_lists, has_lists_inside, size_of
+from seqcore.onnx._lowering.pipeline import Note, lower_prepared
 from seqcore.onnx._model.load import folder_of, parse, path_of
-from seqcore.onnx._model.prepared import Prepared, message_has_lists, prepare
-from seqcore.onnx._model.tensors import one_line
+from seqcore.onnx._model.prepare import declare_types, message_has_lists, prepare
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined
+from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import HEAVY, Weights, without_weights
 from seqcore.onnx._once import Once
-from seqcore.onnx._runtimes.sessions import REFUSALS, Refused, Sessions
+from seqcore.onnx._rewrite.emit import Builder
+from seqcore.onnx._rewrite.maps import write_out_maps
+from seqcore.onnx._runtimes.sessions import Sessions
 
-# What is raised where values don't fit. Whatever else steps raise is a fault of ours.
-_OF_DATA: tuple[type[Exception], ...] = (
-    *(IndexError, TypeError, ValueError, OverflowError, MemoryError),
-    *REFUSALS,
-)
+# So many sequences of which the same is said are named.
+_MOST_NAMED = 4
+# So many runs are not worth a compiled model.
+_RUNS_AS_GIVEN = 2
 
 
 class Engines:
     """A model that is ready to run.
 
+    At first the given model runs whole, with checks, if it can: that takes little to make. It is compiled
+    when it is about to run for the third time, or when a run turns out to be too long for that.
+
     Parameters
     ----------
-    given : str, os.PathLike, bytes or ModelProto
-        What the user gave.
-    hollow, weights : ModelProto and Weights
-        What it consists of: see `without_weights`.
+    prepared : Prepared
     sessions : Sessions
     max_workers : int or None
         For SequenceMap nodes.
+    has_source : bool
+        If True, the weights can be read again: those of a path lie in its file.
 
     Attributes
     ----------
     interface : Interface
+    """
+
+    def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: Any, has_source: bool) -> None:
+        self.interface = Interface(prepared)
+        self._prepared, self._others = prepared, (sessions, max_workers, has_source)
+        self._with_axes: dict[tuple[tuple[str, int], ...], Engines] = {}
+        self._first: WholeModel | None = None
+        self._runs = 0
+        first: WholeModel | Declined
+        try:
+            first = self._first = made_whole(prepared, self.interface, sessions, max_workers)
+        except Declined as why:
+            first = why
+        self._compiled = Once(
+            lambda: Compiled(prepared, self.interface, sessions, max_workers, has_source, first)
+        )
+        if self._first is None:
+            self._compiled.get()
+
+    @property
+    def compiled(self) -> Compiled:
+        """The compiled model: it is made now, if it isn't there yet, and runs from now on."""
+        compiled = self._compiled.get()
+        self._first = None
+        return compiled
+
+    def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
+        """Return the outputs of these names, of all if there are none."""
+        known = self.interface.names.__contains__
+        if output_names and not (type(output_names) is list and all(map(known, output_names))):
+            self.interface.check_names(output_names, feed)
+        if self.interface.scalars and (axes := self.interface.axes_of_scalars(feed)):
+            return self._taking(axes).run(output_names, feed, options)
+        first = self._first
+        if first is None:
+            return self._compiled.get().run(output_names, feed, options)
+        self._runs += 1
+        if self._runs <= _RUNS_AS_GIVEN:
+            run = Run(self.interface, output_names, feed, options)
+            if (results := whole_tier(lambda: first)(run)) is not None:
+                return results
+        return self.compiled.run(output_names, feed, options)
+
+    def _taking(self, axes: tuple[tuple[str, int], ...]) -> Engines:
+        """Return the engines of the same model, whose scalar inputs of these names have so many axes."""
+        if axes not in self._with_axes:
+            given = self._prepared
+            model = given.model.copy()
+            for name, rank in axes:
+                type_ = given.type(name)._replace(shape=(1,) * rank)
+                model.graph.declared[name] = to_type_proto(type_, with_shape=True)
+            prepared = Prepared(model, given.weights, given.believes_elements)
+            declare_types(model, prepared)
+            self._with_axes[axes] = Engines(prepared, *self._others)
+        return self._with_axes[axes]
+
+
+def engines_of(
+    given: Any, weightless: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
+) -> Engines:
+    """Return a model that is ready to run.
+
+    Parameters
+    ----------
+    given : str, os.PathLike, bytes or ModelProto
+        What the user gave.
+    weightless, weights : ModelProto and Weights
+        What it consists of: see `without_weights`.
+    sessions : Sessions
+    max_workers : int or None
+        For SequenceMap nodes.
+    """
+    # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
+    prepared = prepare(weightless, weights, believes_elements=True)
+    return Engines(prepared, sessions, max_workers, has_source=isinstance(given, str | os.PathLike))
+
+
+class Compiled:
+    """A model with its sequences compiled away, as far as that goes, and the engines that run it.
+
+    Parameters
+    ----------
+    given : Prepared
+    interface : Interface
+    sessions : Sessions
+    max_workers : int or None
+        As `Engines` has them.
+    has_source : bool
+        If True, the weights can be read again.
+    first : WholeModel or Declined
+        The given model, whole, or why it can't be.
+
+    Attributes
+    ----------
     whole : WholeModel or None
         The first engine, None where it declined.
     declined : str
@@ -73,26 +171,27 @@ class Engines:
     """
 
     def __init__(
-        self, given: Any, hollow: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
+        self,
+        given: Prepared,
+        interface: Interface,
+        sessions: Sessions,
+        max_workers: Any,
+        has_source: bool,
+        first: WholeModel | Declined,
     ) -> None:
-        # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
-        prepared = prepare(hollow, weights, believes_elements=True)
-        self._sessions, self._max_workers = sessions, max_workers
-        self.interface = Interface(prepared)
+        self.interface, self._sessions, self._max_workers = interface, sessions, max_workers
         # With several workers, maps are better left to them. What onnx finds a fault in, onnxruntime refuses.
-        lowered, self.notes, self.loops = lower_prepared(
-            prepared, keep_maps=max_workers != 1, is_checked=False
-        )
-        self._is_lowered = lowered is not prepared
+        lowered, self.notes, self.loops = lower_prepared(given, keep_maps=max_workers != 1, is_checked=False)
+        self._is_lowered = lowered is not given
         self._has_lists = has_lists(lowered)
         self.whole: WholeModel | None = None
         self.declined = ""
-        self._lowered_whole: Once[WholeModel | str] | None = None
-        self._choose_whole(prepared, lowered)
+        self._lowered_whole: Once[WholeModel | None] | None = None
+        self._choose_whole(given, lowered, first)
         self._may_learn = self.whole is not None and self.whole.limit < LONG and not self._lowered_whole
         self._lowered_steps = Once(lambda: self._steps_of(lowered))
-        self._given_steps = Once(lambda: self._steps_of(prepared))
-        self._unsure_steps = Once(lambda: self._steps_of(_without_beliefs(prepared)))
+        self._given_steps = Once(lambda: self._steps_of(given))
+        self._unsure_steps = Once(lambda: self._steps_of(_without_beliefs(given)))
         if self.whole is None:
             # Whatever can't be run says so now; a lowered model in which something never fits is no reason.
             try:
@@ -102,10 +201,17 @@ class Engines:
                     raise
                 self._is_lowered, self.declined = False, str(fault)
                 self._given_steps.get()
-        if prepared.weights.nbytes >= HEAVY and not isinstance(given, str | os.PathLike):
-            self._let_go(prepared)
+        if given.weights.nbytes >= HEAVY and not has_source:
+            self._let_go(given)
+        # Tried in this order.
+        self.tiers: list[Tier] = [
+            whole_tier(lambda: self.whole),
+            whole_tier(self._second_whole),
+            *([lowered_steps_tier(self._lowered_steps, self._learn)] if self._has_lowered_steps() else []),
+            given_steps_tier(self._given_steps, self._unsure_steps, self._learn),
+        ]
 
-    def _choose_whole(self, given: Prepared, lowered: Prepared) -> None:
+    def _choose_whole(self, given: Prepared, lowered: Prepared, given_whole: WholeModel | Declined) -> None:
         """Make the first engine of the smaller of two models, and the second of the lowered one."""
         first, *others = [lowered, given] if self._is_lowered else [given]
         if others and size_of(given) < size_of(lowered):
@@ -113,12 +219,20 @@ class Engines:
         has_second = first is given and bool(others) and self._is_quick_where_long(lowered)
         for prepared in (first, *others):
             try:
-                self.whole = self._made_whole(prepared, self._limit_with_second() if has_second else LONG)
+                longest = self._limit_with_second() if has_second else LONG
+                if prepared is not given:
+                    self.whole = self._made_whole(prepared, longest)
+                elif isinstance(given_whole, Declined):
+                    raise given_whole
+                elif given_whole.limit > longest:
+                    self.whole = self._made_whole(given_whole.prepared, longest)
+                else:
+                    self.whole = given_whole
             except Declined as why:
                 self.declined = self.declined or str(why)
                 continue
             if prepared is given and self._is_lowered and self._is_quick_where_long(lowered):
-                self._lowered_whole = Once(lambda: self._whole_or_why_not(lowered))
+                self._lowered_whole = Once(lambda: self._whole_or_none(lowered))
             return
 
     def _is_quick_where_long(self, lowered: Prepared) -> bool:
@@ -132,29 +246,22 @@ class Engines:
         """Return from how many iterations on the lowered model is the quicker one."""
         return FEW if any(note.is_vectorised for note in self.loops) else LONG_TO_COPY
 
-    def _whole_or_why_not(self, lowered: Prepared) -> WholeModel | str:
+    def _whole_or_none(self, lowered: Prepared) -> WholeModel | None:
         try:
             return self._made_whole(lowered)
         except Declined as why:
-            return str(why)
+            self.declined = str(why)
+            return None
 
     def _made_whole(self, prepared: Prepared, longest: int = LONG) -> WholeModel:
-        has_maps = any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes())
-        if has_maps and self._max_workers != 1:
-            raise Declined("its maps are for several workers")
-        try:
-            return WholeModel(prepared, self.interface, self._sessions, longest)
-        except Declined:
-            if not has_maps:
-                raise
-            # Checks can be put into a loop, which a map is.
-            model = prepared.model.copy()
-            write_out_maps(model, prepared, Builder(model), kept=set())
-            return WholeModel(prepared.again(model), self.interface, self._sessions, longest)
+        return made_whole(prepared, self.interface, self._sessions, self._max_workers, longest)
 
     def _first_steps(self) -> Once[StepsEngine]:
         """Return the steps that come first: of the lowered model, if there are sequences left in it."""
-        return self._lowered_steps if self._is_lowered and self._has_lists else self._given_steps
+        return self._lowered_steps if self._has_lowered_steps() else self._given_steps
+
+    def _has_lowered_steps(self) -> bool:
+        return self._is_lowered and self._has_lists
 
     def _steps_of(self, prepared: Prepared) -> StepsEngine:
         return StepsEngine(prepared, self.interface, self._sessions, self._max_workers)
@@ -170,46 +277,14 @@ class Engines:
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
-        known = self.interface.names.__contains__
-        if output_names and not (type(output_names) is list and all(map(known, output_names))):
-            self.interface.check_names(output_names, feed)
-        whole: WholeModel | None = self.whole
-        failed: BaseException | None = None
-        while whole is not None:
-            # Where no sequence is left, only true errors are refusals.
-            is_due = not whole.has_lists or whole.attempts.is_due()
-            if is_due and (values := whole.feed_of(feed)) is not None:
-                try:
-                    results = whole.run(output_names, values, options)
-                except Refused as refusal:
-                    failed = refusal.__cause__
-                    whole.attempts.failed(failed)
-                else:
-                    whole.attempts.succeeded()
-                    return results
-            whole = self._lowered_whole_after(whole)
-        self.interface.check_names(output_names, feed)
-        fits = self.interface.fits(feed)
-        if self._is_lowered and self._has_lists and fits:
-            try:
-                return self._run_in(self._lowered_steps.get(), output_names, feed, options)
-            except _OF_DATA as error:
-                # What is left of a sequence that was compiled away can't name its node: the model as it was
-                # can. It fails as well, or its results are the better ones.
-                failed = error
-        try:
-            steps = (self._given_steps if fits else self._unsure_steps).get()
-        except ValueError as why:
-            # The weights may be gone, with what the user gave.
-            if failed is None:
-                raise
-            add_note(failed, f"the node can't be named: {one_line(why)}")
-            raise failed from None
-        return self._run_in(steps, output_names, feed, options)
+        run = Run(self.interface, output_names, feed, options)
+        for tier in self.tiers:
+            if (results := tier(run)) is not None:
+                return results
+        raise AssertionError("the last tier returns or raises")
 
-    def _run_in(self, steps: StepsEngine, output_names: Any, feed: Any, options: Any) -> list[Any]:
-        """Run steps, and learn from what they did whether loops copy little: then runs may go whole."""
-        results = steps.run(output_names, feed, options)
+    def _learn(self, steps: StepsEngine) -> None:
+        """Learn from what steps did whether loops copy little: then runs may go whole."""
         counts, whole = steps.planner.counts, self.whole
         if whole is not None and self._may_learn and copies_little(counts.iterations, counts.copied):
             self._may_learn = False
@@ -217,14 +292,10 @@ class Engines:
                 self.whole = WholeModel(whole.prepared, self.interface, self._sessions, copies_little=True)
             except Declined as why:
                 self.declined = str(why)  # the one that there is goes on
-        return results
 
-    def _lowered_whole_after(self, whole: WholeModel) -> WholeModel | None:
-        """Return the second engine, made at the first need; None where there is none, or it was that."""
-        if self._lowered_whole is None or whole is not self.whole:
-            return None
-        lowered = self._lowered_whole.get()
-        return lowered if isinstance(lowered, WholeModel) else None
+    def _second_whole(self) -> WholeModel | None:
+        """Return the lowered model, whole, made at the first need; None where it isn't wanted or can't be."""
+        return None if self._lowered_whole is None else self._lowered_whole.get()
 
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where, in order, and why not elsewhere."""
@@ -240,6 +311,30 @@ class Engines:
             return
         steps = self._first_steps().get()
         yield from lines_of(steps.planner.schedule, steps.planner, "    ")
+
+
+def made_whole(
+    prepared: Prepared, interface: Interface, sessions: Sessions, max_workers: Any, longest: int = LONG
+) -> WholeModel:
+    """Return a model that runs whole, its maps as loops where that is what it takes.
+
+    Raises
+    ------
+    Declined
+        If it can't.
+    """
+    has_maps = any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes())
+    if has_maps and max_workers != 1:
+        raise Declined("its maps are for several workers")
+    try:
+        return WholeModel(prepared, interface, sessions, longest)
+    except Declined:
+        if not has_maps:
+            raise
+        # Checks can be put into a loop, which a map is.
+        model = prepared.model.copy()
+        write_out_maps(model, prepared, Builder(model), kept=set())
+        return WholeModel(prepared.again(model), interface, sessions, longest)
 
 
 def _without_beliefs(prepared: Prepared) -> Prepared:
@@ -259,7 +354,38 @@ def explain(given: Any) -> list[str]:
     message = parse(given)
     if not message_has_lists(message):
         return ["the model has no sequences: onnxruntime runs it whole"]
-    engines = Engines(given, *without_weights(message, folder_of(given), _path_of(given)), Sessions(), 1)
-    notes = [f"    {note}" for note in engines.notes] or ["    none in the end"]
-    loops = ["loops", *(f"    {note}" for note in engines.loops)] if engines.loops else []
-    return ["sequences", *notes, *loops, "what runs where", *engines.explain()]
+    engines = engines_of(given, *without_weights(message, folder_of(given), _path_of(given)), Sessions(), 1)
+    compiled = engines.compiled
+    lowered = lower_prepared(prepare(*without_weights(message, folder_of(given))), packs=True)
+    notes = _counted(_agreeing(compiled.notes, lowered.notes)) or ["none in the end"]
+    loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []
+    lines = ["sequences", *(f"    {note}" for note in notes), *loops]
+    return [*lines, "what runs where", *compiled.explain()]
+
+
+def _agreeing(notes: list[Note], lowered: list[Note]) -> Iterator[Note]:
+    """Yield the notes of a session, with what `lower` does to a sequence where it does something else."""
+    by_value = {note.value: note for note in lowered}
+    for note in notes:
+        other = by_value.get(note.value)
+        if note.is_lowered or other is None:
+            yield note
+        elif other.is_lowered:
+            made = other.text.removeprefix("becomes ")
+            yield note._replace(text=f"{note.text}; lower replaces it with {made}")
+        else:
+            yield other
+
+
+def _counted(notes: Iterable[Note]) -> list[str]:
+    """Return a line for each note, one for those that are alike."""
+    values: dict[str, list[str]] = {}
+    for note in notes:
+        values.setdefault(note.text, []).append(f"'{note.value}'")
+    lines = []
+    for text, names in values.items():
+        named = ", ".join([*names[:_MOST_NAMED], *["…"] * (len(names) > _MOST_NAMED)])
+        lines.append(
+            f"{named} {text}" if len(names) == 1 else f"{len(names)} sequences ({named}): each {text}"
+        )
+    return lines

@@ -131,6 +131,11 @@ class Feed:
         return array
 
     @property
+    def is_scalar(self):
+        """Whether it is declared as a tensor without axes."""
+        return self._rank == 0
+
+    @property
     def declares_elements(self):
         """Whether it is a sequence of whose elements shapes are declared."""
         return self._element_rank is not None
@@ -287,4 +292,7 @@ def check_feed(feed, kinds):
         raise TypeError(f"input_feed must be a dict of the inputs by name, got {got(feed)}")
     for name, value in feed.items():
         if name in kinds:
-            Feed(name, kinds[name]).check(value)
+            one = Feed(name, kinds[name])
+            # onnxruntime takes an array of one element for a scalar.
+            is_one = one.is_scalar and isinstance(value, np.ndarray) and value.size == 1
+            one.check(value.reshape(()) if is_one else value)

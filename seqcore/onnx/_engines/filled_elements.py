@@ -5,17 +5,12 @@ It stands where elements are put in: a Range whose step is the number of items f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
-
-from seqcore.onnx._engines.kept_checks import owners_of
 from seqcore.onnx._model.graph import Graph, Model, Node
-from seqcore.onnx._operators.loop_parts import parts_of
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._rewrite.emit import Builder, Nodes
 
 
 def why_not_filled(name: str, prepared: Prepared) -> str:
@@ -79,12 +74,12 @@ class FilledElements:
     ----------
     model : Model
         Changed in place.
-    put : callable
-        Takes a graph, an operator and its inputs, adds the node at the graph's end, returns its output.
+    at_the_end_of : callable
+        Returns `Nodes` at the end of a graph.
     """
 
-    def __init__(self, model: Model, put: Callable[..., str]) -> None:
-        self._model, self._put = model, put
+    def __init__(self, model: Model, at_the_end_of: Callable[[Graph], Nodes]) -> None:
+        self._model, self._at_the_end_of = model, at_the_end_of
         self._wanted: dict[Node, None] = {}
         self._producers = {
             name: (node, graph)
@@ -109,5 +104,54 @@ class FilledElements:
                 if name not in done:
                     done.add(name)
                     graph = graphs[id(node)]
-                    size = self._put(graph, "Size", name)
-                    yield graph, self._put(graph, "Range", np.int64(0), np.int64(1), size)
+                    nodes = self._at_the_end_of(graph)
+                    size = nodes.op("Size", name)
+                    yield graph, nodes.op("Range", nodes.constant(0), nodes.constant(1), size)
+
+
+# Checks that nobody reads, kept: each goes out of all graphs around it, so that no optimizer drops it.
+#
+# body of a Loop    another scan output
+# branch of an If   another output; the other branch gives a constant
+# the model         another output, which no run asks for
+
+
+def owners_of(graph: Graph) -> dict[int, Node]:
+    """Return by the `id` of each graph inside a graph the node that it belongs to."""
+    return {id(inner): node for node in graph.all_nodes() for inner in node.graphs.values()}
+
+
+def keep_checks(
+    model: Model,
+    checks: Iterable[tuple[Graph, str]],
+    builder: Builder,
+    at_the_end_of: Callable[[Graph], Nodes],
+) -> None:
+    """Lead checks out of a model.
+
+    Parameters
+    ----------
+    model : Model
+        Changed in place.
+    checks : iterable of (Graph, str)
+        Where each stands, and its name. They are integers, and fail by themselves.
+    builder : Builder
+        Of this model.
+    at_the_end_of : callable
+        Returns `Nodes` at the end of a graph.
+    """
+    graphs: dict[int, Graph] = {}
+    owners: dict[int, Node] = {}
+    for graph, check in checks:
+        if not owners and graph is not model.graph:
+            graphs = {id(node): one for one in model.graph.all_graphs() for node in one.nodes}
+            owners = owners_of(model.graph)
+        while graph is not model.graph:
+            owner = owners[id(graph)]
+            out = builder.fresh(f"{check}/out")
+            for inner in owner.graphs.values():
+                nothing = "" if inner is graph else at_the_end_of(inner).op("Identity", builder.constant([0]))
+                inner.outputs.append(nothing or check)
+            owner.outputs.append(out)
+            graph, check = graphs[id(owner)], out
+        graph.outputs.append(check)

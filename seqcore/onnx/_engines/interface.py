@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from onnx import TypeProto
 
 from seqcore._shown import got, shown
 from seqcore.onnx._engines.feeds import Feed, NodeArg, declares_shape
+from seqcore.onnx._model.prepare import told_shape
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, to_type_proto
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
 
 
 class Interface:
@@ -27,6 +28,8 @@ class Interface:
         In the order of the model.
     names : list of str
         Of the outputs; one may be there twice.
+    scalars : list of str
+        The inputs that are declared as tensors without axes.
     declares_elements : bool
         Whether the model declares shapes of the elements of a sequence that it takes.
     """
@@ -42,19 +45,36 @@ class Interface:
                 self.defaults[name] = from_tensor_proto(prepared.weights.filled(model.defaults[name]))
             elif prepared.type(name).kind != OPTIONAL:
                 self._required.append(name)
+        self.scalars = [name for name, feed in self.feeds.items() if feed.is_scalar]
         self.names = list(model.graph.outputs)
         self._sequences = [(name, feed) for name, feed in self.feeds.items() if feed.declares_elements]
         self.declares_elements = bool(self._sequences)
         args = [NodeArg(feed.name, feed.kind) for feed in self.feeds.values()]
         self.inputs = [one for one in args if one.name not in model.defaults]
         self.overridable = [one for one in args if one.name in model.defaults]
-        # The shapes that the model declares, else those that can be inferred.
+        # The shapes that onnxruntime gives: those that the model declares, with the lengths that it infers.
         self.outputs = []
         for name in self.names:
             kind = declared.get(name, TypeProto())
             if not declares_shape(kind):
                 kind = to_type_proto(prepared.type(name), with_shape=True)
+            elif _is_of_tensors(name, prepared):
+                type_ = prepared.type(name)
+                kind = to_type_proto(type_._replace(shape=told_shape(type_, kind)), with_shape=True)
             self.outputs.append(NodeArg(name, kind))
+
+    def axes_of_scalars(self, feed: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+        """Return which scalars are fed as arrays of one element, and how many axes these have.
+
+        onnxruntime takes such an array where a scalar is declared, and hands it on with its axes.
+        """
+        if not isinstance(feed, Mapping):
+            return ()
+        return tuple(
+            (name, value.ndim)
+            for name in self.scalars
+            if isinstance(value := feed.get(name), np.ndarray) and value.ndim and value.size == 1
+        )
 
     def fits(self, feed: Mapping[str, Any]) -> bool:
         """Return whether the elements of fed sequences have shapes as the model declares them."""
@@ -90,3 +110,19 @@ class Interface:
 
 def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names) or "none"
+
+
+def _is_of_tensors(name: str, prepared: Prepared) -> bool:
+    """Return whether a value is computed by nodes on tensors alone, of which onnxruntime infers shapes."""
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        node = prepared.producer(name)
+        if name in seen or node is None:
+            continue
+        seen.add(name)
+        if node.graphs or record_of(node).is_of_lists:
+            return False
+        todo += filter(None, node.inputs)
+    return prepared.is_tensor(name)

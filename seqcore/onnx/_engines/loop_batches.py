@@ -12,28 +12,34 @@ iterations run as steps, which name the node.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto, TypeProto
 
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.attempts import Attempts
-from seqcore.onnx._engines.checked_model import AlwaysLong, add_checks, limit_of, why_not_whole
-from seqcore.onnx._engines.loop_costs import BYTE, CROSS, Costs, costs_of
+from seqcore.onnx._engines.checked_model import (
+    BYTE,
+    CROSS,
+    Costs,
+    add_checks,
+    costs_of,
+    limit_of,
+    why_not_whole,
+)
+from seqcore.onnx._engines.planner import Planner
+from seqcore.onnx._engines.schedule import Entry, Frame
 from seqcore.onnx._engines.tensor_part import cut_out, is_heavy
 from seqcore.onnx._model.graph import Graph, Node, fresh_name
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import dtype_of, one_line
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, tensor, to_type_proto
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._once import Once
-from seqcore.onnx._operators.loop_parts import parts_of
 from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, Refused, native, refusing_run
-
-if TYPE_CHECKING:
-    from seqcore.onnx._engines.planner import Frame, Planner
-    from seqcore.onnx._engines.schedule import Entry
-    from seqcore.onnx._model.prepared import Prepared
 
 # What a batch costs, in µs.
 _BATCH = 15.0
@@ -41,7 +47,7 @@ _BATCH = 15.0
 _PAYS = 64
 _SHORTEST, _LONGEST = 16, 1024
 # Why there may be no session for batches.
-_REASONS: tuple[type[Exception], ...] = (AlwaysLong, *REFUSALS)
+_REASONS: tuple[type[Exception], ...] = (Declined, *REFUSALS)
 
 
 def plan_batches(entry: Entry, planner: Planner) -> LoopBatches:
@@ -49,15 +55,19 @@ def plan_batches(entry: Entry, planner: Planner) -> LoopBatches:
     (node,) = entry.nodes
     prepared = planner.prepared
     holder = Graph("loop", [], [], [node])
-    costs = costs_of(entry.inner["body"], planner)
-    why_not = costs if isinstance(costs, str) else why_not_whole(holder, prepared)
+    costs = Costs()
+    try:
+        costs = costs_of(entry.inner["body"], planner)
+        why_not = why_not_whole(holder, prepared)
+    except Declined as why:
+        why_not = str(why)
     captures = [name for name in node.body.free_names() if not prepared.is_constant(name)]
     for name in (*captures, *parts_of(node).states):
         why_not = why_not or _why_not_across(prepared, name)
     model = cut_out([node], {}, [], prepared, "loop")
     if is_heavy(model):
         why_not = why_not or "its weights would be held twice"
-    return LoopBatches(node, captures, planner, Costs() if isinstance(costs, str) else costs, why_not)
+    return LoopBatches(node, captures, planner, costs, why_not)
 
 
 def _why_not_across(prepared: Prepared, name: str) -> str:

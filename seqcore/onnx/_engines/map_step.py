@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from onnx import TypeProto
 
 from seqcore.mapping import sequence_map
-from seqcore.onnx._engines.schedule import is_own
+from seqcore.onnx._bodies.graph_body import GraphBody
+from seqcore.onnx._engines.planner import Planner
+from seqcore.onnx._engines.schedule import Entry, Schedule, Step, is_own
 from seqcore.onnx._engines.tensor_part import cut_out, is_heavy
 from seqcore.onnx._model.graph import Graph
 from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.writing import to_message
-
-if TYPE_CHECKING:
-    from seqcore.onnx._engines.planner import Planner, Step
-    from seqcore.onnx._engines.schedule import Entry, Schedule
 
 
 def map_step(entry: Entry, planner: Planner) -> Step:
@@ -54,9 +50,6 @@ def map_step(entry: Entry, planner: Planner) -> Step:
 
 def _graph_body(graph: Graph, captures: list[str], planner: Planner):
     """Return a function that gives a frame's body, which is the same for all, and no types: it knows them."""
-    # It needs this package, whose sessions need it.
-    from seqcore.onnx.body import GraphBody
-
     prepared = planner.prepared
     # onnxruntime would check shapes of what is fed, and what a body declares may be wrong.
     inputs = {name: _declared(prepared.type(name)) for name in (*graph.inputs, *captures)}

@@ -9,25 +9,18 @@ list.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seqcore._shown import add_note, shown_error
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._engines.last_uses import find_takes
-from seqcore.onnx._engines.numpy_part import numpy_part
-from seqcore.onnx._engines.schedule import Entry, Schedule
-from seqcore.onnx._engines.tensor_part import ForeignNode, TensorPart
-from seqcore.onnx._model.declared import told_shape
+from seqcore.onnx._engines.schedule import Entry, Frame, Schedule, Step
+from seqcore.onnx._engines.tensor_part import ForeignNode, TensorPart, numpy_part
 from seqcore.onnx._model.graph import Graph, Node, reads_of
+from seqcore.onnx._model.prepare import told_shape
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._operators.record import record_of
 from seqcore.onnx._runtimes.sessions import Sessions
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
-
-Frame = list[Any]
-Step = Callable[[Frame], None]
 
 
 class Plan:
@@ -220,3 +213,47 @@ def _located(error: Exception, label: str) -> Exception:
         add_note(error, f"in {label}")
     error.seqcore_node = label  # type: ignore[attr-defined]
     return error
+
+
+# Who may take a sequence: at its last use a value is moved and edited in place, before that it is copied.
+#
+# A copy shares its buffer until one of the two is edited, so a copy costs as much as the first edit after
+# it. A list that a loop appends to has its last use at the append, also where that stands in the branch of
+# an If: no iteration copies it.
+
+
+Takes = set[tuple[Node | Graph | None, str]]
+
+
+def find_takes(schedule: Schedule) -> Takes:
+    """Return the pairs (reader, name) where the reader may take the value.
+
+    A reader is a node, or a graph whose output it is. For an output that is named several times, it is the
+    last that may take.
+    """
+    takes: Takes = set()
+    _find(schedule, set(schedule.graph.inputs), takes)
+    return takes
+
+
+def _find(schedule: Schedule, movable: set[str], takes: Takes) -> None:
+    """Add the takes of a graph: of what it makes itself, and of the `movable` names."""
+    last = {name: i for i, entry in enumerate(schedule.entries) for name in entry.reads}
+    outputs = set(schedule.graph.outputs)
+    made = {name for entry in schedule.entries for node in entry.nodes for name in node.outputs}
+    movable = movable | made
+    takes.update((schedule.graph, name) for name in outputs & movable)
+    for i, entry in enumerate(schedule.entries):
+        if not entry.own:
+            continue
+        (node,) = entry.nodes
+        free = {name for name in entry.reads if name in movable and name not in outputs and last[name] == i}
+        deeper = {name for inner in entry.inner.values() for name in inner.graph.free_names()}
+        # A node that reads a value twice would find it gone the second time.
+        takes.update((node, name) for name in free - deeper if node.inputs.count(name) == 1)
+        for inner in entry.inner.values():
+            if record_of(node).may_repeat(node):
+                # What a body takes from outside it needs again for its next run.
+                _find(inner, set(inner.graph.inputs), takes)
+            else:
+                _find(inner, free - set(node.inputs), takes)

@@ -10,13 +10,16 @@ graphs. The others form parts: all that can run at one point runs in one session
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from seqcore.onnx._model.graph import Graph, Node, reads_of
-from seqcore.onnx._operators.record import record_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
+# The values of a run, each in its place, and what works on them.
+Frame = list[Any]
+Step = Callable[[Frame], None]
 
 
 class Entry:
@@ -105,7 +108,7 @@ class Schedule:
 
     def _disturbs(self, i):
         """Return whether a node makes a value of a sequence that others have yet to read as well."""
-        if record_of(self._nodes[i]).only_looks:
+        if record_of(self._nodes[i]).only_reads:
             return False
         waiters = self._waiters[i]
         for name in self._reads[i]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._engines.aliasing import feed_holders
+from seqcore.onnx._engines.control import stop_if_told
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._engines.loop import stop_if_told
 from seqcore.onnx._engines.planner import Planner, own_copy
-from seqcore.onnx._operators.record import record_of
+from seqcore.onnx._engines.schedule import Schedule
+from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._runtimes.sessions import Sessions
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
 
 
 class StepsEngine:
@@ -112,3 +113,71 @@ def _again(value, given):
     if not given:
         return value
     return np.array(value) if isinstance(value, np.ndarray) else own_copy(value)
+
+
+# Which values may lie in the memory of a model's feeds.
+
+
+def feed_holders(prepared: Prepared, own: set[Node]) -> set[str]:
+    """Return the names of the values that may hold memory of the feeds.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    own : set of Node
+        Those that don't run in onnxruntime, where results have memory of their own.
+    """
+    targets = defaultdict(list)
+    for node in own:
+        for source, target in record_of(node).shares(node):
+            targets[source].append(target)
+    holding = set(prepared.model.graph.inputs)
+    todo = list(holding)
+    while todo:
+        fresh = [name for name in targets[todo.pop()] if name not in holding]
+        holding.update(fresh)
+        todo += fresh
+    return holding
+
+
+# What of a model runs where, and why not elsewhere, as text.
+
+
+def lines_of(schedule: Schedule, planner: Planner, indent: str) -> Iterator[str]:
+    """Yield a line for each entry of a schedule, in order."""
+    if not schedule.entries:
+        yield f"{indent}nothing to run"
+    for entry in schedule.entries:
+        if not entry.own:
+            who = "numpy      " if entry.nodes[0] in planner.by_numpy else "onnxruntime"
+            yield f"{indent}{who}  {_counted(entry.nodes)}"
+            continue
+        (node,) = entry.nodes
+        yield f"{indent}seqcore      {node.label()}{_remark(node, planner)}"
+        for name, inner in entry.inner.items():
+            if len(entry.inner) > 1:
+                yield f"{indent}    {name}"
+            yield from lines_of(inner, planner, indent + "    " * (1 + (len(entry.inner) > 1)))
+
+
+def _counted(nodes: list[Node]) -> str:
+    """Return `Gather x2, Mul`: operators in the order in which they first come."""
+    counts = Counter(node.op_type for node in nodes)
+    return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in counts.items())
+
+
+def _remark(node: Node, planner: Planner) -> str:
+    edited = node.input(0)
+    if node.is_op("SequenceInsert", "SequenceErase"):
+        taken = (node, edited) in planner.takes
+        return ", in place" if taken else f": on a copy, since '{edited}' is needed again"
+    batches = planner.loops.get(node)
+    if batches is None:
+        return ""
+    if batches.why_not:
+        return f", step by step: {batches.why_not}"
+    if batches.appended and not batches.carried:
+        return ", in batches in onnxruntime: its sequences are only appended to"
+    if batches.carried:
+        return ", in batches in onnxruntime while its sequences are short"
+    return ", in onnxruntime where it has iterations enough"

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from onnx import TypeProto, helper
+import numpy as np
+from onnx import TensorProto, TypeProto, helper
 
 from seqcore.core.sequence import TensorSequence
+from seqcore.onnx._engines.schedule import Frame, Step
 from seqcore.onnx._model.graph import Graph, Model, Node, reads_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import dtype_of, one_line, tensor_type
 from seqcore.onnx._model.types import SEQUENCE, to_type_proto
-from seqcore.onnx._model.versions import restamp
 from seqcore.onnx._model.weights import HEAVY, nbytes_of
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._runtimes.runners import make_runner
 from seqcore.onnx._runtimes.sessions import REFUSALS
-
-if TYPE_CHECKING:
-    from seqcore.onnx._engines.planner import Frame, Planner
-    from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._runtimes.versions import restamp
 
 
 def cut_out(
@@ -79,7 +79,7 @@ class TensorPart:
         If the nodes can't be run.
     """
 
-    def __init__(self, nodes: list[Node], planner: Planner, in_loop: bool) -> None:
+    def __init__(self, nodes: list[Node], planner: Any, in_loop: bool) -> None:
         self._nodes, self._in_loop = nodes, in_loop
         self._prepared, self._sessions = planner.prepared, planner.sessions
         self.outputs = wanted_outside(nodes, planner.prepared)
@@ -127,7 +127,7 @@ class ForeignNode:
     For example `ZipMap`, whose sequence of maps is passed on as onnxruntime gives it.
     """
 
-    def __init__(self, node: Node, planner: Planner) -> None:
+    def __init__(self, node: Node, planner: Any) -> None:
         prepared = planner.prepared
         names = [name for name in dict.fromkeys(node.inputs) if name and not prepared.is_constant(name)]
         inputs = {name: to_type_proto(prepared.type(name)) for name in names if prepared.type(name).kind}
@@ -154,3 +154,44 @@ class ForeignNode:
 def _sequence_dtype(name, prepared):
     type_ = prepared.type(name)
     return dtype_of(type_.number) if type_.kind == SEQUENCE else None
+
+
+# Small parts: a few integers and conditions, which NumPy computes in less time than a session's run.
+
+
+# A run of a session costs as much as this many operators in NumPy, or more.
+_MOST_NODES = 4
+# On integers and conditions NumPy is exact, and broadcasts as ONNX does since version 7.
+_TYPES = (TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64)
+
+
+def numpy_part(nodes: list[Node], planner: Any) -> Step | None:
+    """Return a step for nodes that are few and simple enough, None for others."""
+    if len(nodes) > _MOST_NODES:
+        return None
+    calls = []
+    for node in nodes:
+        function = _function(node, planner)
+        if function is None:
+            return None
+        calls.append(
+            (function, [planner.place(name) for name in node.inputs], planner.place(node.outputs[0]))
+        )
+
+    def step(frame):
+        for function, sources, to in calls:
+            frame[to] = np.asarray(function(*[frame[i] for i in sources]))
+
+    return step
+
+
+def _function(node: Node, planner: Any) -> Any:
+    if node.is_op("Identity"):
+        return np.asarray  # of any type: tensors in a frame never change
+    number = planner.prepared.element_number
+    if not all(number(name) in _TYPES for name in (*node.inputs, *node.outputs)):
+        return None
+    if node.is_op("Cast"):
+        dtype = dtype_of(number(node.outputs[0]))
+        return lambda array: array.astype(dtype)
+    return None if node.attribute_names() else record_of(node).numpy

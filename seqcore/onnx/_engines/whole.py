@@ -9,7 +9,7 @@ and name the other. A session whose sequences turn out to be long soon stops try
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onnx import TensorProto
 
@@ -18,28 +18,21 @@ from seqcore.onnx._engines.attempts import Attempts
 from seqcore.onnx._engines.checked_model import (
     LONG,
     LONG_TO_COPY,
-    AlwaysLong,
     add_checks,
     limit_of,
     why_not_whole,
 )
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._model.declared import declare_types
 from seqcore.onnx._model.graph import Graph
+from seqcore.onnx._model.prepare import declare_types
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.tensors import dtype_of, one_line
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
-from seqcore.onnx._model.versions import restamp
 from seqcore.onnx._model.weights import HEAVY
 from seqcore.onnx._model.writing import to_message
-from seqcore.onnx._operators.record import record_of
 from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, TWO_C_TYPES, Sessions, native, refusing_run
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
-
-
-class Declined(Exception):
-    """An engine can't run a model: the message says why."""
+from seqcore.onnx._runtimes.versions import restamp
 
 
 class WholeModel:
@@ -67,7 +60,7 @@ class WholeModel:
     Raises
     ------
     Declined
-        If onnxruntime can't run it, would depart from the text, or always be slow.
+        If onnxruntime can't run it, would deviate from the specification, or always be slow.
     """
 
     def __init__(
@@ -95,10 +88,7 @@ class WholeModel:
             elif name in graph.outputs:
                 model.graph.declared.pop(name, None)
         if self.has_lists:
-            try:
-                add_checks(model, prepared, self.limit)
-            except AlwaysLong as why:
-                raise Declined(str(why)) from None
+            add_checks(model, prepared, self.limit)
         restamp(model)
         message = to_message(model)
         try:
@@ -160,7 +150,7 @@ def _size_of(graph: Graph) -> int:
     size = 0
     for node in graph.nodes:
         inner = [_size_of(one) for one in node.graphs.values()]
-        times = _TRIPS if record_of(node).takes_twice(node) else 1
+        times = _TRIPS if record_of(node).may_repeat(node) else 1
         size += (not node.is_op("Identity")) + times * max(inner, default=0)
     return size
 

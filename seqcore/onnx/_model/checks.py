@@ -1,22 +1,18 @@
 """Whether a model is one: what onnx's checker finds, and what it doesn't look at."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
 import onnx
 from onnx import ModelProto, TensorProto
 
-from seqcore.onnx._model.graph import STANDARD, Node
-from seqcore.onnx._model.tensors import one_line
-from seqcore.onnx._model.versions import known_opset
-from seqcore.onnx._operators.record import record_of
+from seqcore.onnx._model.graph import STANDARD, Graph, Node
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
+from seqcore.onnx._model.tensors import from_tensor_proto, one_line
 
-if TYPE_CHECKING:
-    from seqcore.onnx._model.prepared import Prepared
-
-# How types begin in ONNX's text → what protobuf calls them.
+# How types begin in the ONNX specification → what protobuf calls them.
 _KINDS = {
     "tensor": "tensor_type",
     "seq": "sequence_type",
@@ -85,6 +81,45 @@ def check_signatures(nodes: Iterable[Node]) -> None:
             raise ValueError(f"the model is not valid: {node.op_type} '{name}' {fault}")
 
 
+# Before, its shape inference divides by a scalar split of 0, and ends the process.
+_ONNX_DIVIDES = tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 23)
+
+
+def check_splits(graph: Graph, constants: Mapping[str, TensorProto]) -> None:
+    """Raise ValueError where onnx would divide by the length of the parts that a SplitToSequence makes, 0.
+
+    Other versions leave that to the run.
+
+    Parameters
+    ----------
+    graph : Graph
+        Not in normal form yet.
+    constants : mapping of str to TensorProto
+        What the graph sees of constants.
+    """
+    if not _ONNX_DIVIDES:
+        return
+    seen = dict(constants) | graph.defaults
+    for name in graph.inputs:
+        seen.pop(name, None)
+    for node in graph.nodes:
+        split = seen.get(node.input(1)) if node.is_op("SplitToSequence") else None
+        if split is not None and not split.dims and not from_tensor_proto(split).any():
+            name = node.name or node.outputs[0]
+            raise ValueError(
+                f"the model is not valid: SplitToSequence '{name}' splits into parts of length 0"
+            )
+        for inner in node.graphs.values():
+            check_splits(inner, seen)
+        for name in node.outputs:
+            seen.pop(name, None)
+        if node.is_op("Constant"):
+            if node.attribute("value_int") == 0:
+                seen[node.outputs[0]] = TensorProto(data_type=TensorProto.INT64, int64_data=[0])
+            elif "value" in node.attribute_names():
+                seen[node.outputs[0]] = node.tensor("value")
+
+
 def type_fault(model: ModelProto) -> str:
     """Return which operator of a message doesn't take the types that it gets, "" if all do.
 
@@ -118,12 +153,19 @@ def check_kinds(prepared: "Prepared") -> None:
                     what = f"doesn't {verb} '{name}', which is of type {_word(kind)}"
                     raise ValueError(f"the model is not valid: {node.label()} {what}")
     for node in nodes:
-        for name, other in record_of(node).hands_on(node):
+        for name, other in record_of(node).aliases(node):
             kind, target = kinds.get(name), kinds.get(other)
             # A state may be an optional at first, and be filled.
             if kind and target and target not in (kind, "optional_type"):
                 what = f"passes '{name}' of type {_word(kind)} on to '{other}' of type {_word(target)}"
                 raise ValueError(f"the model is not valid: {node.label()} {what}")
+
+
+@cache
+def known_opset(domain: str) -> int:
+    """Return the newest version of a domain that onnx knows, 0 where it knows none."""
+    schemas = onnx.defs.get_all_schemas_with_history()
+    return max((schema.since_version for schema in schemas if schema.domain == domain), default=0)
 
 
 @cache

@@ -11,6 +11,8 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto, 
 
 # Domains of ONNX's own operators.
 STANDARD = ("", "ai.onnx")
+# The graphs of an If.
+BRANCHES = ("then_branch", "else_branch")
 
 
 class Node:

@@ -11,12 +11,14 @@ Of what a file declares only the shapes of fed tensors are believed, since only 
 """
 
 from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import NodeProto, TypeProto
+from onnx import AttributeProto, NodeProto, TypeProto
 
 from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.types import (
     NEVER,
     SEQUENCE,
@@ -31,14 +33,40 @@ from seqcore.onnx._model.types import (
     without_shape,
 )
 from seqcore.onnx._model.writing import Writer
-from seqcore.onnx._operators.record import record_of
 
 # Integers of more numbers than a shape can have aren't followed.
 _MOST_FOLLOWED = 64
 
 
+# So much is kept of a node in a loop, whose types climb.
+_MOST_KEPT = 3
+
+
+class Given(NamedTuple):
+    """All that decides what is inferred for a node without graphs."""
+
+    op_type: str
+    noutputs: int
+    attributes: list[AttributeProto]
+    facts: list[Any]
+
+
+# The types and the integers of a node's outputs.
+Made = tuple[list[Type], list[tuple[Length, ...] | None]]
+# Names of nodes → what was inferred for them, and from what.
+Memo = dict[str, list[tuple[Given, Made]]]
+
+
 class Inference:
     """What is known while a model is followed.
+
+    Parameters
+    ----------
+    model : Model
+    constant : callable
+        Returns the value of a small constant.
+    memo : dict, optional
+        What was inferred before, in this model or in one that it came of: more is added.
 
     Attributes
     ----------
@@ -48,9 +76,15 @@ class Inference:
         conditions 0 and 1.
     """
 
-    def __init__(self, model: Model, constant: Callable[[str], np.ndarray | None]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        constant: Callable[[str], np.ndarray | None],
+        memo: Memo | None = None,
+    ) -> None:
         self.model = model
         self.constant = constant
+        self._memo: Memo = {} if memo is None else memo
         self.types: dict[str, Type] = {}
         self.numbers: dict[str, tuple[Length, ...]] = {}
 
@@ -63,14 +97,38 @@ class Inference:
     def follow(self, graph: Graph) -> None:
         """Infer what a graph's nodes make; the types of its inputs are there."""
         for node in graph.nodes:
-            for name in node.outputs:
+            if node.graphs:
+                self._set(node, self._infer(node), [None] * len(node.outputs))
+                continue
+            given = Given(node.op_type, len(node.outputs), [*node.attribute_messages()], self._facts(node))
+            known = self._memo.setdefault(node.name, [])
+            found = next((made for one, made in known if one == given), None)
+            if found is None:
+                for name in node.outputs:
+                    self.numbers.pop(name, None)
+                types = self._infer(node)
+                found = types, [self.numbers.get(name) for name in node.outputs]
+                known[_MOST_KEPT - 1 :] = []
+                known.insert(0, (given, found))
+            self._set(node, *found)
+
+    def _facts(self, node: Node) -> list[Any]:
+        """Return all that a node's outputs may depend on of its inputs."""
+        types, numbers, constants = self.types, self.numbers, self.model.constants
+        return [(types.get(name), numbers.get(name), constants.get(name)) for name in node.inputs]
+
+    def _set(self, node: Node, types: list[Type], numbers: list[tuple[Length, ...] | None]) -> None:
+        """Say what a node makes; nothing is known of the outputs behind the last type."""
+        for name, type_, told in zip(
+            node.outputs, types + [UNKNOWN] * (len(node.outputs) - len(types)), numbers, strict=False
+        ):
+            if not name:
+                continue
+            self.types[name] = type_
+            if told is None:
                 self.numbers.pop(name, None)
-            made = self._infer(node)
-            for name, type_ in zip(node.outputs, made, strict=False):
-                if name:
-                    self.types[name] = type_
-            for name in node.outputs[len(made) :]:
-                self.types[name] = UNKNOWN
+            else:
+                self.numbers[name] = told
 
     def _infer(self, node: Node) -> list[Type]:
         """Return what a node makes. Where it reads an element of which there never is one, so is that."""
@@ -157,7 +215,10 @@ Numbers = dict[str, tuple[Length, ...]]
 
 
 def infer(
-    model: Model, constant: Callable[[str], np.ndarray | None], believes_elements: bool = False
+    model: Model,
+    constant: Callable[[str], np.ndarray | None],
+    believes_elements: bool = False,
+    memo: Memo | None = None,
 ) -> tuple[dict[str, Type], Numbers]:
     """Return what is known of a model in normal form: types, and integers and conditions in vectors.
 
@@ -167,9 +228,11 @@ def infer(
     constant : callable
         Returns a small constant by its name, or None.
     believes_elements : bool, optional
-        Whether the shapes are believed that a model declares of the elements of fed sequences.
+        If True, believe the shapes that a model declares of the elements of fed sequences.
+    memo : dict, optional
+        As `Inference` takes it.
     """
-    inference = Inference(model, constant)
+    inference = Inference(model, constant, memo)
     for name, tensor in model.constants.items():
         inference.types[name] = Type(TENSOR, tensor.data_type, tuple(tensor.dims))
     names = {""}

@@ -211,8 +211,9 @@ def drop_unread_scans(loop: Node) -> None:
 def settle_conditions(model: Model) -> None:
     """Have the body of a loop over a range pass its condition on: no iteration computes it anew.
 
-    That a loop goes over a range is sure where the condition is a constant; and by the text where the loop
-    was given a number of trips and no condition: what the body computes is then ignored (not by onnxruntime).
+    That a loop goes over a range is sure where the condition is a constant; and by the specification where
+    the loop was given a number of trips and no condition: what the body computes is then ignored (not by
+    onnxruntime).
     """
     true = {name for name, tensor in model.constants.items() if _is_true(tensor)}
     for node in model.graph.all_nodes():
@@ -224,6 +225,20 @@ def settle_conditions(model: Model) -> None:
             body = node.body
             if body.outputs[0] in true or (trips and not condition) or _is_handed_on(body):
                 body.outputs[0] = body.inputs[1]
+            _settle_inner_conditions(model, body)
+
+
+def _settle_inner_conditions(model: Model, body: Graph) -> None:
+    """Have the loops in a loop's body begin under no condition, where that is the outer one's.
+
+    In an iteration it holds.
+    """
+    inner = [node for node in body.all_nodes() if node.is_op("Loop") and node.input(1) == body.inputs[1]]
+    if inner:
+        name = fresh_name("seqcore/true", model.names())
+        model.constants[name] = to_tensor_proto(np.array(True), name)
+        for node in inner:
+            node.inputs[1] = name
 
 
 def _is_handed_on(body):

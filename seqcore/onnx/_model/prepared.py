@@ -5,20 +5,13 @@ import math
 from collections import defaultdict
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import TensorProto
 
-from seqcore.onnx._model.axes import count_axes_from_front
-from seqcore.onnx._model.checks import check_inputs, check_kinds, check_message, check_signatures, type_fault
-from seqcore.onnx._model.declared import declare_types
-from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node
-from seqcore.onnx._model.inference import Numbers, infer
-from seqcore.onnx._model.load import operators_of
-from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalise
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.inference import Memo, Numbers, infer
 from seqcore.onnx._model.tensors import from_tensor_proto
-from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, UNKNOWN, Shape, Type, from_type_proto
+from seqcore.onnx._model.types import SEQUENCE, UNKNOWN, Shape, Type
 from seqcore.onnx._model.weights import MOST_NUMBERS, Weights
-from seqcore.onnx._model.writing import to_message
-from seqcore.onnx._operators.record import record_named
 
 
 class Prepared:
@@ -48,10 +41,11 @@ class Prepared:
     def __init__(self, model: Model, weights: Weights, believes_elements: bool = False) -> None:
         self.model, self.weights, self.believes_elements = model, weights, believes_elements
         self._arrays: dict[str, np.ndarray] = {}
+        self._memo: Memo = {}
 
     @functools.cached_property
     def _inferred(self) -> tuple[dict[str, Type], Numbers]:
-        return infer(self.model, self.small_constant, self.believes_elements)
+        return infer(self.model, self.small_constant, self.believes_elements, self._memo)
 
     @functools.cached_property
     def types(self) -> dict[str, Type]:
@@ -97,6 +91,7 @@ class Prepared:
         Of one that is the same, as a copy, nothing need be inferred anew.
         """
         other = Prepared(model, self.weights, self.believes_elements)
+        other._memo = self._memo
         if is_same:
             other._inferred = self._inferred
         return other
@@ -152,51 +147,3 @@ class Prepared:
         array = from_tensor_proto(self.weights.filled(self.model.constants[name]))
         array.flags.writeable = False
         return array
-
-
-def prepare(hollow: ModelProto, weights: Weights, believes_elements: bool = False) -> Prepared:
-    """Check a message and bring it into normal form; return what is known of it.
-
-    Parameters
-    ----------
-    hollow : ModelProto
-        A message without its weights, which is changed.
-    weights : Weights
-        These: see `without_weights`.
-    believes_elements : bool, optional
-        As `Prepared` has it.
-
-    Raises
-    ------
-    ValueError
-        If it is no valid model, as onnx's checker or its type inference has it, or as we have it.
-    """
-    weights.check()
-    check_message(hollow)
-    check_inputs(hollow, weights.stubs)
-    make_dense(hollow)
-    if hollow.functions:
-        hollow = inline_functions(hollow)
-        # Only now are there operators for an input that a call leaves out, or an output that nothing makes.
-        check_message(hollow)
-    model = from_proto(hollow, weights)
-    check_signatures(model.graph.all_nodes())
-    fault = type_fault(hollow)
-    normalise(model, weights)
-    # onnx minds outputs that a loop leaves out; a normal model has none.
-    if fault and type_fault(to_message(model, weights_are_inputs=True)):
-        raise ValueError(f"the model is not valid: {fault}")
-    prepared = Prepared(model, weights, believes_elements)
-    check_kinds(prepared)
-    count_axes_from_front(model, prepared)
-    declare_types(model, prepared)
-    return prepared
-
-
-def message_has_lists(message: ModelProto) -> bool:
-    """Return whether a message has to do with sequences of tensors, or with optionals."""
-    for domain, op_type in operators_of(message):
-        if domain in STANDARD and record_named(op_type).is_of_lists:
-            return True
-    kinds = (from_type_proto(one.type).kind for one in (*message.graph.input, *message.graph.output))
-    return any(kind in (SEQUENCE, OPTIONAL) for kind in kinds)

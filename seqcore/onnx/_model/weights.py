@@ -54,16 +54,16 @@ class Weights:
 
     def take(self, tensor: TensorProto) -> TensorProto:
         """Return a tensor that says where its data are, and keep these."""
-        hollow = TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+        weightless = TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
         if tensor.data_location == TensorProto.EXTERNAL:
-            hollow.external_data.extend(tensor.external_data)
+            weightless.external_data.extend(tensor.external_data)
         else:
             location = f"seqcore/weights/{self._ntaken}"
             self._ntaken += 1
             self.buffers[location] = tensor.raw_data
-            _say_where(hollow, location, 0, len(self.buffers[location]))
-        hollow.data_location = TensorProto.EXTERNAL
-        return hollow
+            _say_where(weightless, location, 0, len(self.buffers[location]))
+        weightless.data_location = TensorProto.EXTERNAL
+        return weightless
 
     def leave_in(self, path: str) -> None:
         """Let go of large ones that lie in the file of the model: who needs them reads them there."""
@@ -240,8 +240,11 @@ def without_weights(
     So onnx's checker and its inference, which want to see no data, know their types.
     """
     weights = Weights(folder)
-    hollow = ModelProto()
-    for source, target, kept in ((model, hollow, "graph"), (model.graph, hollow.graph, "initializer")):
+    weightless = ModelProto()
+    for source, target, kept in (
+        (model, weightless, "graph"),
+        (model.graph, weightless.graph, "initializer"),
+    ):
         for field, value in source.ListFields():
             if field.name == kept:
                 continue
@@ -254,17 +257,17 @@ def without_weights(
     fed = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
         if not is_weight(tensor):
-            hollow.graph.initializer.add().CopyFrom(tensor)
+            weightless.graph.initializer.add().CopyFrom(tensor)
             continue
         weights.stubs[tensor.name] = weights.take(tensor)
         if tensor.name in fed:
             weights.defaults.add(tensor.name)
         else:
             value = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            hollow.graph.input.append(value)
+            weightless.graph.input.append(value)
     if path is not None:
         weights.leave_in(path)
-    return hollow, weights
+    return weightless, weights
 
 
 def is_weight(tensor: TensorProto) -> bool:

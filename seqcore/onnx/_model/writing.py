@@ -14,7 +14,7 @@ class Writer:
     """Writes graphs into messages.
 
     Small constants that a graph inside another reads become initializers of its own: a loop hands all that
-    its body takes from outside on in each round; what is its own costs nothing.
+    its body takes from outside on in each iteration; what is its own costs nothing.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ class Writer:
                 value = field.add(name=name)
                 if name in graph.declared:
                     value.type.CopyFrom(graph.declared[name])
-        for name in graph.declared.keys() & {name for node in graph.nodes for name in node.outputs}:
-            if name not in graph.outputs:
+        for name in (name for node in graph.nodes for name in node.outputs):
+            if name in graph.declared and name not in graph.outputs:
                 proto.value_info.add(name=name).type.CopyFrom(graph.declared[name])
         for name, copy in own.items():
             _add_initializer(proto, self._small[name], copy)

@@ -1,12 +1,12 @@
 """Operators, one record each: what they are, what becomes of values in them, how they run, how they lower."""
 
 from seqcore.onnx._operators import (  # noqa: F401  (each registers its records)
+    boundary,
     concat_from_sequence,
     identity,
     if_,
     loop,
     optional,
-    ragged,
     scan,
     sequence_at,
     sequence_construct,
@@ -18,6 +18,3 @@ from seqcore.onnx._operators import (  # noqa: F401  (each registers its records
     split_to_sequence,
     tensor_operators,
 )
-from seqcore.onnx._operators.record import record_named, record_of
-
-__all__ = ["record_named", "record_of"]

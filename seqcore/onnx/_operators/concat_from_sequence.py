@@ -1,8 +1,8 @@
 """ConcatFromSequence: the elements joined along an axis of theirs, or stacked along a new one."""
 
 from seqcore.onnx._engines.filled_elements import why_not_filled
+from seqcore.onnx._model.record import Looks, axis_from_front, register
 from seqcore.onnx._model.types import NEVER, tensor
-from seqcore.onnx._operators.record import Looks, axis_from_front, register
 from seqcore.operators import concat_from_sequence
 
 
@@ -23,14 +23,14 @@ class ConcatFromSequence(Looks):
     def shares(self, node):
         return iter(())
 
-    def departs(self, node, prepared):
-        """Elements of another rank end the process there; see `secure` for empty ones."""
+    def deviates(self, node, prepared):
+        """Elements of another rank end the process there; see `guard` for empty ones."""
         shape = prepared.shape(node.inputs[0])
         if shape is None:
             return "joins elements whose ranks may differ"
         return "" if self._fit(node, prepared) else why_not_filled(node.inputs[0], prepared)
 
-    def secure(self, node, prepared, checks):
+    def guard(self, node, prepared, checks):
         """It passes by empty elements, of whatever lengths."""
         if not self._fit(node, prepared):
             checks.want_filled(node.inputs[0], prepared)

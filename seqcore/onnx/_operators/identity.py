@@ -2,16 +2,19 @@
 
 import numpy as np
 
-from seqcore.onnx._operators import vector_rules
-from seqcore.onnx._operators.record import STEP, Operator, register
+from seqcore.onnx._model.record import STEP, Operator, register
+from seqcore.onnx._vmap import ragged, rules, sizes
+from seqcore.onnx._vmap.tracer import BatchRule
 
 
 @register("Identity")
 class Identity(Operator):
     never_fails = True
-    by_number = True
+    elementwise = True
     numpy = staticmethod(np.asarray)
-    vectorise = staticmethod(vector_rules.by_number)
+    batch_rule = BatchRule(
+        rules.elementwise, ragged.elementwise, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
+    )
     verb = "passes it on as a result"
 
     def infer(self, node, known):
@@ -20,11 +23,11 @@ class Identity(Operator):
             known.numbers[node.outputs[0]] = numbers
         return [known.type(name)]
 
-    def hands_on(self, node):
+    def aliases(self, node):
         return iter([(node.inputs[0], node.outputs[0])])
 
     def shares(self, node):
-        return self.hands_on(node)
+        return self.aliases(node)
 
     def cost(self, node):
         return STEP, 0, 1, 0

@@ -1,16 +1,17 @@
 """If: one of two graphs."""
 
 from seqcore.onnx._engines.control import if_step
+from seqcore.onnx._model.graph import BRANCHES
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import join
-from seqcore.onnx._operators.record import Operator, register
-from seqcore.onnx._operators.vector_if import choose
-
-BRANCHES = ("then_branch", "else_branch")
+from seqcore.onnx._vmap.branch import choose
+from seqcore.onnx._vmap.sizes import size_of_if
+from seqcore.onnx._vmap.tracer import BatchRule
 
 
 @register("If")
 class If(Operator):
-    vectorise = staticmethod(choose)
+    batch_rule = BatchRule(choose, runs_empty=True, in_branch=True, size=size_of_if)
 
     def fault(self, node):
         for name in BRANCHES:
@@ -30,14 +31,14 @@ class If(Operator):
             return made[0 if told else 1]
         return [join(one, other) for one, other in zip(*made, strict=True)]
 
-    def hands_on(self, node):
+    def aliases(self, node):
         for name in BRANCHES:
             yield from zip(node.graphs[name].outputs, node.outputs, strict=True)
 
     def shares(self, node):
-        return self.hands_on(node)
+        return self.aliases(node)
 
-    def takes_twice(self, node):
+    def may_repeat(self, node):
         return False
 
     def why_not_packed(self, node, forms, prepared, read):

@@ -5,12 +5,12 @@ What stands where among its inputs and outputs, `loop_parts` tells.
 
 from onnx import TensorProto
 
-from seqcore.onnx._engines.loop import LoopStep
-from seqcore.onnx._lowering.loop_lists import find_loop_list
+from seqcore.onnx._engines.control import LoopStep
+from seqcore.onnx._lists.loop_lists import find_loop_list
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import NEVER, from_type_proto, is_told_by_size, tensor, without_shape
 from seqcore.onnx._operators.if_ import count_of
-from seqcore.onnx._operators.loop_parts import parts_of
-from seqcore.onnx._operators.record import Operator, register
 
 
 @register("Loop")
@@ -58,7 +58,7 @@ class Loop(Operator):
             scans.append(tensor(type_.number, shape))
         return [*states, *scans][: len(node.outputs)]
 
-    def hands_on(self, node):
+    def aliases(self, node):
         parts = parts_of(node)
         yield from zip(parts.initial, parts.states, strict=True)
         yield parts.going_out, parts.going_in
@@ -71,7 +71,7 @@ class Loop(Operator):
         yield from zip(parts.next_states, parts.states, strict=True)
         yield from zip(parts.states, parts.final, strict=False)
 
-    def departs(self, node, prepared):
+    def deviates(self, node, prepared):
         """It compares the sizes of a scan output's values, not their shapes."""
         if self._carries_lists(node, prepared):
             for name in parts_of(node).scans:
@@ -79,7 +79,7 @@ class Loop(Operator):
                     return f"has the scan output '{name}', whose values may be of several shapes"
         return ""
 
-    def secure(self, node, prepared, checks):
+    def guard(self, node, prepared, checks):
         """It takes the first of several conditions or numbers of trips, and may end the process for none."""
         parts = parts_of(node)
         for k in (0, 1):
@@ -103,7 +103,7 @@ class Loop(Operator):
         """Stay as it is: the state goes with the list that comes out."""
         nodes.nodes.append(node)
 
-    def form(self, node, k, forms):
+    def represent(self, node, k, forms):
         return find_loop_list(forms, node, k)
 
     def why_not_packed(self, node, forms, prepared, read):

@@ -3,9 +3,9 @@
 import numpy as np
 from onnx import TensorProto
 
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, TENSOR, UNKNOWN, Type, from_type_proto, tensor
 from seqcore.onnx._operators.identity import Identity
-from seqcore.onnx._operators.record import Operator, register
 
 
 class _OfOptionals(Operator):
@@ -38,7 +38,7 @@ class Optional(_OfOptionals):
 
 @register("OptionalHasElement")
 class OptionalHasElement(_OfOptionals):
-    only_looks = True
+    only_reads = True
 
     def infer(self, node, known):
         return [tensor(TensorProto.BOOL, ())]

@@ -1,9 +1,9 @@
 """Scan: a graph along an axis of tensors."""
 
 from seqcore.onnx._engines.control import scan_step
-from seqcore.onnx._model.types import tensor
+from seqcore.onnx._model.record import Operator, axis_from_front, register
+from seqcore.onnx._model.types import NEVER, tensor
 from seqcore.onnx._operators.if_ import count_of
-from seqcore.onnx._operators.record import Operator, axis_from_front, register
 
 
 @register("Scan")
@@ -41,7 +41,17 @@ class Scan(Operator):
         initial = [known.type(name) for name in node.inputs[:states]]
         known.follow_loop(body, body.inputs[:states], body.outputs[:states], initial)
         final = [known.type(name) for name in body.inputs[:states]]
-        return [*final, *(tensor(known.type(name).number) for name in body.outputs[states:])]
+        length = None
+        for name, axis in zip(node.inputs[states:], axes, strict=False):
+            shape = known.shape(name)
+            k = None if shape is None else axis_from_front(axis, len(shape))
+            length = shape[k] if length is None and shape is not None and k is not None else length
+        scans = body.outputs[states:]
+        into = node.attribute("scan_output_axes", [0] * len(scans))
+        stacked = [_stacked(known.type(name), axis, length) for name, axis in zip(scans, into, strict=False)]
+        if known.model.opset < 9:
+            stacked = [tensor(type_.number) for type_ in stacked]
+        return [*final, *stacked]
 
     def step(self, entry, planner, in_loop):
         return scan_step(entry, planner, in_loop)
@@ -52,3 +62,13 @@ def _row_of(type_, axis):
         return tensor(type_.number)
     k = axis_from_front(axis, len(type_.shape))
     return tensor(type_.number, None if k is None else type_.shape[:k] + type_.shape[k + 1 :])
+
+
+def _stacked(type_, axis, length):
+    """Return the type of a scan output: that of a row, with an axis more."""
+    if type_.shape is None or type_.shape == NEVER:
+        return tensor(type_.number)
+    # Without an iteration, lengths that only have a name are 0.
+    shape = [one if isinstance(one, int) else None for one in type_.shape]
+    k = axis_from_front(axis, len(shape) + 1)
+    return tensor(type_.number, None if k is None else (*shape[:k], length, *shape[k:]))

@@ -1,9 +1,9 @@
 """SequenceAt: the element at a position."""
 
 from seqcore.core.operations import element_at
+from seqcore.onnx._model.positions import guard_position, is_iteration_over, position_of
+from seqcore.onnx._model.record import Looks, register
 from seqcore.onnx._model.types import tensor
-from seqcore.onnx._operators.positions import is_iteration_over, position_of, secure_position
-from seqcore.onnx._operators.record import Looks, register
 
 
 @register("SequenceAt")
@@ -15,8 +15,8 @@ class SequenceAt(Looks):
     def shares(self, node):
         return iter([(node.inputs[0], node.outputs[0])])
 
-    def secure(self, node, prepared, checks):
-        secure_position(node, 1, prepared, checks)
+    def guard(self, node, prepared, checks):
+        guard_position(node, 1, prepared, checks)
 
     def step(self, entry, planner, in_loop):
         (node,) = entry.nodes

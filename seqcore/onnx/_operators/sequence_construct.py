@@ -1,15 +1,15 @@
 """SequenceConstruct: a sequence of tensors that are named."""
 
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._lowering.listed import Listed
+from seqcore.onnx._lists.listed import Listed
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import SEQUENCE, Type, join
-from seqcore.onnx._operators.record import Operator, register
 
 
 @register("SequenceConstruct")
 class SequenceConstruct(Operator):
     is_of_lists = True
-    only_looks = True
+    only_reads = True
     never_fails = True
 
     def fault(self, node):
@@ -31,7 +31,7 @@ class SequenceConstruct(Operator):
 
         return step
 
-    def form(self, node, k, forms):
+    def represent(self, node, k, forms):
         return Listed(forms, node, list(node.inputs))
 
     def why_not_packed(self, node, forms, prepared, read):

@@ -3,16 +3,16 @@
 from onnx import TensorProto
 
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._lowering.listed import Listed
+from seqcore.onnx._lists.listed import Listed
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import NEVER, sequence
-from seqcore.onnx._operators.record import Operator, register
 
 
 @register("SequenceEmpty")
 class SequenceEmpty(Operator):
     is_of_lists = True
-    only_looks = True
+    only_reads = True
     never_fails = True
 
     def infer(self, node, known):
@@ -31,7 +31,7 @@ class SequenceEmpty(Operator):
 
         return step
 
-    def form(self, node, k, forms):
+    def represent(self, node, k, forms):
         return Listed(forms, node, [])
 
     def why_not_packed(self, node, forms, prepared, read):

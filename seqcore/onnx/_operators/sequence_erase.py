@@ -1,8 +1,8 @@
 """SequenceErase: a sequence without its last element, or without the one at a position."""
 
-from seqcore.onnx._lowering.listed import Listed, edited_list
-from seqcore.onnx._operators.positions import position_of, secure_position
-from seqcore.onnx._operators.record import STEP, Operator, register
+from seqcore.onnx._lists.representations import edited
+from seqcore.onnx._model.positions import guard_position, position_of
+from seqcore.onnx._model.record import STEP, Operator, register
 
 
 @register("SequenceErase")
@@ -16,8 +16,8 @@ class SequenceErase(Operator):
     def shares(self, node):
         return ((name, node.outputs[0]) for name in node.inputs[:1])
 
-    def secure(self, node, prepared, checks):
-        secure_position(node, 1, prepared, checks)
+    def guard(self, node, prepared, checks):
+        guard_position(node, 1, prepared, checks)
 
     def cost(self, node):
         return STEP, 1, 0, -1
@@ -35,11 +35,11 @@ class SequenceErase(Operator):
 
         return step
 
-    def form(self, node, k, forms):
-        return edited_list(forms, node, inserts=False)
+    def represent(self, node, k, forms):
+        return edited(forms, node, inserts=False)
 
     def why_not_lowered(self, node, form, prepared, read):
-        if isinstance(form, Listed) and form.is_edited_by(node):
+        if form.serves_edit(node):
             return ""
         return super().why_not_lowered(node, form, prepared, read)
 

@@ -1,10 +1,9 @@
 """SequenceInsert: a sequence with a tensor more, at its end or at a position."""
 
-from seqcore.onnx._lowering.grown import grown_list
-from seqcore.onnx._lowering.listed import Listed, edited_list
+from seqcore.onnx._lists.representations import edited
+from seqcore.onnx._model.positions import guard_position, position_of
+from seqcore.onnx._model.record import STEP, Operator, register
 from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes
-from seqcore.onnx._operators.positions import position_of, secure_position
-from seqcore.onnx._operators.record import STEP, Operator, register
 
 
 @register("SequenceInsert")
@@ -19,8 +18,8 @@ class SequenceInsert(Operator):
     def shares(self, node):
         return ((name, node.outputs[0]) for name in node.inputs[:2])
 
-    def secure(self, node, prepared, checks):
-        secure_position(node, 2, prepared, checks)
+    def guard(self, node, prepared, checks):
+        guard_position(node, 2, prepared, checks)
 
     def cost(self, node):
         return STEP, 1, 0, 1
@@ -43,12 +42,11 @@ class SequenceInsert(Operator):
 
         return insert if node.input(2) else append
 
-    def form(self, node, k, forms):
-        edited = edited_list(forms, node, inserts=True)
-        return grown_list(forms, node) if edited is None else edited
+    def represent(self, node, k, forms):
+        return edited(forms, node, inserts=True)
 
     def why_not_lowered(self, node, form, prepared, read):
-        if (isinstance(form, Listed) and form.is_edited_by(node)) or form.is_taken_by(node):
+        if form.serves_edit(node):
             return ""
         return super().why_not_lowered(node, form, prepared, read)
 

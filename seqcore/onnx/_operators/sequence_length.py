@@ -3,8 +3,8 @@
 import numpy as np
 from onnx import TensorProto
 
+from seqcore.onnx._model.record import Looks, register
 from seqcore.onnx._model.types import tensor
-from seqcore.onnx._operators.record import Looks, register
 
 
 @register("SequenceLength")

@@ -1,15 +1,15 @@
 """SequenceMap: a graph for each element of sequences."""
 
 from seqcore.onnx._engines.map_step import map_step
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import SEQUENCE, Type, tensor
 from seqcore.onnx._operators.if_ import count_of
-from seqcore.onnx._operators.record import Operator, register
 
 
 @register("SequenceMap")
 class SequenceMap(Operator):
     is_of_lists = True
-    only_looks = True
+    only_reads = True
     # There it is a loop over a list that is copied again and again.
     is_cheap_in_runs = False
     verb = "maps over it"
@@ -38,7 +38,7 @@ class SequenceMap(Operator):
         yield from zip(node.inputs, node.body.inputs, strict=True)
         yield from zip(node.body.outputs, node.outputs, strict=True)
 
-    def departs(self, node, prepared):
+    def deviates(self, node, prepared):
         """It goes by its first sequence there, and doesn't see that another is longer."""
         several = sum(prepared.is_sequence(name) for name in node.inputs) > 1
         return "maps over several sequences, whose lengths it doesn't compare" if several else ""

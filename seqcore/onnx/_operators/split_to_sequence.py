@@ -1,8 +1,8 @@
 """SplitToSequence: a tensor cut along an axis."""
 
-from seqcore.onnx._lowering.pieces import EqualPieces, ListedPieces, UnitPieces
+from seqcore.onnx._lists.pieces import pieces_of
+from seqcore.onnx._model.record import Declined, Operator, axis_from_front, register
 from seqcore.onnx._model.types import sequence
-from seqcore.onnx._operators.record import Operator, axis_from_front, register
 from seqcore.operators import split_to_sequence
 
 
@@ -15,7 +15,7 @@ class SplitToSequence(Operator):
     """
 
     is_of_lists = True
-    only_looks = True
+    only_reads = True
 
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
@@ -46,7 +46,7 @@ class SplitToSequence(Operator):
     def shares(self, node):
         return iter([(node.inputs[0], node.outputs[0])])
 
-    def departs(self, node, prepared):
+    def deviates(self, node, prepared):
         """It takes an empty list for none, and any number for keepdims.
 
         With keepdims=0 it drops the axis of a single piece whatever its length, and else fails unless the
@@ -68,7 +68,7 @@ class SplitToSequence(Operator):
             return "has a length and keepdims=0"
         return ""
 
-    def secure(self, node, prepared, checks):
+    def guard(self, node, prepared, checks):
         checks.limit_pieces(node, prepared)
 
     def step(self, entry, planner, in_loop):
@@ -86,44 +86,15 @@ class SplitToSequence(Operator):
 
         return step
 
-    def form(self, node, k, forms):
-        return _pieces_of(node, forms.prepared)
+    def represent(self, node, k, forms):
+        return pieces_of(node, forms.prepared)
 
     def why_not_packed(self, node, forms, prepared, read):
-        pieces = _pieces_of(node, prepared)
-        if isinstance(pieces, str):
-            return pieces
+        try:
+            pieces = pieces_of(node, prepared)
+        except Declined as why:
+            return str(why)
         return "" if pieces.rank is not None else f"the rank of '{pieces.tensor}' is not known"
 
     def pack(self, node, forms, nodes, prepared, is_read):
-        forms[node.outputs[0]].split(nodes, _pieces_of(node, prepared))
-
-
-def _pieces_of(node, prepared):
-    """Return a split as a form, or why it has none."""
-    axis, shape = node.attribute("axis", 0), prepared.shape(node.inputs[0])
-    if shape is not None and axis_from_front(axis, len(shape)) is None:
-        return f"axis {axis} of '{node.name}' is out of range"
-    keeps = node.attribute("keepdims", 1)
-    if keeps not in (0, 1):
-        return f"keepdims of '{node.name}' is {keeps}, neither 0 nor 1"
-    split = node.input(1)
-    if not split:
-        return UnitPieces(prepared, node, keeps)
-    lengths, rank = prepared.constant(split), prepared.type(split).rank
-    if lengths is None:
-        if rank is None or rank > 1:
-            return f"whether '{node.name}' gets one length or a list of them is not known"
-        if rank == 0 and not keeps:
-            return f"whether the pieces of '{node.name}' keep their axis depends on the split"
-        return ListedPieces(prepared, node) if rank else EqualPieces(prepared, node)
-    if lengths.ndim > 1 or lengths.size == 0 or (lengths < (lengths.ndim == 0)).any():
-        return f"'{node.name}' can't split into lengths of {lengths.tolist()}"
-    if lengths.ndim == 0:
-        if int(lengths) == 1:
-            return UnitPieces(prepared, node, keeps)
-        return EqualPieces(prepared, node, int(lengths))
-    pieces = ListedPieces(prepared, node, lengths)
-    if isinstance(pieces.total, int) and pieces.total != lengths.sum():
-        return f"the lengths at '{node.name}' don't sum to {pieces.total}"
-    return pieces
+        forms[node.outputs[0]].split(nodes, pieces_of(node, prepared))

@@ -1,4 +1,4 @@
-"""The operators on tensors alone: what types and shapes they give, and which of them work number by number.
+"""The operators on tensors alone: what types and shapes they give, and which of them are elementwise.
 
 onnxruntime runs them all. A row of the table says what is known of some; of others onnx is asked for types,
 and the worst is believed of everything else.
@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.inference import Inference
+from seqcore.onnx._model.record import Operator, axis_from_front, register_record
 from seqcore.onnx._model.types import UNKNOWN, Length, Shape, Type, tensor
-from seqcore.onnx._operators import vector_rules as vector
-from seqcore.onnx._operators.record import Operator, axis_from_front, register_record
-
-if TYPE_CHECKING:
-    from seqcore.onnx._model.inference import Inference
-    from seqcore.onnx._operators.vector_rules import VectorRule
+from seqcore.onnx._vmap import ragged, safety, sizes
+from seqcore.onnx._vmap import rules as batch
+from seqcore.onnx._vmap.tracer import BatchRule
 
 Rule = Callable[[Node, "Inference"], Type]
 
@@ -34,15 +33,15 @@ class TensorOperator(Operator):
         *,
         never_fails: bool = False,
         broadcasts: bool = False,
-        by_number: bool = False,
+        elementwise: bool = False,
         numpy: Callable[..., Any] | None = None,
-        vectorise: VectorRule | None = None,
+        batch_rule: BatchRule | None = None,
     ) -> None:
         self._rule = rule
-        default = vector.broadcast if broadcasts else vector.by_number if by_number else None
-        self.vectorise = vectorise or default
+        default = _BROADCAST_RULE if broadcasts else _ELEMENTWISE_RULE if elementwise else None
+        self.batch_rule = batch_rule or default
         self.never_fails, self.numpy = never_fails, numpy
-        self.broadcasts, self.by_number = broadcasts, by_number
+        self.broadcasts, self.elementwise = broadcasts, elementwise
 
     def infer(self, node: Node, known: Inference) -> list[Type]:
         if self._rule is None:
@@ -52,6 +51,23 @@ class TensorOperator(Operator):
 
     def shares(self, node: Node) -> Iterator[tuple[str, str]]:
         return iter(())  # onnxruntime's results have memory of their own
+
+
+_BROADCAST_RULE = BatchRule(
+    batch.broadcast,
+    ragged.broadcast,
+    fits=safety.broadcast_fits,
+    runs_empty=True,
+    size=sizes.size_of_broadcast,
+    axis=sizes.axis_of_broadcast,
+)
+_ELEMENTWISE_RULE = BatchRule(
+    batch.elementwise, ragged.elementwise, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
+)
+_SOFTMAX_RULE = BatchRule(batch.softmax, ragged.softmax, size=sizes.no_more)
+_ALONG_LAST_RULE = BatchRule(batch.along_last, ragged.along_axis(batch.along_last, -1), size=sizes.no_more)
+_REDUCE_RULE = BatchRule(batch.reduce, ragged.reduce, runs_empty=True, size=sizes.no_more)
+_FOLDED_RULE = BatchRule(batch.folded, size=sizes.no_more)
 
 
 # Rules
@@ -434,10 +450,15 @@ _SAFE = {"broadcasts": True, "never_fails": True}
 _rows("Add", _arithmetic(lambda a, b: a + b), numpy=np.add, **_SAFE)
 _rows("Sub", _arithmetic(lambda a, b: a - b), numpy=np.subtract, **_SAFE)
 _rows("Mul", _arithmetic(lambda a, b: a * b), numpy=np.multiply, **_SAFE)
-_rows("Div", broadcast, **_SAFE)
+_rows("Div", broadcast, batch_rule=_BROADCAST_RULE._replace(divides=safety.divides), **_SAFE)
 _rows("Pow Max Min", broadcast, **_SAFE)
 _rows("Mod Sum Mean", broadcast, **_BROADCAST)
-_rows("PRelu", same, vectorise=vector.broadcast_to_first, **_BROADCAST)
+_rows(
+    "PRelu",
+    same,
+    batch_rule=_BROADCAST_RULE._replace(apply=batch.broadcast_to_first, ragged=None),
+    **_BROADCAST,
+)
 _rows("Where", where, **_SAFE)
 _rows("Equal", _comparison(lambda a, b: a == b), numpy=np.equal, **_SAFE)
 _rows("Greater", _comparison(lambda a, b: a > b), numpy=np.greater, **_SAFE)
@@ -449,62 +470,123 @@ _rows("Or", compare, numpy=np.logical_or, **_SAFE)
 _rows("Xor", compare, numpy=np.logical_xor, **_SAFE)
 _rows("BitwiseAnd BitwiseOr BitwiseXor", broadcast, broadcasts=True)
 _rows("BitShift", broadcast, **_BROADCAST)
-_rows("Not", same, by_number=True, never_fails=True, numpy=np.logical_not)
-_rows("Neg Abs BitwiseNot", same, by_number=True, never_fails=True)
+_rows("Not", same, elementwise=True, never_fails=True, numpy=np.logical_not)
+_rows("Neg Abs BitwiseNot", same, elementwise=True, never_fails=True)
 _rows(
     "Ceil Cos Erf Exp Floor LeakyRelu Log Relu Sigmoid Sin Sqrt Tanh",
     same,
-    by_number=True,
+    elementwise=True,
     never_fails=True,
 )
 _rows(
     "Acos Acosh Asin Asinh Atan Atanh Celu Cosh Elu Gelu HardSigmoid HardSwish Mish Reciprocal Round Selu "
     "Shrink Sign Sinh Softplus Softsign Swish Tan ThresholdedRelu",
     same,
-    by_number=True,
+    elementwise=True,
 )
-_rows("IsInf IsNaN", condition_like, by_number=True)
-_rows("Cast", cast, by_number=True, never_fails=True)
-_rows("CastLike", cast_like, by_number=True, vectorise=vector.cast_like)
-_rows("Clip", same, never_fails=True, vectorise=vector.by_number)
-_rows("Softmax", same, never_fails=True, vectorise=vector.softmax)
-_rows("LogSoftmax Hardmax", same, vectorise=vector.softmax)
-_rows("CumSum", same, vectorise=vector.cum_sum)
-_rows("ScatterElements", same, vectorise=vector.scatter_elements)
-_rows("ScatterND Dropout", same)
-_rows("LayerNormalization", same, vectorise=vector.along_last)
-_rows("InstanceNormalization", same, vectorise=vector.folded)
-_rows("Trilu", None, vectorise=vector.by_number)
-_rows("Shape", shape_of, never_fails=True, vectorise=vector.shape)
-_rows("Size", size_of, never_fails=True, vectorise=vector.size)
-_rows("MatMul", matmul, never_fails=True, vectorise=vector.matmul)
-_rows("Gemm", gemm, never_fails=True, vectorise=vector.gemm)
-_rows("Transpose", transpose, never_fails=True, vectorise=vector.transpose)
-_rows("Unsqueeze", unsqueeze, never_fails=True, vectorise=vector.unsqueeze)
-_rows("Squeeze", squeeze, vectorise=vector.squeeze)
-_rows("Flatten", None, never_fails=True, vectorise=vector.flatten)
-_rows("Gather", gather, vectorise=vector.gather)
-_rows("GatherND", None, vectorise=vector.gather_nd)
-_rows("GatherElements", None, vectorise=vector.gather_elements)
-_rows("Concat", concat, vectorise=vector.concat)
-_rows("Split", None, vectorise=vector.split)
-_rows("Reshape", reshape, vectorise=vector.reshape)
-_rows("Expand", expand, vectorise=vector.expand)
-_rows("Tile", None, vectorise=vector.tile)
-_rows("Pad", None, vectorise=vector.pad)
-_rows("ConstantOfShape", constant_of_shape, vectorise=vector.only_same)
-_rows("Slice", slice_, vectorise=vector.slice_)
-_rows("Range", range_, vectorise=vector.only_same)
-_rows("NonZero", None, vectorise=vector.only_same)
-_rows("ReduceMean ReduceSum", reduce, never_fails=True, vectorise=vector.reduce)
+_rows("IsInf IsNaN", condition_like, elementwise=True)
+_rows("Cast", cast, elementwise=True, never_fails=True)
 _rows(
-    "ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
-    reduce,
-    vectorise=vector.reduce,
+    "CastLike",
+    cast_like,
+    elementwise=True,
+    batch_rule=_ELEMENTWISE_RULE._replace(apply=batch.cast_like, ragged=None),
 )
-_rows("ArgMax ArgMin", arg_reduce, vectorise=vector.along_first)
-_rows("TopK", None, vectorise=vector.along_last)
-_rows("OneHot", None, vectorise=vector.one_hot)
-_rows("Einsum", None, vectorise=vector.einsum)
-_rows("Conv ConvTranspose AveragePool GlobalAveragePool GlobalMaxPool LRN", None, vectorise=vector.folded)
-_rows("DepthToSpace SpaceToDepth", None, vectorise=vector.folded)
+_rows("Clip", same, never_fails=True, batch_rule=_ELEMENTWISE_RULE)
+_rows("Softmax", same, never_fails=True, batch_rule=_SOFTMAX_RULE._replace(axis=sizes.same_axis))
+_rows("LogSoftmax Hardmax", same, batch_rule=_SOFTMAX_RULE._replace(runs_empty=True))
+_rows(
+    "CumSum",
+    same,
+    batch_rule=BatchRule(batch.cum_sum, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis),
+)
+_rows("ScatterElements", same, batch_rule=BatchRule(batch.scatter_elements, size=sizes.no_more))
+_rows("ScatterND Dropout", same)
+_rows("LayerNormalization", same, batch_rule=_ALONG_LAST_RULE._replace(axis=sizes.same_axis))
+_rows("InstanceNormalization", same, batch_rule=_FOLDED_RULE)
+_rows("Trilu", None, batch_rule=_ELEMENTWISE_RULE._replace(runs_empty=False))
+_rows("Shape", shape_of, never_fails=True, batch_rule=BatchRule(batch.shape, ragged.shape))
+_rows("Size", size_of, never_fails=True, batch_rule=BatchRule(batch.size))
+_rows(
+    "MatMul",
+    matmul,
+    never_fails=True,
+    batch_rule=BatchRule(batch.matmul, ragged.matmul, fits=safety.matmul_fits, axis=sizes.axis_of_product),
+)
+_rows("Gemm", gemm, never_fails=True, batch_rule=BatchRule(batch.gemm, ragged.gemm, fits=safety.gemm_fits))
+_rows(
+    "Transpose",
+    transpose,
+    never_fails=True,
+    batch_rule=BatchRule(batch.transpose, ragged.transpose, size=sizes.no_more, axis=sizes.axis_of_transpose),
+)
+_rows(
+    "Unsqueeze",
+    unsqueeze,
+    never_fails=True,
+    batch_rule=BatchRule(batch.unsqueeze, ragged.with_axes_behind(batch.unsqueeze), size=sizes.no_more),
+)
+_rows(
+    "Squeeze",
+    squeeze,
+    batch_rule=BatchRule(
+        batch.squeeze,
+        ragged.with_axes_behind(batch.squeeze),
+        runs_empty=safety.squeeze_runs_empty,
+        size=sizes.no_more,
+    ),
+)
+_rows("Flatten", None, never_fails=True, batch_rule=BatchRule(batch.flatten, size=sizes.no_more))
+_rows(
+    "Gather",
+    gather,
+    batch_rule=BatchRule(
+        batch.gather, ragged.gather, runs_empty=safety.gather_runs_empty, in_branch=safety.gather_in_branch
+    ),
+)
+_rows("GatherND", None, batch_rule=BatchRule(batch.gather_nd))
+_rows("GatherElements", None, batch_rule=BatchRule(batch.gather_elements, size=sizes.size_of_second))
+_rows(
+    "Concat",
+    concat,
+    batch_rule=BatchRule(
+        batch.concat,
+        ragged.along_axis(batch.concat, 0),
+        fits=safety.concat_fits,
+        minds_shapes_only=True,
+        runs_empty=True,
+        size=sizes.size_of_concat,
+        axis=sizes.axis_of_concat,
+    ),
+)
+_rows("Split", None, batch_rule=BatchRule(batch.split, size=sizes.no_more))
+_rows("Reshape", reshape, batch_rule=BatchRule(batch.reshape, runs_empty=True, size=sizes.no_more))
+_rows("Expand", expand, batch_rule=BatchRule(batch.expand, axis=sizes.axis_of_expand))
+_rows("Tile", None, batch_rule=BatchRule(batch.tile))
+_rows("Pad", None, batch_rule=BatchRule(batch.pad, axis=sizes.axis_of_pad))
+_rows("ConstantOfShape", constant_of_shape, batch_rule=BatchRule(batch.only_same))
+_rows(
+    "Slice",
+    slice_,
+    batch_rule=BatchRule(
+        batch.slice_, ragged.slice_, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
+    ),
+)
+_rows("Range", range_, batch_rule=BatchRule(batch.only_same))
+_rows("NonZero", None, batch_rule=BatchRule(batch.only_same))
+_rows("ReduceMean ReduceSum", reduce, never_fails=True, batch_rule=_REDUCE_RULE)
+_rows("ReduceMax ReduceMin", reduce, batch_rule=_REDUCE_RULE._replace(in_branch=safety.extreme_in_branch))
+_rows(
+    "ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
+    reduce,
+    batch_rule=_REDUCE_RULE,
+)
+_rows(
+    "ArgMax ArgMin", arg_reduce, batch_rule=BatchRule(batch.along_first, runs_empty=True, size=sizes.no_more)
+)
+_rows("TopK", None, batch_rule=_ALONG_LAST_RULE)
+_rows("OneHot", None, batch_rule=BatchRule(batch.one_hot))
+_rows("Einsum", None, batch_rule=BatchRule(batch.einsum))
+_rows("Conv ConvTranspose", None, batch_rule=_FOLDED_RULE._replace(size=sizes.size_of_conv))
+_rows("AveragePool GlobalAveragePool GlobalMaxPool LRN", None, batch_rule=_FOLDED_RULE)
+_rows("DepthToSpace SpaceToDepth", None, batch_rule=_FOLDED_RULE)

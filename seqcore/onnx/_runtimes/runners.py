@@ -1,14 +1,17 @@
 """What runs a model: onnxruntime, or where it has no kernel, onnx's reference evaluator."""
 
+from __future__ import annotations
+
 import ctypes
 
 import numpy as np
 import onnx
 import onnxruntime
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops import op_loop
 
 from seqcore.dtypes import type_name
 from seqcore.onnx._model.tensors import declared_dtype, dtype_of_text, one_line, tensor_type
-from seqcore.onnx._runtimes.reference import evaluator_of
 from seqcore.onnx._runtimes.sessions import REFUSALS, TWO_C_TYPES, bare_run, single_threaded_session
 
 
@@ -121,3 +124,47 @@ def described(names, dtypes):
     """Return `(x: float32, y: ?)`, the way bodies are shown."""
     types = ("?" if dtype is None else type_name(dtype) for dtype in dtypes)
     return ", ".join(f"{name}: {type_}" for name, type_ in zip(names, types, strict=True))
+
+
+# onnx's reference evaluator, with a Loop of our own: in onnx 1.23 scan outputs get no new axis.
+
+
+class Loop(op_loop.Loop):
+    """Loop-1 and later, by the ONNX specification."""
+
+    op_domain = ""
+
+    def _run(self, trips=None, going=None, *states, context=None, body=None, **rest):
+        conditional = going is not None  # else what the body says of going on is ignored
+        trips = None if trips is None else np.asarray(trips).item()
+        going = not conditional or np.asarray(going).item()
+        iteration, condition, *names = self.body.input_names
+        iterations = []
+        while going and (trips is None or len(iterations) < trips):
+            numbers = {iteration: np.array(len(iterations)), condition: np.array(True)}
+            values = (context or {}) | numbers | dict(zip(names, states, strict=True))
+            goes_on, *outputs = self._run_body(values, **rest)
+            states, scans = outputs[: len(names)], outputs[len(names) :]
+            iterations.append(scans)
+            if conditional or trips is None:
+                going = np.asarray(goes_on).item()
+        if iterations:
+            return *states, *map(np.stack, zip(*iterations, strict=True))
+        return *states, *map(_nothing, self._declared()[1 + len(names) :])
+
+    def _declared(self):
+        """What the body declares of its outputs."""
+        return next(attribute.g for attribute in self.onnx_node.attribute if attribute.name == "body").output
+
+
+def _nothing(output):
+    """A scan output without iterations. Lengths that aren't declared are 0."""
+    dtype = declared_dtype(output)
+    if dtype is None:
+        raise ValueError(f"the scan output '{output.name}' has no values, and its type is not known")
+    return np.zeros([0, *(dim.dim_value for dim in output.type.tensor_type.shape.dim)], dtype)
+
+
+def evaluator_of(model):
+    """Return what runs a model in NumPy, node by node."""
+    return ReferenceEvaluator(model, new_ops=[Loop])

@@ -1,0 +1,1 @@
+"""Sequences as tensors: their representations, and how loops and branches carry them."""

@@ -1,0 +1,209 @@
+"""Sequences that go in and out of a model, as tensors: values and lengths, or values and extents.
+
+elements                     go in and out as
+of rank 0                    s_values (n,)
+(None, 4, 2)                 s_values (sum of the lengths, 4, 2), s_lengths (n,)
+(None, None)                 s_values (all numbers,), s_extents (n, 2)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from onnx import TensorProto, TypeProto, helper
+
+from seqcore.onnx._lists.cuts import reshape, sum_of, zeros
+from seqcore.onnx._lists.representations import has_no_zeros
+from seqcore.onnx._model.graph import Model, Node, fresh_name
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.types import NEVER, SEQUENCE, Type, from_type_proto
+from seqcore.onnx._rewrite.emit import Builder, Nodes
+from seqcore.onnx._rewrite.prune import prune
+
+# Nodes of ours, which no lowered model has: their records stand in `_operators/ragged`.
+FROM_EXTENTS, TO_TENSORS = "seqcore.FromExtents", "seqcore.ToTensors"
+
+
+class Layout(NamedTuple):
+    """The tensors that stand for a sequence: by the elements' type, and what is known of their shape."""
+
+    number: int
+    shape: tuple[int | None, ...]
+
+    @property
+    def has_lengths(self) -> bool:
+        """Whether the elements can differ on axis 0 alone."""
+        return bool(self.shape) and None not in self.shape[1:]
+
+    def words(self) -> list[str]:
+        """Return what the tensors are."""
+        if not self.shape:
+            return ["values"]
+        return ["values", "lengths" if self.has_lengths else "extents"]
+
+    def attributes(self) -> dict[str, list[int]]:
+        """Return what the nodes of ours have: the shape, -1 for what isn't known."""
+        shape = [-1 if length is None else length for length in self.shape]
+        return {"shape": shape} if shape else {}
+
+    def types(self) -> list[tuple[int, tuple[int | None, ...]]]:
+        """Return the element type and the shape of each."""
+        if not self.shape:
+            return [(self.number, (None,))]
+        if self.has_lengths:
+            return [(self.number, (None, *self.shape[1:])), (TensorProto.INT64, (None,))]
+        return [(self.number, (None,)), (TensorProto.INT64, (None, len(self.shape)))]
+
+
+class Opened(NamedTuple):
+    """A model whose sequences go in and out as tensors.
+
+    Attributes
+    ----------
+    prepared : Prepared
+    inputs : dict of str to list of str
+        A sequence that the model took → the names of the tensors that it takes now.
+    outputs : dict of str to list of str
+        The same for what it returns.
+    """
+
+    prepared: Prepared
+    inputs: dict[str, list[str]]
+    outputs: dict[str, list[str]]
+
+    def left_in(self, model: Model) -> set[str]:
+        """Return the sequences of them that a lowered model still has."""
+        left = set()
+        for node in model.graph.nodes:
+            left |= self.inputs.keys() & {*node.outputs}
+            if node.op_type == TO_TENSORS:
+                left.add(node.inputs[0])
+        return left
+
+
+def open_sequences(given: Prepared, kept: set[str]) -> Opened:
+    """Let the sequences that a model takes and gives go in and out as tensors, but for some that are kept.
+
+    parts: seq(float[M, 4])    ──▶    parts_values: float[T, 4], parts_lengths: int64[N]
+                                      parts = SplitToSequence (parts_values, parts_lengths)
+    """
+    model = given.model.copy()
+    graph, builder, taken = model.graph, Builder(model), model.names()
+    inputs: dict[str, list[str]] = {}
+    outputs: dict[str, list[str]] = {}
+    first, last = [], []
+    for name in graph.inputs:
+        type_ = from_type_proto(graph.declared.get(name, TypeProto()))
+        if name not in kept and (layout := _layout_of(type_)) is not None:
+            inputs[name] = _name_tensors(model, name, layout, taken)
+            first += _nodes_in(builder, name, inputs[name], layout)
+    graph.nodes = [*first, *graph.nodes]
+    graph.inputs = [new for name in graph.inputs for new in inputs.get(name, [name])]
+    # What is declared of fed sequences is not believed before: so more is known of others now.
+    known = given.again(model)
+    for name in graph.outputs:
+        type_ = known.type(name)
+        if type_.shape == NEVER:
+            # There never is an element: what the model declares tells which tensors are wanted.
+            told = from_type_proto(graph.declared.get(name, TypeProto())).shape
+            type_ = type_._replace(shape=(None,) if told is None else told)
+        if name not in kept and (layout := _layout_of(type_)) is not None:
+            outputs[name] = _name_tensors(model, name, layout, taken)
+            nodes = Nodes(builder, Node("", [], [], name))
+            nodes.ops(TO_TENSORS, [name], outputs[name], **layout.attributes())
+            last += nodes.nodes
+    graph.nodes += last
+    graph.outputs = [new for name in graph.outputs for new in outputs.get(name, [name])]
+    prune(model)  # what is fed and not read has no use for nodes
+    return Opened(given.again(model), inputs, outputs)
+
+
+def _layout_of(type_: Type) -> Layout | None:
+    if type_.kind != SEQUENCE or not type_.number or type_.shape is None:
+        return None
+    return Layout(type_.number, tuple(n if isinstance(n, int) else None for n in type_.shape))
+
+
+def _name_tensors(model: Model, name: str, layout: Layout, taken: set[str]) -> list[str]:
+    """Return names for the tensors of a sequence, and declare what they are."""
+    names = []
+    for word, (number, shape) in zip(layout.words(), layout.types(), strict=True):
+        names.append(fresh_name(f"{name}_{word}", taken))
+        model.graph.declared[names[-1]] = helper.make_tensor_type_proto(number, shape)
+    return names
+
+
+def _nodes_in(builder: Builder, name: str, tensors: list[str], layout: Layout) -> list[Node]:
+    """Return the nodes that make a sequence of the tensors that the model takes for it."""
+    nodes = Nodes(builder, Node("", [], [], name))
+    if not layout.shape:
+        nodes.op("SplitToSequence", *tensors, keepdims=0, out=name)
+    elif not layout.has_lengths:
+        nodes.op(FROM_EXTENTS, *tensors, out=name, **layout.attributes())
+    elif not has_no_zeros(layout.shape):
+        nodes.op("SplitToSequence", *tensors, axis=0, out=name)
+    else:
+        # Elements of one shape are rows, where the lengths say so.
+        values, lengths = tensors
+        differing = nodes.op("Not", nodes.op("Equal", lengths, nodes.constant(layout.shape[0])))
+        count = nodes.op("ReduceSum", nodes.op("Cast", differing, to=TensorProto.INT64), keepdims=0)
+        wanted = nodes.op("ReduceSum", lengths, keepdims=0)
+        missing = nodes.op("Abs", nodes.op("Sub", nodes.length(values), wanted))
+        zero = nodes.require_zero(nodes.op("Add", count, missing))
+        rows = nodes.op("Reshape", nodes.bound(values, zero), nodes.constant([-1, *layout.shape]))
+        nodes.op("SplitToSequence", rows, axis=0, keepdims=0, out=name)
+    return nodes.nodes
+
+
+def give_nothing(nodes: Nodes, count: str, layout: Layout, outs: list[str]) -> None:
+    """Make the tensors of a sequence that has no element, ever, if it can be made: `count` is then 0."""
+    for (number, shape), out in zip(layout.types(), outs, strict=True):
+        behind = [[length or 0 for length in shape[1:]]] if shape[1:] else []
+        zeros(nodes, number, nodes.join_axes(count, *behind), out)
+
+
+def give_rows(nodes: Nodes, rows: str, zero: str, layout: Layout, outs: list[str]) -> None:
+    """Make the tensors of a sequence of elements that are stacked; `zero` is a scalar bound to checks."""
+    if not layout.shape:
+        nodes.op("Identity", rows, out=outs[0])
+        return
+    shape = nodes.op("Shape", rows)
+    if zero:
+        shape = nodes.op("Add", shape, zero)
+    n = nodes.slice(shape, nodes.constant([0]), nodes.constant([1]), 0)
+    if layout.has_lengths:
+        length = nodes.slice(shape, nodes.constant([1]), nodes.constant([2]), 0)
+        total = nodes.op("Mul", n, length)
+        flat = rows if has_no_zeros(layout.shape[1:]) else nodes.op("Reshape", rows, nodes.constant([-1]))
+        _shape_values(nodes, flat, total, layout, outs[0])
+        nodes.op("Expand", length, n, out=outs[1])
+        return
+    rank = len(layout.shape)
+    extent = nodes.slice(shape, nodes.constant([1]), nodes.constant([1 + rank]), 0)
+    nodes.op("Reshape", rows, nodes.constant([-1]), out=outs[0])
+    nodes.op("Expand", extent, nodes.join_axes(n, [rank]), out=outs[1])
+
+
+def give_numbers(nodes: Nodes, values: str, extents: str, layout: Layout, outs: list[str]) -> None:
+    """Make the tensors of a sequence of its numbers and extents."""
+    if not layout.has_lengths:
+        nodes.op("Identity", values, out=outs[0])
+        nodes.op("Identity", extents, out=outs[1])
+        return
+    first = nodes.slice(extents, nodes.constant([0]), nodes.constant([1]), 1)
+    nodes.squeeze(first, 1, out=outs[1])
+    if len(layout.shape) == 1:
+        nodes.op("Identity", values, out=outs[0])
+    else:
+        _shape_values(nodes, values, sum_of(nodes, outs[1]), layout, outs[0])
+
+
+def _shape_values(nodes: Nodes, tensor: str, total: str, layout: Layout, out: str) -> None:
+    """Make the values of elements that can differ on axis 0 alone: there they are `total` long."""
+    behind = list(layout.shape[1:])
+    if has_no_zeros(layout.shape[1:]):
+        # The total is in it for the checks that it may be bound to.
+        none = nodes.op("Sub", total, total)
+        nodes.op("Reshape", tensor, nodes.op("Add", nodes.constant([-1, *behind]), none), out=out)
+    else:
+        reshape(nodes, tensor, nodes.join_axes(total, behind), len(layout.shape), layout.number, out)

@@ -1,0 +1,138 @@
+"""Nodes about places in tensors: where cuts are, what lies on either side, shapes that may hold zeros."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx import TensorProto, helper
+
+from seqcore.onnx._model.positions import Position
+from seqcore.onnx._rewrite.emit import AFTER_ALL, ZEROS_ALLOWED, Nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Those that ConstantOfShape makes and Expand takes, in all opsets.
+EXPANDED = (
+    *(TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.BOOL),
+    *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
+    *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+)
+
+
+def head(nodes: Nodes, tensor: str, end: str, out: str = "") -> str:
+    """Return what lies before a place of axis 0, of shape [1]."""
+    return nodes.slice(tensor, nodes.constant([0]), end, 0, out=out)
+
+
+def tail(nodes: Nodes, tensor: str, start: str, out: str = "") -> str:
+    """Return what lies from a place of axis 0 on."""
+    return nodes.slice(tensor, start, nodes.constant([AFTER_ALL]), 0, out=out)
+
+
+def cut_out(nodes: Nodes, shape: str, axis: int, rank: int) -> tuple[list[str], list[str]]:
+    """Return the lengths of a shape before an axis and those behind it, each where there are any."""
+    before, behind = [], []
+    if axis:
+        before.append(head(nodes, shape, nodes.constant([axis])))
+    if axis + 1 < rank:
+        behind.append(nodes.slice(shape, nodes.constant([axis + 1]), nodes.constant([rank]), 0))
+    return before, behind
+
+
+def sum_of(nodes: Nodes, vector: str) -> str:
+    """Return the sum of a vector, in shape [1]."""
+    return nodes.op("ReduceSum", vector, keepdims=1)
+
+
+def from_front(nodes: Nodes, position: Position, count: str) -> str:
+    """Return a position counted from the front, in shape [1], as the count is."""
+    if position.value is not None:
+        at = nodes.constant([position.value])
+        return at if position.value >= 0 else nodes.op("Add", at, count)
+    at = nodes.op("Cast", nodes.position(position, 1), to=TensorProto.INT64)
+    is_back = nodes.op("Cast", nodes.op("Less", at, nodes.constant([0])), to=TensorProto.INT64)
+    return nodes.op("Add", at, nodes.op("Mul", is_back, count))
+
+
+def place_of(nodes: Nodes, position: Position, count: str, is_gap: bool) -> str:
+    """Return a position counted from the front, of nodes that fail where it is out of range.
+
+    `is_gap` for one between elements, of which there is one more.
+    """
+    at = from_front(nodes, position, count)
+    beyond = nodes.op("Less", count, at)
+    if not is_gap:
+        beyond = nodes.op("Not", nodes.op("Less", at, count))
+    bad = nodes.op("Or", nodes.op("Less", at, nodes.constant([0])), beyond)
+    return nodes.op("Add", at, nodes.fail_if(bad))
+
+
+def make_empty(nodes: Nodes, element_type: int, shape: Sequence[int], out: str = "") -> str:
+    """Return a tensor without items.
+
+    As a constant it would come to nothing in OpenVINO (2026.4), which takes one without items for a scalar.
+    """
+    return zeros(nodes, element_type, nodes.constant(list(shape)), out)
+
+
+def zeros(nodes: Nodes, element_type: int, lengths: str, out: str = "") -> str:
+    """Return a tensor of zeros, in a shape that comes at run time."""
+    if element_type in EXPANDED:
+        value = helper.make_tensor("value", element_type, [1], [0])
+        return nodes.op("ConstantOfShape", lengths, value=value, out=out)
+    return nodes.op("Cast", nodes.op("ConstantOfShape", lengths), to=element_type, out=out)
+
+
+def reshape(nodes: Nodes, flat: str, shape: str, rank: int, element_type: int, out: str = "") -> str:
+    """Return the numbers in a vector in a shape, that comes at run time and may hold zeros."""
+    if nodes.builder.opset >= ZEROS_ALLOWED:
+        return nodes.op("Reshape", flat, shape, allowzero=1, out=out)
+    if rank == 1:
+        return nodes.op("Reshape", flat, shape, out=out)
+    # Before, a 0 stands for the length that there is. So as much is put behind the numbers, of which there
+    # are none then, that each axis has a length, and cut off again.
+    is_zero = nodes.op("Cast", nodes.op("Equal", shape, nodes.constant(0)), to=TensorProto.INT64)
+    wanted = nodes.op("Add", shape, is_zero)
+    size = nodes.op("ReduceProd", wanted, keepdims=1)
+    missing = nodes.op("Sub", size, nodes.op("ReduceProd", shape, keepdims=1))
+    filling = zeros(nodes, element_type, missing)
+    whole = nodes.op("Reshape", nodes.op("Concat", flat, filling, axis=0), wanted)
+    return nodes.op("Slice", whole, nodes.constant([0] * rank), shape, out=out)
+
+
+def flat_places(nodes: Nodes, lengths: str, outer: str, inner: str) -> str:
+    """Return where the numbers of a joined tensor stand in pieces that lie one behind the other, each flat.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    lengths : str
+        (n,), the pieces' lengths on the axis on which they are joined.
+    outer, inner : str
+        [1], how many numbers the axes before it and behind it make.
+
+    Returns
+    -------
+    str
+        (outer * sum of the lengths * inner,), in the order of the joined tensor.
+    """
+    zero, one = nodes.constant(0), nodes.constant(1)
+    ends = nodes.op("CumSum", lengths, zero)
+    steps = nodes.op("Range", zero, nodes.op("ReduceSum", lengths, keepdims=0), one)
+    # The piece that each step of the axis is in: so many end before it.
+    is_behind = nodes.op("Not", nodes.op("Less", nodes.unsqueeze(steps, 1), nodes.unsqueeze(ends, 0)))
+    behind = nodes.op("Cast", is_behind, to=TensorProto.INT64)
+    if nodes.builder.opset < 13:
+        piece = nodes.op("ReduceSum", behind, axes=[1], keepdims=0)
+    else:
+        piece = nodes.op("ReduceSum", behind, nodes.constant([1]), keepdims=0)
+    length = nodes.op("Gather", lengths, piece, axis=0)
+    start = nodes.op("Sub", nodes.op("Gather", ends, piece, axis=0), length)
+    # outer * inner * start + inner * (step - start) + inner * length * i + j
+    base = nodes.op("Mul", nodes.op("Mul", outer, inner), start)
+    base = nodes.op("Add", base, nodes.op("Mul", inner, nodes.op("Sub", steps, start)))
+    i, j = (nodes.op("Range", zero, nodes.squeeze(count, 0), one) for count in (outer, inner))
+    rows = nodes.op("Mul", nodes.unsqueeze(i, 1), nodes.op("Mul", inner, length))
+    places = nodes.op("Add", nodes.unsqueeze(nodes.op("Add", rows, base), 2), j)
+    return nodes.op("Reshape", places, nodes.constant([-1]))

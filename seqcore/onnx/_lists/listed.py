@@ -1,0 +1,232 @@
+"""Lists whose elements are known before the run: constructed, and edited at constant positions."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from onnx import TensorProto
+
+from seqcore.onnx._lists.representations import Representation, Representations, Stack
+from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.positions import position_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined, record_of
+from seqcore.onnx._model.types import NEVER, Length, Shape, join_shapes
+from seqcore.onnx._rewrite.effects import may_fail
+
+# Of so many elements it may be settled later whether they are made.
+_FEW = 64
+
+# So many numbers are copied as quickly as a list of tensors.
+_MOST_COPIED = 4096
+
+
+class Listed(Representation):
+    """Tensors by their names.
+
+    Attributes
+    ----------
+    elements : list of str
+        A list that is only edited hands them on to the next, so that n edits cost O(n).
+    """
+
+    became = "becomes its elements"
+
+    def __init__(self, forms: Representations, node: Node, elements: list[str]) -> None:
+        self._forms, self._node, self.elements = forms, node, elements
+        self.count = len(elements)
+        self.element_type = forms.prepared.element_number(elements[0]) if elements else 0
+        self._stack: Stack | None = None
+        self._needs_stack = False
+
+    def hand_on(self, reader: Node) -> list[str]:
+        """Return the elements for a reader to edit: a copy, where there is another reader."""
+        readers = self._forms.prepared.readers[self._node.outputs[0]]
+        if len(readers) == 1 and readers[0][0] is reader:
+            elements, self.elements = self.elements, []
+            return elements
+        return list(self.elements)
+
+    def edited(self, forms, node, inserts):
+        return _edited(forms, node, self, inserts)
+
+    def serves_edit(self, node):
+        return node.outputs[0] in self._forms.found or self.is_taken_by(node)
+
+    def elements_by_name(self):
+        return list(self.elements), self._common_shape()
+
+    @functools.cached_property
+    def _shapes(self) -> list[Shape]:
+        return [self._forms.prepared.shape(name) for name in self.elements]
+
+    def _common_shape(self) -> Shape:
+        """Return what is known of the shapes of all elements."""
+        shape: Shape = NEVER
+        for other in self._shapes:
+            shape = join_shapes(shape, other)
+        return shape
+
+    @functools.cached_property
+    def _doubtful(self) -> list[int]:
+        """The places of elements whose making may be an error, up to the second."""
+        found = []
+        for k, name in enumerate(self.elements):
+            if self._may_fail(name):
+                found.append(k)
+                if len(found) == 2:
+                    break
+        return found
+
+    def _may_fail(self, name: str) -> bool:
+        found = self._forms.may_fail
+        if name not in found:
+            found[name] = may_fail(self._forms.prepared, name)
+        return found[name]
+
+    def plan(self, name, prepared, read):
+        self._needs_stack = any(
+            node is not None
+            and node.is_op("SequenceAt")
+            and position_of(prepared, node.inputs[1]).value is None
+            for node, _ in prepared.readers[name]
+        )
+
+    def prepare(self, builder, prepared):
+        """Stack the elements where they are picked at positions that only a run knows."""
+        if self._needs_stack:
+            nodes = builder.after(self._node)
+            rows = [nodes.unsqueeze(name, 0) for name in self.elements]
+            self._stack = Stack(nodes.op("Concat", *rows, axis=0), self.element_type, self._shapes[0])
+
+    def why_not_at(self, node, position, prepared):
+        if position.value is None:
+            if not self.elements:
+                return "there is none"
+            shape = self._shapes[0]
+            if self.element_type == TensorProto.UNDEFINED or shape is None or None in shape:
+                return "where is known only at run time, and their shapes aren't known"
+            if any(other != shape for other in self._shapes):
+                return "where is known only at run time, and their shapes differ"
+            if self._is_stacked_often(prepared, shape):
+                return "where is known only at run time, and each iteration would copy them all"
+        return self._why_not_the_others(position.value)
+
+    def _is_stacked_often(self, prepared: Prepared, shape: tuple[Length, ...]) -> bool:
+        """Return whether each iteration of a loop makes a stack of them that costs more than it saves."""
+        is_inside = prepared.producers[self._node.outputs[0]][1] is not prepared.model.graph
+        numbers = [n for n in shape if isinstance(n, int)]
+        is_small = len(numbers) == len(shape) and math.prod(numbers) * len(self.elements) <= _MOST_COPIED
+        return is_inside and not is_small
+
+    def why_not_length(self, node, prepared):
+        return self._why_not_the_others(None)
+
+    def _why_not_the_others(self, read: int | None) -> str:
+        """An element that nobody reads is not made, and its error would be lost."""
+        doubts = self._forms.doubts
+        if doubts is not None and len(self.elements) <= _FEW:
+            doubts.update(filter(self._may_fail, self.elements))
+            return ""
+        for k in self._doubtful:
+            if read is None or k != read % (self.count or 1):
+                return f"'{self.elements[k]}' isn't read by it, which may be an error"
+        return ""
+
+    def why_not_join(self, axis, stacks, prepared):
+        ranks = {None if shape is None else len(shape) for shape in self._shapes}
+        if len(ranks) > 1 or None in ranks:
+            # Where one is empty and of another rank, onnxruntime's Concat may end the process.
+            return "their ranks aren't known" if None in ranks else "their ranks differ"
+        rank = ranks.pop() + stacks
+        if not -rank <= axis < rank:
+            return f"axis {axis} is out of range"
+        for k in self._kept_axes(axis, stacks):
+            if len({shape[k] for shape in self._shapes if isinstance(shape[k], int)}) > 1:
+                return f"their lengths on axis {k} differ"
+        return ""
+
+    def _kept_axes(self, axis: int, stacks: bool) -> list[int]:
+        """The axes on which elements that are joined have to have one length."""
+        rank = len(self._shapes[0] or ())
+        return [k for k in range(rank) if stacks or k != axis % rank]
+
+    def why_not_shape_of_join(self):
+        # A runtime that infers the shape leaves out the Concat, and the error where the elements don't fit.
+        if all(shape is not None and all(isinstance(n, int) for n in shape) for shape in self._shapes):
+            return ""
+        return "no more than the shape of that is read, and their shapes aren't known"
+
+    def at(self, nodes, position, out):
+        if position.value is None:
+            return self._stack.at(nodes, position, out)
+        return nodes.op("Identity", self.elements[position.value], out=out)
+
+    def length(self, nodes, out):
+        return nodes.op("Identity", nodes.constant(self.count), out=out)
+
+    def join(self, nodes, axis, stacks, out):
+        parts = list(self.elements)
+        kept = self._kept_axes(axis, stacks)
+        doubtful = [
+            k for k in kept if len({shape[k] for shape in self._shapes}) > 1 or self._shapes[0][k] is None
+        ]
+        if doubtful and len(parts) > 1:
+            # onnxruntime's Concat passes by empty tensors, of whatever lengths.
+            places = nodes.constant(doubtful)
+            lengths = [nodes.op("Gather", nodes.op("Shape", name), places, axis=0) for name in parts]
+            same = [nodes.op("Equal", lengths[0], other) for other in lengths[1:]]
+            differing = nodes.op("Not", nodes.op("Concat", *same, axis=0))
+            count = nodes.op("ReduceSum", nodes.op("Cast", differing, to=TensorProto.INT64), keepdims=0)
+            zero = nodes.require_zero(count)
+            parts[0] = nodes.checked(parts[0], zero)
+        if stacks:
+            parts = [nodes.unsqueeze(name, axis) for name in parts]
+        nodes.op("Concat", *parts, axis=axis, out=out)
+
+
+def _edited(forms: Representations, node: Node, source: Listed, inserts: bool) -> Listed:
+    """Return a known list after an edit. Raise `Declined` where it isn't known then."""
+    n = source.count or 0
+    position = n - (not inserts)
+    if given := node.input(1 + inserts):
+        told = position_of(forms.prepared, given).value
+        if told is None:
+            raise Declined(f"where '{node.name}' edits is known only at run time")
+        position = told
+    if not -n <= position < n + inserts:
+        raise Declined(f"position {position} at '{node.name}' is out of range for {n} elements")
+    if not inserts and (why := _why_not_taken_out(forms, node, source, position % n)):
+        raise Declined(why)
+    elements = source.hand_on(node)
+    if inserts:
+        elements.insert(position + n if position < 0 else position, node.inputs[1])
+    else:
+        del elements[position]
+    return Listed(forms, node, elements)
+
+
+def _why_not_taken_out(forms: Representations, erase: Node, source: Listed, position: int) -> str:
+    """Return why an element may not go whose making may be an error, "" where somebody needs it too."""
+    prepared, element = forms.prepared, source.elements[position]
+    if not forms.may_fail.setdefault(element, may_fail(prepared, element)):
+        return ""
+    if forms.doubts is not None:
+        forms.doubts.add(element)
+        return ""
+    graph = prepared.producers[element][1]
+    for reader, place in prepared.readers[element]:
+        if place is graph and (reader is None or not _looks_no_further(reader)):
+            return ""
+    for reader, place in prepared.readers[erase.inputs[0]]:
+        if place is graph and reader is not None and reader.is_op("SequenceAt"):
+            told = position_of(prepared, reader.inputs[1]).value
+            if told is not None and told % len(source.elements) == position:
+                return ""  # it is read before
+    return f"'{element}' is taken out at '{erase.name}', which may be an error"
+
+
+def _looks_no_further(node: Node) -> bool:
+    """Return whether a node may do without the numbers of a tensor."""
+    return record_of(node).is_of_lists or node.is_op("Shape", "Size")

@@ -1,0 +1,359 @@
+"""Packed lists: what stays as state in loops and branches, in one or two tensors whatever is done to it.
+
+list [a, b, c]                           goes on as
+elements of one known shape (4, 2)       Rows      one tensor (3, 4, 2)
+elements of one rank 2                   Numbers   values (|a| + |b| + |c|), all numbers one behind the other
+                                                   extents (3, 2), the shape of each
+
+An edit copies the tensors. So this is for runtimes without sequences, and for no session of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx import TensorProto, helper
+
+from seqcore.onnx._lists.cuts import (
+    flat_places,
+    from_front,
+    head,
+    make_empty,
+    place_of,
+    reshape,
+    sum_of,
+    tail,
+)
+from seqcore.onnx._lists.pieces import Pieces
+from seqcore.onnx._lists.representations import Representation, Stack
+from seqcore.onnx._model.positions import Position
+from seqcore.onnx._model.record import axis_from_front
+from seqcore.onnx._model.types import NEVER
+from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
+
+
+def pack_as(name: str, element_type: int, shape: tuple, builder: Builder) -> Packed:
+    """Return as what a list goes on, whose elements have in common what is known of their shape."""
+    if shape == NEVER:
+        return Nothing(name, element_type, (), builder)
+    if all(isinstance(length, int) for length in shape):
+        return Rows(name, element_type, shape, builder)
+    return Numbers(name, element_type, shape, builder)
+
+
+class Packed(Representation):
+    """A list as tensors with names of their own.
+
+    Attributes
+    ----------
+    parts : list of str
+        The names of the tensors.
+    part_types : list of (int, list)
+        Their element types and shapes.
+    """
+
+    parts: list[str]
+    part_types: list[tuple[int, list[int | None]]]
+
+    def declare(self, declared: dict) -> None:
+        """Declare the parts in a graph that gets them, or returns them."""
+        for name, (number, shape) in zip(self.parts, self.part_types, strict=True):
+            declared[name] = helper.make_tensor_type_proto(number, shape)
+
+    def find_bounds(self, nodes: Nodes) -> None:
+        """Find out where the elements lie, for all who pick them: once the list is there, in its place."""
+
+    def whole(self) -> str:
+        return self.parts[0]
+
+    def count_of(self, nodes: Nodes) -> str:
+        """Return the number of elements, in a tensor of shape [1]."""
+        lengths = nodes.op("Shape", self.parts[-1])
+        return nodes.slice(lengths, nodes.constant([0]), nodes.constant([1]), 0)
+
+    # These make nodes, of which the last make the parts.
+
+    def make_empty(self, nodes: Nodes) -> None:
+        for name, (number, shape) in zip(self.parts, self.part_types, strict=True):
+            make_empty(nodes, number, [length or 0 for length in shape], name)
+
+    def construct(self, nodes: Nodes, elements: Sequence[str]) -> None:
+        rows = zip(*(self._row(nodes, name) for name in elements), strict=True)
+        for name, row in zip(self.parts, rows, strict=True):
+            nodes.op("Concat", *row, axis=0, out=name)
+
+    def pass_on(self, nodes: Nodes, source: Packed) -> None:
+        for name, other in zip(self.parts, source.parts, strict=True):
+            nodes.op("Identity", other, out=name)
+
+    def insert(self, nodes: Nodes, source: Packed, element: str, position: Position | None) -> None:
+        """Make the list with an element more: at its end, or at a position, which is looked at."""
+        row = self._row(nodes, element)
+        if position is None:
+            for name, old, new in zip(self.parts, source.parts, row, strict=True):
+                nodes.op("Concat", old, new, axis=0, out=name)
+            return
+        if position.value == 0:
+            for name, old, new in zip(self.parts, source.parts, row, strict=True):
+                nodes.op("Concat", new, old, axis=0, out=name)
+            return
+        at = place_of(nodes, position, source.count_of(nodes), is_gap=True)
+        places = source.starts_at(nodes, [at])
+        for name, old, new, (start,) in zip(self.parts, source.parts, row, places, strict=True):
+            before, behind = head(nodes, old, start), tail(nodes, old, start)
+            nodes.op("Concat", before, new, behind, axis=0, out=name)
+
+    def erase(self, nodes: Nodes, source: Packed, position: Position | None) -> None:
+        """Make the list without its last element, or without the one at a position, which is looked at."""
+        n = source.count_of(nodes)
+        one = nodes.constant([1])
+        if position is None or position.value in (0, -1):
+            zero = nodes.fail_if(nodes.op("Less", n, one))
+            if position is not None and position.value == 0:
+                ends = source.starts_at(nodes, [nodes.op("Add", one, zero)])
+                for name, old, (end,) in zip(self.parts, source.parts, ends, strict=True):
+                    tail(nodes, old, end, out=name)
+                return
+            starts = source.starts_at(nodes, [nodes.op("Add", nodes.op("Sub", n, one), zero)])
+            for name, old, (start,) in zip(self.parts, source.parts, starts, strict=True):
+                head(nodes, old, start, out=name)
+            return
+        at = place_of(nodes, position, n, is_gap=False)
+        places = source.starts_at(nodes, [at, nodes.op("Add", at, one)])
+        for name, old, (start, end) in zip(self.parts, source.parts, places, strict=True):
+            nodes.op("Concat", head(nodes, old, start), tail(nodes, old, end), axis=0, out=name)
+
+    def split(self, nodes: Nodes, pieces: Pieces) -> None:
+        """Make the list of the pieces of a tensor."""
+        raise NotImplementedError
+
+    def starts_at(self, nodes: Nodes, places: list[str]) -> list[list[str]]:
+        """Return for each part where in it elements start that stand at some places, of shape [1]."""
+        raise NotImplementedError
+
+    def values(self, nodes: Nodes, out: str = "") -> str:
+        """Return all numbers, one element behind the other, in one axis."""
+        raise NotImplementedError
+
+    def extents(self, nodes: Nodes, out: str = "") -> str:
+        """Return the elements' shapes, (n, rank)."""
+        raise NotImplementedError
+
+    def _row(self, nodes: Nodes, element: str) -> list[str]:
+        """Return the parts of a list of one element."""
+        raise NotImplementedError
+
+
+class Rows(Stack, Packed):
+    """Elements of one shape: a tensor whose axis 0 runs over them.
+
+    Parameters
+    ----------
+    name : str
+        Of the list.
+    element_type : int
+    shape : tuple of int
+    builder : Builder
+    """
+
+    became = "becomes a tensor of its stacked elements, which each edit copies"
+
+    def __init__(self, name: str, element_type: int, shape: tuple, builder: Builder) -> None:
+        super().__init__(builder.fresh(f"{name}/rows"), element_type, shape)
+        self.parts = [self.tensor]
+        self.part_types = [(element_type, [None, *shape])]
+
+    def starts_at(self, nodes, places):
+        return [places]
+
+    def _row(self, nodes, element):
+        return [nodes.unsqueeze(element, 0)]
+
+    def split(self, nodes, pieces):
+        if (stacked := pieces.stacked_evenly(nodes)) is None:
+            values, lengths = pieces.in_line(nodes)
+            shape = nodes.join_axes(nodes.op("Shape", lengths), list(self.shape))
+            reshape(nodes, values, shape, len(self.shape) + 1, self.element_type, self.tensor)
+        else:
+            nodes.op("Identity", stacked, out=self.tensor)
+
+    def values(self, nodes, out=""):
+        return nodes.op("Reshape", self.tensor, nodes.constant([-1]), out=out)
+
+    def extents(self, nodes, out=""):
+        shape = nodes.join_axes(self.count_of(nodes), [self.rank])
+        return nodes.op("Expand", nodes.constant([self.shape]), shape, out=out)
+
+
+class Nothing(Rows):
+    """No element, ever: of whatever rank one would be, to pick it is an error, and so is a join."""
+
+    def why_not_join(self, axis, stacks, prepared):
+        return ""
+
+    def at(self, nodes, position, out):
+        # The check always fails. Of how many axes the result would be, no runtime knows without it.
+        zero = nodes.fail_if(nodes.op("Less", self.count_of(nodes), nodes.constant([1])))
+        shape = head(nodes, nodes.constant([1, 1]), zero)
+        return nodes.op("Reshape", self.tensor, shape, out=out)
+
+    def join(self, nodes, axis, stacks, out):
+        self.at(nodes, None, out)
+
+
+class Numbers(Packed):
+    """Elements of one rank: a tensor of their numbers, and one of their extents.
+
+    Parameters
+    ----------
+    name : str
+        Of the list.
+    element_type : int
+    shape : tuple of (int, str or None)
+        What is known of the elements' shapes.
+    builder : Builder
+    """
+
+    became = "becomes tensors of its values and its extents, which each edit copies"
+
+    def __init__(self, name: str, element_type: int, shape: tuple, builder: Builder) -> None:
+        self.element_type, self.shape, self.rank = element_type, shape, len(shape)
+        self.parts = [builder.fresh(f"{name}/values"), builder.fresh(f"{name}/extents")]
+        self.part_types = [(element_type, [None]), (TensorProto.INT64, [None, self.rank])]
+        # Where each element starts and ends among the numbers, both (n, 1), if that is told beforehand.
+        self._bounds: tuple[str, str] | None = None
+
+    def find_bounds(self, nodes):
+        sizes = self.sizes(nodes, self.parts[1])
+        ends = nodes.op("CumSum", sizes, nodes.constant(0))
+        starts = nodes.op("Sub", ends, sizes)
+        self._bounds = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
+
+    def starts_at(self, nodes, places):
+        sizes = self.sizes(nodes, self.parts[1])
+        return [[sum_of(nodes, head(nodes, sizes, place)) for place in places], places]
+
+    def sizes(self, nodes: Nodes, extents: str) -> str:
+        """Return how many numbers each element has, by their extents."""
+        if self.rank == 1:
+            return nodes.squeeze(extents, 1)
+        if nodes.builder.opset < 18:
+            return nodes.op("ReduceProd", extents, axes=[1], keepdims=0)
+        return nodes.op("ReduceProd", extents, nodes.constant([1]), keepdims=0)
+
+    def _row(self, nodes, element):
+        flat = element if self.rank == 1 else nodes.op("Reshape", element, nodes.constant([-1]))
+        return [flat, nodes.unsqueeze(nodes.op("Shape", element), 0)]
+
+    def at(self, nodes, position, out):
+        nodes.declare(out, self.element_type, self.shape)
+        values, extents = self.parts
+        if self._bounds is not None:
+            at = nodes.position(position, 0)
+            start, end = (nodes.op("Gather", bounds, at, axis=0) for bounds in self._bounds)
+            if self.rank == 1:
+                return nodes.slice(values, start, end, 0, out=out)
+            piece = nodes.slice(values, start, end, 0)
+            extent = nodes.op("Gather", extents, at, axis=0)
+            return reshape(nodes, piece, extent, self.rank, self.element_type, out)
+        extent = nodes.op("Gather", extents, nodes.position(position, 0), axis=0)
+        size = nodes.op("ReduceProd", extent, keepdims=1)
+        if position.value == -1:
+            start = nodes.op("Sub", nodes.op("Shape", values), size)
+        elif position.value == 0:
+            start = nodes.constant([0])
+        else:
+            ((start,), _) = self.starts_at(nodes, [from_front(nodes, position, self.count_of(nodes))])
+        end = nodes.op("Add", start, size)
+        if self.rank == 1:
+            return nodes.slice(values, start, end, 0, out=out)
+        piece = nodes.slice(values, start, end, 0)
+        return reshape(nodes, piece, extent, self.rank, self.element_type, out)
+
+    def length(self, nodes, out):
+        return nodes.length(self.parts[1], out=out)
+
+    def why_not_join(self, axis, stacks, prepared):
+        if axis_from_front(axis, self.rank + stacks) is None:
+            return f"axis {axis} is out of range"
+        return ""
+
+    def join(self, nodes, axis, stacks, out):
+        axis = axis_from_front(axis, self.rank + stacks)
+        first = self._first_extent(nodes, None if stacks else axis)
+        if stacks:
+            self._stack(nodes, axis, first, out)
+        else:
+            self._concat(nodes, axis, first, out)
+
+    def _first_extent(self, nodes: Nodes, own: int | None) -> str:
+        """Return the shape of the first element, with a check that there is one, and that the others fit."""
+        extents = self.parts[1]
+        row = nodes.op("Gather", extents, nodes.constant(0), axis=0)
+        kept = [k for k in range(self.rank) if k != own and not isinstance(self.shape[k], int)]
+        if not kept:
+            return row
+        differing = nodes.op("Cast", nodes.op("Not", nodes.op("Equal", extents, row)), to=TensorProto.INT64)
+        if len(kept) < self.rank:
+            differing = nodes.op("Gather", differing, nodes.constant(kept), axis=1)
+        count = nodes.op("ReduceSum", differing, keepdims=0)
+        return nodes.op("Add", row, nodes.require_zero(count))
+
+    def _stack(self, nodes, axis, first, out):
+        nodes.declare(out, self.element_type, [*self.shape[:axis], None, *self.shape[axis:]])
+        shape = nodes.join_axes(self.count_of(nodes), first)
+        order = [*range(1, axis + 1), 0, *range(axis + 1, self.rank + 1)]
+        at_front = reshape(nodes, self.parts[0], shape, self.rank + 1, self.element_type, "" if axis else out)
+        if axis:
+            nodes.op("Transpose", at_front, perm=order, out=out)
+
+    def _concat(self, nodes, axis, first, out):
+        nodes.declare(out, self.element_type, [*self.shape[:axis], None, *self.shape[axis + 1 :]])
+        values, extents = self.parts
+        starts = [nodes.constant([axis + k]) for k in (0, 1)]
+        lengths = nodes.squeeze(nodes.slice(extents, *starts, 1), 1)
+        parts = [sum_of(nodes, lengths)]
+        before = behind = None
+        if axis:
+            before = head(nodes, first, starts[0])
+            parts.insert(0, before)
+        if axis + 1 < self.rank:
+            behind = tail(nodes, first, starts[1])
+            parts.append(behind)
+        if self.rank == 1:
+            # Bound to the check that there is one.
+            zero = nodes.op("Sub", first, first)
+            nodes.slice(values, zero, nodes.constant([AFTER_ALL]), 0, out=out)
+            return
+        if axis:
+            one = nodes.constant([1])
+            outer = nodes.op("ReduceProd", before, keepdims=1)
+            inner = one if behind is None else nodes.op("ReduceProd", behind, keepdims=1)
+            places = flat_places(nodes, lengths, outer, inner)
+            if self.element_type == TensorProto.STRING:
+                # onnxruntime's Gather takes one string only for each index (1.31).
+                values = nodes.op("GatherND", values, nodes.unsqueeze(places, 1))
+            else:
+                values = nodes.op("Gather", values, places, axis=0)
+        reshape(nodes, values, nodes.join_axes(*parts), self.rank, self.element_type, out)
+
+    def split(self, nodes, pieces):
+        values, extents = self.parts
+        flat, lengths = pieces.in_line(nodes)
+        nodes.op("Identity", flat, out=values)
+        shape = pieces.piece_shape(nodes)
+        n = nodes.op("Shape", lengths)
+        columns = []
+        for k in range(self.rank):
+            if k == pieces.kept_axis:
+                columns.append(nodes.unsqueeze(lengths, 1))
+            else:
+                length = nodes.slice(shape, nodes.constant([k]), nodes.constant([k + 1]), 0)
+                columns.append(nodes.unsqueeze(nodes.op("Expand", length, n), 1))
+        nodes.op("Concat", *columns, axis=1, out=extents)
+
+    def values(self, nodes, out=""):
+        return nodes.op("Identity", self.parts[0], out=out)
+
+    def extents(self, nodes, out=""):
+        return nodes.op("Identity", self.parts[1], out=out)

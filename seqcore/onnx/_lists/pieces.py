@@ -1,0 +1,497 @@
+"""Pieces: what is picked from a split tensor is gathered or sliced from the tensor itself.
+
+A split without lengths makes pieces of length 1, a number makes equal pieces of which the last may be
+smaller, a list gives the lengths. What SplitToSequence checks is checked where it stood, and what is picked
+is bound to that.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from onnx import TensorProto
+
+from seqcore.onnx._lists.cuts import cut_out, flat_places
+from seqcore.onnx._lists.representations import Representation, Stack, has_no_zeros, why_no_zeros
+from seqcore.onnx._model.graph import Model, Node
+from seqcore.onnx._model.positions import position_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined, axis_from_front
+from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder
+
+# Up to here all pieces are made at once although not all may be read.
+_FEW = 16
+# So many pieces are written out where some of them go.
+_MOST_WRITTEN = 64
+# onnxruntime has kernels of Split for these alone.
+_SPLIT_TYPES = (
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+    TensorProto.INT32,
+    TensorProto.INT64,
+    TensorProto.STRING,
+    TensorProto.UINT8,
+)
+
+
+class Pieces(Representation):
+    """Pieces of a tensor along an axis."""
+
+    keepdims = 1
+
+    def __init__(self, prepared: Prepared, node: Node) -> None:
+        self.node, self.graph = node, prepared.producers[node.outputs[0]][1]
+        self.tensor = node.inputs[0]
+        self.became = f"becomes pieces of '{self.tensor}'"
+        self.element_type = prepared.element_number(self.tensor)
+        shape = prepared.shape(self.tensor)
+        self.rank = None if shape is None else len(shape)
+        self.axis = node.attribute("axis", 0)
+        if shape is not None:
+            self.axis = axis_from_front(self.axis, self.rank)
+        self.shape = shape
+        self.total = None if shape is None else shape[self.axis]
+        self._cut = None  # the pieces' lengths where they are all made at once by a Split
+        self._made = None
+
+    def plan(self, name, prepared, read):
+        # Where all that is picked is picked at constant positions, a Split makes it.
+        lengths = self.known_lengths()
+        if lengths is None or self.element_type not in _SPLIT_TYPES:
+            return
+        picked = set()
+        for node, _ in prepared.readers[name]:
+            if node is not None and node.is_op("SequenceAt"):
+                position = position_of(prepared, node.inputs[1]).value
+                if position is None or not (self.is_sound() or node.outputs[0] in read):
+                    return
+                picked.add(position % len(lengths))
+        if picked and (len(lengths) <= _FEW or 2 * len(picked) >= len(lengths)):
+            self._cut = lengths
+
+    def known_lengths(self) -> list[int] | None:
+        """Return the lengths of all pieces, None where only a run tells."""
+        raise NotImplementedError
+
+    def prepare(self, builder, prepared):
+        """Make what all readers share."""
+        nodes = builder.after(self.node)
+        if self._cut is not None:
+            self._made = nodes.split(self.tensor, self._cut, self.axis)
+        self._prepare(nodes)
+
+    def whole(self):
+        return self.tensor
+
+    def at(self, nodes, position, out):
+        if self._made is None:
+            return self._pick(nodes, position, out)
+        return self._take(nodes, self._made[position.value], out)
+
+    def _take(self, nodes, piece, out):
+        return nodes.op("Identity", piece, out=out)
+
+    def why_not_join(self, axis, stacks, prepared):
+        if self._gives_back(axis, stacks):
+            return ""
+        try:
+            return self.as_stack().why_not_join(axis, stacks, prepared)
+        except Declined as why:
+            return str(why)
+
+    def join(self, nodes, axis, stacks, out):
+        if self._gives_back(axis, stacks):
+            self._whole(nodes, out)
+        else:
+            stack = self.as_stack()
+            stack.tensor = self.stacked(nodes)
+            stack.join(nodes, axis, stacks, out)
+
+    def _gives_back(self, axis, stacks):
+        """Return whether a join undoes the split."""
+        return not stacks and self._same_axis(axis)
+
+    def _same_axis(self, axis):
+        if self.rank is None:
+            return axis == self.axis
+        return axis_from_front(axis, self.rank) == self.axis
+
+    # For lists that go on packed (see `packed`)
+
+    @property
+    def kept_axis(self):
+        """The axis on which the pieces have the lengths of `in_line`, None where all are of one shape."""
+        return self.axis
+
+    def stacked_evenly(self, nodes):
+        """Return the pieces stacked, None where that takes more than moving axes."""
+        try:
+            self.as_stack()
+        except Declined:
+            return None
+        return self.stacked(nodes) if self._is_plain_stack(nodes.builder.opset) else None
+
+    def _is_plain_stack(self, opset):
+        return True
+
+    def in_line(self, nodes):
+        """Return all numbers in one axis, one piece behind the other, and the pieces' lengths."""
+        raise NotImplementedError
+
+    def piece_shape(self, nodes):
+        """Return the shape of each piece, with any length on `kept_axis`."""
+        return nodes.op("Shape", self.tensor)
+
+    def _to_front(self, nodes, tensor, axis, rank):
+        if axis == 0:
+            return tensor
+        order = [axis, *(k for k in range(rank) if k != axis)]
+        return nodes.op("Transpose", tensor, perm=order)
+
+
+class UnitPieces(Pieces):
+    """Pieces of length 1, or without the axis."""
+
+    def __init__(self, prepared, node, keepdims):
+        super().__init__(prepared, node)
+        self.keepdims = keepdims
+        self.count = self.total if isinstance(self.total, int) else None
+
+    def known_lengths(self):
+        return None if not self.count else [1] * self.count
+
+    def plan(self, name, prepared, read):
+        super().plan(name, prepared, read)
+        # In a loop each node counts: there the positions are taken as they are.
+        self._in_loops = self.keepdims and any(
+            node is not None and node.is_op("SequenceAt") and place is not self.graph
+            for node, place in prepared.readers[name]
+        )
+
+    def _prepare(self, nodes):
+        if self.element_type == TensorProto.STRING:
+            total = nodes.length(self.tensor, self.axis)
+            self._starts = nodes.op("Range", nodes.constant(0), total, nodes.constant(1))
+        elif self._in_loops:
+            # Gather then takes the first of two axes: the one that is left is of length 1.
+            self._rows = nodes.unsqueeze(self.tensor, self.axis + (self.axis >= 0))
+
+    def _take(self, nodes, piece, out):
+        if self.keepdims:
+            return nodes.op("Identity", piece, out=out)
+        return nodes.squeeze(piece, self.axis, out=out)
+
+    def _pick(self, nodes, position, out):
+        if self.element_type == TensorProto.STRING:
+            # onnxruntime's Gather takes one string only for each index (1.31).
+            start = nodes.op("Gather", self._starts, nodes.position(position, 1), axis=0)
+            end = nodes.op("Add", start, nodes.constant(1))
+            piece = nodes.slice(self.tensor, start, end, self.axis, out=out if self.keepdims else "")
+            return piece if self.keepdims else nodes.squeeze(piece, self.axis, out=out)
+        if self._in_loops:
+            axis = self.axis - (self.axis < 0)
+            return nodes.op("Gather", self._rows, nodes.position(position, 0), axis=axis, out=out)
+        # Positions of shape [1] leave an axis of length 1 in place of the one that they pick from.
+        rank = 1 if self.keepdims else 0
+        return nodes.op("Gather", self.tensor, nodes.position(position, rank), axis=self.axis, out=out)
+
+    def length(self, nodes, out):
+        return nodes.length(self.tensor, self.axis, out=out)
+
+    def _gives_back(self, axis, stacks):
+        return bool(stacks) != bool(self.keepdims) and self._same_axis(axis)
+
+    def _whole(self, nodes, out):
+        if self.count:
+            nodes.op("Identity", self.tensor, out=out)
+        else:
+            zero = nodes.fail_if(nodes.op("Equal", nodes.length(self.tensor, self.axis), nodes.constant(0)))
+            nodes.declare(out, self.element_type, self.shape)
+            nodes.checked(self.tensor, zero, out=out)
+
+    def as_stack(self):
+        if self.rank is None:
+            raise Declined("their rank is not known")
+        shape = [length for k, length in enumerate(self.shape) if k != self.axis]
+        if self.keepdims:
+            shape.insert(self.axis, 1)
+        return Stack("", self.element_type, shape, is_filled=bool(self.count))
+
+    def stacked(self, nodes):
+        stacked = self._to_front(nodes, self.tensor, self.axis, self.rank)
+        return nodes.unsqueeze(stacked, self.axis + 1) if self.keepdims else stacked
+
+    kept_axis = None
+
+    def in_line(self, nodes):
+        stacked = self._to_front(nodes, self.tensor, self.axis, self.rank)
+        total = nodes.unsqueeze(nodes.length(self.tensor, self.axis), 0)
+        ones = nodes.op("Expand", nodes.constant([1]), total)
+        return nodes.op("Reshape", stacked, nodes.constant([-1])), ones
+
+    def piece_shape(self, nodes):
+        lengths = nodes.op("Shape", self.tensor)
+        if self.keepdims:
+            before, behind = cut_out(nodes, lengths, self.axis, self.rank)
+            return nodes.join_axes(*before, [1], *behind)
+        others = [k for k in range(self.rank) if k != self.axis]
+        return nodes.op("Gather", lengths, nodes.constant(others), axis=0)
+
+
+class _Cut(Pieces):
+    """Pieces that start at several places, with tables of where that is."""
+
+    def plan(self, name, prepared, read):
+        super().plan(name, prepared, read)
+        self._is_even = (
+            self.element_type != TensorProto.STRING
+            and self.rank is not None
+            and self._one_length() is not None
+            and not why_no_zeros(prepared, self.shape)
+        )
+
+    def _prepare(self, nodes):
+        if self._is_even:
+            self._blocks = self._cut_axis(nodes)
+        starts, ends = self._starts_and_ends(nodes)
+        self._starts = starts
+        self._tables = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
+
+    def _pick(self, nodes, position, out):
+        if self._is_even:
+            return nodes.op("Gather", self._blocks, nodes.position(position, 0), axis=self.axis, out=out)
+        # The tables have rows of one number, so that a position need not become one of shape [1].
+        at = nodes.position(position, 0)
+        start, end = (nodes.op("Gather", table, at, axis=0) for table in self._tables)
+        return nodes.slice(self.tensor, start, end, self.axis, out=out)
+
+    def _whole(self, nodes, out):
+        if self.count and self.is_sound():
+            nodes.op("Identity", self.tensor, out=out)
+        else:
+            # The number of pieces is bound to the checks.
+            zero = nodes.fail_if(nodes.op("Equal", self.length(nodes, ""), nodes.constant(0)))
+            nodes.declare(out, self.element_type, self.shape)
+            nodes.bound(self.tensor, zero, out=out)
+
+    def why_not_join(self, axis, stacks, prepared):
+        reason = super().why_not_join(axis, stacks, prepared)
+        if reason or self._gives_back(axis, stacks):
+            return reason
+        return why_no_zeros(prepared, self.shape)
+
+    def as_stack(self):
+        length = self._one_length()
+        if length is None:
+            raise Declined("their shapes may differ")
+        shape = list(self.shape)
+        shape[self.axis] = length
+        return Stack("", self.element_type, shape, is_filled=True)
+
+    def stacked(self, nodes):
+        return self._to_front(nodes, self._cut_axis(nodes), self.axis, self.rank + 1)
+
+    def _is_plain_stack(self, opset):
+        return opset >= ZEROS_ALLOWED or has_no_zeros(self.shape)
+
+    def in_line(self, nodes):
+        starts, ends = self._starts_and_ends(nodes)
+        total = nodes.length(self.tensor, self.axis)
+        ends = nodes.op("Where", nodes.op("Less", total, ends), total, ends)
+        lengths = nodes.op("Sub", ends, starts)
+        if not self.is_sound():
+            # How many there are, a runtime may know without the check that the starts are bound to.
+            rest = nodes.op("Sub", total, nodes.op("ReduceSum", lengths, keepdims=0))
+            lengths = nodes.bound(lengths, rest)
+        flat = nodes.op("Reshape", self.tensor, nodes.constant([-1]))
+        if self.axis:
+            before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
+            one = nodes.constant([1])
+            outer, inner = (
+                nodes.op("ReduceProd", part[0], keepdims=1) if part else one for part in (before, behind)
+            )
+            flat = nodes.op("ScatterElements", flat, flat_places(nodes, lengths, outer, inner), flat, axis=0)
+        return flat, lengths
+
+    def _cut_axis(self, nodes):
+        """Return the tensor with two axes in place of the one that is split: the pieces, and their length."""
+        before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
+        parts = [*before, [self.count, self._one_length()], *behind]
+        zeros = {"allowzero": 1} if nodes.builder.opset >= ZEROS_ALLOWED else {}
+        return nodes.op("Reshape", self.tensor, nodes.join_axes(*parts), **zeros)
+
+
+class EqualPieces(_Cut):
+    """Pieces of one length, of which the last may be smaller. The length is a number or comes at run time."""
+
+    def __init__(self, prepared, node, length=None):
+        super().__init__(prepared, node)
+        self.piece_length = length
+        self._split = node.inputs[1]
+        if length and isinstance(self.total, int):
+            self.count = math.ceil(self.total / length)
+
+    def known_lengths(self):
+        if not self.count:
+            return None
+        return [self.piece_length] * (self.count - 1) + [self.total - self.piece_length * (self.count - 1)]
+
+    def _one_length(self):
+        return self.piece_length if self.count and self.total % self.piece_length == 0 else None
+
+    def is_sound(self):
+        return self.piece_length is not None
+
+    def _starts_and_ends(self, nodes):
+        if self.piece_length is None:
+            length = nodes.op("Cast", self._split, to=TensorProto.INT64)
+            zero = nodes.fail_if(nodes.op("Less", length, nodes.constant(1)))
+            step = nodes.op("Add", length, zero)
+        else:
+            step = nodes.constant(self.piece_length)
+        total = nodes.length(self.tensor, self.axis)
+        starts = nodes.op("Range", nodes.constant(0), total, step)
+        # The last piece may end behind the axis: Slice stops there.
+        return starts, nodes.op("Add", starts, step)
+
+    def length(self, nodes, out):
+        return nodes.length(self._starts, out=out)
+
+
+class ListedPieces(_Cut):
+    """Pieces of lengths that are listed: as constants, or in a tensor that comes at run time."""
+
+    def __init__(self, prepared, node, lengths=None):
+        super().__init__(prepared, node)
+        self.lengths = lengths
+        self._split = node.inputs[1]
+        if lengths is not None:
+            self.count = lengths.size
+
+    def known_lengths(self):
+        return None if self.lengths is None or self.rank is None else self.lengths.tolist()
+
+    def _one_length(self):
+        if self.lengths is None or not self.is_sound() or self.lengths.min() == 0:
+            return None
+        return int(self.lengths[0]) if (self.lengths == self.lengths[0]).all() else None
+
+    def is_sound(self):
+        return self.lengths is not None and isinstance(self.total, int)
+
+    def _starts_and_ends(self, nodes):
+        if self.lengths is not None:
+            ends = np.cumsum(self.lengths)
+            starts, lengths = nodes.constant(ends - self.lengths), nodes.constant(self.lengths)
+            if self.is_sound():
+                self._zero = nodes.constant(0)
+                return starts, nodes.constant(ends)
+            total = nodes.length(self.tensor, self.axis)
+            bad = nodes.op("Not", nodes.op("Equal", total, nodes.constant(self.lengths.sum())))
+        else:
+            lengths = nodes.op("Cast", self._split, to=TensorProto.INT64)
+            total = nodes.length(self.tensor, self.axis)
+            # A length beyond the axis would be found by the sum too, unless sums overflow.
+            beyond = nodes.op(
+                "Or",
+                nodes.op("Less", lengths, nodes.constant(0)),
+                nodes.op("Greater", lengths, total),
+            )
+            nbeyond = nodes.op("ReduceSum", nodes.op("Cast", beyond, to=TensorProto.INT64), keepdims=0)
+            total_of_lengths = nodes.op("ReduceSum", lengths, keepdims=0)
+            bad = nodes.op(
+                "Or",
+                nodes.op("Greater", nbeyond, nodes.constant(0)),
+                nodes.op("Not", nodes.op("Equal", total_of_lengths, total)),
+            )
+            starts = nodes.op("CumSum", lengths, nodes.constant(0), exclusive=1)
+        self._zero = nodes.fail_if(bad)
+        self._lengths = lengths
+        starts = nodes.op("Add", starts, self._zero)
+        return starts, nodes.op("Add", starts, lengths)
+
+    def length(self, nodes, out):
+        # Not the length of the starts: a runtime may know that without the check that they are bound to.
+        n = nodes.length(self._lengths) if self.lengths is None else nodes.constant(self.count)
+        return nodes.op("Add", n, self._zero, out=out)
+
+
+def pieces_of(node: Node, prepared: Prepared) -> Pieces:
+    """Return a split as a representation. Raise `Declined` where it has none."""
+    axis, shape = node.attribute("axis", 0), prepared.shape(node.inputs[0])
+    if shape is not None and axis_from_front(axis, len(shape)) is None:
+        raise Declined(f"axis {axis} of '{node.name}' is out of range")
+    keeps = node.attribute("keepdims", 1)
+    if keeps not in (0, 1):
+        raise Declined(f"keepdims of '{node.name}' is {keeps}, neither 0 nor 1")
+    split = node.input(1)
+    if not split:
+        return UnitPieces(prepared, node, keeps)
+    lengths, rank = prepared.constant(split), prepared.type(split).rank
+    if lengths is None:
+        if rank is None or rank > 1:
+            raise Declined(f"whether '{node.name}' gets one length or a list of them is not known")
+        if rank == 0 and not keeps:
+            raise Declined(f"whether the pieces of '{node.name}' keep their axis depends on the split")
+        return ListedPieces(prepared, node) if rank else EqualPieces(prepared, node)
+    if lengths.ndim > 1 or lengths.size == 0 or (lengths < (lengths.ndim == 0)).any():
+        raise Declined(f"'{node.name}' can't split into lengths of {lengths.tolist()}")
+    if lengths.ndim == 0:
+        if int(lengths) == 1:
+            return UnitPieces(prepared, node, keeps)
+        return EqualPieces(prepared, node, int(lengths))
+    pieces = ListedPieces(prepared, node, lengths)
+    if isinstance(pieces.total, int) and pieces.total != lengths.sum():
+        raise Declined(f"the lengths at '{node.name}' don't sum to {pieces.total}")
+    return pieces
+
+
+def write_out_splits(
+    model: Model, prepared: Prepared, builder: Builder, kept: set[str]
+) -> dict[str, set[str]]:
+    """Make a Split and a list of its outputs of each split of known lengths that is edited.
+
+        t = SequenceErase (SplitToSequence (x, [2, 3, 3]), 1)
+        ──▶
+        a, b, c = Split (x, [2, 3, 3])    t = SequenceErase (SequenceConstruct (a, b, c), 1)
+
+    Parameters
+    ----------
+    model : Model
+    prepared : Prepared
+        What is known of this model.
+    builder : Builder
+        Of this model.
+    kept : set of str
+        The lists that stay as they are.
+
+    Returns
+    -------
+    dict of str to set of str
+        The lists → the names of their elements.
+    """
+    written: dict[str, set[str]] = {}
+    for node in model.graph.all_nodes():
+        name = node.outputs[0]
+        if not node.is_op("SplitToSequence") or name in kept:
+            continue
+        if not any(one and one.is_op("SequenceInsert", "SequenceErase") for one, _ in prepared.readers[name]):
+            continue
+        try:
+            pieces = pieces_of(node, prepared)
+        except Declined:
+            continue
+        # Of a known total, so that the split can't fail: nobody may read it in the end.
+        if not isinstance(pieces.total, int):
+            continue
+        lengths = pieces.known_lengths()
+        if lengths is None or len(lengths) > _MOST_WRITTEN or pieces.element_type not in _SPLIT_TYPES:
+            continue
+        nodes = builder.instead(node)
+        made = nodes.split(pieces.tensor, lengths, pieces.axis)
+        elements = made if pieces.keepdims else [nodes.squeeze(one, pieces.axis) for one in made]
+        nodes.op("SequenceConstruct", *elements, out=name)
+        written[name] = set(elements)
+    builder.apply()
+    return written

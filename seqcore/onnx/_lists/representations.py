@@ -1,0 +1,416 @@
+"""What a sequence becomes: tensors from which all that is asked of it can be computed.
+
+form      the sequence                         goes on as
+Listed    of named tensors                     these
+Pieces    cut from a tensor                    that tensor
+LoopList  that a loop puts elements into       scan outputs of the loop
+Grown     one of these, and some more          that, and these
+Stack     (the latter three, where it helps)   a tensor whose axis 0 runs over the elements
+Packed    (what is left, for other runtimes)   such a tensor, or one of all numbers and one of extents
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from onnx import TensorProto
+
+from seqcore.onnx._lists.loop_edits import end_of
+from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.positions import Position
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined, axis_from_front, record_of
+from seqcore.onnx._model.types import Shape, join_shapes
+from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder, Nodes
+
+
+class Representations:
+    """The forms of a model's sequences, or why they have none.
+
+    Attributes
+    ----------
+    prepared : Prepared
+    found : dict of str to Representation
+        Outer graphs come first, and nodes in order: what a sequence is made from stands before it.
+    doubts : set of str or None
+        Where it is a set, elements that nobody reads may go, and those whose making may be an error are put
+        here: who gave it finds out whether they are still made.
+    """
+
+    def __init__(self, prepared: Prepared, doubts: set[str] | None = None) -> None:
+        self.prepared, self.doubts = prepared, doubts
+        # Values → whether making them may be an error, as far as somebody asked.
+        self.may_fail: dict[str, bool] = {}
+        self.found: dict[str, Representation] = {}
+        self.declined: dict[str, str] = {}
+        for name, (node, _) in prepared.producers.items():
+            if prepared.is_sequence(name):
+                try:
+                    form = record_of(node).represent(node, node.outputs.index(name), self)
+                except Declined as why:
+                    self.declined[name] = str(why)
+                else:
+                    if form is not None:
+                        self.found[name] = form
+
+    def decline(self, name: str, why: str) -> None:
+        """Have a sequence stay that has a form."""
+        self.found.pop(name).is_declined = True
+        self.declined[name] = why
+
+
+def edited(forms: Representations, node: Node, inserts: bool) -> Representation | None:
+    """Return what the sequence that a node makes of another becomes; None where nothing can be said."""
+    source = forms.found.get(node.inputs[0])
+    return None if source is None else source.edited(forms, node, inserts)
+
+
+class Representation:
+    """A sequence as tensors.
+
+    Attributes
+    ----------
+    element_type : int
+        ONNX's number of the elements' type, 0 where it is not known.
+    count : int or None
+        How many elements there are, where that is known.
+    became : str
+        What it becomes, in a sentence.
+    is_declined : bool
+        Whether the sequence stays after all.
+    takers : tuple of Representation
+        The forms of lists that loops and inserts start with it: they have that `node`, and its `start_name`.
+    is_only_counted : bool
+        Whether nothing but their number asks for the elements, whose making may be an error: see `unread`.
+    """
+
+    element_type = 0
+    count: int | None = None
+    became = ""
+    is_declined = False
+    is_only_counted = False
+
+    takers: tuple[Any, ...] = ()
+
+    def is_taken_by(self, node: Node) -> bool:
+        """Return whether each list that a node starts with it goes too."""
+        takers = [one for one in self.takers if one.node is node]
+        if not takers or any(one.is_declined for one in takers):
+            return False
+        return len(takers) == node.inputs.count(takers[0].start_name)
+
+    def is_there(self) -> bool:
+        """Return whether its tensor is made, whether the sequence goes or stays."""
+        return True
+
+    def edited(self, forms: Representations, node: Node, inserts: bool) -> Representation | None:
+        """Return the sequence after an insert or an erase; None where nothing can be said."""
+        return _grown(forms, node, self) if inserts else None
+
+    def serves_edit(self, node: Node) -> bool:
+        """Return whether an insert or an erase can do without the sequence."""
+        return self.is_taken_by(node)
+
+    def elements_by_name(self) -> tuple[list[str], Shape] | None:
+        """Return the names of all elements and their common shape; None where they have no names."""
+        return None
+
+    def rows(self) -> tuple[str, str] | None:
+        """Return the tensor whose axis 0 runs over the elements, and the 0 it is bound to; None for none."""
+        return None
+
+    def as_stack(self) -> Stack:
+        """Return what it is as one tensor, which `stacked` makes. Raise `Declined` where it can't be that."""
+        raise Declined("the elements may be of several shapes")
+
+    def stacked(self, nodes: Nodes) -> str:
+        """Make the tensor whose axis 0 runs over the elements."""
+        raise NotImplementedError
+
+    def why_not_started(self) -> str:
+        """Return why what it starts with can't be had, "" where it can."""
+        return ""
+
+    def why_not(self, node: Node | None, graph: Graph, prepared: Prepared, read: set[str]) -> str:
+        """Return why a reader in a graph can't be served, or "" where it can.
+
+        A node that is None stands for the graph's output; `read` has the names of what is read, other than
+        for its shape.
+        """
+        if node is None:
+            return "the model returns it" if graph is prepared.model.graph else "a graph inside returns it"
+        return record_of(node).why_not_lowered(node, self, prepared, read)
+
+    def plan(self, name: str, prepared: Prepared, read: set[str]) -> None:
+        """Look at the readers, which can all be served, and at what is `read`, before anything is made."""
+
+    def prepare(self, builder: Builder, prepared: Prepared) -> None:
+        """Make what all readers share."""
+
+    def is_sound(self) -> bool:
+        """Return whether the sequence can be made without an error."""
+        return True
+
+    def whole(self) -> str:
+        """Return a tensor that can't be had without all elements, "" where they are bound otherwise."""
+        return ""
+
+    def fail_outside(self, nodes: Nodes, position: Position) -> str:
+        """Return a scalar that is 0, of nodes that fail where a position is out of range."""
+        n = self.length(nodes, "")
+        i = nodes.op("Cast", nodes.position(position, 0), to=TensorProto.INT64)
+        before = nodes.op("Less", i, nodes.op("Neg", n))
+        return nodes.fail_if(nodes.op("Or", before, nodes.op("Not", nodes.op("Less", i, n))))
+
+    # Why an element, the number of them or a join can't be had; "" where it can.
+
+    def why_not_at(self, node: Node, position: Position, prepared: Prepared) -> str:
+        return ""
+
+    def why_not_length(self, node: Node, prepared: Prepared) -> str:
+        return ""
+
+    def why_not_join(self, axis: int, stacks: bool, prepared: Prepared) -> str:
+        return ""
+
+    def why_not_shape_of_join(self) -> str:
+        return ""
+
+    # These make nodes, of which the last makes `out`.
+
+    def at(self, nodes: Nodes, position: Position, out: str) -> str:
+        raise NotImplementedError
+
+    def length(self, nodes: Nodes, out: str) -> str:
+        raise NotImplementedError
+
+    def join(self, nodes: Nodes, axis: int, stacks: bool, out: str) -> None:
+        raise NotImplementedError
+
+
+def why_no_zeros(prepared: Prepared, shape: Shape) -> str:
+    """Return why a Reshape can't be told of a shape where it may hold zeros, "" where it can."""
+    if prepared.model.opset >= ZEROS_ALLOWED or has_no_zeros(shape):
+        return ""
+    return "an axis may be of length 0, which Reshape takes from opset 14 on"
+
+
+def has_no_zeros(shape: Shape) -> bool:
+    """Return whether each axis is known to have a length."""
+    return shape is not None and all(isinstance(length, int) and length > 0 for length in shape)
+
+
+class Stack(Representation):
+    """A tensor whose axis 0 runs over the elements, which have one shape.
+
+    Parameters
+    ----------
+    tensor : str
+    element_type : int
+    shape : tuple of (int, str or None), or None
+        The elements' shape as far as it is known, None where not even the rank is.
+    is_uniform : bool
+        Whether the tensor can be made without an error that the sequence would not give.
+    is_filled : bool
+        Whether there is an element for sure.
+    """
+
+    def __init__(
+        self,
+        tensor: str,
+        element_type: int,
+        shape: Shape,
+        is_uniform: bool = True,
+        is_filled: bool = False,
+    ) -> None:
+        self.tensor = tensor
+        self.element_type = element_type
+        self.shape = shape
+        self.is_uniform = is_uniform
+        self.is_filled = is_filled
+        # A scalar of 0, or an error where the elements differ in shape. Each reader is bound to it, and to
+        # no copy of the tensor.
+        self.zero = ""
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+    def whole(self):
+        return self.tensor
+
+    def is_there(self):
+        return not self.is_declined
+
+    def rows(self):
+        return self.tensor, self.zero
+
+    def _why_not_uniform(self):
+        return "" if self.is_uniform else "their shapes may differ"
+
+    def as_stack(self):
+        if why := self._why_not_uniform():
+            raise Declined(why)
+        return self
+
+    def stacked(self, nodes):
+        return self.tensor
+
+    def why_not_at(self, node, position, prepared):
+        return self._why_not_uniform()
+
+    def why_not_length(self, node, prepared):
+        return self._why_not_uniform()
+
+    def why_not_join(self, axis, stacks, prepared):
+        rank = self.rank
+        if stacks:
+            if axis == 0 or (rank is not None and axis_from_front(axis, rank + 1) is not None):
+                return self._why_not_uniform()
+            return "their rank is not known" if rank is None else f"axis {axis} is out of range"
+        if rank is None:
+            return self._why_not_uniform() or "their rank is not known"
+        if axis_from_front(axis, rank) is None:
+            return f"axis {axis} is out of range"
+        return why_no_zeros(prepared, self.shape) or self._why_not_uniform()
+
+    def at(self, nodes, position, out):
+        nodes.declare(out, self.element_type, self.shape)
+        # onnxruntime's Gather takes one string only for each index (1.31).
+        is_string = self.element_type == TensorProto.STRING
+        at = nodes.position(position, 1 if is_string else 0)
+        if self.zero:
+            at = nodes.op("Add", nodes.op("Cast", at, to=TensorProto.INT64), self.zero)
+        if is_string:
+            return nodes.op("GatherND", self.tensor, at, out=out)
+        return nodes.op("Gather", self.tensor, at, axis=0, out=out)
+
+    def length(self, nodes, out):
+        if not self.zero:
+            return nodes.length(self.tensor, out=out)
+        return nodes.op("Add", nodes.length(self.tensor), self.zero, out=out)
+
+    def join(self, nodes, axis, stacks, out):
+        if stacks:
+            self._stack(nodes, 0 if axis == 0 else axis_from_front(axis, self.rank + 1), out)
+        else:
+            self._concat(nodes, axis_from_front(axis, self.rank), out)
+
+    def _stack(self, nodes, axis, out):
+        if self.shape is not None:
+            nodes.declare(out, self.element_type, [*self.shape[:axis], self.count, *self.shape[axis:]])
+        is_checked = not self.is_filled or self.zero
+        moved = "" if axis == 0 else self._moved(nodes, axis, "" if is_checked else out)
+        if is_checked:
+            shape = nodes.op("Shape", moved or self.tensor)
+            zero = self.zero if self.is_filled else self._fail_if_empty(nodes, shape, axis)
+            nodes.op("Reshape", moved or self.tensor, nodes.op("Add", shape, zero), out=out)
+        elif not moved:
+            nodes.op("Identity", self.tensor, out=out)
+
+    def _concat(self, nodes, axis, out):
+        nodes.declare(out, self.element_type, [*self.shape[:axis], None, *self.shape[axis + 1 :]])
+        moved = self._moved(nodes, axis) if axis else self.tensor
+        zeros = {}
+        if has_no_zeros(self.shape):
+            shape = nodes.constant([*self.shape[:axis], -1, *self.shape[axis + 1 :]])
+        else:
+            lengths = nodes.op("Shape", moved)
+            ends = [nodes.constant([k]) for k in range(axis, axis + 3)]
+            both = nodes.op(
+                "Mul",
+                nodes.slice(lengths, ends[0], ends[1], 0),
+                nodes.slice(lengths, ends[1], ends[2], 0),
+            )
+            parts = [both]
+            if axis:
+                parts.insert(0, nodes.slice(lengths, nodes.constant([0]), ends[0], 0))
+            if axis + 1 < len(self.shape):
+                parts.append(nodes.slice(lengths, ends[2], nodes.constant([len(self.shape) + 1]), 0))
+            shape = nodes.join_axes(*parts)
+            zeros = {"allowzero": 1}
+        if not self.is_filled:
+            own = nodes.op("Shape", self.tensor)
+            shape = nodes.op("Add", shape, self._fail_if_empty(nodes, own, 0))
+        elif self.zero:
+            shape = nodes.op("Add", shape, self.zero)
+        nodes.op("Reshape", moved, shape, out=out, **zeros)
+
+    def _moved(self, nodes, axis, out=""):
+        """Return the tensor with the elements' axis at another place."""
+        order = [*range(1, axis + 1), 0, *range(axis + 1, len(self.shape) + 1)]
+        return nodes.op("Transpose", self.tensor, perm=order, out=out)
+
+    def _fail_if_empty(self, nodes, shape, axis):
+        n = nodes.op("Gather", shape, nodes.constant(axis), axis=0)
+        zero = nodes.fail_if(nodes.op("Equal", n, nodes.constant(0)))
+        return nodes.op("Add", zero, self.zero) if self.zero else zero
+
+
+class Grown(Stack):
+    """A tensor whose axis 0 runs over the elements, and some elements in front of it and behind.
+
+    Attributes
+    ----------
+    node : Node
+        The last insert.
+    start_name : str
+        The list that this puts an element to.
+    source : Representation
+        What there was before all inserts.
+    front, back : list of str
+        What they put to its ends.
+    """
+
+    def __init__(
+        self,
+        forms: Representations,
+        node: Node,
+        source: Representation,
+        stack: Stack,
+        front: list[str],
+        back: list[str],
+    ) -> None:
+        prepared = forms.prepared
+        self.node, self.start_name = node, node.inputs[0]
+        self.source, self.front, self.back = source, front, back
+        given = None if stack.shape is None else tuple(stack.shape)
+        shape = reduce(join_shapes, map(prepared.shape, (*front, *back)), given)
+        is_uniform = given is not None and shape is not None and None not in shape
+        super().__init__("", stack.element_type, shape, is_uniform, is_filled=True)
+        self.became = f"becomes '{self.start_name}' and '{node.inputs[1]}', joined"
+
+    def why_not_started(self):
+        if not self.is_uniform:
+            return "their shapes may differ"
+        if not self.source.is_there():
+            return f"it is made from '{self.start_name}', which stays"
+        return ""
+
+    def prepare(self, builder, prepared):
+        nodes = builder.after(self.node)
+        front, back = ([nodes.unsqueeze(name, 0) for name in names] for names in (self.front, self.back))
+        self.tensor = nodes.op("Concat", *front, self.source.stacked(nodes), *back, axis=0)
+
+
+def _grown(forms: Representations, node: Node, found: Representation) -> Grown | None:
+    """Return a list after an insert at an end; None where nothing can be said."""
+    prepared = forms.prepared
+    at_front = end_of(prepared, node)
+    places = [prepared.producers.get(name, (None, None))[1] for name in (node.inputs[0], node.outputs[0])]
+    # What another graph makes of it, that may do again and again.
+    if at_front is None or places[0] is not places[1]:
+        return None
+    source, front, back = found, [], []
+    if isinstance(found, Grown):
+        source, front, back = found.source, found.front, found.back
+    try:
+        stack = source.as_stack()
+    except Declined:
+        return None
+    more = [node.inputs[1]]
+    ends = ([*more, *front], back) if at_front else (front, [*back, *more])
+    grown = Grown(forms, node, source, stack, *ends)
+    found.takers += (grown,)
+    return grown

@@ -1,0 +1,229 @@
+"""What other runtimes want of a model: known branches taken, loops and fillings as they read them."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from seqcore.onnx._lists.cuts import EXPANDED, make_empty
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
+from seqcore.onnx._model.tensors import dtype_of, from_tensor_proto
+from seqcore.onnx._rewrite.emit import Builder, Nodes
+from seqcore.onnx._rewrite.prune import prune
+
+_NO_LIMIT = (1 << 63) - 1
+
+
+def take_known_branches(model: Model, prepared: Prepared) -> bool:
+    """Put the nodes of a branch into the place of each If of which it is known that it takes that.
+
+    PyTorch exports `squeeze` of an axis whose length it doesn't know as a branch:
+
+    y = If (length is 1) <z = Squeeze (x), w = Identity (x)>    ──▶    y = Squeeze (x)
+
+    Parameters
+    ----------
+    model : Model
+    prepared : Prepared
+        What is known of this model, or of what it is a copy of.
+
+    Returns
+    -------
+    bool
+        Whether there was one.
+    """
+    has_changed = False
+    # Innermost first: a branch moves with what is in it.
+    for graph in reversed(list(model.graph.all_graphs())):
+        nodes: list[Node] = []
+        for node in graph.nodes:
+            if node.is_op("If") and (told := prepared.condition(node.inputs[0])) is not None:
+                branch = node.graphs["then_branch" if told else "else_branch"]
+                nodes += _renamed(branch, dict(zip(branch.outputs, node.outputs, strict=True)))
+                has_changed = True
+            else:
+                nodes.append(node)
+        graph.nodes = nodes
+    return has_changed
+
+
+def _renamed(branch: Graph, names: dict[str, str]) -> list[Node]:
+    """Return the nodes of a branch, in which values have other names, in all depths."""
+    for graph in branch.all_graphs():
+        for node in graph.nodes:
+            node.inputs = [names.get(name, name) for name in node.inputs]
+            node.outputs = [names.get(name, name) for name in node.outputs]
+        if graph is not branch:
+            graph.outputs = [names.get(name, name) for name in graph.outputs]
+    return branch.nodes
+
+
+def make_empty_constants(model: Model) -> None:
+    """Let nodes make the constants without items.
+
+    OpenVINO (2026.4) takes one for a scalar. As a shape, or part of one, it takes it as it is.
+    """
+    read, no_shapes = set(), set()
+    for graph in model.graph.all_graphs():
+        read.update(graph.outputs)
+        no_shapes.update(graph.outputs)
+        for node in graph.nodes:
+            read.update(node.inputs)
+            no_shapes.update(name for k, name in enumerate(node.inputs) if not _takes_shape(node, k))
+    nodes = Nodes(Builder(model), Node("", [], [], "empty"))
+    for name, tensor in list(model.constants.items()):
+        is_shape = tensor.data_type == TensorProto.INT64 and name not in no_shapes
+        if name in read and tensor.dims and math.prod(tensor.dims) == 0 and not is_shape:
+            del model.constants[name]
+            make_empty(nodes, tensor.data_type, tensor.dims, name)
+    model.graph.nodes = [*nodes.nodes, *model.graph.nodes]
+
+
+def _takes_shape(node: Node, k: int) -> bool:
+    """Return whether input k of a node is a shape, or joined to others."""
+    return node.is_op("ConstantOfShape", "Concat") or (k == 1 and node.is_op("Expand", "Reshape"))
+
+
+def keep_trips_from_negative(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Let a loop whose number of trips may be negative have none then: to OpenVINO (2026.4) that is no limit.
+
+    PyTorch exports `range(1, len(x))` as one less than the length.
+    """
+    for node in list(model.graph.all_nodes()):
+        if node.is_op("Loop") and node.input(0) and not _is_counted(node.inputs[0], prepared):
+            nodes = builder.before(node)
+            trips = node.inputs[0]
+            if builder.opset < 12:  # onnxruntime's Max takes no integers before
+                some = nodes.op("Cast", nodes.op("Less", nodes.constant(0), trips), to=TensorProto.INT64)
+                node.inputs[0] = nodes.op("Mul", trips, some)
+            else:
+                node.inputs[0] = nodes.op("Max", trips, nodes.constant(0))
+    builder.apply()
+
+
+def end_by_conditions(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Let a loop that may end early, and has scan outputs, count in its condition.
+
+    OpenVINO (2026.4) takes these for as long as a constant number of trips.
+
+    Loop (20, c) <(i, _) ⟶ (d, x)>    ──▶    Loop (no limit, c) <(i, _) ⟶ (d and i < 19, x)>
+    """
+    for node in list(model.graph.all_nodes()):
+        if not node.is_op("Loop") or not (node.input(0) and node.input(1)):
+            continue
+        parts = parts_of(node)
+        trips = prepared.constant(parts.trips)
+        if trips is None or trips.size != 1 or not 1 <= trips.reshape(-1)[0] < _NO_LIMIT:
+            continue
+        if parts.scans and parts.going_out != parts.going_in:
+            nodes = Nodes(builder, node)
+            goes_on = nodes.op("Less", parts.iteration, nodes.constant(trips.reshape(-1)[0] - 1))
+            node.inputs[0] = nodes.constant(_NO_LIMIT)
+            both = nodes.op("And", parts.going_out, goes_on)
+            if parts.going_out in node.body.declared:
+                node.body.declared[both] = node.body.declared[parts.going_out]
+            node.body.outputs[0] = both
+            node.body.nodes += nodes.nodes
+
+
+def give_conditions_nodes(model: Model) -> None:
+    """Let a node of each loop's body make its condition, where it is handed on as it is.
+
+    OpenVINO (2026.4) counts one state too many of a loop without, if it reads the model from a file.
+    """
+    builder = Builder(model)
+    for node in list(model.graph.all_nodes()):
+        if node.is_op("Loop") and node.body.outputs[0] == node.body.inputs[1]:
+            nodes = Nodes(builder, node)
+            going = node.body.inputs[1]
+            node.body.outputs[0] = nodes.op("Identity", going)
+            if going in node.body.declared:
+                node.body.declared[node.body.outputs[0]] = node.body.declared[going]
+            node.body.nodes += nodes.nodes
+
+
+def drop_axes_of_conditions(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Let an If go by a condition of one axis at most: OpenVINO (2026.4) takes no others."""
+    for node in model.graph.all_nodes():
+        if node.is_op("If") and (prepared.type(node.inputs[0]).rank or 0) > 1:
+            nodes = builder.before(node)
+            node.inputs[0] = nodes.op("Reshape", node.inputs[0], nodes.constant([1]))
+    builder.apply()
+
+
+def expand_last(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Let one number that is expanded to a shape, and then computed with, be computed with first.
+
+    PyTorch exports `torch.zeros_like(x) + c` so. Where x is empty, OpenVINO (2026.4) makes one number of it.
+
+    z = ConstantOfShape <value = 0> (s); y = Add (z, c)    ──▶    w = Add (0, c); y = Expand (w, s)
+    """
+    expanded: dict[str, tuple[str, str]] = {}  # values → the number, and the shape
+    for node in list(model.graph.all_nodes()):
+        shape, numbers = "", []
+        if node.is_op("ConstantOfShape", "Expand") and _is_any_shape(node.inputs[-1], prepared):
+            number = _number_expanded(node, prepared, builder)
+            if number:
+                expanded[node.outputs[0]] = number, node.inputs[-1]
+        elif _is_safe(node, prepared):
+            for name in node.inputs:
+                number, own = expanded.get(name, (name, ""))
+                if (own and shape not in ("", own)) or not (own or prepared.shape(name) == ()):
+                    break
+                shape = shape or own
+                numbers.append(number)
+            if shape and len(numbers) == len(node.inputs):
+                nodes = builder.instead(node)
+                (number,) = nodes.like(node, numbers)
+                nodes.declare(number, prepared.element_number(node.outputs[0]), ())
+                nodes.op("Expand", number, shape, out=node.outputs[0])
+                expanded[node.outputs[0]] = number, shape
+    builder.apply()
+    prune(model)
+
+
+def _is_any_shape(name: str, prepared: Prepared) -> bool:
+    """Return whether a length of a shape may be 0, and not all are known."""
+    lengths = prepared.numbers.get(name, (None,))
+    return prepared.constant(name) is None and not all(isinstance(one, int) and one for one in lengths)
+
+
+def _number_expanded(node: Node, prepared: Prepared, builder: Builder) -> str:
+    """Return the number that a node fills a shape with, "" where it isn't one."""
+    if node.is_op("Expand"):
+        return node.inputs[0] if prepared.shape(node.inputs[0]) == () else ""
+    if not _is_counted(node.inputs[0], prepared):
+        return ""  # a negative length is an error here, and may be none of Expand's
+    number = prepared.element_number(node.outputs[0])
+    dtype = dtype_of(number) if number in EXPANDED else None
+    if dtype is None:
+        return ""
+    value = from_tensor_proto(node.tensor("value")).reshape(()) if "value" in node.attribute_names() else 0
+    return builder.constant(value, dtype)
+
+
+def _is_safe(node: Node, prepared: Prepared) -> bool:
+    """Return whether a node computes elementwise, and fails at none, not even at a division by 0."""
+    record = record_of(node)
+    if not (record.elementwise or record.broadcasts) or not record.never_fails or node.is_op("Div"):
+        return False
+    return prepared.element_number(node.outputs[0]) in EXPANDED
+
+
+def _is_counted(name: str, prepared: Prepared) -> bool:
+    """Return whether an integer is known not to be negative."""
+    constant = prepared.constant(name)
+    if constant is not None:
+        return bool((constant >= 0).all())
+    node = prepared.producer(name)
+    if node is None:
+        return False
+    if node.is_op("Shape", "Size", "SequenceLength"):
+        return True
+    if node.is_op("Gather", "Squeeze", "Unsqueeze", "Reshape", "Cast", "Identity", "Slice"):
+        return _is_counted(node.inputs[0], prepared)
+    return node.is_op("Add", "Mul") and all(_is_counted(one, prepared) for one in node.inputs)

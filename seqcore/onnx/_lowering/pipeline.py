@@ -1,0 +1,364 @@
+"""The passes by which sequences are compiled away, in their order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import onnx
+
+from seqcore.onnx._lists.fixed_lists import Written, write_out_lists
+from seqcore.onnx._lists.packing import pack_lists
+from seqcore.onnx._lists.pieces import write_out_splits
+from seqcore.onnx._lists.representations import Representation, Representations
+from seqcore.onnx._lowering.openvino import (
+    drop_axes_of_conditions,
+    end_by_conditions,
+    expand_last,
+    give_conditions_nodes,
+    keep_trips_from_negative,
+    make_empty_constants,
+    take_known_branches,
+)
+from seqcore.onnx._model.graph import Model, Node
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
+from seqcore.onnx._model.tensors import one_line
+from seqcore.onnx._model.writing import forget_shape, to_message
+from seqcore.onnx._rewrite.effects import is_only_counted
+from seqcore.onnx._rewrite.emit import Builder
+from seqcore.onnx._rewrite.maps import write_out_maps
+from seqcore.onnx._rewrite.prune import drop_aliases, prune, read_names
+from seqcore.onnx._vmap.loop import LoopNote, vectorise_loops
+
+
+class Note(NamedTuple):
+    """What became of a sequence: its name, the node that makes it, whether it is gone, and how or why not."""
+
+    value: str
+    node: str
+    is_lowered: bool
+    text: str
+
+    def __str__(self) -> str:
+        return f"'{self.value}' {self.text}"
+
+
+class Lowered(NamedTuple):
+    """A model with its sequences compiled away, as far as that goes.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        The model and what is known of it; the one that was given, where nothing could be lowered.
+    notes : list of Note
+    loops : list of LoopNote
+    """
+
+    prepared: Prepared
+    notes: list[Note]
+    loops: list[LoopNote]
+
+
+def lower_prepared(
+    given: Prepared,
+    keep_maps: bool = False,
+    is_checked: bool = True,
+    packs: bool = False,
+    vectorises: bool = True,
+) -> Lowered:
+    """Compile the sequences of a model away.
+
+    Parameters
+    ----------
+    given : Prepared
+        It stays as it is.
+    keep_maps : bool, optional
+        Whether SequenceMap nodes stay, for a runtime that has threads for them. Else those are written out as
+        loops of which no operator on sequences is left then.
+    is_checked : bool, optional
+        Whether a model that onnx finds a fault in is given up; not where who gets it does the same.
+    packs : bool, optional
+        Whether sequences without another form are packed, for a runtime that has none: see `packed`.
+    vectorises : bool, optional
+        Whether loops become one operator where they can: see `vectorise`.
+    """
+    if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
+        return Lowered(given, [], [])
+    normal = given.model.copy()
+    has_changed = packs and take_known_branches(normal, given)
+    has_changed |= drop_aliases(normal, given.is_sequence)
+    has_changed |= prune(normal)
+    known = given.again(normal, is_same=not has_changed)
+    # Lists that go through loops and branches by their elements, and maps that become loops, are so on trial:
+    # where an operator is left that was written for one, it stays as it was.
+    held: set[str] = set()
+    kept = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
+    why_maps_stay: dict[str, str] = {}
+    while True:
+        trial = _Trial(known, kept, held, packs, vectorises)
+        if lists := trial.lists_left():
+            held |= lists
+            continue
+        if not (failed := trial.maps_left()):
+            break
+        for name in failed:
+            why_maps_stay |= trial.why_map_stays(name)
+        kept |= failed
+    trial.stays |= {name: why for name, why in why_maps_stay.items() if name not in trial.stays}
+    notes = _Notes(known, trial).all()
+    if not trial.became and not any(note.is_vectorised for note in trial.loops):
+        return Lowered(given, notes, trial.loops)
+    fault = _fault_of(trial.prepared.model) if is_checked else ""
+    if fault and not _fault_of(given.model):
+        # More is known of tensors than of sequences: that they never fit, for instance.
+        why = f"stays: a lowered model would not be valid: {fault}"
+        return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes], trial.loops)
+    return Lowered(trial.prepared, notes, trial.loops)
+
+
+def _fault_of(model: Model) -> str:
+    """Return what the checker finds in a model when it infers all shapes, "" if nothing.
+
+    What the file says of its outputs' shapes does not count: of `unbind` exporters say other than they get.
+    """
+    message = to_message(model, weights_are_inputs=True)
+    try:
+        onnx.checker.check_model(message)
+        for value in message.graph.output:
+            forget_shape(value.type)
+        onnx.shape_inference.infer_shapes(message, check_type=True, strict_mode=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return one_line(error)
+    return ""
+
+
+class _Trial:
+    """A model lowered as far as it goes, but for some maps.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        The lowered model.
+    became : dict of str to str
+        Sequences that are gone → what they became.
+    packed : dict of str to str
+        Those among them that were packed, states of loops too.
+    stays : dict of str to str
+        Sequences that stay → why, for those of which something is known.
+    loops : list of LoopNote
+    """
+
+    def __init__(
+        self, known: Prepared, kept: set[str], held: set[str], packs: bool, vectorises: bool
+    ) -> None:
+        self._known = known
+        self.became: dict[str, str] = {}
+        self.packed: dict[str, str] = {}
+        self.stays: dict[str, str] = {}
+        self.loops: list[LoopNote] = []
+        self._settled: set[str] = set()
+        model = known.model.copy()
+        builder = Builder(model)
+        # The copy's nodes are others, but its names are the same.
+        self._written = write_out_maps(model, known, builder, kept)
+        self.prepared = known.again(model, is_same=not self._written)
+        splits = write_out_splits(model, self.prepared, builder, held)
+        if splits:
+            self.prepared = known.again(model)
+        self._lists = write_out_lists(model, self.prepared, builder, held)
+        self._lists |= {name: Written({name}, elements) for name, elements in splits.items()}
+        self._doubts: set[str] | None = set() if self._lists else None
+        self._has_lost = False
+        if self._lists:
+            self.prepared = known.again(model)
+        self._lower_all(model, builder)
+        outer = {node.name for node in model.graph.nodes}
+        # A loop that is one operator may leave pieces where there was a list, and so free others; and one
+        # inside of another frees that.
+        while vectorises and (done := self._vectorise(model, builder, packs)):
+            if not self._lower_all(model, builder) and done <= outer:
+                break
+            outer = {node.name for node in model.graph.nodes}
+        self._stuck = self._left() & splits.keys()  # packed, they had better been cut by a run
+        if packs:
+            self._pack(model, builder)
+
+    def _left(self) -> set[str]:
+        """Return the names of what operators on sequences make that are left."""
+        nodes = self.prepared.model.graph.all_nodes()
+        return {name for node in nodes if record_of(node).is_of_lists for name in node.outputs}
+
+    def _lower_all(self, model: Model, builder: Builder) -> bool:
+        """Lower what can be until nothing changes; return whether there was something."""
+        has_changed = False
+        while self._has_lists() and self._lower_once(model, builder):
+            self.prepared = self._known.again(model)
+            has_changed = True
+        return has_changed
+
+    def _pack(self, model: Model, builder: Builder) -> None:
+        """Make tensors of the sequences that are left, and a model that other runtimes take."""
+        known = self._known
+        if self._has_lists():
+            if prune(model):
+                self.prepared = known.again(model)
+            self.packed, self.stays = pack_lists(model, self.prepared, builder)
+            self.prepared = known.again(model)
+            self.became |= self.packed
+        if self.became:
+            keep_trips_from_negative(model, self.prepared, builder)
+            end_by_conditions(model, self.prepared, builder)
+            drop_axes_of_conditions(model, self.prepared, builder)
+            give_conditions_nodes(model)
+            expand_last(model, self.prepared, builder)
+            make_empty_constants(model)
+            self.prepared = known.again(model)
+
+    def _vectorise(self, model: Model, builder: Builder, is_portable: bool) -> set[str]:
+        """Make one operator of each loop where that goes; return which these were."""
+        self._has_lost |= self._loses_errors()
+        notes = vectorise_loops(model, self.prepared, builder, self._settled, is_portable)
+        done = [note for note in notes if note.is_vectorised]
+        self.loops = [*(note for note in self.loops if note.is_vectorised), *notes]
+        if done:
+            prune(model)
+            self.prepared = self._known.again(model)
+            if self._doubts:
+                self._doubts &= model.names()  # the others have other names now
+        return {note.loop for note in done}
+
+    def _has_lists(self) -> bool:
+        return any(record_of(node).is_of_lists for node in self.prepared.model.graph.all_nodes())
+
+    def _lower_once(self, model: Model, builder: Builder) -> bool:
+        """Lower what can be in the model as it is; return whether there was something."""
+        prepared = self.prepared
+        forms = Representations(prepared, self._doubts)
+        read = read_names(model)
+        _decline_lists(forms, read)
+        self.stays = forms.declined
+        for name, form in forms.found.items():
+            form.is_only_counted = is_only_counted(name, prepared, read)
+            form.plan(name, prepared, read)
+            form.prepare(builder, prepared)
+            for node, _ in prepared.readers[name]:
+                if node is not None:
+                    nodes = builder.instead(node)
+                    nodes.declares = is_read = node.outputs[0] in read
+                    record_of(node).lower(node, form, nodes, prepared, is_read)
+            self.became[name] = form.became
+        if forms.found:
+            builder.apply()
+            prune(model)
+        return bool(forms.found)
+
+    def maps_left(self) -> set[str]:
+        """Return the names of the maps of which an operator is left that was written for them."""
+        left = self._left()
+        return {name for name, outputs in self._written.items() if outputs & left}
+
+    def lists_left(self) -> set[str]:
+        """Return the lists of which an operator is left that was written for them.
+
+        All of them, where an element is made no more whose making may be an error.
+        """
+        if self._has_lost or self._loses_errors():
+            return set(self._lists)
+        left = self._left() | self._stuck
+        return {name for name, written in self._lists.items() if written.operators & left}
+
+    def _loses_errors(self) -> bool:
+        """Return whether an element isn't made any more whose making may be an error."""
+        passed_on = {name for written in self._lists.values() for name in written.elements}
+        doubts = (self._doubts or set()) - passed_on
+        return bool(doubts and doubts - read_names(self.prepared.model))
+
+    def why_map_stays(self, name: str) -> dict[str, str]:
+        """Return for each output of a map why it stays."""
+        node = next(one for one in self._known.model.graph.all_nodes() if one.name == name)
+        own = [self.stays[one] for one in node.outputs if one in self.stays]
+        inputs = [one for one in node.inputs if self._known.is_sequence(one) and one not in self.became]
+        if own:
+            why = own[0]
+        elif inputs:
+            why = f"'{name}' maps over '{inputs[0]}', which stays"
+        else:
+            why = f"'{name}' can't be written as a loop"
+        return dict.fromkeys(node.outputs, why)
+
+
+def _decline_lists(forms: Representations, read: set[str]) -> None:
+    """Have those lists stay that can't go.
+
+    A list goes only if each edit of it does, which come after it; and what a loop puts more into only if what
+    the loop starts with goes, which comes before.
+    """
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        for name in reversed(list(forms.found)):
+            if why := _why_not(name, forms.found[name], forms.prepared, read):
+                forms.decline(name, why)
+                has_changed = True
+
+
+def _why_not(name: str, form: Representation, prepared: Prepared, read: set[str]) -> str:
+    """Return why a sequence can't be lowered, "" if all its readers can do without it."""
+    for node, graph in prepared.readers[name]:
+        if why := form.why_not(node, graph, prepared, read):
+            return why
+    return form.why_not_started()
+
+
+class _Notes:
+    """What is said of each sequence that there was, but for the states in loops."""
+
+    def __init__(self, known: Prepared, trial: _Trial) -> None:
+        self._known, self._trial = known, trial
+        self._inputs = set(known.model.graph.inputs)
+
+    def all(self) -> list[Note]:
+        known, trial = self._known, self._trial
+        left = {name for node in trial.prepared.model.graph.all_nodes() for name in node.outputs}
+        parts = self._parts()
+        notes = [
+            Note(name, "", False, "stays: it is an input of the model")
+            for name in known.model.graph.inputs
+            if known.is_sequence(name)
+        ]
+        for name, (node, _) in known.producers.items():
+            if name in trial.became:
+                if name in trial.packed and name in parts:
+                    continue
+                notes.append(Note(name, node.name, True, trial.became[name]))
+            elif not (known.is_sequence(name) or name in trial.stays) or name not in left:
+                continue
+            elif name not in parts:
+                notes.append(Note(name, node.name, False, f"stays: {self._why(name, node)}"))
+        return notes
+
+    def _parts(self) -> set[str]:
+        """Return the names of what loops start with, and of what is on its way through a loop's body."""
+        known, parts = self._known, set()
+        for name, (node, _) in known.producers.items():
+            if node.is_op("SequenceEmpty"):
+                if all(reader is not None and reader.is_op("Loop") for reader, _ in known.readers[name]):
+                    parts.add(name)
+            elif _makes_from_one(node):
+                source = node.inputs[0]
+                if source in parts or (source not in known.producers and source not in self._inputs):
+                    parts.add(name)
+        return parts
+
+    def _why(self, name: str, node: Node) -> str:
+        if name in self._trial.stays:
+            return self._trial.stays[name]
+        if _makes_from_one(node):
+            return f"it is made from '{node.inputs[0]}', which stays"
+        if node.is_op("If"):
+            return f"a branch of '{node.name}' makes it"
+        return f"it comes from '{node.name}' ({node.op_type})"
+
+
+def _makes_from_one(node: Node) -> bool:
+    return node.is_op("SequenceInsert", "SequenceErase", "Identity")

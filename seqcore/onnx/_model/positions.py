@@ -1,0 +1,56 @@
+"""Positions, as the operators on sequences get them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.prepared import Prepared
+
+
+class Position(NamedTuple):
+    """A position: the name, the number and the rank where they are known."""
+
+    name: str
+    value: int | None
+    rank: int | None
+
+
+def position_of(prepared: Prepared, name: str) -> Position:
+    """Return the `Position` that a tensor is."""
+    constant = prepared.constant(name)
+    if constant is not None and constant.size == 1 and constant.dtype.kind in "iu":
+        return Position(name, int(constant.reshape(-1)[0]), constant.ndim)
+    return Position(name, None, prepared.type(name).rank)
+
+
+def is_iteration_over(prepared: Prepared, name: str, sequence: str) -> bool:
+    """Return whether a position is the iteration of a loop of no more trips than a sequence's length."""
+    return any(
+        node.is_op("Loop")
+        and node.body.inputs[0] == name
+        and _is_in_length(prepared, node.input(0), sequence)
+        for node in prepared.model.graph.all_nodes()
+    )
+
+
+def _is_in_length(prepared: Prepared, name: str, sequence: str) -> bool:
+    """Return whether of some integers, in a tensor of rank 0 or 1, the least is in a sequence's length."""
+    node = prepared.producer(name)
+    if node is None:
+        return False
+    if node.is_op("SequenceLength"):
+        return node.inputs[0] == sequence
+    # PyTorch exports `enumerate` and `zip` as loops of the least of some lengths.
+    if node.is_op("Identity", "Unsqueeze", "Squeeze", "Reshape", "ReduceMin"):
+        return _is_in_length(prepared, node.inputs[0], sequence)
+    return node.is_op("Concat", "Min") and any(_is_in_length(prepared, one, sequence) for one in node.inputs)
+
+
+def guard_position(node: Node, k: int, prepared: Prepared, checks: Any) -> None:
+    """Let a node fail whose input k may be no single position.
+
+    onnxruntime takes the first of several, and what lies in memory where there is none.
+    """
+    if node.input(k):
+        checks.want_one_item(node, k, prepared)

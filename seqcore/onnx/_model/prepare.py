@@ -1,0 +1,165 @@
+"""Preparing: a message is checked and brought into normal form, and what is known of it is put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TypeProto
+
+from seqcore.onnx._model.checks import (
+    check_inputs,
+    check_kinds,
+    check_message,
+    check_signatures,
+    check_splits,
+    type_fault,
+)
+from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node, fresh_name
+from seqcore.onnx._model.load import operators_of
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalise
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import axis_from_front, record_named
+from seqcore.onnx._model.tensors import to_tensor_proto
+from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, Shape, Type, from_type_proto, to_type_proto
+from seqcore.onnx._model.weights import Weights
+from seqcore.onnx._model.writing import forget_shape, to_message
+
+
+def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = False) -> Prepared:
+    """Check a message and bring it into normal form; return what is known of it.
+
+    Parameters
+    ----------
+    weightless : ModelProto
+        A message without its weights, which is changed.
+    weights : Weights
+        These: see `without_weights`.
+    believes_elements : bool, optional
+        As `Prepared` has it.
+
+    Raises
+    ------
+    ValueError
+        If it is no valid model, as onnx's checker or its type inference has it, or as we have it.
+    """
+    weights.check()
+    check_message(weightless)
+    check_inputs(weightless, weights.stubs)
+    make_dense(weightless)
+    if weightless.functions:
+        weightless = inline_functions(weightless)
+        # Only now are there operators for an input that a call leaves out, or an output that nothing makes.
+        check_message(weightless)
+    model = from_proto(weightless, weights)
+    check_signatures(model.graph.all_nodes())
+    check_splits(model.graph, model.constants)
+    fault = type_fault(weightless)
+    normalise(model, weights)
+    # onnx minds outputs that a loop leaves out; a normal model has none.
+    if fault and type_fault(to_message(model, weights_are_inputs=True)):
+        raise ValueError(f"the model is not valid: {fault}")
+    prepared = Prepared(model, weights, believes_elements)
+    check_kinds(prepared)
+    count_axes_from_front(model, prepared)
+    declare_types(model, prepared)
+    return prepared
+
+
+def message_has_lists(message: ModelProto) -> bool:
+    """Return whether a message has to do with sequences of tensors, or with optionals."""
+    for domain, op_type in operators_of(message):
+        if domain in STANDARD and record_named(op_type).is_of_lists:
+            return True
+    kinds = (from_type_proto(one.type).kind for one in (*message.graph.input, *message.graph.output))
+    return any(kind in (SEQUENCE, OPTIONAL) for kind in kinds)
+
+
+def count_axes_from_front(model: Model, prepared: Prepared) -> None:
+    """Count the axes of reductions from the front: onnxruntime (1.31) counts negative ones wrongly.
+
+    Of a tensor without items onnxruntime leaves an axis as it is that is counted from the back:
+
+        ReduceSum (x: (0, 4), axes = -1)    ──▶    ReduceSum (x, axes = 1)
+        there (0, 4), by ONNX (0)                  (0)
+    """
+    taken: set[str] = set()
+    for node in model.graph.all_nodes():
+        rank = prepared.type(node.input(0)).rank
+        if rank is None or not node.is_op(*_REDUCTIONS):
+            continue
+        axis, axes = node.attribute("axis"), node.attribute("axes")
+        if axis is not None:
+            _set(node, "axis", axis_from_front(axis, rank))
+        if axes:
+            found = [axis_from_front(one, rank) for one in axes]
+            _set(node, "axes", None if None in found else found)
+        elif (given := prepared.constant(node.input(1))) is not None and given.size and given.min() < 0:
+            found = [axis_from_front(int(one), rank) for one in given.reshape(-1)]
+            if None not in found:
+                taken = taken or model.names()
+                name = fresh_name(f"{node.input(1)}/from_front", taken)
+                model.constants[name] = to_tensor_proto(np.array(found, given.dtype), name)
+                prepared.types[name] = prepared.type(node.inputs[1])
+                node.inputs[1] = name
+
+
+def _set(node: Node, name: str, value: Any) -> None:
+    if value is not None:
+        node.set_attribute(name, value)
+
+
+_REDUCTIONS = (
+    *("ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"),
+    *("ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
+)
+
+
+# What graphs inside a model declare of types, put right: files may say of shapes what no run checks.
+
+
+def declare_types(model: Model, prepared: Prepared) -> None:
+    """Declare in a normal model what is known of its graphs' inputs and outputs, and no shapes on the way.
+
+    onnxruntime infers less: it plans memory and picks kernels by the shapes of a loop's states, say, where
+    the body declares them. What a file says of scan outputs stays where nothing is known, since that counts
+    where there is no trip.
+
+    Parameters
+    ----------
+    model : Model
+        The one that was prepared, or a copy.
+    prepared : Prepared
+    """
+    _forget_shapes(model.graph, keeps={*model.graph.inputs, *model.graph.outputs})
+    for node in model.graph.all_nodes():
+        for graph in node.graphs.values():
+            scans = set(parts_of(node).scans) if node.is_op("Loop") else set()
+            _forget_shapes(graph, keeps=scans)
+            for name in (*graph.inputs, *graph.outputs):
+                type_ = prepared.type(name)
+                if not type_.number:
+                    continue
+                if name in scans and type_.is_tensor:
+                    type_ = type_._replace(shape=told_shape(type_, graph.declared.get(name)))
+                # The bodies of maps are functions to onnxruntime: nothing is gained there.
+                graph.declared[name] = to_type_proto(type_, with_shape=not node.is_op("SequenceMap"))
+
+
+def told_shape(type_: Type, declared: TypeProto | None) -> Shape:
+    """Return what is known of a tensor's shape, else what the file declares of it."""
+    known = type_.shape
+    told = None if declared is None else from_type_proto(declared).shape
+    if known is None or told is None or len(known) != len(told):
+        return told if known is None else known
+    return tuple(a if isinstance(a, int) else b for a, b in zip(known, told, strict=True))
+
+
+def _forget_shapes(graph: Graph, keeps: set[str]) -> None:
+    for name, kind in graph.declared.items():
+        if name not in keeps:
+            shapeless = TypeProto()
+            shapeless.CopyFrom(kind)
+            forget_shape(shapeless)
+            graph.declared[name] = shapeless

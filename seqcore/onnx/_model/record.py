@@ -1,0 +1,218 @@
+"""The record of an operator: the one place where all is said about it.
+
+Passes, engines and checks ask the record of a node (`record_of`) and know no operator themselves. What
+`Operator` says is the worst that an operator could be, so that one without a record, or a record that leaves
+something out, costs speed and nothing else. To add an operator is to add a file here: a class with the
+decorator, and its line in `__init__`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import Any, TypeAlias, TypeVar
+
+from seqcore.onnx._model.graph import STANDARD, Node
+from seqcore.onnx._model.types import Type
+
+# They are of modules that build on this one.
+Inference: TypeAlias = Any
+Prepared: TypeAlias = Any
+Representation: TypeAlias = Any
+Representations: TypeAlias = Any
+Packed: TypeAlias = Any
+Nodes: TypeAlias = Any
+Checks: TypeAlias = Any
+Entry: TypeAlias = Any
+Planner: TypeAlias = Any
+Step: TypeAlias = Any
+BatchRule: TypeAlias = Any
+
+
+class Declined(Exception):
+    """Something can't be done as it was tried: the message says why, and something else is tried."""
+
+
+class Operator:
+    """An operator of which nothing is known. Records override what they know better.
+
+    Attributes
+    ----------
+    is_of_lists : bool
+        Whether a model with it has to do with sequences or optionals, whatever its types.
+    only_reads : bool
+        Whether it only looks at the sequences that it reads, where others make a value out of one.
+    never_fails : bool
+        Whether it fails at no values: it may mind the shapes and types of what it gets.
+    is_cheap_in_runs : bool
+        Whether onnxruntime may run it many times in one go: it is quick there with short sequences.
+    broadcasts, elementwise : bool
+        Whether each number of its output depends on one number of each input, broadcast; whether it takes
+        each number of its one input for itself.
+    numpy : callable or None
+        What does the same to integers and conditions in NumPy.
+    batch_rule : BatchRule or None
+        How its node in a loop's body goes to all iterations at once. Who has one gives the same for the same
+        inputs, and nothing else.
+    verb : str
+        What it does to a sequence, in a sentence.
+    """
+
+    is_of_lists = False
+    only_reads = False
+    never_fails = False
+    is_cheap_in_runs = True
+    broadcasts = elementwise = False
+    numpy: Callable[..., Any] | None = None
+    batch_rule: BatchRule | None = None
+    verb = ""
+
+    # What it is
+
+    def fault(self, node: Node) -> str:
+        """Return in which way a node doesn't fit its own graphs, "" where it does."""
+        return ""
+
+    def infer(self, node: Node, known: Inference) -> list[Type]:
+        """Return what is known of the outputs."""
+        return known.by_onnx(node)
+
+    # What becomes of values
+
+    def aliases(self, node: Node) -> Iterator[tuple[str, str]]:
+        """Yield the pairs (from, to) of names between which it hands a value on as it is."""
+        return iter(())
+
+    def shares(self, node: Node) -> Iterator[tuple[str, str]]:
+        """Yield the pairs (from, to) of names where the one's value may lie in the memory of the other."""
+        names = list(node.inputs)
+        for graph in node.graphs.values():
+            names += graph.outputs
+        outputs = list(node.outputs)
+        for graph in node.graphs.values():
+            outputs += graph.inputs
+        return product(names, outputs)
+
+    def may_repeat(self, node: Node) -> bool:
+        """Return whether its graphs may run more than once, and then need again what they take."""
+        return True
+
+    # How it runs
+
+    def deviates(self, node: Node, prepared: Prepared) -> str:
+        """Return where onnxruntime (1.31) deviates from the specification, "" where a model may trust it.
+
+        Where `guard` can let it fail instead, it is no deviation.
+        """
+        return ""
+
+    def guard(self, node: Node, prepared: Prepared, checks: Checks) -> None:
+        """Let a node of onnxruntime's fail where it would deviate from the specification, or get slow."""
+
+    def cost(self, node: Node) -> tuple[float, int, int, int]:
+        """Return what a step of ours costs in µs, and what onnxruntime does to sequences there.
+
+        That is how often it edits one, how often it copies one, and by how many elements it makes one longer.
+        """
+        return STEP, 0, 0, 0
+
+    def step(self, entry: Entry, planner: Planner, in_loop: bool) -> Step | None:
+        """Return a function of a frame that runs the node, None where onnxruntime has to."""
+        return None
+
+    # How it lowers
+
+    def represent(self, node: Node, k: int, forms: Representations) -> Representation | None:
+        """Return as which tensors its output k can go on; None where nothing can be said.
+
+        Raises
+        ------
+        Declined
+            If it can't: the message says why.
+        """
+        return None
+
+    def why_not_lowered(self, node: Node, form: Representation, prepared: Prepared, read: set[str]) -> str:
+        """Return why it needs its sequence as such, "" where it can do with the form."""
+        return f"'{node.name}' {self.verb or f'({node.op_type}) reads it'}"
+
+    def lower(
+        self, node: Node, form: Representation, nodes: Nodes, prepared: Prepared, is_read: bool
+    ) -> None:
+        """Make from a form what the node makes of the sequence."""
+        raise NotImplementedError(node.op_type)
+
+    def continues(self, node: Node) -> Iterator[tuple[str, str]]:
+        """Yield the pairs of names of which the other is the one, passed on or edited.
+
+        Where they are sequences that are packed, they have one form.
+        """
+        return self.aliases(node)
+
+    def why_not_packed(
+        self, node: Node, forms: Mapping[str, Packed], prepared: Prepared, read: set[str]
+    ) -> str:
+        """Return why it can't do with packed lists in place of its sequences, "" where it can.
+
+        Of one with graphs that can, the tensors take the places of the sequences.
+        """
+        return f"'{node.name}' {self.verb or f'({node.op_type}) has to do with it'}"
+
+    def pack(
+        self, node: Node, forms: Mapping[str, Packed], nodes: Nodes, prepared: Prepared, is_read: bool
+    ) -> None:
+        """Make of packed lists what the node makes of its sequences: it has no graphs."""
+        raise NotImplementedError(node.op_type)
+
+
+class Looks(Operator):
+    """An operator that makes a tensor of one sequence: packed, it is served as of other forms."""
+
+    is_of_lists = True
+    only_reads = True
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return self.why_not_lowered(node, forms[node.inputs[0]], prepared, read)
+
+    def pack(self, node, forms, nodes, prepared, is_read):
+        nodes.declares = is_read
+        self.lower(node, forms[node.inputs[0]], nodes, prepared, is_read)
+
+
+# What a step of ours costs in µs.
+STEP = 0.7
+_RECORDS: dict[str, Operator] = {}
+_WORST = Operator()
+
+Record = TypeVar("Record", bound=type[Operator])
+
+
+def register(op_type: str) -> Callable[[Record], Record]:
+    """Decorate the record of an operator of ONNX."""
+
+    def put(record: Record) -> Record:
+        register_record(op_type, record())
+        return record
+
+    return put
+
+
+def register_record(op_type: str, record: Operator) -> None:
+    _RECORDS[op_type] = record
+
+
+def record_of(node: Node) -> Operator:
+    """Return the record of a node's operator: the worst that there could be for one that has none."""
+    return _RECORDS.get(node.op_type, _WORST) if node.domain in STANDARD else _WORST
+
+
+def record_named(op_type: str) -> Operator:
+    """Return the record of one of ONNX's operators by its name."""
+    return _RECORDS.get(op_type, _WORST)
+
+
+def axis_from_front(axis: Any, rank: int | None) -> int | None:
+    """Return an axis counted from the front, None where it is out of range or can't be known."""
+    if rank is None:
+        return axis if axis >= 0 else None
+    return axis + rank if -rank <= axis < 0 else axis if 0 <= axis < rank else None

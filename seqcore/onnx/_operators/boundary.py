@@ -1,0 +1,93 @@
+"""Sequences that a model takes and gives as tensors: nodes of our own, while it is lowered.
+
+They are no operators of ONNX. None is left in a lowered model (see `_lowering/ragged`).
+"""
+
+import numpy as np
+from onnx import TensorProto
+
+from seqcore.onnx._lists.boundary import (
+    FROM_EXTENTS,
+    TO_TENSORS,
+    Layout,
+    give_nothing,
+    give_numbers,
+    give_rows,
+)
+from seqcore.onnx._model.record import Operator, register
+from seqcore.onnx._model.types import NEVER, SEQUENCE, Type, tensor
+
+
+@register(FROM_EXTENTS)
+class FromExtents(Operator):
+    """A sequence of all numbers, one element behind the other, and the elements' extents."""
+
+    is_of_lists = True
+    only_reads = True
+
+    def infer(self, node, known):
+        return [Type(SEQUENCE, known.type(node.inputs[0]).number, _told_shape(node))]
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return ""
+
+    def pack(self, node, forms, nodes, prepared, is_read):
+        """Hand the tensors on, where they fit each other and what is declared of the elements."""
+        given, extents = node.inputs
+        told = node.attribute("shape")
+        least = np.maximum(told, 0)
+        bad = nodes.op("Less", extents, nodes.constant(least))
+        if max(told) >= 0:
+            most = np.where(np.array(told) < 0, np.iinfo(np.int64).max, told)
+            bad = nodes.op("Or", bad, nodes.op("Less", nodes.constant(most), extents))
+        count = nodes.op("ReduceSum", nodes.op("Cast", bad, to=TensorProto.INT64), keepdims=0)
+        form = forms[node.outputs[0]]
+        sizes = form.sizes(nodes, extents)
+        missing = nodes.op("Sub", nodes.op("Shape", given), nodes.op("ReduceSum", sizes, keepdims=0))
+        count = nodes.op("Add", count, nodes.op("Abs", missing))
+        zero = nodes.require_zero(count)
+        values, own = form.parts
+        nodes.slice(given, zero, nodes.op("Shape", given), 0, out=values)
+        nodes.op("Add", extents, zero, out=own)
+
+
+@register(TO_TENSORS)
+class ToTensors(Operator):
+    """The tensors that stand for a sequence that a model returns."""
+
+    is_of_lists = True
+    only_reads = True
+    verb = "returns it"
+
+    def infer(self, node, known):
+        return [tensor(number, shape) for number, shape in _layout(node, known.type(node.inputs[0])).types()]
+
+    def why_not_lowered(self, node, form, prepared, read):
+        if form.rows() is None:
+            return "the model returns it"
+        return form.why_not_at(node, None, prepared)
+
+    def lower(self, node, form, nodes, prepared, is_read):
+        layout = _layout(node, prepared.type(node.inputs[0]))
+        give_rows(nodes, *form.rows(), layout, node.outputs)
+
+    def why_not_packed(self, node, forms, prepared, read):
+        return ""
+
+    def pack(self, node, forms, nodes, prepared, is_read):
+        form = forms[node.inputs[0]]
+        layout = _layout(node, prepared.type(node.inputs[0]))
+        if prepared.shape(node.inputs[0]) == NEVER:
+            give_nothing(nodes, form.count_of(nodes), layout, node.outputs)
+        elif (rows := form.rows()) is not None:
+            give_rows(nodes, *rows, layout, node.outputs)
+        else:
+            give_numbers(nodes, *form.parts, layout, node.outputs)
+
+
+def _told_shape(node):
+    return tuple(None if length < 0 else length for length in node.attribute("shape", ()))
+
+
+def _layout(node, type_):
+    return Layout(type_.number, _told_shape(node))

@@ -1,0 +1,1 @@
+"""Rewriting models: nodes are emitted, pruned, and maps written out as loops."""

@@ -1,0 +1,289 @@
+"""Building the nodes that stand in for operators on sequences, in the form that a model's opset has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from seqcore.onnx._model.graph import Model, Node, fresh_name
+from seqcore.onnx._model.positions import Position
+from seqcore.onnx._model.tensors import to_tensor_proto
+
+# From this opset on, a 0 in the shape for a Reshape can mean a length of 0.
+ZEROS_ALLOWED = 14
+# An end that lies behind the last element.
+AFTER_ALL = (1 << 63) - 1
+
+
+class Builder:
+    """Nodes to put into a model in normal form: in place of others, or after them.
+
+    Nothing changes until `apply`: those who look at the model meanwhile see it as it was.
+    """
+
+    def __init__(self, model: Model, prefix: str = "lowered") -> None:
+        self.opset = model.opset
+        self._prefix = prefix
+        self._model = model
+        self._taken = model.names()
+        self._node_names = {node.name for node in model.graph.all_nodes()}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._instead: dict[Node, list[Node]] = {}
+        self._before: dict[Node, list[Node]] = {}
+        self._after: dict[Node, list[list[Node]]] = defaultdict(list)
+        self._types: dict[str, Any] = {}
+
+    def instead(self, node: Node) -> Nodes:
+        """Return `Nodes` that replace a node: they have to make what it makes."""
+        made = Nodes(self, node)
+        self._instead[node] = made.nodes
+        return made
+
+    def before(self, node: Node) -> Nodes:
+        """Return `Nodes` that come right before a node."""
+        made = Nodes(self, node)
+        made.nodes = self._before.setdefault(node, [])
+        return made
+
+    def after(self, node: Node) -> Nodes:
+        """Return `Nodes` that come right after a node."""
+        made = Nodes(self, node)
+        self._after[node].append(made.nodes)
+        return made
+
+    def constant(self, values: Any, dtype: Any = np.int64) -> str:
+        """Return the name of a constant of the model."""
+        array = np.asarray(values, dtype)
+        key = array.dtype.str, array.shape, array.tobytes()
+        if key not in self._constants:
+            word = "_".join(map(str, array.reshape(-1)[:4].tolist())) or "none"
+            name = self.fresh(f"{self._prefix}/{word}")
+            self._model.constants[name] = to_tensor_proto(array, name)
+            self._constants[key] = name
+        return self._constants[key]
+
+    def fresh(self, name: str) -> str:
+        """Return a name for a value: this one, or one like it."""
+        return fresh_name(name, self._taken)
+
+    def fresh_node_name(self, name: str) -> str:
+        return fresh_name(name, self._node_names)
+
+    def declare(self, name: str, element_type: int, shape: Sequence[int | str | None] | None) -> None:
+        if element_type and name:
+            self._types[name] = helper.make_tensor_type_proto(element_type, shape)
+
+    def apply(self) -> None:
+        """Put the nodes into the model."""
+        if not (self._before or self._instead or self._after):
+            return
+        for graph in list(self._model.graph.all_graphs()):
+            nodes: list[Node] = []
+            for node in graph.nodes:
+                nodes += self._before.get(node, ())
+                nodes += self._instead.get(node, [node])
+                for made in self._after.get(node, ()):
+                    nodes += made
+            graph.nodes = nodes
+            for name in (name for node in nodes for name in node.outputs):
+                if name in self._types and name not in graph.outputs:
+                    graph.declared.setdefault(name, self._types[name])
+        self._before.clear()
+        self._instead.clear()
+        self._after.clear()
+        self._types.clear()
+
+
+class Nodes:
+    """New nodes in a row, named after the node that they stand for, or as told."""
+
+    def __init__(self, builder: Builder, origin: Node | str) -> None:
+        self.nodes: list[Node] = []
+        self.builder = builder
+        self.constant = builder.constant
+        self.declares = True
+        self.label = origin if isinstance(origin, str) else origin.name
+
+    def apart(self) -> Nodes:
+        """Return `Nodes` for a graph inside, named after the same node."""
+        other = Nodes.__new__(Nodes)
+        other.__dict__.update(self.__dict__)
+        other.nodes = []
+        return other
+
+    def declare(self, name: str, element_type: int, shape: Sequence[int | str | None] | None) -> None:
+        """Say of which type a value is that is made: onnx infers less than is known."""
+        if self.declares:
+            self.builder.declare(name, element_type, shape)
+
+    def op(self, op_type: str, *inputs: str, out: str = "", **attributes: Any) -> str:
+        """Add a node, and return the name of its output: `out`, or a fresh one."""
+        return self.ops(op_type, inputs, [out], **attributes)[0]
+
+    def ops(
+        self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
+    ) -> list[str]:
+        """Add a node with several outputs; an empty name stands for a fresh one."""
+        fresh = self.builder.fresh
+        made = [name or fresh(f"{self.label}/{op_type}_output") for name in outputs]
+        name = self.builder.fresh_node_name(f"{self.label}/{op_type}")
+        self.nodes.append(Node(op_type, list(inputs), made, name, **attributes))
+        return made
+
+    def like(self, node: Node, inputs: Sequence[str], **changes: Any) -> list[str]:
+        """Add a node like another, with other inputs and attributes; return the names of its outputs."""
+        fresh = self.builder.fresh
+        made = node.copy()
+        made.inputs = list(inputs)
+        made.outputs = [name and fresh(f"{self.label}/{name}") for name in node.outputs]
+        made.name = self.builder.fresh_node_name(f"{self.label}/{node.op_type}")
+        for key, value in changes.items():
+            made.set_attribute(key, value)
+        self.nodes.append(made)
+        return made.outputs
+
+    def move_to(self, other: Nodes, names: Sequence[str]) -> None:
+        """Move the nodes to others that are needed for values of these names."""
+        makers = {name: node for node in self.nodes for name in node.outputs}
+        needed: set[Node] = set()
+        todo = list(names)
+        while todo:
+            node = makers.get(todo.pop())
+            if node is not None and node not in needed:
+                needed.add(node)
+                todo += node.inputs
+        other.nodes += [node for node in self.nodes if node in needed]
+        self.nodes[:] = [node for node in self.nodes if node not in needed]
+
+    def own(self, names: Sequence[str]) -> list[str]:
+        """Return names for the same values that nodes here make, each for it alone."""
+        made = {name for node in self.nodes for name in node.outputs}
+        found: list[str] = []
+        for name in names:
+            found.append(self.op("Identity", name) if name not in made or name in found else name)
+        return found
+
+    def rename(self, names: Sequence[str], others: Sequence[str]) -> None:
+        """Call the values of these names others."""
+        called = dict(zip(self.own(names), others, strict=True))
+        for node in self.nodes:
+            node.inputs = [called.get(name, name) for name in node.inputs]
+            node.outputs = [called.get(name, name) for name in node.outputs]
+
+    def larger(self, one: str, other: str) -> str:
+        """Return the larger of two integers."""
+        if self.builder.opset < 12:
+            return self.op("Where", self.op("Less", one, other), other, one)
+        return self.op("Max", one, other)
+
+    def greatest(self, integers: str) -> str:
+        """Return the largest of some integers, a vector that is not empty."""
+        if self.builder.opset < 18:
+            return self.op("ReduceMax", integers, axes=[0], keepdims=0)
+        return self.op("ReduceMax", integers, self.constant([0]), keepdims=0)
+
+    def product(self, integers: str) -> str:
+        """Return the product of some integers, a vector."""
+        if self.builder.opset < 18:
+            return self.op("ReduceProd", integers, axes=[0], keepdims=0)
+        return self.op("ReduceProd", integers, self.constant([0]), keepdims=0)
+
+    def sum(self, integers: str) -> str:
+        """Return the sum of some integers, a vector."""
+        if self.builder.opset < 13:
+            return self.op("ReduceSum", integers, axes=[0], keepdims=0)
+        return self.op("ReduceSum", integers, self.constant([0]), keepdims=0)
+
+    def smaller(self, one: str, other: str) -> str:
+        """Return the smaller of two integers."""
+        if self.builder.opset < 12:
+            return self.op("Where", self.op("Less", one, other), one, other)
+        return self.op("Min", one, other)
+
+    def squeeze(self, tensor: str, *axes: int, out: str = "") -> str:
+        return self._with_axes("Squeeze", tensor, axes, out)
+
+    def unsqueeze(self, tensor: str, *axes: int, out: str = "") -> str:
+        return self._with_axes("Unsqueeze", tensor, axes, out)
+
+    def _with_axes(self, op_type: str, tensor: str, axes: Sequence[int], out: str) -> str:
+        if self.builder.opset < 13:
+            return self.op(op_type, tensor, axes=list(axes), out=out)
+        return self.op(op_type, tensor, self.constant(axes), out=out)
+
+    def split(self, tensor: str, lengths: list[int], axis: int) -> list[str]:
+        """Add a Split with constant lengths, and return the names of its outputs."""
+        if self.builder.opset < 13:
+            return self.ops("Split", [tensor], [""] * len(lengths), axis=axis, split=lengths)
+        return self.ops("Split", [tensor, self.constant(lengths)], [""] * len(lengths), axis=axis)
+
+    def slice(self, tensor: str, start: str, end: str, axis: int, out: str = "") -> str:
+        """Add a Slice from a start to an end, which are tensors of shape [1]."""
+        return self.op("Slice", tensor, start, end, self.constant([axis]), out=out)
+
+    def merge_first_axes(self, tensor: str, rest: Sequence[int | str | None] | None) -> str:
+        """Return a tensor with its first two axes as one; `rest` has what is known of the others' lengths."""
+        if rest is not None and all(isinstance(length, int) and length > 0 for length in rest):
+            return self.op("Reshape", tensor, self.constant([-1, *rest]))
+        lengths = self.op("Shape", tensor)
+        zero, one, two, most = (self.constant([k]) for k in (0, 1, 2, 1 << 30))
+        both = self.op("Mul", self.slice(lengths, zero, one, 0), self.slice(lengths, one, two, 0))
+        whole = self.join_axes(both, self.slice(lengths, two, most, 0))
+        zeros: dict[str, Any] = {"allowzero": 1} if self.builder.opset >= 14 else {}
+        return self.op("Reshape", tensor, whole, **zeros)
+
+    def length(self, tensor: str, axis: int = 0, out: str = "") -> str:
+        """Return the length of a tensor's axis, as a scalar."""
+        return self.op("Gather", self.op("Shape", tensor), self.constant(axis), axis=0, out=out)
+
+    def join_axes(self, *parts: Any) -> str:
+        """Return a shape that is made of shapes and constants."""
+        names = [part if isinstance(part, str) else self.constant(part) for part in parts]
+        return self.op("Concat", *names, axis=0) if len(names) > 1 else names[0]
+
+    def fail_if(self, bad: str) -> str:
+        """Return a scalar that is 0 where a boolean scalar is false; where it is true, the model fails.
+
+        What is computed from it can't be had without the check: a Gather from one element at position 1 is
+        an error, in whatever runtime, and no optimizer drops it.
+        """
+        return self.require_zero(self.op("Cast", bad, to=TensorProto.INT64))
+
+    def require_zero(self, count: str) -> str:
+        """Return a number that is 0, as a scalar; where it is another, the model fails."""
+        return self.op("Gather", self.constant([0]), count, axis=0)
+
+    def fail_unless_equal(self, one: str, other: str) -> str:
+        return self.fail_if(self.op("Not", self.op("Equal", one, other)))
+
+    def made(self, tensor: str) -> str:
+        """Return a scalar that is 0 and can't be had before a tensor with axes is made.
+
+        Of the shape alone a runtime may know before. This is the sum of none of its numbers.
+        """
+        none = self.slice(tensor, self.constant([0]), self.constant([0]), 0)
+        return self.op("ReduceSum", self.op("Cast", none, to=TensorProto.INT64), keepdims=0)
+
+    def bound(self, tensor: str, zero: str, out: str = "") -> str:
+        """Return a copy of a tensor with axes, bound to a scalar of `fail_if`."""
+        return self.slice(tensor, self.unsqueeze(zero, 0), self.constant([AFTER_ALL]), 0, out=out)
+
+    def checked(self, tensor: str, zero: str, out: str = "") -> str:
+        """Return a tensor as it is, bound to a scalar of `fail_if`, without copying it.
+
+        Of one Reshape after another, onnxruntime leaves out the first, whatever its shape comes from, if it
+        knows the shape of the last. So this is for checks that a last shape would make again.
+        """
+        return self.op("Reshape", tensor, self.op("Add", self.op("Shape", tensor), zero), out=out)
+
+    def position(self, position: Position, rank: int) -> str:
+        """Return a `Position` as a tensor of rank 0 or 1: in ONNX's own examples it is of either."""
+        if position.value is not None:
+            return self.constant(np.full((1,) * rank, position.value))
+        if position.rank == rank:
+            return position.name
+        return self.op("Reshape", position.name, self.constant([1] * rank))

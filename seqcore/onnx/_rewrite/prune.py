@@ -1,0 +1,129 @@
+"""Taking out of a normal model what nothing reads: nodes, states of loops, outputs of branches, constants."""
+
+from collections.abc import Callable
+
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
+
+
+def prune(model: Model) -> bool:
+    """Drop the nodes of a normal model that no output needs, and states that only feed themselves.
+
+    onnxruntime drops dead nodes too, so nothing that would run is lost; states it keeps. Return whether there
+    was anything to drop.
+    """
+    live = _Live(model.graph, for_shapes=True).names
+    has_changed = False
+    for graph in list(model.graph.all_graphs()):
+        nodes = [node for node in graph.nodes if any(name in live for name in node.outputs)]
+        has_changed |= len(nodes) < len(graph.nodes)
+        graph.nodes = nodes
+        for node in nodes:
+            if node.is_op("Loop"):
+                has_changed |= _drop_states(node, live)
+            elif node.is_op("If"):
+                has_changed |= _drop_outputs(node, live)
+    return has_changed
+
+
+def read_names(model: Model) -> set[str]:
+    """Return the names of what an output needs, other than for its shape."""
+    return _Live(model.graph, for_shapes=False).names
+
+
+class _Live:
+    """The names of what is needed for a graph's outputs."""
+
+    def __init__(self, graph: Graph, for_shapes: bool) -> None:
+        self.names: set[str] = set()
+        self._for_shapes = for_shapes
+        self._producers: dict[str, Node] = {}
+        self._states: dict[str, tuple[Node, int]] = {}  # inside a body → the loop, and which state it is
+        for node in graph.all_nodes():
+            self._producers.update(dict.fromkeys(node.outputs, node))
+            if node.is_op("Loop"):
+                for k, name in enumerate(parts_of(node).states):
+                    self._states[name] = node, k
+        # A stack of its own: chains of nodes are longer than Python's.
+        self._todo = list(graph.outputs)
+        while self._todo:
+            name = self._todo.pop()
+            if name and name not in self.names:
+                self.names.add(name)
+                self._visit(name)
+
+    def _visit(self, name: str) -> None:
+        if name in self._states:
+            loop, k = self._states[name]
+            self._todo += [parts_of(loop).initial[k], parts_of(loop).next_states[k]]
+            return
+        node = self._producers.get(name)
+        if node is None:
+            return
+        if node.is_op("Loop"):
+            parts, k = parts_of(node), node.outputs.index(name)
+            self._todo += [parts.trips, parts.condition, parts.going_out, node.body.outputs[1 + k]]
+            self._todo += parts.initial[k : k + 1]
+        elif node.is_op("If"):
+            k = node.outputs.index(name)
+            self._todo += [*node.inputs, *(branch.outputs[k] for branch in node.graphs.values())]
+        elif self._for_shapes or not node.is_op("Shape", "Size"):
+            self._todo += node.inputs
+            for inner in node.graphs.values():
+                # What the nodes in it read is visited when they are.
+                self._todo += inner.outputs
+
+
+def _drop_states(node: Node, live: set[str]) -> bool:
+    parts, body = parts_of(node), node.body
+    n = len(parts.states)
+    kept = [
+        k
+        for k in range(len(body.outputs) - 1)
+        if (k < len(node.outputs) and node.outputs[k] in live) or (k < n and parts.states[k] in live)
+    ]
+    if len(kept) == len(body.outputs) - 1:
+        return False
+    keep_outputs(node, kept)
+    return True
+
+
+def _drop_outputs(node: Node, live: set[str]) -> bool:
+    kept = [k for k, name in enumerate(node.outputs) if name in live]
+    if len(kept) == len(node.outputs):
+        return False
+    node.outputs = [node.outputs[k] for k in kept]
+    for branch in node.graphs.values():
+        branch.outputs = [branch.outputs[k] for k in kept]
+    return True
+
+
+def drop_aliases(model: Model, is_sequence: Callable[[str], bool]) -> bool:
+    """Let the readers of a sequence that an Identity passes on read it where it comes from.
+
+    `is_sequence` tells by a name. What a graph returns as it got it keeps its Identity, as runtimes want it.
+    Return whether there was one.
+    """
+    aliases: dict[str, str] = {}
+    for graph in model.graph.all_graphs():
+        made = {name for node in graph.nodes for name in node.outputs}
+        for node in graph.nodes:
+            if not node.is_op("Identity") or not is_sequence(node.outputs[0]):
+                continue
+            source = aliases.get(node.inputs[0], node.inputs[0])
+            if node.outputs[0] not in graph.outputs:
+                aliases[node.outputs[0]] = source
+            elif graph is not model.graph and source in made and source not in graph.outputs:
+                aliases[node.outputs[0]] = source
+                graph.outputs[graph.outputs.index(node.outputs[0])] = source
+                if node.outputs[0] in graph.declared:
+                    graph.declared[source] = graph.declared[node.outputs[0]]
+    if not aliases:
+        return False
+    for graph in model.graph.all_graphs():
+        for node in graph.nodes:
+            if not aliases.keys().isdisjoint(node.inputs):
+                node.inputs = [aliases.get(name, name) for name in node.inputs]
+        if graph is not model.graph:
+            graph.outputs = [aliases.get(name, name) for name in graph.outputs]
+    return True

@@ -1,0 +1,1 @@
+"""Loops as one operator: all iterations at once."""

@@ -1,0 +1,341 @@
+"""Loops whose iterations don't depend on each other, as one operator each: all iterations at once.
+
+    out = Loop (n, true) <i: Gather, Add>    ──▶    out = Gather, Add    (see `vector_body`)
+
+What an iteration may read of those before it is a count, and what the one right before it has computed. Three
+ways of putting it, by what is known of sizes:
+
+    all at once                                    small iterations that make little on the way
+    If (n > 0) {all at once} else {nothing}        … where a node could fail without an iteration
+    If (n · size < limit) {all at once} else {loop}      iterations that may be large, or make much more
+                                                         than comes out
+
+So memory stays within a few times that of the loop, and large rows, which gain nothing, in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined, axis_from_front
+from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._model.types import Type, tensor, to_type_proto
+from seqcore.onnx._rewrite.effects import why_errors_are_lost
+from seqcore.onnx._rewrite.emit import Builder, Nodes
+from seqcore.onnx._rewrite.prune import read_names
+from seqcore.onnx._vmap.shapes import LoopShapes
+from seqcore.onnx._vmap.sizes import fits_padded, sizes_of
+from seqcore.onnx._vmap.states import States, appended_lists, flat_in_loop, flat_of, with_scans
+from seqcore.onnx._vmap.tracer import Tracer, Value
+
+# What there is beside all iterations at once, and what is said of it.
+_OTHERWISE = {
+    "": "",
+    "nothing": "",
+    "loop": ", or one by one where that is too much",
+}
+
+
+class LoopNote(NamedTuple):
+    """What became of a loop: its name, whether it is one operator, and why not, or else when it isn't."""
+
+    loop: str
+    is_vectorised: bool
+    why_not: str
+    otherwise: str = ""  # a word of `_OTHERWISE` where a run decides
+
+    def __str__(self) -> str:
+        if self.is_vectorised:
+            return f"'{self.loop}' is one operator: all iterations at once{_OTHERWISE[self.otherwise]}"
+        return f"'{self.loop}' goes iteration by iteration: it {self.why_not}"
+
+
+def vectorise_loops(
+    model: Model, prepared: Prepared, builder: Builder, settled: set[str], is_portable: bool = False
+) -> list[LoopNote]:
+    """Replace the loops that can be by nodes for all iterations at once.
+
+    Parameters
+    ----------
+    model : Model
+        Changed in place.
+    prepared : Prepared
+        What is known of this model.
+    builder : Builder
+        Of this model.
+    settled : set of str
+        The names of loops that stay: they are there for what is large. More of them are added.
+    is_portable : bool, optional
+        Whether runtimes other than onnxruntime are to run it.
+    """
+    notes = []
+    read = read_names(model)
+    for node in model.graph.all_nodes():
+        if node.is_op("Loop") and node.name not in settled:
+            try:
+                if why := why_errors_are_lost(node, prepared, read):
+                    raise Declined(why)
+                one = _Vectorised(node, prepared, builder, is_portable)
+                settled |= one.write()
+            except Declined as why:
+                notes.append(LoopNote(node.name, False, str(why)))
+            else:
+                notes.append(LoopNote(node.name, True, "", one.otherwise))
+    builder.apply()
+    return notes
+
+
+# Nodes, and the names of what they make for the outputs.
+_Branch = tuple[Nodes, list[str]]
+
+
+class _Vectorised:
+    """A loop that is to be one operator.
+
+    Attributes
+    ----------
+    otherwise : str
+        What there is beside it, once it is written: see `LoopNote`.
+
+    Raises
+    ------
+    Declined
+        If it can't. Nothing has changed then.
+    """
+
+    def __init__(self, loop: Node, prepared: Prepared, builder: Builder, is_portable: bool) -> None:
+        self._given, self._prepared, self._builder = loop, prepared, builder
+        self.otherwise = ""
+        self._is_portable = is_portable
+        if why := _why_not_a_range(loop, prepared):
+            raise Declined(why)
+        self._lists = appended_lists(loop, prepared)
+        # From here on, a list is a scan output behind the others.
+        self._loop = with_scans(loop, self._lists, builder) if self._lists else loop
+        self._parts = parts_of(self._loop)
+        self._shapes = LoopShapes(prepared, self._loop)
+        types = self._shapes.types
+        for node in self._loop.body.nodes:
+            for name in filter(None, (*node.inputs, *node.outputs)):
+                if name in types and types[name].number == TensorProto.STRING:
+                    raise Declined(f"works on strings, such as '{name}'")
+        if not all(dtype_of(types[name].number) is not None for name in self._parts.scans):
+            raise Declined("gives values of a type that is not known, or that NumPy has not")
+        self._trips = prepared.constant(self._parts.trips)
+        self._outputs = list(self._loop.outputs)
+        self._ragged: list[int] = []  # which of the lists
+
+    def write(self) -> set[str]:
+        """Put the nodes into the builder; return the names of the loops that are left for what is large."""
+        loop, parts, builder = self._loop, self._parts, self._builder
+        before = Nodes(builder, loop)
+        trips = parts.trips
+        if self._prepared.shape(trips) != ():
+            trips = before.op("Reshape", trips, before.constant([]))
+        joins = self._joins()
+        if joins:
+            # Without an iteration they fail.
+            is_empty = before.op("Less", trips, before.constant(1))
+            trips = before.op("Add", trips, before.fail_if(is_empty))
+        at_once = Nodes(builder, loop)
+        body, results = self._all_at_once(at_once, trips)
+        sizes = sizes_of(self._loop, body)
+        if sizes.are_large:
+            raise Declined("works on large tensors, which would gain nothing")
+        is_filled = bool(joins) or (self._trips is not None and int(self._trips.reshape(-1)[0]) > 0)
+        other: _Branch | None = None
+        if body.padded or body.guards:
+            condition = self._may_go(body, before, at_once, trips, is_filled)
+            if not sizes.are_small:
+                condition = before.op("And", condition, sizes.fits(before, trips))
+            self.otherwise, other = "loop", self._as_it_was()
+        elif sizes.are_small and (is_filled or not body.may_fail_empty):
+            at_once.rename(results, self._outputs)
+            before.nodes += at_once.nodes
+        elif sizes.are_small:
+            condition = before.op("Greater", trips, before.constant(0))
+            self.otherwise, other = "nothing", self._nothing()
+        else:
+            condition = sizes.fits(before, trips)
+            if body.may_fail_empty and not is_filled:
+                condition = before.op("And", condition, before.op("Greater", trips, before.constant(0)))
+            self.otherwise, other = "loop", self._as_it_was()
+        if other:
+            self._choose(before, condition, (at_once, results), other)
+        self._give_lists(before)
+        builder.instead(self._given).nodes += before.nodes
+        branch = other[0].nodes if other else []
+        return {node.name for node in branch if node.is_op("Loop")}
+
+    def _give_lists(self, nodes: Nodes) -> None:
+        """Make the lists, of what comes in their place."""
+        at = len(self._loop.outputs) - len(self._lists)
+        for j, one in enumerate(self._lists):
+            name = self._given.outputs[one.k]
+            if j in self._ragged:
+                self._join_flat(self._outputs[at], name)
+                nodes.op("SplitToSequence", *self._outputs[at : at + 2], out=name)
+                at += 2
+            else:
+                nodes.op("SplitToSequence", self._outputs[at], keepdims=0, out=name)
+                at += 1
+
+    def _joins(self) -> list[tuple[str, Node]]:
+        """Return the lists that are joined beside the loop, and who does."""
+        graph = self._prepared.producers[self._given.outputs[0]][1]
+        names = [self._given.outputs[one.k] for one in self._lists]
+        return [
+            (name, reader)
+            for name in names
+            for reader, place in self._prepared.readers[name]
+            if reader is not None and reader.is_op("ConcatFromSequence") and place is graph
+        ]
+
+    def _join_flat(self, flat: str, name: str) -> None:
+        """What stands one behind the other is joined."""
+        for one, reader in self._joins():
+            rank = self._prepared.type(name).rank
+            axis = axis_from_front(reader.attribute("axis", 0), rank)
+            if one == name and axis == 0 and not reader.attribute("new_axis", 0):
+                self._builder.instead(reader).op("Identity", flat, out=reader.outputs[0])
+
+    def _choose(self, nodes: Nodes, condition: str, one: _Branch, other: _Branch) -> None:
+        """Make the loop's outputs by an If."""
+        graphs: list[Graph] = []
+        for branch, results in (one, other):
+            names = branch.own(results)
+            graph = Graph("all_at_once" if not graphs else "else", [], names, branch.nodes)
+            for name, type_ in zip(names, self._types(), strict=True):
+                graph.declared[name] = to_type_proto(type_, with_shape=True)
+            graphs.append(graph)
+        nodes.ops("If", [condition], self._outputs, then_branch=graphs[0], else_branch=graphs[1])
+
+    def _types(self) -> list[Type]:
+        """Return the types of the outputs."""
+        parts, types = self._parts, self._shapes.types
+        made = [_open(types[name]) for name in parts.states]
+        nplain = len(parts.scans) - len(self._lists)
+        made += [_open(types[name], (None,)) for name in parts.scans[:nplain]]
+        for j, name in enumerate(parts.scans[nplain:]):
+            if j in self._ragged:
+                made += [_open(types[name]), tensor(TensorProto.INT64, (None,))]
+            else:
+                made.append(_open(types[name], (None,)))
+        return made
+
+    def _may_go(self, body: Tracer, before: Nodes, at_once: Nodes, trips: str, is_filled: bool) -> str:
+        """Return a condition: whether little is padded, and all is little."""
+        padded = [name for entry in body.padded for name in entry]
+        at_once.move_to(before, [*body.guards, *padded, *body.equal.values()])
+        conditions = list(dict.fromkeys(body.guards))
+        for entry in dict.fromkeys(body.padded):
+            conditions += fits_padded(before, entry, trips, body, self._is_portable and bool(self._ragged))
+        if body.may_fail_empty and not is_filled:
+            conditions.append(before.op("Greater", trips, before.constant(0)))
+        while len(conditions) > 1:
+            conditions[-2:] = [before.op("And", *conditions[-2:])]
+        return conditions[0]
+
+    def _all_at_once(self, nodes: Nodes, trips: str) -> tuple[Tracer, list[str]]:
+        known = None if self._trips is None else max(int(self._trips.reshape(-1)[0]), 0)
+        if known is not None and known <= 4096:
+            numbers, count = nodes.constant(range(known)), nodes.constant([known])
+        else:
+            zero = nodes.constant(0)
+            places = nodes.op("Range", zero, trips, nodes.constant(1))
+            count = nodes.op("Shape", places)
+            # onnxruntime makes a Slice of a Gather at a Range, through nodes that change nothing too, and
+            # forgets that positions may be out of range. So it gets no Range to see.
+            numbers = nodes.larger(places, zero)
+        body = Tracer(self._prepared, self._shapes, nodes, count, trips, self._is_portable)
+        self._give_iterations(body, numbers)
+        states = States(self._loop, body, self._shapes)
+        states.follow(self._parts.initial, numbers)
+        final = states.final(self._parts.initial, trips, nodes.op("Sub", count, nodes.constant([1])))
+        nplain = len(self._parts.scans) - len(self._lists)
+        results = [*final, *(body.rows(name) for name in self._parts.scans[:nplain])]
+        self._outputs = self._loop.outputs[: len(results)]
+        for j, name in enumerate(self._parts.scans[nplain:]):
+            rows, lengths = body.values.get(name), body.lengths(name)
+            if rows is not None and lengths:
+                shape = self._shapes.types[name].shape
+                results += [flat_of(nodes, rows.name, body.mask(lengths), shape), lengths]
+                self._ragged.append(j)
+                own = self._given.outputs[self._lists[j].k]
+                self._outputs += [self._builder.fresh(f"{own}/{word}") for word in ("flat", "lengths")]
+            else:
+                results.append(body.rows(name))
+                self._outputs.append(self._loop.outputs[len(final) + nplain + j])
+        return body, results
+
+    def _give_iterations(self, body: Tracer, numbers: str) -> None:
+        body.numbers = numbers
+        if body.rank(self._parts.iteration):
+            numbers = body.nodes.unsqueeze(numbers, 1)
+        body.values[self._parts.iteration] = Value(numbers, True)
+        going = body.nodes.constant(np.ones(self._shapes.types[self._parts.going_in].shape or (), bool), bool)
+        body.values[self._parts.going_in] = Value(going, False)
+
+    def _nothing(self) -> tuple[Nodes, list[str]]:
+        """What a loop without an iteration gives."""
+        nodes = Nodes(self._builder, self._loop)
+        results = list(self._parts.initial)
+        for name in self._parts.scans:
+            type_ = self._shapes.types[name]
+            lengths = [length if isinstance(length, int) else 0 for length in type_.shape or ()]
+            empty = nodes.constant(np.zeros((0, *lengths)), dtype_of(type_.number))
+            results.append(nodes.op("Identity", empty))
+        return nodes, results
+
+    def _as_it_was(self) -> _Branch:
+        """The loop itself: its name and those in it are there once."""
+        nodes = Nodes(self._builder, self._loop)
+        kept = [self._lists[j] for j in self._ragged]
+        again = self._loop.copy()
+        if kept:
+            again = with_scans(self._given, [one for one in self._lists if one not in kept], self._builder)
+        called = {name: self._builder.fresh(f"{name}/loop") for name in again.outputs}
+        again.outputs = list(called.values())
+        types = self._shapes.types
+        nplain = len(self._parts.scans) - len(self._lists)
+        scans_left = [name for k, name in enumerate(self._parts.scans) if k - nplain not in self._ragged]
+        for name, inner in zip(scans_left, parts_of(again).scans, strict=True):
+            again.body.declared[inner] = to_type_proto(_open(types[name]), with_shape=True)
+        nodes.nodes.append(again)
+        results = [called[name] for name in self._loop.outputs[: len(self._loop.outputs) - len(self._lists)]]
+        scans = iter(parts_of(again).stacked[len(self._parts.scans) - len(self._lists) :])
+        for j, one in enumerate(self._lists):
+            if j not in self._ragged:
+                results.append(next(scans))
+                continue
+            state = again.outputs.index(called[self._given.outputs[one.k]])
+            type_ = types[self._parts.scans[len(self._parts.scans) - len(self._lists) + j]]
+            results += flat_in_loop(nodes, again, state, one, type_.number, type_.shape)
+        return nodes, results
+
+
+def _open(type_: Type, before: tuple[None, ...] = ()) -> Type:
+    """Return a type as a graph declares it: names of lengths mean nothing there."""
+    if type_.shape is None:
+        return type_
+    return type_._replace(shape=(*before, *(n if isinstance(n, int) else None for n in type_.shape)))
+
+
+def _why_not_a_range(loop: Node, prepared: Prepared) -> str:
+    """Return why a loop's iterations aren't known before the first, "" if they are."""
+    parts = parts_of(loop)
+    if parts.going_out != parts.going_in:
+        return "decides in each iteration whether to go on"
+    if not parts.trips or prepared.shape(parts.trips) not in ((), (1,)):
+        return "has no number of iterations"
+    if parts.condition:
+        condition = prepared.constant(parts.condition)
+        if condition is None or not condition.all() or condition.size != 1:
+            return "begins under a condition"
+    return ""

@@ -1,0 +1,540 @@
+"""How operators on tensors go from one iteration of a loop to all of them, each value with an axis more.
+
+A rule gets a node of the loop's body, of which an input varies between the iterations, and the `Tracer`
+that it is written out in; it adds nodes and returns what stands for the outputs. Axes behind the leading one
+move by one, those counted from the back stay:
+
+    one iteration        y: (3, 4) = Softmax (x: (3, 4), axis = 0)
+    all n                y: (n, 3, 4) = Softmax (x: (n, 3, 4), axis = 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from onnx import TensorProto
+
+from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.record import Declined, axis_from_front
+from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Nodes
+from seqcore.onnx._vmap.tracer import Tracer, Value
+
+Rule = Callable[[Node, Tracer], list[Value]]
+
+
+def _no(node: Node, why: str) -> Declined:
+    return Declined(f"{why} at {node.label()}")
+
+
+def _behind(axis: int) -> int:
+    """Return an axis behind the one of iterations."""
+    return axis + 1 if axis >= 0 else axis
+
+
+# Elementwise
+
+
+def elementwise(node: Node, body: Tracer) -> list[Value]:
+    """The first input varies; others are the same for all: bounds, slopes, what to cast like."""
+    return body.vary(body.again(node, [body.name(node.inputs[0]), *_others(node, body)]))
+
+
+def _others(node: Node, body: Tracer) -> list[str]:
+    return [body.same(node, k) for k in range(1, len(node.inputs))]
+
+
+def cast_like(node: Node, body: Tracer) -> list[Value]:
+    """What it casts like may vary, for only its type is asked for."""
+    made = body.again(node, [body.name(name) for name in node.inputs])
+    return [Value(made[0], body.varies(node.inputs[0]))]
+
+
+def broadcast(node: Node, body: Tracer) -> list[Value]:
+    rank = max(body.rank(name) for name in node.inputs)
+    return body.vary(body.again(node, [body.aligned(name, rank) for name in node.inputs]))
+
+
+def broadcast_to_first(node: Node, body: Tracer) -> list[Value]:
+    """The others are broadcast to the first input, which never becomes larger."""
+    first, *others = node.inputs
+    rank = body.rank(first)
+    return body.vary(body.again(node, [body.rows(first), *(body.aligned(name, rank) for name in others)]))
+
+
+# Along an axis
+
+
+def along_axis(default: int) -> Rule:
+    """The attribute `axis` says along which axis of the first input; the others are the same for all."""
+
+    def rule(node: Node, body: Tracer) -> list[Value]:
+        body.rank_with_axes(node.inputs[0])
+        axis = _behind(node.attribute("axis", default))
+        made = body.again(node, [body.rows(node.inputs[0]), *_others(node, body)], axis=axis)
+        return body.vary(made)
+
+    return rule
+
+
+along_last = along_axis(-1)
+along_first = along_axis(0)
+
+
+def softmax(node: Node, body: Tracer) -> list[Value]:
+    """Before opset 13 all axes from one on count as one, and 1 was the default."""
+    return along_axis(1 if body.opset < 13 else -1)(node, body)
+
+
+def reduce(node: Node, body: Tracer) -> list[Value]:
+    return body.vary(reduce_rows(node, body, body.name(node.inputs[0])))
+
+
+def reduce_rows(node: Node, body: Tracer, tensor: str) -> list[str]:
+    """Reduce a tensor that stands for the first input."""
+    rank = body.rank_with_axes(node.inputs[0])
+    axes = node.attribute("axes")
+    is_input = axes is None and bool(node.input(1))
+    if is_input:
+        axes = body.integers(node, 1)
+        if axes is None:
+            raise _no(node, "reduces axes that only a run tells")
+    if not axes:
+        if node.attribute("noop_with_empty_axes", 0):
+            raise _no(node, "may reduce no axes")
+        axes = range(rank)
+        is_input = body.opset >= (13 if node.op_type == "ReduceSum" else 18)
+    axes = [_behind(int(axis)) for axis in axes]
+    if is_input:
+        return body.again(node, [tensor, body.nodes.constant(axes)])
+    return body.again(node, [tensor], axes=axes)
+
+
+def cum_sum(node: Node, body: Tracer) -> list[Value]:
+    body.rank_with_axes(node.inputs[0])
+    axis = body.integers(node, 1)
+    if axis is None or len(axis) != 1:
+        raise _no(node, "adds up along an axis that only a run tells")
+    place = body.nodes.constant(_behind(axis[0]))
+    return body.vary(body.again(node, [body.name(node.inputs[0]), place]))
+
+
+def one_hot(node: Node, body: Tracer) -> list[Value]:
+    inputs = [body.name(node.inputs[0]), body.same(node, 1), body.same(node, 2)]
+    return body.vary(body.again(node, inputs, axis=_behind(node.attribute("axis", -1))))
+
+
+def gather_elements(node: Node, body: Tracer) -> list[Value]:
+    data, indices = node.inputs
+    if body.rank_with_axes(data) == 1 and not body.varies(data):
+        # That is a Gather, which needs no copy of the data for each iteration.
+        return body.vary([body.nodes.op("Gather", body.name(data), body.name(indices), axis=0)])
+    axis = _behind(node.attribute("axis", 0))
+    return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
+
+
+def split(node: Node, body: Tracer) -> list[Value]:
+    return along_first(node, body)
+
+
+def concat(node: Node, body: Tracer) -> list[Value]:
+    axis = _behind(node.attribute("axis", 0))
+    return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
+
+
+# Products
+
+
+def matmul(node: Node, body: Tracer) -> list[Value]:
+    a, b = node.inputs
+    ranks = body.rank_with_axes(a), body.rank_with_axes(b)
+    if ranks == (1, 2) and not body.varies(b):
+        # All rows at once.
+        return body.vary(body.again(node, [body.name(a), body.name(b)]))
+    return matmul_rows(node, body, body.name(a), body.name(b))
+
+
+def matmul_rows(node: Node, body: Tracer, left: str, right: str) -> list[Value]:
+    """Multiply what stands for the two inputs."""
+    a, b = node.inputs
+    ranks = body.rank(a), body.rank(b)
+    nodes = body.nodes
+    # A vector becomes a matrix of one row, or of one column.
+    if ranks[0] == 1:
+        left = nodes.unsqueeze(left, int(body.varies(a)))
+    if ranks[1] == 1:
+        right = nodes.unsqueeze(right, 1 + int(body.varies(b)))
+    own = [max(rank, 2) for rank in ranks]
+    rank = max(own)
+    if not (body.varies(a) and body.varies(b)):
+        body.may_fail_empty = True  # onnxruntime (1.31) can't broadcast no matrix and some
+    if body.varies(a):
+        left = _in_front(left, rank - own[0], nodes)
+    if body.varies(b):
+        right = _in_front(right, rank - own[1], nodes)
+    (made,) = body.again(node, [left, right])
+    gone = [rank - 1] * (ranks[0] == 1) + [rank] * (ranks[1] == 1)
+    return body.vary([nodes.squeeze(made, *gone) if gone else made])
+
+
+def _in_front(name: str, more: int, nodes: Nodes) -> str:
+    return nodes.unsqueeze(name, *range(1, 1 + more)) if more > 0 else name
+
+
+def gemm(node: Node, body: Tracer) -> list[Value]:
+    """Where only A varies, its rows are those of one large A; else it is written out."""
+    nodes = body.nodes
+    a, b, c = node.inputs[0], node.inputs[1], node.input(2)
+    is_row = not c or (not body.varies(c) and body.rank(c) < 2)
+    if is_row and not body.varies(b) and not node.attribute("transA", 0):
+        tensor = body.name(a)
+        flat, lengths = _joined(tensor, [a, b], body)
+        products = body.again(node, [flat, body.name(b), *([body.name(c)] if c else [])])
+        return body.vary(_parted(products, lengths, body))
+    sides = []
+    for name, key in ((a, "transA"), (b, "transB")):
+        side = body.name(name)
+        if node.attribute(key, 0):
+            side = nodes.op("Transpose", side, perm=[0, 2, 1] if body.varies(name) else [1, 0])
+        sides.append(side)
+    if not (body.varies(a) and body.varies(b)):
+        body.may_fail_empty = True
+    made = _times(nodes.op("MatMul", *sides), node.attribute("alpha", 1.0), node, body)
+    if c:
+        made = nodes.op("Add", made, _times(body.aligned(c, 2), node.attribute("beta", 1.0), node, body))
+    return body.vary([made])
+
+
+def _times(name: str, factor: float, node: Node, body: Tracer) -> str:
+    if factor == 1.0:
+        return name
+    dtype = dtype_of(body.types[node.inputs[0]].number)
+    if dtype is None or dtype.kind != "f":
+        raise _no(node, f"multiplies by {factor} what isn't known to be floats")
+    return body.nodes.op("Mul", name, body.nodes.constant([factor], dtype))
+
+
+def folded(node: Node, body: Tracer) -> list[Value]:
+    """The iterations go into the axis of samples, which is the first: weights are the same for all."""
+    body.rank_with_axes(node.inputs[0])
+    merged, lengths = _joined(body.name(node.inputs[0]), node.inputs[:1], body)
+    made = body.again(node, [merged, *_others(node, body)])
+    return body.vary(_parted(made, lengths, body))
+
+
+def _joined(tensor: str, sources: list[str], body: Tracer) -> tuple[str, str]:
+    """Return a tensor with its first two axes as one, and how long they all were."""
+    nodes = body.nodes
+    _want_numbers(sources, body)
+    body.may_fail_empty = True  # without an iteration
+    lengths = nodes.op("Shape", tensor)
+    zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
+    count = nodes.unsqueeze(nodes.product(nodes.slice(lengths, zero, two, 0)), 0)
+    whole = nodes.join_axes(count, nodes.slice(lengths, two, most, 0))
+    return nodes.op("Reshape", tensor, whole, **_with_zeros(body)), lengths
+
+
+def _want_numbers(sources: list[str], body: Tracer) -> None:
+    """Before opset 14, a Reshape can't make an axis of length 0 where there is none.
+
+    So there has to be something in each of the sources, and the loop goes as it was elsewhere.
+    """
+    nodes = body.nodes
+    for name in sources:
+        shape = body.types[name].shape or (None,)
+        if body.opset < ZEROS_ALLOWED and not all(isinstance(length, int) and length for length in shape):
+            body.guards.append(nodes.op("Greater", nodes.op("Size", body.name(name)), nodes.constant(0)))
+
+
+def _parted(names: list[str], lengths: str, body: Tracer) -> list[str]:
+    """Return tensors with the first axis as the two that it was made of."""
+    nodes = body.nodes
+    first = nodes.slice(lengths, nodes.constant([0]), nodes.constant([2]), 0)
+    results = []
+    for name in names:
+        rest = nodes.slice(nodes.op("Shape", name), nodes.constant([1]), nodes.constant([1 << 30]), 0)
+        results.append(nodes.op("Reshape", name, nodes.join_axes(first, rest), **_with_zeros(body)))
+    return results
+
+
+def _with_zeros(body: Tracer) -> dict[str, Any]:
+    return {"allowzero": 1} if body.opset >= ZEROS_ALLOWED else {}
+
+
+# Picking
+
+
+def gather(node: Node, body: Tracer) -> list[Value]:
+    data, indices = node.inputs
+    rank = body.rank_with_axes(data)
+    axis = axis_from_front(node.attribute("axis", 0), rank)
+    if axis is None:
+        raise _no(node, "picks along an axis that is out of range")
+    nodes = body.nodes
+    if not body.varies(indices):
+        made = body.again(node, [body.name(data), body.name(indices)], axis=axis + 1)
+        return body.vary(made)
+    own = body.rank(indices)
+    if not body.varies(data):
+        rows = None
+        if body.name(indices) == body.numbers and not body.taken:
+            rows = body.first_rows(body.name(data), axis)
+        if rows is None:
+            at = body.guarded(body.name(indices), own, body.name(data), axis)
+            (rows,) = body.again(node, [body.name(data), at])
+        if axis:
+            order = [axis, *range(axis), *range(axis + 1, rank + own)]
+            rows = nodes.op("Transpose", rows, perm=order)
+        return body.vary([rows])
+    # Each iteration has data and indices of its own: the picked axis comes first, and then goes back.
+    if body.opset < 12:
+        raise _no(node, "picks from other data in each iteration, which needs opset 12,")
+    tensor = body.name(data)
+    if axis:
+        order = [0, axis + 1, *(k + 1 for k in range(rank) if k != axis)]
+        tensor = nodes.op("Transpose", tensor, perm=order)
+    at = nodes.op("Cast", nodes.unsqueeze(body.name(indices), own + 1), to=TensorProto.INT64)
+    picked = nodes.op("GatherND", tensor, at, batch_dims=1)
+    if axis:
+        order = [
+            0,
+            *(own + 1 + k for k in range(axis)),
+            *(1 + k for k in range(own)),
+            *(own + 1 + k for k in range(axis, rank - 1)),
+        ]
+        picked = nodes.op("Transpose", picked, perm=order)
+    return body.vary([picked])
+
+
+def gather_nd(node: Node, body: Tracer) -> list[Value]:
+    data, indices = node.inputs
+    nbatch = node.attribute("batch_dims", 0)
+    if not nbatch and not body.varies(data):
+        return body.vary(body.again(node, [body.name(data), body.name(indices)]))
+    if body.opset < 12:
+        raise _no(node, "picks from other data in each iteration, which needs opset 12,")
+    return body.vary(body.again(node, [body.rows(data), body.rows(indices)], batch_dims=nbatch + 1))
+
+
+def slice_(node: Node, body: Tracer) -> list[Value]:
+    """Bounds are the same for all. Axes that aren't named are the first ones."""
+    data = body.name(node.inputs[0])
+    rank = body.rank_with_axes(node.inputs[0])
+    if len(node.inputs) < 3:
+        raise _no(node, "has bounds in attributes")
+    if node.input(3):
+        axes = body.integers(node, 3)
+        if axes is None:
+            raise _no(node, "cuts axes that only a run tells")
+        places = list(map(_behind, axes))
+    else:
+        shapes = [body.types[name].shape for name in node.inputs[1:3] if name in body.types]
+        known = [shape[0] for shape in shapes if shape and isinstance(shape[0], int)]
+        if not known or known[0] > rank:
+            raise _no(node, "cuts so many axes as only a run tells")
+        places = list(range(1, 1 + known[0]))
+    if any(body.varies(name) for name in node.inputs[1:3]):
+        if len(places) > 1:
+            raise _no(node, "cuts another length in each iteration")
+        return _cut(node, body, places[0] - 1 if places[0] > 0 else places[0] + rank)
+    starts, ends = body.same(node, 1), body.same(node, 2)
+    steps = [body.same(node, 4)] if node.input(4) else []
+    made = body.again(node, [data, starts, ends, body.nodes.constant(places), *steps])
+    return body.vary(made)
+
+
+def _cut(node: Node, body: Tracer, axis: int) -> list[Value]:
+    """A Slice from another start to another end in each iteration, along the first axis."""
+    data = node.inputs[0]
+    if axis != 0:
+        raise _no(node, "cuts another length in each iteration")
+    if node.input(4) and body.integers(node, 4) != [1]:
+        raise _no(node, "cuts with a step")
+    nodes = body.nodes
+    total, zero = body.length(data, 0), nodes.constant(0)
+    bounds = []
+    for name in node.inputs[1:3]:
+        bound = nodes.op("Cast", body.rows(name), to=TensorProto.INT64)
+        if body.rank(name):
+            bound = nodes.squeeze(bound, 1)
+        back = nodes.op("Where", nodes.op("Less", bound, zero), nodes.op("Add", bound, total), bound)
+        bounds.append(nodes.larger(nodes.smaller(back, total), zero))
+    starts, ends = bounds
+    lengths = nodes.larger(nodes.op("Sub", ends, starts), zero)
+    longest = body.longest(lengths)
+    row = nodes.constant(1)
+    for k in range(1, body.rank(data)):
+        row = nodes.op("Mul", row, body.length(data, k)) if k > 1 else body.length(data, k)
+    body.padded.append((lengths, longest, row))
+    if body.varies(data) and body.integers(node, 1) == [0]:
+        end = nodes.unsqueeze(longest, 0)
+        return [Value(nodes.slice(body.name(data), nodes.constant([0]), end, 1), True, lengths)]
+    tensor = body.name(data)
+    last = nodes.op("Sub", total, nodes.constant(1))
+    places = nodes.op("Add", nodes.unsqueeze(starts, 1), nodes.op("Range", zero, longest, nodes.constant(1)))
+    places = nodes.smaller(places, last)
+    if body.varies(data):
+        # The rows of all iterations stand one behind the other.
+        tensor = nodes.merge_first_axes(tensor, (body.types[data].shape or ())[1:])
+        first = nodes.op("Mul", nodes.op("Range", zero, body.number(), nodes.constant(1)), total)
+        places = nodes.op("Add", places, nodes.unsqueeze(first, 1))
+    return [Value(nodes.op("Gather", tensor, places, axis=0), True, lengths)]
+
+
+# Shapes
+
+
+def shape(node: Node, body: Tracer) -> list[Value]:
+    """It is the same in all iterations."""
+    nodes = body.nodes
+    start, end = ends_of_shape(node, body.rank(node.inputs[0]))
+    lengths = nodes.op("Shape", body.name(node.inputs[0]))
+    return [Value(nodes.slice(lengths, nodes.constant([start + 1]), nodes.constant([end + 1]), 0), False)]
+
+
+def ends_of_shape(node: Node, rank: int) -> tuple[int, int]:
+    """Return between which axes a Shape looks."""
+    start, end, _ = slice(node.attribute("start", 0), node.attribute("end", rank)).indices(rank)
+    return start, end
+
+
+def size(node: Node, body: Tracer) -> list[Value]:
+    nodes = body.nodes
+    (lengths, *_) = shape(Node("Shape", node.inputs, node.outputs, node.name), body)[0]
+    return [Value(nodes.product(lengths), False)]
+
+
+def reshape(node: Node, body: Tracer) -> list[Value]:
+    """A 0 in front takes over the number of iterations, and zeros behind it still mean their own place."""
+    nodes = body.nodes
+    tensor, wanted = body.name(node.inputs[0]), body.same(node, 1)
+    if not body.varies(node.inputs[0]):
+        raise _no(node, "goes by another shape in each iteration")
+    told = body.integers(node, 1)
+    if told is None or -1 in told:
+        body.may_fail_empty = True
+    if node.attribute("allowzero", 0) and (told is None or 0 in told):
+        count = nodes.slice(nodes.op("Shape", tensor), nodes.constant([0]), nodes.constant([1]), 0)
+        whole = nodes.join_axes(count, wanted)
+        return body.vary([nodes.op("Reshape", tensor, whole, allowzero=1)])
+    whole = nodes.join_axes([0], wanted) if told is None else nodes.constant([0, *told])
+    return body.vary([nodes.op("Reshape", tensor, whole)])
+
+
+def flatten(node: Node, body: Tracer) -> list[Value]:
+    rank = body.rank(node.inputs[0])
+    axis = node.attribute("axis", 1)
+    axis += rank * (axis < 0)
+    if axis == 0:
+        lengths = [0, 1, -1]
+    elif axis == 1:
+        return body.vary([_flat_behind_first(node, body, rank)])
+    elif axis == rank:
+        lengths = [0, -1, 1]
+    else:
+        raise _no(node, "flattens in the middle")
+    body.may_fail_empty = True
+    made = body.nodes.op("Reshape", body.name(node.inputs[0]), body.nodes.constant(lengths))
+    return body.vary([made])
+
+
+def _flat_behind_first(node: Node, body: Tracer, rank: int) -> str:
+    """Where the first axis is of length 0, a Reshape can't tell for -1 how long the others are together."""
+    nodes, tensor = body.nodes, body.name(node.inputs[0])
+    if rank < 3:
+        return nodes.op("Identity", tensor) if rank == 2 else nodes.unsqueeze(tensor, 2)
+    _want_numbers(node.inputs[:1], body)
+    lengths = nodes.op("Shape", tensor)
+    zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
+    behind = nodes.unsqueeze(nodes.product(nodes.slice(lengths, two, most, 0)), 0)
+    whole = nodes.join_axes(nodes.slice(lengths, zero, two, 0), behind)
+    return nodes.op("Reshape", tensor, whole, **_with_zeros(body))
+
+
+def transpose(node: Node, body: Tracer) -> list[Value]:
+    order = node.attribute("perm", list(range(body.rank(node.inputs[0])))[::-1])
+    made = body.again(node, [body.name(node.inputs[0])], perm=[0, *(k + 1 for k in order)])
+    return body.vary(made)
+
+
+def unsqueeze(node: Node, body: Tracer) -> list[Value]:
+    axes = _axes_of(node, body)
+    return body.vary([body.nodes.unsqueeze(body.name(node.inputs[0]), *map(_behind, axes))])
+
+
+def squeeze(node: Node, body: Tracer) -> list[Value]:
+    if node.attribute("axes") is None and not node.input(1):
+        known = body.types[node.inputs[0]].shape
+        if known is None or not all(isinstance(length, int) for length in known):
+            raise _no(node, "squeezes axes that only a run tells")
+        axes = [k for k, length in enumerate(known) if length == 1]
+        if not axes:
+            return body.vary([body.nodes.op("Identity", body.name(node.inputs[0]))])
+    elif not (axes := _axes_of(node, body)):
+        raise _no(node, "squeezes none of its axes, which means all to onnxruntime,")
+    return body.vary([body.nodes.squeeze(body.name(node.inputs[0]), *map(_behind, axes))])
+
+
+def _axes_of(node: Node, body: Tracer) -> list[int]:
+    axes = node.attribute("axes")
+    if axes is None:
+        axes = body.integers(node, 1) if node.input(1) else None
+        if axes is None:
+            raise _no(node, "goes by axes that only a run tells")
+    return [int(axis) for axis in axes]
+
+
+def expand(node: Node, body: Tracer) -> list[Value]:
+    nodes = body.nodes
+    wanted = body.same(node, 1)
+    lengths = body.types[node.inputs[1]].shape if node.inputs[1] in body.types else None
+    n = lengths[0] if lengths and len(lengths) == 1 else None
+    if not isinstance(n, int):
+        raise _no(node, "expands to a rank that only a run tells")
+    own = body.rank(node.inputs[0])
+    ones = nodes.constant([1] * (1 + max(own - n, 0)))
+    tensor = body.aligned(node.inputs[0], max(own, n))
+    return body.vary([nodes.op("Expand", tensor, nodes.join_axes(ones, wanted))])
+
+
+def tile(node: Node, body: Tracer) -> list[Value]:
+    repeats = body.nodes.join_axes([1], body.same(node, 1))
+    return body.vary(body.again(node, [body.name(node.inputs[0]), repeats]))
+
+
+def pad(node: Node, body: Tracer) -> list[Value]:
+    """No padding before and behind the iterations: the pads are all starts, then all ends."""
+    nodes = body.nodes
+    rank = body.rank_with_axes(node.inputs[0])
+    if len(node.inputs) < 2 or node.input(3):
+        raise _no(node, "names the axes that it pads")
+    pads = body.same(node, 1)
+    middle, end, zero = nodes.constant([rank]), nodes.constant([2 * rank]), nodes.constant([0])
+    whole = nodes.join_axes([0], nodes.slice(pads, zero, middle, 0), [0], nodes.slice(pads, middle, end, 0))
+    value = [body.same(node, 2)] if node.input(2) else []
+    return body.vary(body.again(node, [body.name(node.inputs[0]), whole, *value]))
+
+
+def einsum(node: Node, body: Tracer) -> list[Value]:
+    """A letter more, in front of what varies and of the result."""
+    sides = node.attribute("equation", b"").decode().replace(" ", "").split("->")
+    letter = next((one for one in "zyxwvutsrq" if one not in "".join(sides)), "")
+    if len(sides) != 2 or "." in "".join(sides) or not letter:
+        raise _no(node, "has no letter to spare")
+    terms = [
+        letter * body.varies(name) + term for name, term in zip(node.inputs, sides[0].split(","), strict=True)
+    ]
+    equation = f"{','.join(terms)}->{letter}{sides[1]}"
+    return body.vary(body.again(node, [body.name(name) for name in node.inputs], equation=equation))
+
+
+def scatter_elements(node: Node, body: Tracer) -> list[Value]:
+    body.rank_with_axes(node.inputs[0])
+    axis = _behind(node.attribute("axis", 0))
+    return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
+
+
+def only_same(node: Node, body: Tracer) -> list[Value]:
+    """What comes out would have another shape in each iteration."""
+    raise _no(node, "makes another shape in each iteration")

@@ -1,0 +1,306 @@
+"""The states of a loop whose iterations don't depend on each other: what each iteration finds in them.
+
+the same for all    s, s, s, …                  s is handed on as it is
+a count             s, s + 2, s + 4, …          next = s + 2
+one behind          s, f(0), f(1), …            next = f(i), which depends on no state that depends on it
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from seqcore.onnx._model.graph import Node, reads_of
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined
+from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._model.types import Shape, tensor, to_type_proto
+from seqcore.onnx._rewrite.emit import Builder, Nodes
+from seqcore.onnx._vmap.shapes import LoopShapes
+from seqcore.onnx._vmap.tracer import Tracer, Value
+
+_SUMMED = (TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT, TensorProto.DOUBLE)
+
+
+class States:
+    """The states of a loop, in a body for many iterations."""
+
+    def __init__(self, loop: Node, body: Tracer, shapes: LoopShapes) -> None:
+        self._loop, self._body, self._shapes = loop, body, shapes
+        self._parts = parts_of(loop)
+        self._makers = {name: node for node in loop.body.nodes for name in node.outputs}
+        self._steps = [
+            self._step_of(state, after)
+            for state, after in zip(self._parts.states, self._parts.next_states, strict=True)
+        ]
+        self._sums: dict[str, str] = {}  # states that are running sums → these, the one after the last too
+
+    def _source(self, name: str) -> str:
+        """Return what a value is a copy of."""
+        while (node := self._makers.get(name)) is not None and node.is_op("Identity"):
+            name = node.inputs[0]
+        return name
+
+    def _step_of(self, state: str, after: str) -> int | None:
+        """Return by how much a state grows in each iteration, None where it is no count."""
+        after = self._source(after)
+        if after == state:
+            return 0
+        node = self._makers.get(after)
+        if node is None or not node.is_op("Add", "Sub"):
+            return None
+        left, right = map(self._source, node.inputs)
+        if right == state and node.is_op("Add"):
+            left, right = right, left
+        step = self._body.prepared.constant(right)
+        type_ = self._shapes.types[state]
+        if left != state or step is None or step.size != 1 or step.dtype.kind not in "iu":
+            return None
+        if type_.shape is None or step.ndim > len(type_.shape):
+            return None
+        number = int(step.reshape(-1).astype(np.int64)[0])  # what is too large wraps around, as sums do
+        return number if node.is_op("Add") else -number
+
+    def _addend_of(self, state: str, after: str) -> str:
+        """Return what is added to a state in each iteration, "" where it isn't that."""
+        node, types = self._makers.get(self._source(after)), self._shapes.types
+        if node is None or not node.is_op("Add") or types[state].number not in _SUMMED:
+            return ""
+        left, right = map(self._source, node.inputs)
+        addend = right if left == state else left if right == state else ""
+        is_fixed = addend and self._shapes.is_fixed(state) and addend in types
+        return addend if is_fixed and types[addend].shape == types[state].shape else ""
+
+    def follow(self, given: list[str], numbers: str) -> None:
+        """Write out the body's nodes, each as soon as what it reads is there.
+
+        `given` are the states that the loop starts with; `numbers` is the vector of the iterations' numbers.
+        """
+        body, parts = self._body, self._parts
+        for k, (state, step) in enumerate(zip(parts.states, self._steps, strict=True)):
+            if step == 0:
+                body.values[state] = Value(given[k], False)
+            elif step is not None:
+                body.values[state] = self._counted(state, given[k], step, numbers)
+        waiting = {name: k for k, name in enumerate(parts.states) if self._steps[k] is None}
+        inside = {*parts.states, *self._makers}
+        todo = list(self._loop.body.nodes)
+        while todo:
+            ready, later = [], []
+            for node in todo:
+                is_ready = all(name not in inside or name in body.values for name in reads_of(node))
+                if is_ready:
+                    ready.append(node)
+                    body.follow([node])
+                else:
+                    later.append(node)
+            for state, k in list(waiting.items()):
+                addend = self._addend_of(state, parts.next_states[k])
+                if parts.next_states[k] in body.values:
+                    body.values[state] = self._one_behind(state, parts.next_states[k], given[k])
+                elif addend in body.values:
+                    body.values[state] = self._summed(state, addend, given[k])
+                else:
+                    continue
+                del waiting[state]
+                ready.append(self._loop)
+            if not ready:
+                names = [name for name in waiting if any(name in reads_of(node) for node in todo)] or [
+                    *waiting
+                ]
+                raise Declined(f"carries '{names[0]}' from one iteration to the next")
+            todo = later
+
+    def _counted(self, state: str, initial: str, step: int, numbers: str) -> Value:
+        body, nodes = self._body, self._body.nodes
+        dtype = dtype_of(self._shapes.types[state].number)
+        if dtype is None or dtype.kind not in "iu":
+            raise Declined(f"carries '{state}', whose type is not known")
+        counted = nodes.op("Mul", numbers, nodes.constant(step)) if step != 1 else numbers
+        if dtype != "int64":
+            counted = nodes.op("Cast", counted, to=self._shapes.types[state].number)
+        rank = body.rank(state)
+        if rank:
+            counted = nodes.unsqueeze(counted, *range(1, 1 + rank))
+        return Value(nodes.op("Add", counted, initial), True)
+
+    def _summed(self, state: str, addend: str, given: str) -> Value:
+        body, nodes = self._body, self._body.nodes
+        terms = nodes.op("Concat", nodes.unsqueeze(given, 0), body.rows(addend), axis=0)
+        self._sums[state] = nodes.op("CumSum", terms, nodes.constant(0))
+        return Value(nodes.slice(self._sums[state], nodes.constant([0]), nodes.constant([-1]), 0), True)
+
+    def _one_behind(self, state: str, after: str, given: str) -> Value:
+        body, nodes, shapes = self._body, self._body.nodes, self._shapes
+        if not shapes.is_fixed(state) or shapes.types[state].shape != shapes.types[after].shape:
+            raise Declined(f"carries '{state}', which may change its shape")
+        rows = body.rows(after)
+        before = nodes.slice(rows, nodes.constant([0]), nodes.constant([-1]), 0)
+        body.may_fail_empty = True
+        return Value(nodes.op("Concat", nodes.unsqueeze(given, 0), before, axis=0), True)
+
+    def final(self, given: list[str], trips: str, last: str) -> list[str]:
+        """Return the states after these iterations.
+
+        `trips` is the number of the iteration that would come next, a scalar, and `last` where in these the
+        last one stands, of shape [1].
+        """
+        body, nodes = self._body, self._body.nodes
+        results = []
+        for k, (step, after) in enumerate(zip(self._steps, self._parts.next_states, strict=True)):
+            state = self._parts.states[k]
+            if step == 0:
+                results.append(given[k])
+            elif step is not None:
+                number = nodes.larger(trips, nodes.constant(0))
+                if step != 1:
+                    number = nodes.op("Mul", number, nodes.constant(step))
+                if dtype_of(self._shapes.types[state].number) != "int64":
+                    number = nodes.op("Cast", number, to=self._shapes.types[state].number)
+                results.append(nodes.op("Add", given[k], number))
+            else:
+                # A sum is there before the first iteration too.
+                at = nodes.op("Add", last, nodes.constant([1])) if state in self._sums else last
+                end = nodes.op("Add", at, nodes.constant([1]))
+                row = nodes.slice(self._sums.get(state) or body.rows(after), at, end, 0)
+                results.append(nodes.squeeze(row, 0))
+        return results
+
+
+# Lists that a loop appends to, where its iterations go all at once: what they become.
+#
+#     elements of one shape       a scan output: rows                  list = SplitToSequence (rows)
+#     elements of any length      items one behind the other: flat     list = SplitToSequence (flat, lengths)
+#
+# So the list is pieces of a tensor, which passes know how to go on with.
+
+
+class AppendedList(NamedTuple):
+    """A state of a loop that is a list and only appended to.
+
+    Attributes
+    ----------
+    k : int
+        Which state it is.
+    element : str
+        What the body appends.
+    insert : Node
+        The node that does.
+    counts : list of (Node, int)
+        Nodes in the body that count it, and how many elements it has more than iterations came before.
+    """
+
+    k: int
+    element: str
+    insert: Node
+    counts: list[tuple[Node, int]]
+
+
+def appended_lists(loop: Node, prepared: Prepared) -> list[AppendedList]:
+    """Return the lists among a loop's states.
+
+    Raises
+    ------
+    Declined
+        If one of them is more than appended to.
+    """
+    parts = parts_of(loop)
+    found = []
+    for k, (state, result) in enumerate(zip(parts.states, parts.next_states, strict=True)):
+        if prepared.is_tensor(state):
+            continue
+        start, insert = prepared.producer(parts.initial[k]), prepared.producer(result)
+        is_append = insert is not None and insert.is_op("SequenceInsert") and insert.inputs[0] == state
+        if start is None or not start.is_op("SequenceEmpty") or insert is None or not is_append:
+            raise Declined(f"carries the list '{state}'")
+        counts = []
+        for name, more in ((state, 0), (result, 1)):
+            for reader, graph in prepared.readers[name]:
+                if reader is not None and reader.is_op("SequenceLength") and graph is loop.body:
+                    counts.append((reader, more))
+                elif reader is not insert and not (reader is None and name == result):
+                    raise Declined(f"reads the list '{state}' on the way")
+        if insert not in loop.body.nodes or insert.input(2):
+            raise Declined(f"inserts into the list '{state}' elsewhere than at its end")
+        found.append(AppendedList(k, insert.inputs[1], insert, counts))
+    return found
+
+
+def with_scans(loop: Node, lists: list[AppendedList], builder: Builder) -> Node:
+    """Return a loop that gives the elements of lists as scan outputs, behind its own, and has no such lists.
+
+    Its other states and scan outputs are as they were, and the nodes of its body, but for the counts.
+    """
+    made = Node.copy(loop)
+    body = made.body
+    gone = {one.insert.name for one in lists}
+    counts = {node.name: more for one in lists for node, more in one.counts}
+    nodes: list[Node] = []
+    for node in body.nodes:
+        if node.name in gone:
+            continue
+        if node.name in counts:
+            number = Nodes(builder, node)
+            here = number.op("Reshape", body.inputs[0], number.constant([]))
+            number.op("Add", here, number.constant(counts[node.name]), out=node.outputs[0])
+            nodes += number.nodes
+            continue
+        nodes.append(node)
+    body.nodes = nodes
+    left = [k for k in range(len(body.inputs) - 2) if k not in {one.k for one in lists}]
+    nstates = len(body.inputs) - 2
+    made.inputs = [*made.inputs[:2], *(made.inputs[2 + k] for k in left)]
+    own = made.outputs
+    body.inputs = [*body.inputs[:2], *(body.inputs[2 + k] for k in left)]
+    outputs = body.outputs
+    elements = Nodes(builder, loop)
+    elements.nodes = body.nodes
+    body.outputs = [outputs[0], *(outputs[1 + k] for k in left), *outputs[1 + nstates :]]
+    made.outputs = [*(own[k] for k in left), *own[nstates:]]
+    taken = set(body.outputs)
+    makers = {name for node in body.nodes for name in node.outputs}
+    for one in lists:
+        name = one.element
+        if name in taken or name not in makers:
+            name = elements.op("Identity", name)
+        taken.add(name)
+        body.outputs.append(name)
+        made.outputs.append(builder.fresh(f"{own[one.k]}/rows"))
+    return made
+
+
+def flat_of(nodes: Nodes, rows: str, mask: str, shape: Shape) -> str:
+    """Return the items of padded rows, of shape (n, longest, *rest), one behind the other."""
+    assert shape is not None
+    items = nodes.merge_first_axes(rows, shape[1:])
+    return nodes.op("Compress", items, nodes.op("Reshape", mask, nodes.constant([-1])), axis=0)
+
+
+def flat_in_loop(
+    nodes: Nodes, loop: Node, state: int, one: AppendedList, number: int, shape: Shape
+) -> tuple[str, str]:
+    """Have a loop with a list give its items one behind the other, and their lengths.
+
+    The list starts with an element of length 0, so that there is something to join without an iteration.
+    """
+    assert shape is not None
+    builder, body = nodes.builder, loop.body
+    dtype = dtype_of(number)
+    rest = [length for length in shape[1:] if isinstance(length, int)]
+    if dtype is None or len(rest) < len(shape) - 1:
+        raise Declined("gives elements of several lengths, of which too little is known")
+    before, at_end = Nodes(builder, loop), Nodes(builder, loop)
+    empty = before.constant(np.zeros((0, *rest)), dtype)
+    loop.inputs[2 + state] = before.op("SequenceConstruct", empty)
+    length = at_end.length(one.element)
+    body.nodes += at_end.nodes
+    body.outputs.append(length)
+    body.declared[length] = to_type_proto(tensor(7, ()), with_shape=True)
+    lengths = builder.fresh(f"{loop.name}/lengths")
+    loop.outputs.append(lengths)
+    nodes.nodes[:0] = before.nodes
+    flat = nodes.op("ConcatFromSequence", loop.outputs[state], axis=0)
+    return flat, lengths

@@ -1,0 +1,410 @@
+"""The body of a loop, written out for all iterations at once: each value gets a leading axis of iterations.
+
+    row = Gather (x, i)              row: (n, 8) = Gather (x, [0 … n-1])
+    y = Add (row, bias)       ──▶    y: (n, 8) = Add (row, bias)
+    out = ReduceSum (y, 0)           out: (n) = ReduceSum (y, 1)
+
+What doesn't depend on the iteration stays as it is. How an operator goes from one iteration to many, its
+record's `batch_rule` says; here is only what all of them need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from onnx import TensorProto
+
+from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined, record_of
+from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._model.types import tensor, to_type_proto
+from seqcore.onnx._rewrite.emit import Nodes
+from seqcore.onnx._vmap.shapes import LoopShapes
+
+
+class Value(NamedTuple):
+    """What stands for a value of the body.
+
+    Attributes
+    ----------
+    name : str
+    varies : bool
+        Whether it has the axis of iterations.
+    lengths : str
+        Where iterations have several lengths on their first axis: these, a vector. The tensor is as long as
+        the longest.
+    """
+
+    name: str
+    varies: bool
+    lengths: str = ""
+
+
+def _always(node: Node, body: Tracer) -> bool:
+    return True
+
+
+class BatchRule(NamedTuple):
+    """How an operator goes from one iteration of a loop to all of them, and all that is asked of it then.
+
+    All at once, a node runs where no iteration would have come to it. Without an iteration, what it gets has
+    an axis of length 0 in front; in a branch that an iteration doesn't take, it gets what the others do.
+
+    Attributes
+    ----------
+    apply : callable
+        Takes a node of the loop's body, of which an input varies, and the `Tracer`; returns the values
+        that stand for the outputs.
+    ragged : callable or None
+        Does the same where an input has several lengths; None where that can't be.
+    fits : callable
+        Takes the same, and returns whether the shapes of what the node gets fit together for sure.
+    minds_shapes_only : bool
+        Whether it fails at no values, where the shapes fit, although its record doesn't say so.
+    divides : callable or None
+        Takes the same, and returns whether it may divide an integer by 0.
+    runs_empty : bool or callable
+        Whether it runs without an iteration, where the shapes fit. What never fails does.
+    in_branch : bool or callable or None
+        Whether it fails in no iteration that would not have come to it; None for what never fails.
+    size : callable or None
+        Takes a node, an output and `SizeBounds`, and returns at most how many numbers that has. See `sizes`.
+    axis : callable or None
+        Takes a node, an axis, the rank and `SizeBounds`, and returns at most how long the axis is.
+    """
+
+    apply: Callable[[Node, Tracer], list[Value]]
+    ragged: Callable[[Node, Tracer], list[Value]] | None = None
+    fits: Callable[[Node, Tracer], bool] = _always
+    minds_shapes_only: bool = False
+    divides: Callable[[Node, Tracer], bool] | None = None
+    runs_empty: bool | Callable[[Node, Tracer], bool] = False
+    in_branch: bool | Callable[[Node, Tracer], bool] | None = None
+    size: Callable[[Node, str, Any], Any] | None = None
+    axis: Callable[[Node, int, int, Any], Any] | None = None
+
+
+class Tracer:
+    """The nodes of a body, for many iterations.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        What is known of the model with the loop.
+    shapes : LoopShapes
+        What is known of values in an iteration.
+    nodes : Nodes
+        Where the nodes go.
+    count : str
+        How many iterations there are, as a tensor of shape [1].
+    trips : str
+        The same as a scalar, where the iterations are all of the loop's, in order; else "".
+    is_portable : bool, optional
+        Whether runtimes other than onnxruntime are to run it.
+
+    Attributes
+    ----------
+    values : dict of str to Value
+        Names in the body → what stands for them. Others are from outside.
+    may_fail_empty : bool
+        Whether it may fail without an iteration, where the loop would not.
+    needs_filled : bool
+        Whether it goes wrong where an iteration's length is 0.
+    taken : str
+        Within a branch, which iterations take it; "" elsewhere.
+    guards : list of str
+        Conditions under which it does what the loop does.
+    equal : dict of str to str
+        Lengths → the condition that they are all the same, where that is asked for.
+    filled_ends : set of str
+        Lengths behind whose ends numbers are filled in.
+    repeated : list of str
+        Values that are the same in all iterations, and stand there for each.
+    padded : list of (str, str, str)
+        Of what is padded the lengths, the longest of them, and how many numbers an item on that axis has.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        shapes: LoopShapes,
+        nodes: Nodes,
+        count: str,
+        trips: str = "",
+        is_portable: bool = False,
+    ) -> None:
+        self.prepared, self.shapes, self.types, self.nodes = prepared, shapes, shapes.types, nodes
+        self.count, self.trips, self.is_portable = count, trips, is_portable
+        self.numbers = ""  # the iterations', a vector
+        self.opset = prepared.model.opset
+        self.values: dict[str, Value] = {}
+        self.may_fail_empty = False
+        self.needs_filled = False
+        self.taken = ""
+        self.guards: list[str] = []
+        self.padded: list[tuple[str, str, str]] = []
+        self.equal: dict[str, str] = {}
+        self.filled_ends: set[str] = set()
+        self.repeated: list[str] = []
+        self._longest: dict[str, str] = {}
+
+    def follow(self, body_nodes: Sequence[Node]) -> None:
+        """Write out nodes of the body, in order."""
+        for node in body_nodes:
+            rule: BatchRule | None = record_of(node).batch_rule
+            if rule is None:
+                raise Declined(f"has no rule for {node.label()}")
+            if self.taken and not self._is_safe(node, rule):
+                raise Declined(f"may fail at {node.label()} in a branch that it doesn't take")
+            if node.graphs:
+                made = rule.apply(node, self)
+            elif any(self.lengths(name) for name in node.inputs):
+                if rule.divides and rule.divides(node, self):
+                    raise Declined(f"may divide by 0 behind an end at {node.label()}")
+                if rule.ragged is None:
+                    raise Declined(f"has elements of several lengths at {node.label()}")
+                made = rule.ragged(node, self)
+            elif any(self.varies(name) for name in node.inputs):
+                self.may_fail_empty |= not self._runs_empty(node, rule)
+                made = rule.apply(node, self)
+            else:
+                # It may fail on what only an iteration would look at.
+                self.may_fail_empty |= not self._never_fails(node, rule)
+                made = [Value(name, False) for name in self.again(node, [self.name(n) for n in node.inputs])]
+            for name, value in zip(node.outputs, made, strict=False):
+                if name:
+                    self.values[name] = value
+
+    @contextmanager
+    def where(self, taken: str) -> Iterator[None]:
+        """Write out a branch that iterations take where a vector of conditions holds."""
+        before, self.taken = self.taken, taken
+        if before:
+            self.taken = self.nodes.op("And", before, taken)
+        yield
+        self.taken = before
+
+    def _never_fails(self, node: Node, rule: BatchRule) -> bool:
+        """Return whether a node fails in no iteration, whatever there is."""
+        is_known = record_of(node).never_fails or rule.minds_shapes_only
+        return is_known and rule.fits(node, self) and not (rule.divides and rule.divides(node, self))
+
+    def _runs_empty(self, node: Node, rule: BatchRule) -> bool:
+        """Return whether a node of which an input varies runs without an iteration."""
+        if callable(rule.runs_empty):
+            return rule.runs_empty(node, self)
+        return (rule.runs_empty or record_of(node).never_fails) and rule.fits(node, self)
+
+    def _is_safe(self, node: Node, rule: BatchRule) -> bool:
+        """Return whether a node fails in no iteration that would not have come to it."""
+        if rule.in_branch is None:
+            return self._never_fails(node, rule)
+        return rule.in_branch(node, self) if callable(rule.in_branch) else rule.in_branch
+
+    def guarded(self, indices: str, rank: int, tensor: str, axis: int) -> str:
+        """Return indices that are 0 where a branch isn't taken."""
+        if not self.taken:
+            return indices
+        nodes = self.nodes
+        taken = nodes.unsqueeze(self.taken, *range(1, 1 + rank)) if rank else self.taken
+        self.guards.append(nodes.op("Greater", nodes.length(tensor, axis), nodes.constant(0)))
+        at = nodes.op("Cast", indices, to=TensorProto.INT64)
+        return nodes.op("Where", taken, at, nodes.constant(0))
+
+    def varies(self, name: str) -> bool:
+        value = self.values.get(name)
+        return value is not None and value.varies
+
+    def name(self, name: str) -> str:
+        """Return what stands for a value, whether it has the axis of iterations or not."""
+        value = self.values.get(name)
+        return name if value is None else value.name
+
+    def rank(self, name: str) -> int:
+        """Return the rank that a value has in an iteration."""
+        rank = self.types[name].rank if name in self.types else None
+        if rank is None:
+            raise Declined(f"makes '{name}', whose rank is not known")
+        return rank
+
+    def rank_with_axes(self, name: str) -> int:
+        """Return the rank of a value of whose axes a node names some."""
+        rank = self.rank(name)
+        if not rank:
+            raise Declined(f"has '{name}' without axes where one is wanted")
+        return rank
+
+    def same(self, node: Node, k: int) -> str:
+        """Return input k of a node, which has to be the same in all iterations; "" for none."""
+        name = node.input(k)
+        if self.varies(name):
+            raise Declined(f"goes by another '{name}' in each iteration at {node.label()}")
+        return self.name(name)
+
+    def integers(self, node: Node, k: int) -> list[int] | None:
+        """Return the integers of input k of a node, None where only a run tells."""
+        name = node.input(k)
+        constant = self.prepared.constant(name)
+        if constant is not None:
+            return [int(number) for number in constant.reshape(-1)]
+        told = [number for number in self.prepared.numbers.get(name, (None,)) if isinstance(number, int)]
+        return told if len(told) == len(self.prepared.numbers.get(name, (None,))) else None
+
+    def rows(self, name: str, rank: int | None = None) -> str:
+        """Return a value with the axis of iterations, and in each of them of a rank, by axes of length 1."""
+        own = self.rank(name)
+        here = self.name(name)
+        if lengths := self.lengths(name):
+            here = self._of_one_length(here, lengths)
+        if self.varies(name):
+            return self._longer(here, own, rank)
+        self.repeated.append(name)
+        here = self.nodes.unsqueeze(here, 0)
+        here = self._longer(here, own, rank)
+        ones = self.nodes.constant([1] * (own if rank is None else rank))
+        shape = self.nodes.op("Concat", self.count, ones, axis=0)
+        return self.nodes.op("Expand", here, shape)
+
+    def lengths(self, name: str) -> str:
+        """Return the lengths of a value that has several, else ""."""
+        value = self.values.get(name)
+        return "" if value is None else value.lengths
+
+    def longest(self, lengths: str) -> str:
+        """Return the largest of some lengths as a scalar, 0 if there are none."""
+        if lengths not in self._longest:
+            nodes = self.nodes
+            some = nodes.op("Concat", lengths, nodes.constant([0]), axis=0)
+            self._longest[lengths] = nodes.greatest(some)
+        return self._longest[lengths]
+
+    def mask(self, lengths: str) -> str:
+        """Return where items are, as a tensor of shape (n, longest)."""
+        nodes = self.nodes
+        places = nodes.op("Range", nodes.constant(0), self.longest(lengths), nodes.constant(1))
+        return nodes.op("Less", places, nodes.unsqueeze(lengths, 1))
+
+    def are_equal(self, lengths: str) -> str:
+        """Return a condition: whether some lengths are all the same."""
+        if lengths not in self.equal:
+            nodes = self.nodes
+            differs = nodes.op("Not", nodes.op("Equal", lengths, self.longest(lengths)))
+            ndiffering = nodes.sum(nodes.op("Cast", differs, to=TensorProto.INT64))
+            self.equal[lengths] = nodes.op("Equal", ndiffering, nodes.constant(0))
+        return self.equal[lengths]
+
+    def filled(self, name: str, number: Any) -> str:
+        """Return a value of several lengths with a number behind each end."""
+        nodes = self.nodes
+        dtype = dtype_of(self.types[name].number)
+        self.filled_ends.add(self.lengths(name))
+        mask, rank = self.mask(self.lengths(name)), self.rank(name)
+        if rank > 1:
+            mask = nodes.unsqueeze(mask, *range(2, 1 + rank))
+        return nodes.op("Where", mask, self.name(name), nodes.constant(number, dtype))
+
+    def with_filled(self, name: str, number: Any, use: Callable[[str, bool], str]) -> str:
+        """Return what is made of a value with a number behind each end, where there is something behind.
+
+        A Where takes longer than most of what follows it. `use` is told whether there was one. OpenVINO
+        (2026.4) gives other numbers where there is an If in an If.
+        """
+        if self.is_portable:
+            return use(self.filled(name, number), True)
+        outer, condition = self.nodes, self.are_equal(self.lengths(name))
+        graphs = []
+        for is_filled in (False, True):
+            self.nodes = outer.apart()
+            longest, self._longest = self._longest, dict(self._longest)
+            made = use(self.filled(name, number) if is_filled else self.name(name), is_filled)
+            graph = Graph("filled" if is_filled else "equal", [], self.nodes.own([made]), self.nodes.nodes)
+            graph.declared[graph.outputs[0]] = to_type_proto(tensor(self.types[name].number))
+            graphs.append(graph)
+            self.nodes, self._longest = outer, longest
+        return outer.op("If", condition, then_branch=graphs[0], else_branch=graphs[1])
+
+    def _of_one_length(self, tensor: str, lengths: str) -> str:
+        """Return a tensor that can be had only where all lengths are the longest."""
+        nodes = self.nodes
+        return nodes.checked(tensor, nodes.fail_if(nodes.op("Not", self.are_equal(lengths))))
+
+    def length(self, name: str, axis: int) -> str:
+        """Return the length that an axis of a value has in an iteration, as a scalar."""
+        nodes = self.nodes
+        shape = self.types[name].shape if name in self.types else None
+        length = None if shape is None else shape[axis]
+        if isinstance(length, int):
+            return nodes.constant(length)
+        if isinstance(length, str) and length in self.shapes.lengths:
+            return self.shapes.value(length, nodes)
+        return nodes.length(self.name(name), axis + self.varies(name))
+
+    def number(self) -> str:
+        """Return how many iterations there are, as a scalar."""
+        return self.nodes.op("Reshape", self.count, self.nodes.constant([]))
+
+    def first_rows(self, tensor: str, axis: int) -> str | None:
+        """Return what an axis of a tensor has at the iterations' numbers, None where these are not all."""
+        if not self.trips:
+            return None
+        nodes = self.nodes
+        known, shape = self.prepared.constant(self.trips), self.prepared.shape(tensor)
+        if known is not None and shape is not None and known.size == 1 and shape[axis] == int(known.item()):
+            return tensor
+        if is_length_of(self.prepared, self.trips, tensor, axis):
+            end = nodes.op("Reshape", self.trips, nodes.constant([1]))
+        else:
+            is_short = nodes.op("Less", nodes.length(tensor, axis), self.trips)
+            end = nodes.op("Add", self.count, nodes.fail_if(is_short))
+        return nodes.slice(tensor, nodes.constant([0]), end, axis)
+
+    def aligned(self, name: str, rank: int) -> str:
+        """Return a value that others of a rank are broadcast with."""
+        return self._longer(self.name(name), self.rank(name), rank) if self.varies(name) else self.name(name)
+
+    def _longer(self, name: str, own: int, rank: int | None) -> str:
+        more = 0 if rank is None else rank - own
+        return self.nodes.unsqueeze(name, *range(1, 1 + more)) if more > 0 else name
+
+    def again(self, node: Node, inputs: Sequence[str], **changes: Any) -> list[str]:
+        """Add a node like one of the body with other inputs and attributes; return its outputs' names."""
+        return self.nodes.like(node, inputs, **changes)
+
+    def vary(self, names: Sequence[str]) -> list[Value]:
+        return [Value(name, True) for name in names]
+
+
+def is_length_of(prepared: Prepared, number: str, tensor: str, axis: int) -> bool:
+    """Return whether an integer is the length of a tensor's axis for sure."""
+    told, shape = prepared.numbers.get(number), prepared.shape(tensor)
+    if told is not None and shape is not None and len(told) == 1 and told[0] is not None:
+        return told[0] == shape[axis]
+    # From the number to the Shape, by nodes that take one of its items.
+    place = None
+    while (node := prepared.producer(number)) is not None:
+        if node.is_op("Shape"):
+            start = node.attribute("start", 0)
+            return node.inputs[0] == tensor and place == axis and start == 0
+        if node.is_op("Gather") and place is None and prepared.constant(node.inputs[1]) is not None:
+            at = prepared.constant(node.inputs[1])
+            place = int(at.reshape(-1)[0]) if at is not None and at.size == 1 else None
+            if place is None or place < 0:
+                return False
+        elif node.is_op("Add") and is_check(prepared, node.inputs[1]):
+            pass
+        elif not node.is_op("Identity", "Squeeze", "Unsqueeze", "Reshape"):
+            return False
+        number = node.inputs[0]
+    return False
+
+
+def is_check(prepared: Prepared, number: str) -> bool:
+    """Return whether a number is the 0 of `Nodes.fail_if`."""
+    node = prepared.producer(number)
+    if node is None or not node.is_op("Gather"):
+        return False
+    data = prepared.constant(node.inputs[0])
+    return data is not None and data.shape == (1,) and data[0] == 0
