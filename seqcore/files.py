@@ -87,9 +87,13 @@ def load(path, column=None):
 
     Notes
     -----
-    O(n) to open, without reading the data. Loaded sequences, and selections from them, pickle as a file path
-    and positions: other processes open the file themselves, and it is an error if it was moved or changed. A
-    mapped file may be replaced, as `save` does, but must not be modified in place.
+    O(1) for each part that was saved, without reading data or offsets, and without memory for each element.
+    An element's offsets are checked when it is used: damaged ones are then a ValueError that names the
+    element and the file.
+
+    Loaded sequences, and selections from them, pickle as a file path and positions: other processes open the
+    file themselves, and it is an error if it was moved or changed. A mapped file may be replaced or removed,
+    but must not be modified in place.
 
     Examples
     --------

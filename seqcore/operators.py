@@ -182,7 +182,8 @@ def sequence_insert(seq, tensor, position=None):
 
     Notes
     -----
-    O(n), 8 bytes for each element, because the input is not modified.
+    O(n), 8 bytes for each element, because the input is not modified; O(1) if it was split or loaded and
+    hardly edited.
 
     Examples
     --------
@@ -225,7 +226,8 @@ def sequence_erase(seq, position=None):
 
     Notes
     -----
-    O(n), 8 bytes for each element, because the input is not modified.
+    O(n), 8 bytes for each element, because the input is not modified; O(1) if it was split or loaded and
+    hardly edited.
 
     Examples
     --------
@@ -274,7 +276,8 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
 
     Notes
     -----
-    O(number of elements), without a copy of the data. For many elements the GIL is released.
+    Without a copy of the data. Equal parts are O(1), without memory for each element. Lengths are O(n), 8
+    bytes for each element; for many elements the GIL is released.
 
     Examples
     --------

@@ -59,13 +59,13 @@ cdef class Ragged(Remedies):
 
     @property
     def nbytes(self):
-        """The size of all elements in bytes. O(n)."""
+        """The size of all elements in bytes. O(n), or O(1) after a split or load."""
         cdef Share share = self.shared()
         return total_nbytes(share.store)
 
     @property
     def pinned_nbytes(self):
-        """The size in bytes of the memory that the elements keep alive. O(n).
+        """The size in bytes of the memory that the elements keep alive. O(n), or O(1) after a split or load.
 
         It is more than `nbytes` if elements are small views of large arrays, and less if elements share
         memory. `compact` makes the two equal. Memory of unknown size, as from DLPack, counts from the first
@@ -117,7 +117,7 @@ cdef class Ragged(Remedies):
         Notes
         -----
         A view, without a copy, if the elements are contiguous in one memory, as after a split along axis 0;
-        otherwise one copy. O(n), and O(bytes) for a copy.
+        otherwise one copy. A view after a split or load is O(1), any other O(n), and a copy O(bytes).
 
         Examples
         --------
@@ -153,7 +153,7 @@ cdef class Ragged(Remedies):
 
         Notes
         -----
-        O(n), 1 to 2 ns for each element. The GIL is released.
+        O(n), about 1 ns for each element. For many elements the GIL is released.
 
         Examples
         --------
@@ -175,7 +175,8 @@ cdef class Ragged(Remedies):
         Returns
         -------
         np.ndarray
-            The running sum of the lengths, from 0, of shape (n + 1,).
+            The running sum of the lengths, from 0, of shape (n + 1,). Read-only if the sequence already
+            stores these offsets in this dtype, as int64 after a split by lengths.
 
         Raises
         ------
@@ -188,7 +189,7 @@ cdef class Ragged(Remedies):
 
         Notes
         -----
-        O(n). The GIL is released.
+        O(1) for stored offsets, without a copy; otherwise O(n). For many elements the GIL is released.
 
         Examples
         --------
@@ -225,7 +226,7 @@ cdef class Ragged(Remedies):
 
         Notes
         -----
-        O(n), without a copy of the values. For many elements the GIL is released.
+        O(n), without a copy of the values; 8 bytes for each element. For many elements the GIL is released.
 
         Examples
         --------
@@ -263,7 +264,7 @@ cdef class Ragged(Remedies):
 
         Notes
         -----
-        O(n), without a copy of the values. For many elements the GIL is released.
+        O(n), without a copy of the values; 8 bytes for each element. For many elements the GIL is released.
 
         Examples
         --------
@@ -308,8 +309,9 @@ cdef class Ragged(Remedies):
         -----
         Elements of rank 1 become a `large_list`. Further axes become fixed-size lists if all elements agree
         in them, otherwise the array is an `arrow.variable_shape_tensor`. Elements of rank 0 become plain
-        numbers. O(n) for the offsets. The values are copied if `values` is not a view in C order; bools and
-        strings always are. The array is a snapshot: later edits of the sequence don't show in it.
+        numbers. O(1) if `values` and `offsets` are views, otherwise O(n) for the offsets. The values are
+        copied if `values` is not a view in C order; bools and strings always are. The array is a snapshot:
+        later edits of the sequence don't show in it.
         """
         self.check_initialised(NULL)
         from seqcore._arrow.protocol import give_array
@@ -353,7 +355,8 @@ cdef class Ragged(Remedies):
 
         Notes
         -----
-        O(n), a few nanoseconds for each element, because offsets are checked. No package is needed.
+        O(1) for each chunk, unless data is copied. An element's offsets are checked when it is used: damaged
+        ones are then a ValueError that names the element. No package is needed.
 
         Examples
         --------
@@ -587,7 +590,7 @@ cdef class Ragged(Remedies):
 
         Notes
         -----
-        O(n), without a copy of the values.
+        O(n), without a copy of the values; 8 bytes for each element.
 
         Examples
         --------

@@ -84,8 +84,9 @@ cdef class TensorSequence(Ragged):
 
     The elements are NumPy arrays of one dtype, whose shapes and ranks may differ. `seq[i]` returns a new
     read-only array that shares memory with the sequence, without a copy. The container itself is mutable: an
-    insert or erase at the position of the last one is O(1), elsewhere 8 bytes are moved for each element in
-    between. Every method is atomic, and several threads may use one sequence.
+    insert or erase at the position of the last one is O(1), elsewhere at most 8 bytes are moved for each
+    element in between. A sequence that was split, loaded or sliced stores at most 8 bytes for each element.
+    Every method is atomic, and several threads may use one sequence.
 
     Parameters
     ----------
@@ -337,7 +338,8 @@ cdef class TensorSequence(Ragged):
 
         Notes
         -----
-        O(1) at the position of the last edit; elsewhere 8 bytes are moved for each element in between.
+        O(1) at the position of the last edit; elsewhere at most 8 bytes are moved for each element in
+        between. After several edits of a split or loaded sequence, one edit is O(n).
 
         Examples
         --------
@@ -387,7 +389,8 @@ cdef class TensorSequence(Ragged):
 
         Notes
         -----
-        O(len(tensors)) if the last edit was at the end.
+        O(len(tensors)) if the last edit was at the end, and less if the tensors are a split or loaded
+        sequence.
 
         Examples
         --------
@@ -449,7 +452,8 @@ cdef class TensorSequence(Ragged):
 
         Notes
         -----
-        O(1) at the position of the last edit; elsewhere 8 bytes are moved for each element in between.
+        O(1) at the position of the last edit; elsewhere at most 8 bytes are moved for each element in
+        between. After several edits of a split or loaded sequence, one edit is O(n).
 
         Examples
         --------
@@ -527,7 +531,7 @@ cdef class TensorSequence(Ragged):
             self.take_out_selected(selection)
 
     def clear(self):
-        """Remove all elements. O(n).
+        """Remove all elements. O(n), or O(1) after a split or load.
 
         Examples
         --------
@@ -541,7 +545,7 @@ cdef class TensorSequence(Ragged):
     # -- all of it -----------------------------------------------------------------------------------
 
     def reverse(self):
-        """Reverse the order of the elements in place. O(n).
+        """Reverse the order of the elements in place. O(n), or O(1) after a split or load.
 
         Examples
         --------
@@ -584,7 +588,7 @@ cdef class TensorSequence(Ragged):
 
         Notes
         -----
-        O(1). The first edit of either sequence copies 8 bytes for each element.
+        O(1). The first edit of either sequence copies at most 8 bytes for each element.
 
         Examples
         --------

@@ -59,15 +59,16 @@ struct seqcore_api {
     /* -- reading without the GIL -- */
 
     /* Acquire and release a snapshot: O(1), without a copy. The caller releases each one once, with the GIL.
-       While a snapshot exists, the first edit of the sequence copies 8 bytes for each element. */
+       While a snapshot exists, the first edit of the sequence copies at most 8 bytes for each element. */
     const struct seqcore_snapshot *(*hold)(PyObject *sequence);
     void (*let_go)(const struct seqcore_snapshot *snapshot);
 
     Py_ssize_t (*count)(const struct seqcore_snapshot *snapshot);               /* without the GIL */
 
     /* Write the address of an element's first item, and the shape and strides in bytes of its first `room`
-       axes. Return its rank, or -1 if the position is out of range. Without the GIL. The data are read-only
-       and valid until the snapshot is released; in a sequence of strings they are PyObject pointers. */
+       axes. Return its rank, or -1 without an exception: if the position is out of range, or if the offsets of
+       an element of a file or of Arrow are damaged. Without the GIL. The data are read-only and valid until the
+       snapshot is released; in a sequence of strings they are PyObject pointers. */
     int (*view)(const struct seqcore_snapshot *snapshot, Py_ssize_t position, const char **data, int room,
                 Py_ssize_t *shape, Py_ssize_t *strides);
 };
