@@ -73,7 +73,7 @@ class Interface:
         return tuple(
             (name, value.ndim)
             for name in self.scalars
-            if isinstance(value := feed.get(name), np.ndarray) and value.ndim and value.size == 1
+            if issubclass(type(value := feed.get(name)), np.ndarray) and value.ndim and value.size == 1
         )
 
     def fits(self, feed: Mapping[str, Any]) -> bool:
