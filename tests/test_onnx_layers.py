@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
 import seqcore.onnx
 

@@ -189,8 +189,8 @@ class TestBad:
             ("image", np.ones(3, np.float32)),
             ("image", np.ones((2, 3, 1), np.float32)),
             ("image", np.ones((2, 4), np.float32)),
-            ("count", i64([5])),
-            ("count", i64([[5]])),
+            ("count", i64([5, 6])),
+            ("count", i64([[5], [6]])),
         ],
     )
     def test_another_shape(self, kinds, name, value):

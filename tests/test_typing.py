@@ -47,7 +47,6 @@ ALLOWED = """
 seqcore\\._typing                          # aliases that the stubs share: at run time there is no such module
 seqcore(\\.onnx)?\\.error                   # the name in an `except` clause, which is gone after it
 seqcore\\.core\\.sequence\\.__(pyx_capi|test)__   # Cython's
-seqcore\\.onnx\\.body\\._unpickled            # a function with a cache tells no parameters
 # Sources without stubs, compared with themselves: the demo, and what is private but for the core.
 seqcore\\.(demo|(onnx\\.)?_\\w+)\\..*
 seqcore\\.core\\.(?!sequence)\\w+.*

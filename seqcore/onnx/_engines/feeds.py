@@ -294,5 +294,5 @@ def check_feed(feed, kinds):
         if name in kinds:
             one = Feed(name, kinds[name])
             # onnxruntime takes an array of one element for a scalar.
-            is_one = one.is_scalar and isinstance(value, np.ndarray) and value.size == 1
+            is_one = one.is_scalar and issubclass(type(value), np.ndarray) and value.size == 1
             one.check(value.reshape(()) if is_one else value)

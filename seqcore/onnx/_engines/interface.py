@@ -68,13 +68,15 @@ class Interface:
 
         onnxruntime takes such an array where a scalar is declared, and hands it on with its axes.
         """
-        if not isinstance(feed, Mapping):
+        if type(feed) is not dict and not isinstance(feed, Mapping):
             return ()
-        return tuple(
-            (name, value.ndim)
-            for name in self.scalars
-            if isinstance(value := feed.get(name), np.ndarray) and value.ndim and value.size == 1
-        )
+        found: tuple[tuple[str, int], ...] = ()
+        for name in self.scalars:  # in each run, so as quickly as it goes
+            value = feed.get(name)
+            # Not isinstance, which believes a `__class__`.
+            if issubclass(type(value), np.ndarray) and value.ndim and value.size == 1:
+                found += ((name, value.ndim),)
+        return found
 
     def fits(self, feed: Mapping[str, Any]) -> bool:
         """Return whether the elements of fed sequences have shapes as the model declares them."""
