@@ -165,8 +165,10 @@ def test_a_shape_that_is_not_the_data_s(path):
         table = pa.Table.from_arrays([struct], schema=pa.schema([pa.field("t", struct.type, metadata=marks)]))
         with pa.ipc.new_file(str(path), table.schema) as to:
             to.write_table(table)
-        with pytest.raises(ValueError, match=re.escape(str(path))):
-            sq.load(path)
+        seq = sq.load(path)  # shapes are read with the elements
+        for use in (lambda: seq[0], seq.tolist, seq.to_padded, lambda: seq.shapes, lambda: list(seq)):
+            with pytest.raises(ValueError, match=re.escape(str(path))):
+                use()
 
 
 @needs_proc
