@@ -167,7 +167,7 @@ def test_a_shape_that_is_not_the_data_s(path):
         with pa.ipc.new_file(str(path), table.schema) as to:
             to.write_table(table)
         seq = sq.load(path)
-        for use in (lambda seq: seq[0], list, TensorSequence.tolist, lambda seq: seq.shapes, repr):
+        for use in (lambda seq: seq[0], list, TensorSequence.tolist, lambda seq: seq.shapes):
             with pytest.raises(ValueError, match=f"element 0.*can't be read.*{re.escape(str(path))}"):
                 use(seq)
         del seq[0]
