@@ -107,8 +107,8 @@ def read_all(seq):
         try:
             element = seq[at]
         except ValueError as error:
-            assert f"element {at}" in str(error), error
-            assert "can't be read" in str(error), error
+            assert f"element {at}" in str(error), error  # noqa: PT017
+            assert "can't be read" in str(error), error  # noqa: PT017
             damaged.append(at)
             continue
         assert element.nbytes < 1 << 20, element.shape
