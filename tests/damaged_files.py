@@ -107,8 +107,8 @@ def read_all(seq):
         try:
             element = seq[at]
         except ValueError as error:
-            assert f"element {at}" in str(error), error
-            assert "can't be read" in str(error), error
+            assert f"element {at}" in str(error), error  # noqa: PT017
+            assert "can't be read" in str(error), error  # noqa: PT017
             damaged.append(at)
             continue
         assert element.nbytes < 1 << 20, element.shape
@@ -158,8 +158,8 @@ MAY_FAIL = (
     sq.TensorSequence.to_padded,
     sq.TensorSequence.__arrow_c_array__,
 )
-USES_OF_EACH = (sq.TensorSequence.tolist, compacted, repr, list, lambda seq: seq.shapes)
-USES = (*MAY_FAIL, *USES_OF_EACH, passed_over, lambda seq: seq == seq[:], lambda seq: seq.nbytes)
+USES_OF_EACH = (sq.TensorSequence.tolist, compacted, list, lambda seq: seq.shapes)
+USES = (*MAY_FAIL, *USES_OF_EACH, passed_over, repr, lambda seq: seq == seq[:], lambda seq: seq.nbytes)
 
 
 def fault_of(path):

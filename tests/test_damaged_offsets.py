@@ -120,6 +120,14 @@ def test_offsets_of_arrow_in_memory(width):
     assert_damaged(TensorSequence.from_arrow(part), {1, 2}, [np.arange(4, 6), None, None])
 
 
+def test_damaged_elements_are_shown_as_such():
+    """What is printed in a debugger is no error."""
+    seq = TensorSequence.from_arrow(lists(np.array([0, 3, 2, 5]), numbers(np.arange(5))))
+    for one in (seq, seq[::-1], seq[[1, 0]]):
+        for shown in (repr(one), str(one)):
+            assert "damaged" in shown
+
+
 def test_lengths_that_overflow_together():
     """Elements without items may be as long as can be counted: twice 2**62 can't."""
     seq = TensorSequence.from_offsets(np.zeros((2**62, 0), np.int8), [0, 2**62])

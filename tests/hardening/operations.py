@@ -334,7 +334,8 @@ def copies():
     pickled = pickle.dumps(fresh(), 5)
     buffers = []
     apart = pickle.dumps(sq.TensorSequence([LARGE, BASE]), 5, buffer_callback=buffers.append)
-    damaged = (sq.TensorSequence, "float32", [(BASE, 0)], np.array([[0, 19, 2]]))
+    rows = [("offsets", BASE, 0, np.array([0, 19, 2]))]
+    damaged = (sq.TensorSequence, "float32", rows, ((0, 0, 1, 1),))
     return {
         "copy": Operation(lambda s: s.copy()),
         "copy.copy": Operation(copy.copy),
