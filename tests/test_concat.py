@@ -1,5 +1,8 @@
 """concat_from_sequence: types, layouts, edited sequences and what can't be joined; the oracle is NumPy."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -309,3 +312,30 @@ def test_edited_before_joined(case, data):
     if len({tensor.shape for tensor in model}) == 1:
         other = data.draw(st.integers(-model[0].ndim - 1, model[0].ndim))
         assert_same(sq.concat_from_sequence(seq, other, 1), joined(model, other, 1))
+
+
+STACKS = """
+import numpy as np
+import seqcore as sq
+
+for shape in ((3, 1000, 1000), (3, 1000, 0), (3, 0, 1000)):
+    seq = sq.TensorSequence.from_lengths(np.ones(shape), [0, 1, 0, 2, 0])
+    for some in (seq[:1], seq[::2], seq[[4, 0, 2]], sq.TensorSequence([seq[0], seq[2].copy()]), seq[4:]):
+        n = len(some)
+        assert sq.concat_from_sequence(some, 0, 1).shape == (n, 0, *shape[1:])
+        assert sq.concat_from_sequence(some, 1, 1).shape == (0, n, *shape[1:])
+        assert sq.concat_from_sequence(some, 0).shape == (0, *shape[1:])
+        assert some.to_padded().shape == (n, 0, *shape[1:])
+        assert some.values().shape == (0, *shape[1:])
+        some.copy().compact()
+    if 0 in shape:
+        assert sq.concat_from_sequence(seq, 0).shape == shape
+        assert sq.concat_from_sequence(seq[[3, 1, 3]], 0).shape == (5, *shape[1:])
+        assert sq.concat_from_sequence(seq[[1, 1]], 0, 1).shape == (2, 1, *shape[1:])
+"""
+
+
+def test_stacks_of_elements_without_items():
+    """Of a table that has some: nothing is copied. In a process of its own, which a copy would end."""
+    ended = subprocess.run([sys.executable, "-c", STACKS], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr

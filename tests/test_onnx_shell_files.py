@@ -116,7 +116,7 @@ def test_the_input_may_come_by_standard_input(path):
     with path.open("rb") as file:
         ended = shell("lower", "-", "-o", path, stdin=file)
     assert ended.returncode == 1
-    assert b"is the model that is read" in ended.stderr
+    assert b"is the input model" in ended.stderr
     assert path.read_bytes() == before
 
 

@@ -39,7 +39,7 @@ from seqcore.core.source cimport (
     DAMAGED, LENGTH_DIFFERS, MAX_NDIM, NEEDS_SLOTS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Source, Status,
 )
 
-from seqcore._tensors import as_tensor, refuse_sequence
+from seqcore._tensors import as_tensor
 
 cnp.import_array()
 
@@ -128,7 +128,15 @@ cdef class Container:
             if descr_of(array) == <PyObject *>self._dtype:
                 return take_whole(array)
         elif isinstance(tensor, Container):
-            refuse_sequence(tensor, None if at < 0 else at)
+            # Raised here, and by no Python function: in a lookup Cython 3.3 ends the process if there is no
+            # memory for the frame of one.
+            if at < 0:
+                raise TypeError("the tensor is a TensorSequence, which can't be one tensor or element: "
+                                "extend(...) adds its elements to a sequence, concat_from_sequence(...) "
+                                "joins them into one tensor")
+            raise TypeError(f"tensors[{at}] is a TensorSequence, which can't be one tensor or element: "
+                            "extend(...) adds its elements to a sequence, concat_from_sequence(...) joins "
+                            "them into one tensor")
         array = as_tensor(tensor, self._dtype, at=None if at < 0 else at)
         check_type(array, self._dtype)
         return take_whole(array)

@@ -13,7 +13,7 @@ cdef extern from "Python.h":
 
 
 def row_of_integers(items):
-    """Return the integers of a list or tuple as an int64 array; None if an item is of another type or too large."""
+    """Return the integers of a list or tuple as an int64 array; None for other or too large items."""
     # A copy, which nobody else edits meanwhile.
     cdef tuple own = tuple(items)
     cdef Py_ssize_t n = len(own), i

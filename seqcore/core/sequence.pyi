@@ -3,7 +3,7 @@ from types import GenericAlias
 from typing import Any, ClassVar, Literal, Self, SupportsIndex, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from seqcore._typing import (
     T1,
@@ -112,10 +112,9 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     @overload
     def astype(self, dtype: DTypeName) -> TensorSequence[Any]: ...
     def tolist(self) -> list[Any]: ...
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]: ...
+    # `__array__` is left out, because with it a sequence would pass for a tensor, as in `seq.append(seq)`.
 
     # -- ragged and padded layouts -------------------------------------------------------------------
-
     def values(self) -> NDArray[T]: ...
     @overload
     def lengths(self, dtype: DTypeOf[T1]) -> NDArray[T1]: ...

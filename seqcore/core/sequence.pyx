@@ -128,9 +128,9 @@ cdef class TensorSequence(Ragged):
 
     A sequence is not an array: NumPy's ufuncs and operators refuse it. `sequence_map(np.sqrt, seq)` applies a
     ufunc to each element, `np.sqrt(seq.values())` to all values at once. `==` compares two sequences and
-    returns one bool; with anything else, a list of arrays too, it is False. `sorted` compares arrays and fails:
-    `seq[np.argsort(seq.lengths())]` sorts by length. Ranks may differ, so `seq[0] = 5` stores a tensor of
-    rank 0; `seq[0] = np.full_like(seq[0], 5)` keeps the shape.
+    returns one bool; with anything else, a list of arrays too, it is False. `sorted` compares arrays and
+    fails: `seq[np.argsort(seq.lengths())]` sorts by length. Ranks may differ, so `seq[0] = 5` stores a tensor
+    of rank 0; `seq[0] = np.full_like(seq[0], 5)` keeps the shape.
 
     Examples
     --------
@@ -273,9 +273,9 @@ cdef class TensorSequence(Ragged):
         """
         try:
             return self.take(tensor)
-        except (TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, UnreadableTensorError):
-                raise
+        except UnreadableTensorError:
+            raise
+        except (TypeError, ValueError, OverflowError):
             pass        # not a return, which in Cython 3.3 fails where there was no memory for the traceback
         return NULL
 

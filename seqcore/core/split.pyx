@@ -181,6 +181,10 @@ cdef int check_range_of_offsets(offsets, Py_ssize_t whole) except -1:
 
 # -- other layouts -------------------------------------------------------------------------------------
 
+cdef bint is_mask_of_batch(cnp.ndarray lengths) noexcept:
+    return lengths.ndim == 2 and cnp.PyArray_TYPE(lengths) == cnp.NPY_BOOL
+
+
 cdef Store *split_padded(cnp.ndarray batch, object lengths, bint left) except NULL:
     """The elements of a padded batch, views of it: row i without its padding along axis 1."""
     cdef Py_ssize_t n, width, i
@@ -191,7 +195,7 @@ cdef Store *split_padded(cnp.ndarray batch, object lengths, bint left) except NU
     if lengths is None:
         raise TypeError("from_padded needs lengths, one for each row of the batch; split_to_sequence(batch, "
                         "keepdims=0) makes elements of whole rows")
-    if getattr(lengths, "dtype", None) == np.bool_:
+    if cnp.PyArray_Check(lengths) and is_mask_of_batch(lengths):
         raise TypeError(f"lengths must be integers, got {got(lengths)}, which may be a mask: mask.sum(axis=1) gives "
                         "the lengths")
     n = cnp.PyArray_DIM(batch, 0)

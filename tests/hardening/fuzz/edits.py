@@ -29,6 +29,11 @@ LONGEST = 120  # from 64 slots on, buffers give memory back
 STEPS = []
 
 
+def is_numbers(order):
+    """Whether a pickle has numbers of elements, rather than runs."""
+    return isinstance(order, tuple) and len(order) == 2 and isinstance(order[1], np.ndarray) and order[1].size
+
+
 class Named(TensorSequence):
     """A subclass, whose attributes travel with its copies."""
 
@@ -388,11 +393,11 @@ class Script:
                         numbers.flat[self.tape.below(numbers.size)] = self.tape.pick(NUMBERS)
                     part = (*part[:at], numbers, *part[at + 1 :])
                 parts[i] = part
-        if order and isinstance(order, tuple) and isinstance(order[0], tuple) and self.tape.chance(2):
+        if isinstance(order, tuple) and order and isinstance(order[0], tuple) and self.tape.chance(2):
             runs = [list(run) for run in order]
             runs[self.tape.below(len(runs))][self.tape.below(4)] = self.tape.pick(NUMBERS)
             order = np.array(runs) if self.tape.chance(2) else tuple(map(tuple, runs))
-        elif order and isinstance(order[-1], np.ndarray) and self.tape.chance(2):
+        elif self.tape.chance(2) and is_numbers(order):
             numbers = order[1].astype(np.int64)
             numbers[self.tape.below(len(numbers))] = self.tape.pick(NUMBERS)
             order = order[0], numbers
