@@ -1,6 +1,7 @@
 """Offsets that somebody changes while they are read: `python changing_offsets.py FOLDER SECONDS`.
 
-A thread writes into a file that another sequence of this process has loaded: what reads it ends with a result or
+A thread writes into a file that another sequence of this process has loaded: what reads it ends with a result
+or
 a ValueError, whatever it finds. The last line says how many of each there were.
 """
 

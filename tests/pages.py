@@ -13,7 +13,8 @@ becomes that file, and the line `python train.py` of a `shell` block runs it.
 `<!-- needs: torch, numpy>=2.1 -->` before a block says that it can run only where these packages are; with a
 marker, `torch; sys_platform == "linux"`, also on what system. At the top of a page it holds for all of it.
 
-`<!-- given: decoder.onnx from tests/models/recurrence.onnx -->` copies a file of the repository to the folder.
+`<!-- given: decoder.onnx from tests/models/recurrence.onnx -->` copies a file of the repository to the
+folder.
 """
 
 import contextlib

@@ -269,9 +269,9 @@ def test_parts_that_are_none():
         *((kind, None, axis, length), (kind, ROWS.tolist(), axis, length), (kind, memoryview(array), 0, 1)),
         *(("whole", array, 0), ("whole", None), ("whole",), ("file",), ("file", "x"), ("file", array)),
     ):
-        with pytest.raises((TypeError, ValueError), match="pickled sequence|pickle is damaged"):
+        with pytest.raises((TypeError, ValueError), match=r"pickled sequence|pickle is damaged"):
             again(parts=[odd])
-        with pytest.raises((TypeError, ValueError), match="pickled sequence|pickle is damaged"):
+        with pytest.raises((TypeError, ValueError), match=r"pickled sequence|pickle is damaged"):
             again(parts=[part, odd])
     for odd in (array.astype("int32"), array.astype("float64"), array.astype(object), array.astype("U1")):
         with pytest.raises(TypeError, match=r"int64|dtype"):

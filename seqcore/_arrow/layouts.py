@@ -123,7 +123,7 @@ def _asked(seq, rank, inner, asked):
 
 
 def _in_place(seq, kind, with_prefix=False):
-    """Return the elements as values and offsets of the width of a kind of lists, or None if they aren't one array."""
+    """Return values and offsets of the width of a kind of lists, or None if the elements aren't one array."""
     try:
         return as_lists(seq, np.dtype(np.int32 if kind == LIST else np.int64), with_prefix)
     except OverflowError:

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from seqcore._format.text import snapshot_of
 from seqcore._shown import got, shown_error
-from seqcore.core.sequence import TensorSequence
 from seqcore.core.layout import lie_together
+from seqcore.core.sequence import TensorSequence
 
 _GATHERED = 32 << 20  # bytes of single tensors in one part
 _COPIED = 64 << 20  # bytes of scattered elements to copy at a time

@@ -17,8 +17,8 @@ import numpy as np
 from seqcore._maps.outputs import Chunk, fresh, values_of
 from seqcore._maps.work import Work, suitable_nbytes, typical_nbytes
 from seqcore._tensors import as_tensor
-from seqcore.core.calls import OutputError
 from seqcore.core.batches import chained, cut_batch, stack
+from seqcore.core.calls import OutputError
 from seqcore.core.layout import first_misfit
 from seqcore.core.operations import split_equally
 from seqcore.core.sequence import TensorSequence

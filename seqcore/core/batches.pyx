@@ -4,7 +4,7 @@ from libc.stdlib cimport free, malloc
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport Store, empty_store, joined_stores, size_of
+from seqcore.core.buffer cimport Store, joined_stores, size_of
 from seqcore.core.like cimport store_along, store_like
 from seqcore.core.positions cimport raise_for
 from seqcore.core.sequence cimport TensorSequence, new_sequence

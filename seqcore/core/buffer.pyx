@@ -19,8 +19,10 @@ Invariants: 0 ≤ lo ≤ hi ≤ capacity. Each slot outside the gap is one user 
 An insert or erase at the gap moves `lo` or `hi` by one. Elsewhere the gap is moved there first: a memmove
 of the slots in between, 8 bytes for each, however long the sequence is.
 
-Stores are shared: a copy of a sequence, and every reader that works without the lock, takes a share instead of
-the elements. Runs never change. An edit of shared slots makes the editor's own first. Either way the old store
+Stores are shared: a copy of a sequence, and every reader that works without the lock, takes a share instead
+of
+the elements. Runs never change. An edit of shared slots makes the editor's own first. Either way the old
+store
 comes back in `stale`, which the caller releases when its lock is gone, because releasing runs finalizers, and
 those may come back in. No function here runs foreign code except `release` and `release_slots`. On a failure
 nothing has changed.
@@ -234,7 +236,6 @@ cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t st
     """
     cdef Store *old = store[0]
     cdef Store *new
-    cdef Store few
     cdef Py_ssize_t n = old.capacity, more = 0, i, number, spent
     cdef Source *source
     if news != NULL and size_of(news):

@@ -24,7 +24,8 @@ import numpy as np
 from seqcore.core.arrays cimport descr_of, is_scalar
 from seqcore.core.buffer cimport (
     Store, empty_store, fill, has_runs, new_slots, put_all, put_one, release,
-    replace_at, replace_one, replace_range, replace_span, retain_elements, reverse_all, share, size_of,
+    replace_at, replace_one, replace_range, replace_span, retain_elements, reverse_all, share as retained,
+    size_of,
     slice_of_store, take_marked, take_one, take_range, unshare, write_slots,
 )
 from seqcore.core.compare cimport find
@@ -97,7 +98,7 @@ cdef class Container:
         """A share of the store as it stands, for the caller to release."""
         cdef Store *store
         with cython.critical_section(self):
-            store = share(self._store)
+            store = retained(self._store)
         return store
 
     cdef Share shared(self):
@@ -564,7 +565,7 @@ cdef class Container:
                         after, self._store = self._store, after
             else:
                 with cython.critical_section(self):
-                    before = share_of(share(self._store))
+                    before = share_of(retained(self._store))
                     after = tighten(before.store, self._dtype, True)
                     # A finalizer of garbage may have come in.
                     done = self._store == before.store

@@ -1,8 +1,11 @@
 """Elements joined into one array, or copied one behind the other.
 
-A join takes elements in *blocks* that are one strided copy each: a span of a table, or pieces that follow each
-other in their source. It goes through them twice, first to check that they fit and to add up their lengths, then
-to copy. The numbers of a file may have changed in between, so that each block is checked again against the room
+A join takes elements in *blocks* that are one strided copy each: a span of a table, or pieces that follow
+each
+other in their source. It goes through them twice, first to check that they fit and to add up their lengths,
+then
+to copy. The numbers of a file may have changed in between, so that each block is checked again against the
+room
 that is left, and all of the result must have been written at the end.
 
 The caller has a share of the store, so nobody edits it while the GIL is released.
@@ -19,11 +22,13 @@ from seqcore.core.counters cimport COPIED_WITHOUT_GIL, RUNS_COPIED, count
 from seqcore.core.directory cimport Slot, number_in
 from seqcore.core.owner cimport kept_memory, shape_of
 from seqcore.core.reader cimport (
-    AHEAD, Reader, Span, begin, ends_of, fetch_data, next_block, raise_damaged, read_one, rows_ahead, take_singly,
+    AHEAD, Reader, Span, begin, ends_of, fetch_data, next_block, raise_damaged, read_one, rows_ahead,
+    take_singly,
 )
 from seqcore.core.source cimport (
     DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, Piece,
-    Source, Status, Table, extent, owner_of, prefetch, resolve, row_nbytes, same_layout, solid, solid_row, strides_of,
+    Source, Status, Table, extent, owner_of, prefetch, resolve, row_nbytes, same_layout, solid, solid_row,
+    strides_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
 

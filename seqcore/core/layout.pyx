@@ -29,8 +29,10 @@ cnp.import_array()
 def as_lists(TensorSequence sequence not None, offset_type, bint with_prefix):
     """Return the elements as (values, offsets), if they are one span of a table, one behind the other.
 
-    `values` is a view in C order. With a prefix it may have more in front, and the first offset is then not 0: so
-    a table's own offsets can be used, without a look at each. None where they are not such a span, which says nothing
+    `values` is a view in C order. With a prefix it may have more in front, and the first offset is then not
+    0: so
+    a table's own offsets can be used, without a look at each. None where they are not such a span, which says
+    nothing
     else about them.
     """
     cdef Share share = sequence.whole()
@@ -78,7 +80,6 @@ def one_array(TensorSequence sequence not None):
     cdef Reader reader
     cdef Piece *piece
     cdef Source *source
-    cdef Table *table
     cdef Py_ssize_t n = size_of(share.store), i, done = 0, low, high, step
     cdef Py_ssize_t[MAX_NDIM] shape
     cdef cnp.ndarray starts, lengths

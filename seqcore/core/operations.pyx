@@ -3,8 +3,6 @@
 from cpython.bool cimport PyBool_Check
 cimport numpy as cnp
 
-import numpy as np
-
 from seqcore.core.arrays cimport own_view
 from seqcore.core.buffer cimport size_of
 from seqcore.core.join cimport join

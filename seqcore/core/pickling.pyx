@@ -6,8 +6,10 @@
              ("file", path, size, time, column, length)            files, which the other side opens itself
     order    runs [[part, first, step, n], …], or (parts, numbers) of each element
 
-Elements in files go as the numbers that they have there, all others with their memory. So data goes out once, in
-arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for runs, however many elements
+Elements in files go as the numbers that they have there, all others with their memory. So data goes out once,
+in
+arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for runs, however many
+elements
 there are, and for slots each takes as few bytes as it can.
 """
 
@@ -34,7 +36,8 @@ from seqcore.core.reader cimport (
 from seqcore.core.selection cimport select
 from seqcore.core.share cimport Share, share_of
 from seqcore.core.source cimport (
-    EVEN, MAX_NDIM, OFFSETS, PADDED, SHAPED, VIEWS, WHOLE, Piece, Source, Status, Table, owner_of, piece_nbytes,
+    EVEN, MAX_NDIM, OFFSETS, PADDED, SHAPED, VIEWS, WHOLE, Piece, Source, Status, Table, owner_of,
+    piece_nbytes,
     resolve, row_nbytes,
 )
 from seqcore.core.split cimport split_equal, split_lengths, split_shaped, split_views
@@ -137,7 +140,6 @@ cdef tuple tightened_beside_files(Store *store, cnp.dtype dtype, Parts parts, li
     selected = share_of(others)
     tight = share_of(tighten(selected.store, dtype))
     back = np.cumsum(np.logical_not(in_memory)) - 1
-    files = len(in_memory) - sum(in_memory)
     for i in range(len(in_memory)):
         if not in_memory[i]:
             found.sources.append(parts.sources[i])
@@ -204,7 +206,6 @@ cdef bint is_better_tight(Store *store, Parts parts) except -1:
     """Whether the elements that are in no file take less when they are copied together."""
     cdef Py_ssize_t i, n = 0
     cdef Source *source
-    cdef Piece piece
     spanned = 0
     for i in range(len(parts.sources)):
         if isinstance(parts.sources[i], tuple):
@@ -231,8 +232,6 @@ cdef object memory_nbytes(Store *store):
     cdef Reader reader
     cdef Span span
     cdef Py_ssize_t i
-    cdef Store *one = NULL
-    cdef Share share
     nbytes = 0
     begin(&reader, store, 0, size_of(store))
     while next_block(&reader, &span):
@@ -331,7 +330,6 @@ cdef object spanned_array(Source *source, Py_ssize_t start, Py_ssize_t stop, cnp
 
 cdef tuple part_of(Source *source, Py_ssize_t low, Py_ssize_t high, cnp.dtype dtype):
     """Elements low to high of a table in memory, as (kind, array, axis, numbers…)."""
-    cdef Table *table = <Table *>source
     cdef Py_ssize_t i, n = high - low + 1, start, stop
     cdef Piece piece
     cdef Py_ssize_t[2 * MAX_NDIM] dims
@@ -414,8 +412,6 @@ cdef object shortest(cnp.ndarray numbers):
 cdef Store *restored(cnp.dtype dtype, given_parts, order) except NULL:
     """The opposite of `reduced`; what doesn't fit is refused, because pickles may be damaged."""
     cdef list parts = []                # Shares of stores
-    cdef Store *found = NULL
-    cdef Share share
     if type(given_parts) is not list or type(order) is not tuple and not isinstance(order, np.ndarray):
         raise TypeError("a pickled sequence has a list of parts and the order of its elements among them, not "
                         f"{shown(given_parts)} and {shown(order)}")
@@ -528,7 +524,6 @@ cdef Store *ordered(list parts, which, cnp.ndarray numbers) except NULL:
 cdef Store *ordered_runs(list parts, order) except NULL:
     """Runs of elements: part, first, step and number of elements."""
     cdef list slices = []
-    cdef Store *into = NULL
     if isinstance(order, np.ndarray):
         order = checked_numbers(order, "runs", 2)
         if order.shape[1] != 4:

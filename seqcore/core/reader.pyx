@@ -17,7 +17,7 @@ from seqcore.core.buffer cimport Run, begin_of, find_run, has_runs, runs_of, slo
 from seqcore.core.directory cimport ID_SHIFT, Slot, number_in, same_source, source_of
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.source cimport (
-    EVEN, OFFSETS, SHAPED, WHOLE, Piece, Source, Table, owner_of, prefetch, resolve,
+    EVEN, SHAPED, Piece, Source, Table, owner_of, prefetch, resolve,
 )
 
 

@@ -5,7 +5,8 @@
     seq[[2, 0, -1]]          positions: an int64 array, read from front to back, each number once
     seq[lengths > 3]         a mask: a bool array of our own, as long as the sequence
 
-Slots are copied or made, data are not. Keys are read before anything is locked, because that runs foreign code.
+Slots are copied or made, data are not. Keys are read before anything is locked, because that runs foreign
+code.
 What then remains is an array of our own: nobody changes it between the check and the use.
 """
 

@@ -169,7 +169,8 @@ cdef inline bint is_solid(Py_ssize_t itemsize, int ndim, int axis, const Py_ssiz
         if dims[i] != 1 and dims[ndim + i] != stride:
             return False
         stride *= dims[i]
-    # An element of length 1 would do with any step, but the next one may be longer; without items there is none.
+    # An element of length 1 would do with any step, but the next one may be longer; without items there is
+    # none.
     return axis < 0 or dims[ndim] == stride
 
 cdef inline bint solid(const Piece *piece) noexcept nogil:

@@ -7,7 +7,8 @@
     lengths    3 0 2                    extents along it
     offsets    0 3 3 5                  where each begins, and where the last one ends
 
-Where elements are one behind the other in one memory, as after a split, values are a view of it. Otherwise they
+Where elements are one behind the other in one memory, as after a split, values are a view of it. Otherwise
+they
 are joined, in one copy.
 """
 
@@ -20,7 +21,7 @@ from seqcore.core.arrays cimport array_from
 from seqcore.core.buffer cimport Run, Store, has_runs, runs_of, size_of
 from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
 from seqcore.core.join cimport join, joined_view, new_array, tight_items
-from seqcore.core.owner cimport TableOwner, sealed
+from seqcore.core.owner cimport sealed
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, raise_damaged, read_one, take_singly,
 )
@@ -219,7 +220,7 @@ cdef object offsets_in_place(Store *store, object dtype, bint from_zero):
     """Return offsets as a table has them, read-only, where it has them of a type; else None."""
     cdef const Run *run
     cdef Table *table
-    cdef Py_ssize_t count
+    cdef Py_ssize_t noffsets
     if not has_runs(store) or store.nruns != 1:
         return None
     run = &runs_of(store)[0]
@@ -229,9 +230,9 @@ cdef object offsets_in_place(Store *store, object dtype, bint from_zero):
     if dtype.kind != "i" or dtype.itemsize != table.width or not dtype.isnative or (
             from_zero and number_at(table.starts, run.first, table.width)):
         return None
-    count = run.end + 1
+    noffsets = run.end + 1
     cdef cnp.dtype own = np.dtype(dtype)
-    return array_from(<PyObject *>own, 1, &count, NULL,
+    return array_from(<PyObject *>own, 1, &noffsets, NULL,
                       <char *>table.starts + run.first * table.width, owner_of(run.source))
 
 
