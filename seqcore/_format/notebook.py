@@ -6,14 +6,21 @@ from seqcore._format.bins import have_one_shape, sorted_lengths
 from seqcore._format.histogram import histogram_of
 from seqcore._format.pictures import pictures_of
 from seqcore._format.table import table_of
-from seqcore._format.text import plural, snapshot_of, type_of
+from seqcore._format.text import as_text, plural, snapshot_of, type_of
 
 
 def as_html(seq):
     """Return a heading, pictures, a table of the first and last elements, and a histogram of the lengths.
 
-    Only the values that are shown are read, but all shapes.
+    Only the values that are shown are read, but all shapes. For a damaged file it is the line of `repr`.
     """
+    try:
+        return _as_html(seq)
+    except ValueError:  # an element that can't be read
+        return f"<p>{escape(as_text(seq))}</p>"
+
+
+def _as_html(seq):
     snapshot = snapshot_of(seq)
     n = len(snapshot)
     lengths = sorted_lengths(snapshot)
