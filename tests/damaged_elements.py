@@ -107,7 +107,7 @@ def assert_elements(seq, damaged, elements):
 
 
 def assert_damaged(seq, damaged, elements):
-    """These elements of a sequence are damaged, and the others are as given; None stands for a damaged one."""
+    """These elements of a sequence are damaged, and the others as given; None stands for a damaged one."""
     assert_elements(seq, damaged, elements)
     for make in PASSERS.values():
         assert_elements(make(seq), damaged, elements)

@@ -1,4 +1,4 @@
-"""Sequences taken apart for bodies that run over many elements at once, and put together from their results."""
+"""Sequences taken apart for bodies that run over many elements at once, and put together from results."""
 
 from libc.stdlib cimport free, malloc
 cimport numpy as cnp
@@ -42,7 +42,7 @@ def cut_as(cnp.ndarray items not None, TensorSequence like not None):
 
 
 def cut_batch(cnp.ndarray array not None, TensorSequence like not None):
-    """Return a sequence whose elements are as long along axis 0 as another's, of an array as long as those."""
+    """Return a sequence of an array's parts that are as long along axis 0 as another's elements."""
     cdef Share share = like.whole()
     array = own_view(array)             # as in values_given
     return new_sequence(element_type(array.dtype), store_along(array, share.store))

@@ -65,13 +65,16 @@ cdef Store *empty_store() noexcept nogil
 cdef Store *share(Store *store) noexcept nogil
 cdef void release(Store *store) noexcept
 cdef void fill(Store *store) noexcept nogil
-cdef void add_run(Store *store, Source *source, Py_ssize_t first, Py_ssize_t step, Py_ssize_t n) noexcept nogil
+cdef void add_run(Store *store, Source *source, Py_ssize_t first, Py_ssize_t step,
+                  Py_ssize_t n) noexcept nogil
 cdef Store *finished(Store *store) noexcept
 cdef Status as_slots(Store *store, Py_ssize_t start, Py_ssize_t step, Store *into) noexcept
-cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n, Slot *into) noexcept nogil
+cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                        Slot *into) noexcept nogil
 cdef Status give_ids(const Store *store) noexcept nogil
 cdef void retain_elements(const Store *store) noexcept
-cdef Status slice_of_store(Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n, Store **into) noexcept
+cdef Status slice_of_store(Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                           Store **into) noexcept
 cdef Status joined_stores(Store **stores, Py_ssize_t nstores, Store **into) noexcept
 
 cdef Status unshare(Store **store) noexcept
@@ -85,7 +88,8 @@ cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssiz
 cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot *slot, bint patient) noexcept
 cdef Status replace_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Store *news,
                           bint patient) noexcept
-cdef Status replace_at(Store **store, Store **stale, const int64_t *positions, Store *news, bint patient) noexcept
+cdef Status replace_at(Store **store, Store **stale, const int64_t *positions, Store *news,
+                       bint patient) noexcept
 cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t n, Store **removed,
                          Store *news, bint patient) noexcept
 cdef Status reverse_all(Store **store, Store **stale) noexcept

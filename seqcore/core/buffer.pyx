@@ -598,7 +598,7 @@ cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *ne
 
 
 cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *taken, bint patient) noexcept:
-    """Remove an element; a slot's use of its source becomes the caller's. The gap comes from the nearer side."""
+    """Remove an element; a slot's use of its source is the caller's. The gap comes from the nearer side."""
     cdef Store *own = store[0]
     cdef Status status
     if has_runs(own):

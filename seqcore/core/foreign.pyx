@@ -1,4 +1,4 @@
-"""Sequences over the numbers of files and of Arrow, which stay where they are and are checked when they are used.
+"""Sequences over the numbers of files and of Arrow, which stay where they are and are checked when used.
 
 What is checked here are the types and sizes of arrays, and the ends: from where to where values may be read.
 """
@@ -22,13 +22,15 @@ cnp.import_array()
 
 cdef cnp.ndarray checked_numbers(numbers, Py_ssize_t ndim):
     cdef cnp.ndarray own = own_view(numbers)
-    if own.ndim != ndim or own.dtype.kind != "i" or own.dtype.itemsize not in (4, 8) or not own.dtype.isnative:
-        raise TypeError(f"offsets and shapes are arrays of int32 or int64, not {own.dtype} of rank {own.ndim}")
+    if own.ndim != ndim or own.dtype.kind != "i" or own.dtype.itemsize not in (4, 8) or (
+            not own.dtype.isnative):
+        raise TypeError(f"offsets and shapes are arrays of int32 or int64, not {own.dtype} of rank "
+                        f"{own.ndim}")
     return own
 
 
 def from_foreign_offsets(cnp.ndarray values not None, offsets, Py_ssize_t low, Py_ssize_t high):
-    """Return a sequence of views from each offset to the next, of values of which the first is number `low`. O(1).
+    """Return a sequence of views from each offset to the next, of values that begin with number `low`. O(1).
 
     Each offset is checked when it is used: to be from `low` to `high`, and not below the one before it.
 
@@ -39,18 +41,22 @@ def from_foreign_offsets(cnp.ndarray values not None, offsets, Py_ssize_t low, P
     """
     cdef cnp.ndarray numbers = checked_numbers(offsets, 1)
     values = own_view(values)
-    if values.ndim == 0 or not 0 <= low <= high or high - low > cnp.PyArray_DIM(values, 0) or not len(numbers):
-        raise ValueError(f"{len(numbers)} offsets from {low} to {high} don't fit values of shape {(<object>values).shape}")
+    if values.ndim == 0 or not 0 <= low <= high or high - low > cnp.PyArray_DIM(values, 0) or (
+            not len(numbers)):
+        raise ValueError(f"{len(numbers)} offsets from {low} to {high} don't fit values of shape "
+                         f"{(<object>values).shape}")
     dtype = element_type(values.dtype)
     if len(numbers) == 1:
         return new_sequence(dtype, empty_store())
     return new_sequence(dtype, store_of(offsets_table(values, 0, numbers, low, high)))
 
 
-def from_foreign_shapes(cnp.ndarray items not None, offsets, Py_ssize_t low, Py_ssize_t high, shapes, tuple order):
-    """Return a sequence of tensors of shapes of their own in a row of items, the first of which is number `low`. O(1).
+def from_foreign_shapes(cnp.ndarray items not None, offsets, Py_ssize_t low, Py_ssize_t high, shapes,
+                        tuple order):
+    """Return a sequence of tensors of their own shapes in a row of items that begins with number `low`. O(1).
 
-    Axis k in memory is axis order[k] of a tensor, unless that is None. Each tensor is checked when it is used.
+    Axis k in memory is axis order[k] of a tensor, unless that is None.
+    Each tensor is checked when it is used.
 
     Raises
     ------
@@ -62,8 +68,10 @@ def from_foreign_shapes(cnp.ndarray items not None, offsets, Py_ssize_t low, Py_
     items = own_view(items)
     if not 0 < cnp.PyArray_DIM(extents, 1) <= MAX_NDIM:
         raise ValueError(f"tensors have 1 to {MAX_NDIM} axes, not {extents.shape[1]}")
-    if items.ndim != 1 or not 0 <= low <= high or high - low > len(items) or len(numbers) != len(extents) + 1 or (
-            not items.flags.c_contiguous) or (order is not None and sorted(order) != list(range(extents.shape[1]))):
+    if items.ndim != 1 or not 0 <= low <= high or high - low > len(items) or (
+            len(numbers) != len(extents) + 1) or (
+            not items.flags.c_contiguous) or (
+            order is not None and sorted(order) != list(range(extents.shape[1]))):
         raise ValueError(f"{len(numbers)} offsets and {len(extents)} shapes don't fit {len(items)} items")
     dtype = element_type(items.dtype)
     if len(numbers) == 1:
@@ -84,7 +92,7 @@ def from_views(cnp.ndarray values not None, starts, lengths):
 
 
 def from_shapes(cnp.ndarray items not None, offsets, shapes):
-    """Return a sequence of tensors of shapes of their own, each in C order, one behind the other. O(n), no copy.
+    """Return a sequence of tensors of their own shapes, each in C order, one behind the other. O(n), no copy.
 
     Parameters
     ----------
@@ -115,7 +123,8 @@ def mark_origin(TensorSequence sequence not None, origin):
     cdef TableOwner owner
     begin(&reader, share.store, 0, size_of(share.store))
     while next_span(&reader, &span):
-        if span.source.kind == WHOLE or span.first != 0 or span.step != 1 or span.n != (<Table *>span.source).n:
+        if span.source.kind == WHOLE or span.first != 0 or span.step != 1 or (
+                span.n != (<Table *>span.source).n):
             continue
         owner = <TableOwner><object>owner_of(span.source)
         if owner.origin is None:
@@ -124,7 +133,7 @@ def mark_origin(TensorSequence sequence not None, origin):
 
 
 def address_of(TensorSequence sequence not None):
-    """Return where the memory of the first element's table begins, without reading the element; 0 if there is none."""
+    """Return where the memory of the first element's table begins, without reading the element; 0 if none."""
     cdef Share share = sequence.shared()
     cdef Reader reader
     cdef Span span

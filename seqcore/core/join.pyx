@@ -303,10 +303,12 @@ cdef Status copy(Join *join, char *out, const Store *store) noexcept nogil:
             if status != OK or length > room - copied:
                 return DAMAGED
             join.used += 1
-            while (join.used < reader.n and reader.pieces[join.used].data == piece.data + length * join.strides[0]
+            while (join.used < reader.n
+                   and reader.pieces[join.used].data == piece.data + length * join.strides[0]
                    and same_layout(piece.source, &reader.pieces[join.used])
                    and fit(join, &reader.pieces[join.used]) == OK
-                   and (1 if join.stacking else extent(&reader.pieces[join.used], 0)) <= room - copied - length):
+                   and (1 if join.stacking else extent(&reader.pieces[join.used], 0))
+                   <= room - copied - length):
                 length += 1 if join.stacking else extent(&reader.pieces[join.used], 0)
                 join.used += 1
             memcpy(out + copied * join.strides[0], piece.data, length * join.strides[0])
@@ -358,8 +360,8 @@ cdef int set_up(Join *join, Store *store, int axis, bint stacking) except -1:
         raise_damaged(store, 0)
     ndim = join.first.source.ndim
     if ndim + stacking > MAX_NDIM:
-        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: elements of rank {ndim} can't be joined "
-                         "along a new one")
+        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: elements of rank {ndim} can't be "
+                         "joined along a new one")
     join.stacking = stacking
     join.axis = axis
     join.ndim = ndim + stacking
@@ -372,7 +374,7 @@ cdef int set_up(Join *join, Store *store, int axis, bint stacking) except -1:
 
 
 cdef object join(Store *store, cnp.dtype dtype, int axis, bint stacking):
-    """Return a new array of all elements, at least one, along an axis checked against the first one's rank."""
+    """Return a new array of all elements, at least one, along an axis checked against the first's rank."""
     cdef Join join
     cdef Status status
     cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
@@ -461,12 +463,13 @@ cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking):
 # -- one behind the other ------------------------------------------------------------------------------
 
 cdef object span_length(const Span *span, Py_ssize_t *dims):
-    """The positions of a span's elements together, a Python integer; None where they must be read one by one."""
+    """The positions of a span's elements together, a Python integer; None where each must be read."""
     cdef Source *source = span.source
     cdef Piece first, last
     if source.kind == EVEN:
         short = 0
-        if span.first == (<Table *>source).n - 1 or span.first + (span.n - 1) * span.step == (<Table *>source).n - 1:
+        if span.first == (<Table *>source).n - 1 or (
+                span.first + (span.n - 1) * span.step == (<Table *>source).n - 1):
             short = span.n if span.step == 0 else 1
         return <object>span.n * source.length - short * <object>(source.length - (<Table *>source).last)
     if source.kind != OFFSETS or span.step != 1 or not ends_of(span, &first, &last, dims):
@@ -562,7 +565,8 @@ cdef Py_ssize_t tight_nbytes(const Span *span, Piece *first, Piece *last, Py_ssi
     """Bytes of a span whose elements are one behind the other in C order, or -1."""
     cdef Source *source = span.source
     cdef Py_ssize_t row, length
-    if span.step != 1 or (source.kind != EVEN and source.kind != OFFSETS) or not ends_of(span, first, last, dims):
+    if span.step != 1 or (source.kind != EVEN and source.kind != OFFSETS) or (
+            not ends_of(span, first, last, dims)):
         return -1
     row = solid_row(first)
     if row == NOT_SOLID or (source.axis < 0 and (<Table *>source).pitch != row):
@@ -593,7 +597,8 @@ cdef cnp.ndarray tight_items(Store *store, cnp.dtype dtype, bint keep_gil=False)
     if strings and status != OK:
         memset(data, 0, room)           # pointers that nobody has counted
     if status != OK:
-        raise ValueError(f"the elements of {size_of(store)} tensors have changed in their file while they were copied")
+        raise ValueError(f"the elements of {size_of(store)} tensors have changed in their file while they "
+                         "were copied")
     if strings:
         count_strings(memory)
     return memory

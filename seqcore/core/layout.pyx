@@ -1,4 +1,4 @@
-"""How the elements of a sequence lie in memory, and what shapes they have: what Arrow's columns and maps ask."""
+"""How elements of a sequence lie in memory, and what shapes they have: what Arrow's columns and maps ask."""
 
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
@@ -52,7 +52,8 @@ def as_lists(TensorSequence sequence not None, offset_type, bint with_prefix):
     if not ends_of(&span, &first, &last, reader.dims):
         raise_damaged(share.store, 0 if n == 1 else n - 1)
     row = solid_row(&first)
-    if row == NOT_SOLID or row == 0 or last.start < first.start or (span.source.axis < 0 and table.pitch != row):
+    if row == NOT_SOLID or row == 0 or last.start < first.start or (
+            span.source.axis < 0 and table.pitch != row):
         return None
     memcpy(shape, span.source.shape, span.source.ndim * sizeof(Py_ssize_t))
     offsets = None
@@ -72,7 +73,7 @@ def as_lists(TensorSequence sequence not None, offset_type, bint with_prefix):
 
 
 def one_array(TensorSequence sequence not None):
-    """Return elements of rank 1 or more that are views of one array along axis 0, as (array, starts, lengths).
+    """Return elements of rank 1 or more that view one array along axis 0, as (array, starts, lengths).
 
     None where they are not.
     """
@@ -127,7 +128,8 @@ def one_array(TensorSequence sequence not None):
 def lie_together(TensorSequence sequence not None):
     """Return whether `values` is a view, rather than a copy."""
     cdef Share share = sequence.whole()
-    return size_of(share.store) > 0 and has_axis(share) and joined_view(share.store, sequence._dtype, False) is not None
+    return size_of(share.store) > 0 and has_axis(share) and (
+        joined_view(share.store, sequence._dtype, False) is not None)
 
 
 cdef bint has_axis(Share share):
@@ -137,7 +139,7 @@ cdef bint has_axis(Share share):
 
 
 def memory_bounds(TensorSequence sequence not None, Py_ssize_t most):
-    """Return the positions at which elements of another memory begin, then n; None where these are too many."""
+    """Return the positions at which elements of another memory begin, then n; None if these are too many."""
     cdef Share share = sequence.whole()
     cdef Reader reader
     cdef Span span
@@ -213,7 +215,7 @@ def first_other_shape(TensorSequence a not None, TensorSequence b not None):
 
 
 def first_misfit(TensorSequence sequence not None, Py_ssize_t least, Py_ssize_t most, tuple behind not None):
-    """Return the first position of an element whose rank is not `least` to `most`, or its last axes not `behind`.
+    """Return the first position of an element of a rank not `least` to `most`, or of last axes not `behind`.
 
     An extent of -1 stands for any. The length of the sequence if all fit.
     """

@@ -1,4 +1,4 @@
-"""Sequences of new memory whose elements are as long as another's: results of maps, of `astype` and `compact`.
+"""Sequences of new memory whose elements are as long as another's: results of maps, `astype` and `compact`.
 
 ::
 
@@ -184,8 +184,8 @@ cdef tuple shaped_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ss
             for axis in range(rank):
                 shape[axis] = extent(piece, axis)
                 if largest > MAX_BYTES // max(shape[axis], 1):
-                    raise ValueError("an element without items has a shape that is too large for an array of another "
-                                     "dtype")
+                    raise ValueError("an element without items has a shape that is too large for an array of "
+                                     "another dtype")
                 largest *= max(shape[axis], 1)
                 taken *= shape[axis]
             shape += rank
@@ -216,7 +216,8 @@ cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
     next_span(&reader, &span)
     if span.n == n and span.source.kind == EVEN and span.source.axis == 0 and span.step == 1 and (
             whole == (n - 1) * span.source.length + (
-                (<Table *>span.source).last if span.first + n == (<Table *>span.source).n else span.source.length)):
+                (<Table *>span.source).last if span.first + n == (<Table *>span.source).n
+                else span.source.length)):
         return store_of(even_table(array, 0, False, span.source.length))
     offsets = np.empty(n + 1, np.int64)
     each = <int64_t *>cnp.PyArray_DATA(offsets)
@@ -225,6 +226,6 @@ cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
     for i in range(n):
         each[i + 1] += each[i]
     if each[n] != whole:
-        raise ValueError(f"the array has length {whole} along axis 0, which is not the sum of the lengths of {n} "
-                         "elements")
+        raise ValueError(f"the array has length {whole} along axis 0, which is not the sum of the lengths of "
+                         f"{n} elements")
     return store_of(offsets_table(array, 0, offsets, 0, whole))

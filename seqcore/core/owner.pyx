@@ -23,7 +23,9 @@ cimport numpy as cnp
 
 from seqcore.core.arrays cimport array_from, base_of, descr_of
 from seqcore.core.directory cimport ID_SHIFT, Slot, forget_id, source_of
-from seqcore.core.source cimport MAX_NDIM, WHOLE, Piece, Source, add_to, extent, is_solid, owner_of, prefetch, resolve, strides_of
+from seqcore.core.source cimport (
+    MAX_NDIM, WHOLE, Piece, Source, add_to, extent, is_solid, owner_of, prefetch, resolve, strides_of,
+)
 
 cnp.import_array()
 

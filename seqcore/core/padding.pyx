@@ -29,7 +29,9 @@ from seqcore.core.source cimport (
 )
 from seqcore.core.split cimport RELEASE_FROM
 
-from seqcore._padding import as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing
+from seqcore._padding import (
+    as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
+)
 from seqcore._shown import shown
 
 cnp.import_array()
@@ -246,8 +248,8 @@ cdef object padded(Store *store, cnp.dtype dtype, object padding_value, object s
     for extent_ in (n, *extents):
         nbytes *= max(extent_, 1)
     if (nbytes > MAX_BYTES and n) or max(extents, default=0) > MAX_BYTES:
-        raise ValueError(f"{n} elements padded to ({', '.join(map(shown, extents))}) would be larger than any "
-                         "array can be")
+        raise ValueError(f"{n} elements padded to ({', '.join(map(shown, extents))}) would be larger than "
+                         "any array can be")
     if wants_mask and not extents:
         raise ValueError("return_mask=True needs elements of rank 1 or more, but they have rank 0 and so no "
                          "length")
@@ -284,8 +286,8 @@ cdef list extents_of(Store *store, object shape, object multiple_of, bint cuts):
             raise_damaged(store, 0)
         measures.ndim = piece.source.ndim
     if measures.ndim == MAX_NDIM:
-        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: elements of rank {measures.ndim} can't be "
-                         "padded into one batch")
+        raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: elements of rank {measures.ndim} "
+                         "can't be padded into one batch")
     with nogil:
         status = measure(store, &measures)
     if status == DAMAGED:
@@ -294,8 +296,8 @@ cdef list extents_of(Store *store, object shape, object multiple_of, bint cuts):
         read_one(store, measures.at, &piece, dims)
         other = shape_of(&piece)
         read_one(store, 0, &piece, dims)
-        raise ValueError(f"element {measures.at} has shape {other}, but element 0 has shape {shape_of(&piece)}: "
-                         "elements of different ranks can't be padded into one batch")
+        raise ValueError(f"element {measures.at} has shape {other}, but element 0 has shape "
+                         f"{shape_of(&piece)}: elements of different ranks can't be padded into one batch")
     cdef list most = []
     cdef list least = []
     for axis in range(measures.ndim):
@@ -307,8 +309,8 @@ cdef list extents_of(Store *store, object shape, object multiple_of, bint cuts):
             at = first_beyond(store, axis, wanted[axis])
             read_one(store, at, &piece, dims)
             raise ValueError(f"element {at} has shape {shape_of(&piece)}, which is longer than "
-                             f"{shown(wanted[axis])} along axis {axis}: pass truncate=True to cut it, or a larger "
-                             "shape")
+                             f"{shown(wanted[axis])} along axis {axis}: pass truncate=True to cut it, or a "
+                             "larger shape")
     return wanted
 
 

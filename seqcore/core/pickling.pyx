@@ -128,8 +128,8 @@ cdef tuple reduced(Store *store, cnp.dtype dtype):
     return sent, runs_to_send(runs, parts)
 
 
-cdef tuple tightened_beside_files(Store *store, cnp.dtype dtype, Parts parts, list in_memory, cnp.ndarray which,
-                                  cnp.ndarray numbers):
+cdef tuple tightened_beside_files(Store *store, cnp.dtype dtype, Parts parts, list in_memory,
+                                  cnp.ndarray which, cnp.ndarray numbers):
     """Parts in which the elements that are in no file are copied together, and where each element is then."""
     cdef Parts found = Parts.__new__(Parts)
     cdef Store *others = NULL
@@ -198,7 +198,8 @@ cdef tuple find_numbers(Store *store, Parts parts):
             of[done] = part
             number[done] = zero + span.first + i * span.step
             done += 1
-        parts.use(part, min(number[done - span.n], number[done - 1]), max(number[done - span.n], number[done - 1]))
+        parts.use(part, min(number[done - span.n], number[done - 1]),
+                  max(number[done - span.n], number[done - 1]))
     return which, numbers
 
 
@@ -286,8 +287,8 @@ cdef Py_ssize_t piece_positions(const Piece *piece) noexcept nogil:
 
 
 cdef int raise_damaged_number(Source *source, Py_ssize_t number) except -1:
-    raise ValueError(f"element {number} of an Arrow array can't be read: its offsets leave its values, so the "
-                     "array is damaged")
+    raise ValueError(f"element {number} of an Arrow array can't be read: its offsets leave its values, so "
+                     "the array is damaged")
 
 
 cdef object spanned_nbytes(Source *source, Py_ssize_t low, Py_ssize_t high):
@@ -322,8 +323,8 @@ cdef object spanned_array(Source *source, Py_ssize_t start, Py_ssize_t stop, cnp
         shape[0 if dropped else source.axis] = stop - start
         if dropped:
             strides[0] = table.step
-    array = array_from(<PyObject *>dtype, ndim, shape, strides, source.data + (start - table.low) * table.step,
-                       owner_of(source))
+    array = array_from(<PyObject *>dtype, ndim, shape, strides,
+                       source.data + (start - table.low) * table.step, owner_of(source))
     # Only such arrays leave their data out of band.
     return array if array.flags.forc else np.ascontiguousarray(array)
 
@@ -413,8 +414,8 @@ cdef Store *restored(cnp.dtype dtype, given_parts, order) except NULL:
     """The opposite of `reduced`; what doesn't fit is refused, because pickles may be damaged."""
     cdef list parts = []                # Shares of stores
     if type(given_parts) is not list or type(order) is not tuple and not isinstance(order, np.ndarray):
-        raise TypeError("a pickled sequence has a list of parts and the order of its elements among them, not "
-                        f"{shown(given_parts)} and {shown(order)}")
+        raise TypeError("a pickled sequence has a list of parts and the order of its elements among them, "
+                        f"not {shown(given_parts)} and {shown(order)}")
     for part in given_parts:
         parts.append(share_of(restored_part(dtype, part, len(parts))))
     if type(order) is tuple and len(order) == 2 and isinstance(order[1], np.ndarray):
@@ -437,14 +438,16 @@ cdef Store *restored_part(cnp.dtype dtype, part, Py_ssize_t at) except NULL:
         return (<Container>column).snapshot()
     fields = {"whole": 1, "even": 3, "offsets": 3, "views": 4, "shaped": 3}
     if len(rest) != fields.get(kind, -1) or not isinstance(rest[0], np.ndarray):
-        raise TypeError(f"part {at} of a pickled sequence is not a table: {shown(kind)} of {len(rest)} values")
+        raise TypeError(f"part {at} of a pickled sequence is not a table: {shown(kind)} of {len(rest)} "
+                        "values")
     cdef cnp.ndarray array = own_view(as_tensor(rest[0], dtype))
     check_type(array, dtype)
     if kind == "whole":
         return one_whole(array)
     if kind == "shaped":
         if array.ndim != 1 or not array.flags.c_contiguous:
-            raise ValueError(f"part {at} of a pickled sequence has items of shape {(<object>array).shape}, not a row")
+            raise ValueError(f"part {at} of a pickled sequence has items of shape {(<object>array).shape}, "
+                             "not a row")
         return split_shaped(array, checked_numbers(rest[1], "offsets"), checked_numbers(rest[2], "shapes", 2))
     axis = rest[1]
     if type(axis) is not int or not -1 <= axis < array.ndim or (axis < 0 and kind != "even"):
@@ -478,7 +481,8 @@ cdef object checked_numbers(given, str what, int ndim=1):
     if not isinstance(given, np.ndarray) or given.dtype.kind not in "iu":
         raise TypeError(f"a pickled sequence has an array of integers as its {what}, not {shown(given)}")
     numbers = np.ndarray.view(given, np.ndarray)
-    if numbers.ndim != ndim or (numbers.dtype.kind == "u" and numbers.size and numbers.max() > PY_SSIZE_T_MAX):
+    if numbers.ndim != ndim or (
+            numbers.dtype.kind == "u" and numbers.size and numbers.max() > PY_SSIZE_T_MAX):
         raise ValueError(f"the {what} of a pickled sequence have shape {numbers.shape}, or are too large")
     return np.array(numbers, dtype=np.int64, order="C", copy=True)
 
@@ -543,8 +547,8 @@ cdef Store *ordered_runs(list parts, order) except NULL:
         if n == 1:
             step = 1
         if n < 1 or not 0 <= first < size or not 0 <= first + (n - 1) * step < size or step == 0:
-            raise IndexError(f"a run of a pickled sequence has {n} elements from {first} on with step {step}, but its "
-                             f"part has {size}")
+            raise IndexError(f"a run of a pickled sequence has {n} elements from {first} on with step "
+                             f"{step}, but its part has {size}")
         slices.append(share_of(run_of((<Share>parts[which]).store, first, step, n)))
     return joined_parts(slices, np.empty(len(slices) + 1, np.int64))
 

@@ -406,8 +406,8 @@ cdef class Ragged(Remedies):
         if wanted is self._dtype:
             return new_container(type(self), wanted, retained(share.store))
         if wanted.type_num == cnp.NPY_OBJECT or self._dtype.type_num == cnp.NPY_OBJECT:
-            raise TypeError(f"astype can't convert dtype {type_name(self._dtype)} to {type_name(wanted)}: use "
-                            "sequence_map with a body that converts between strings and numbers")
+            raise TypeError(f"astype can't convert dtype {type_name(self._dtype)} to {type_name(wanted)}: "
+                            "use sequence_map with a body that converts between strings and numbers")
         items = tight_items(share.store, self._dtype).astype(wanted)
         return new_container(type(self), wanted, store_like(items, share.store))
 
@@ -558,7 +558,8 @@ cdef class Ragged(Remedies):
                [ True, False, False]])
         """
         cdef Share share = self.whole()
-        return padded(share.store, self._dtype, padding_value, side, shape, multiple_of, truncate, return_mask, out)
+        return padded(share.store, self._dtype, padding_value, side, shape, multiple_of, truncate,
+                      return_mask, out)
 
     @classmethod
     @cython.embedsignature(False)

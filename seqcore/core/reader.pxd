@@ -36,7 +36,8 @@ cdef Py_ssize_t take_singly(Reader *reader, Span *span) noexcept nogil
 cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil
 cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1
 
-cdef inline bint read_one(const Store *store, Py_ssize_t position, Piece *piece, Py_ssize_t *dims) noexcept nogil:
+cdef inline bint read_one(const Store *store, Py_ssize_t position, Piece *piece,
+                          Py_ssize_t *dims) noexcept nogil:
     """Read the element at a position in range; whether it is within its source."""
     cdef Py_ssize_t number
     cdef Source *source = locate(store, position, &number)

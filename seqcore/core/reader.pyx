@@ -140,7 +140,8 @@ cdef Py_ssize_t read_run(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexcep
     dims = 2 * source.ndim if source.kind == SHAPED else 0
     number = run.first + (reader.at - begin_of(store, reader.run)) * run.step
     end = n + min(BLOCK - n, min(run.end, reader.stop) - reader.at)
-    while n < end and used[0] + dims <= DIMS and resolve(source, number, &reader.pieces[n], reader.dims + used[0]):
+    while n < end and used[0] + dims <= DIMS and (
+            resolve(source, number, &reader.pieces[n], reader.dims + used[0])):
         used[0] += dims
         number += run.step
         n += 1
@@ -149,7 +150,7 @@ cdef Py_ssize_t read_run(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexcep
 
 
 cdef Py_ssize_t read_slots(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexcept nogil:
-    """Read elements of the slots at which the reader is, up to the gap, behind n others; how many there are then."""
+    """Read elements of slots from the reader on, up to the gap, behind n others; how many there are then."""
     cdef const Store *store = reader.store
     cdef const Slot *slots = slot_at(store, reader.at)
     cdef Source *source
@@ -186,7 +187,7 @@ cdef bint next_block(Reader *reader, Span *span) noexcept nogil:
 
 
 cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexcept nogil:
-    """How many of the next elements are of one length in one even table, in any order but not in a span; or 0.
+    """How many of the next elements have one length in one even table, in any order but not in a span; or 0.
 
     None of them needs to be read: element `number` is at data + number * pitch.
     """

@@ -37,7 +37,7 @@ cnp.import_array()
 # -- what a key selects ------------------------------------------------------------------------------
 
 cdef cnp.ndarray selection_of(object key, Py_ssize_t n):
-    """The positions or the mask that a key stands for among n elements, or None where it is a single position."""
+    """The positions or the mask that a key stands for among n elements, or None for a single position."""
     if isinstance(key, (list, range)):
         return selection_in_rows(key, n)
     if cnp.PyArray_Check(key):          # not isinstance, which believes a `__class__`

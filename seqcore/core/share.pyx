@@ -1,4 +1,4 @@
-"""A share of a store for as long as an object lives, so that no way out of a function can forget to release it."""
+"""A share of a store as long as an object lives, so that no way out of a function forgets to release it."""
 
 cimport cython
 

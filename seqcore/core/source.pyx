@@ -1,11 +1,12 @@
-"""Elements of sources as they are read: where one begins, how long it is, and whether that is within the source.
+"""Elements of sources as they are read: where one begins, how long it is, and whether that is in the source.
 
 ::
 
     kind       start of element i       its length                     e.g.
     WHOLE      0                        length                         an array that was put in
     EVEN       i * pitch                length, the last one `last`    a split into equal parts
-    OFFSETS    offsets[i]               offsets[i + 1] - offsets[i]    a split by lengths, a file, Arrow's lists
+    OFFSETS    offsets[i]               offsets[i + 1] - offsets[i]    a split by lengths, a file,
+                                                                       Arrow's lists
     VIEWS      starts[i]                lengths[i]                     Arrow's list views
     PADDED     i * pitch, and padding   lengths[i]                     a padded batch
     SHAPED     offsets[i]               shapes[i][0]                   images, in a file

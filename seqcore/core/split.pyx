@@ -68,7 +68,8 @@ cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name)
     n = cnp.PyArray_SIZE(row)
     offsets = np.empty(n + 1, np.int64)
     if n < RELEASE_FROM:
-        status = sum_up(<const int64_t *>cnp.PyArray_DATA(row), n, whole, <int64_t *>cnp.PyArray_DATA(offsets), &at)
+        status = sum_up(<const int64_t *>cnp.PyArray_DATA(row), n, whole,
+                        <int64_t *>cnp.PyArray_DATA(offsets), &at)
     else:
         with nogil:
             status = sum_up(<const int64_t *>cnp.PyArray_DATA(row), n, whole,
@@ -77,8 +78,8 @@ cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name)
     if status == NEGATIVE_LENGTH:
         raise ValueError(f"{name}[{at}] is {shown_number(given[at])}, but a length can't be negative")
     if status == LENGTHS_TOO_LONG:
-        raise ValueError(f"{name}[{at}] is {shown_number(given[at])}: the sum of the lengths up to there exceeds axis "
-                         f"{axis}, which has length {whole}{offsets_hint(row, whole, name)}")
+        raise ValueError(f"{name}[{at}] is {shown_number(given[at])}: the sum of the lengths up to there "
+                         f"exceeds axis {axis}, which has length {whole}{offsets_hint(row, whole, name)}")
     if status == LENGTHS_TOO_SHORT:
         raise ValueError(f"{name} sums to {at}, but axis {axis} has length {whole}")
     if n == 0:
@@ -159,7 +160,8 @@ cdef Store *split_offsets(cnp.ndarray array, object offsets) except NULL:
         count(CUT_WITHOUT_GIL, 1)
     if at < n:
         if at == 0 or own[at] >= own[at - 1]:
-            raise ValueError(f"offsets[{at}] is {shown_number(given[at])}, but values has length {whole} along axis 0")
+            raise ValueError(f"offsets[{at}] is {shown_number(given[at])}, but values has length {whole} "
+                             "along axis 0")
         raise ValueError(f"offsets[{at}] is {shown_number(given[at])}, less than offsets[{at - 1}], which is "
                          f"{own[at - 1]}: offsets can't decrease{lengths_hint(row, whole)}")
     if n == 1:
@@ -171,9 +173,11 @@ cdef int check_range_of_offsets(offsets, Py_ssize_t whole) except -1:
     """Judge a range by its ends before it takes memory: it may be of any length."""
     if offsets and 0 <= offsets[0] <= whole and offsets.step > 0 and offsets[-1] > whole:
         at = (whole - offsets[0]) // offsets.step + 1
-        raise ValueError(f"offsets[{at}] is {shown_number(offsets[at])}, but values has length {whole} along axis 0")
+        raise ValueError(f"offsets[{at}] is {shown_number(offsets[at])}, but values has length {whole} along "
+                         "axis 0")
     if offsets and not 0 <= offsets[0] <= whole:
-        raise ValueError(f"offsets[0] is {shown_number(offsets[0])}, but values has length {whole} along axis 0")
+        raise ValueError(f"offsets[0] is {shown_number(offsets[0])}, but values has length {whole} along "
+                         "axis 0")
     if offsets[1:2] and offsets.step < 0:
         raise ValueError(f"offsets[1] is {shown_number(offsets[1])}, less than offsets[0], which is "
                          f"{shown_number(offsets[0])}: offsets can't decrease")
@@ -197,8 +201,8 @@ cdef Store *split_padded(cnp.ndarray batch, object lengths, bint left) except NU
         raise TypeError("from_padded needs lengths, one for each row of the batch; split_to_sequence(batch, "
                         "keepdims=0) makes elements of whole rows")
     if cnp.PyArray_Check(lengths) and is_mask_of_batch(lengths):
-        raise TypeError(f"lengths must be integers, got {got(lengths)}, which may be a mask: mask.sum(axis=1) gives "
-                        "the lengths")
+        raise TypeError(f"lengths must be integers, got {got(lengths)}, which may be a mask: "
+                        "mask.sum(axis=1) gives the lengths")
     n = cnp.PyArray_DIM(batch, 0)
     width = cnp.PyArray_DIM(batch, 1)
     if type(lengths) is range and len(lengths) != n:
@@ -211,8 +215,8 @@ cdef Store *split_padded(cnp.ndarray batch, object lengths, bint left) except NU
     for i in range(n):
         length = (<const volatile int64_t *>cnp.PyArray_DATA(row))[i]
         if not 0 <= length <= width:
-            raise ValueError(f"lengths[{i}] is {shown_number(given[i])}, expected 0 to {width}, the length of the batch "
-                             "along axis 1")
+            raise ValueError(f"lengths[{i}] is {shown_number(given[i])}, expected 0 to {width}, the length "
+                             "of the batch along axis 1")
         (<int64_t *>cnp.PyArray_DATA(own))[i] = length
     if n == 0:
         return empty_store()
@@ -244,7 +248,8 @@ cdef Store *split_shaped(cnp.ndarray items, object offsets, object shapes) excep
     cdef const int64_t *shape = <const int64_t *>cnp.PyArray_DATA(own_shapes)
     cdef Py_ssize_t n = cnp.PyArray_DIM(own_shapes, 0), rank = cnp.PyArray_DIM(own_shapes, 1), i
     if not 0 < rank <= MAX_NDIM:
-        raise ValueError(f"a tensor of rank {rank} can't be split off: NumPy's arrays have at most {MAX_NDIM} axes")
+        raise ValueError(f"a tensor of rank {rank} can't be split off: NumPy's arrays have at most "
+                         f"{MAX_NDIM} axes")
     if cnp.PyArray_SIZE(own_offsets) != n + 1:
         raise ValueError(f"{n} tensors have {n + 1} offsets, not {cnp.PyArray_SIZE(own_offsets)}")
     for i in range(n):

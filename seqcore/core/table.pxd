@@ -7,12 +7,14 @@ from seqcore.core.owner cimport TableOwner
 from seqcore.core.source cimport Piece, Status
 
 cdef TableOwner even_table(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t length)
-cdef TableOwner offsets_table(cnp.ndarray array, int axis, cnp.ndarray offsets, Py_ssize_t low, Py_ssize_t high)
+cdef TableOwner offsets_table(cnp.ndarray array, int axis, cnp.ndarray offsets, Py_ssize_t low,
+                              Py_ssize_t high)
 cdef TableOwner views_table(cnp.ndarray array, int axis, cnp.ndarray starts, cnp.ndarray lengths)
 cdef TableOwner padded_table(cnp.ndarray batch, cnp.ndarray lengths, bint left)
 cdef TableOwner shaped_table(cnp.ndarray items, cnp.ndarray offsets, Py_ssize_t low, Py_ssize_t high,
                              cnp.ndarray shapes, tuple order)
 cdef TableOwner even_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like, Py_ssize_t n,
                                 Py_ssize_t length, Py_ssize_t last)
-cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like, cnp.ndarray offsets)
+cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like,
+                                   cnp.ndarray offsets)
 cdef Store *store_of(TableOwner owner) except NULL

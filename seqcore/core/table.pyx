@@ -19,7 +19,9 @@ cimport numpy as cnp
 from seqcore.core.buffer cimport Store, one_run
 from seqcore.core.directory cimport NUMBER_BITS
 from seqcore.core.owner cimport TableOwner, memory_of
-from seqcore.core.source cimport EVEN, MAX_BYTES, OFFSETS, PADDED, SHAPED, VIEWS, Kind, Piece, Source, Table, extent, is_solid
+from seqcore.core.source cimport (
+    EVEN, MAX_BYTES, OFFSETS, PADDED, SHAPED, VIEWS, Kind, Piece, Source, Table, extent, is_solid,
+)
 
 cnp.import_array()
 
@@ -121,7 +123,7 @@ cdef TableOwner even_table(cnp.ndarray array, int axis, bint drop_axis, Py_ssize
 
 cdef TableOwner offsets_table(cnp.ndarray array, int axis, cnp.ndarray offsets, Py_ssize_t low,
                               Py_ssize_t high):
-    """Parts from each offset to the next; the array begins at position `low`, and no offset may pass `high`."""
+    """Parts from each offset to the next; the array begins at position `low`; no offset may pass `high`."""
     cdef TableOwner owner = table_along(array, OFFSETS, axis, False, cnp.PyArray_SIZE(offsets) - 1)
     owner.table.low = low
     owner.table.high = high
@@ -182,7 +184,8 @@ cdef TableOwner even_table_like(cnp.ndarray items, Py_ssize_t first, const Piece
     return owner
 
 
-cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like, cnp.ndarray offsets):
+cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like,
+                                   cnp.ndarray offsets):
     """Elements in C order, from item `first` on, of a piece's shape but from each offset to the next."""
     cdef Py_ssize_t n = cnp.PyArray_SIZE(offsets) - 1
     cdef TableOwner owner = table_like(items, OFFSETS, first, like, n)
