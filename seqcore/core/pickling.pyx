@@ -124,6 +124,8 @@ cdef tuple reduced(Store *store, cnp.dtype dtype):
         else:
             sent.append(part_of(source_in(source), parts.low[i], parts.high[i], dtype))
     if runs is None:
+        runs = runs_of_numbers(which, numbers)
+    if runs is None:
         return sent, numbers_to_send(which, numbers, parts)
     return sent, runs_to_send(runs, parts)
 
@@ -396,6 +398,16 @@ cdef cnp.ndarray merged(cnp.ndarray runs):
     runs = runs[begins]
     runs[:, 3] = counts
     return runs
+
+
+cdef cnp.ndarray runs_of_numbers(cnp.ndarray which, cnp.ndarray numbers):
+    """The runs that elements are, or None where the numbers of each take less."""
+    breaks = np.flatnonzero((which[1:] != which[:-1]) | (numbers[1:] - numbers[:-1] != 1)) + 1
+    if 16 * len(breaks) > len(numbers):
+        return None
+    begins = np.concatenate([[0], breaks])
+    return np.column_stack([which[begins], numbers[begins], np.ones_like(begins),
+                            np.diff(begins, append=len(numbers))])
 
 
 cdef object numbers_to_send(cnp.ndarray which, cnp.ndarray numbers, Parts parts):
