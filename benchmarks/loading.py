@@ -1,4 +1,4 @@
-"""What it takes to load the exported models (tests/models/exported), beside onnxruntime.
+"""Measure how long it takes to load the exported models (tests/models/exported), beside onnxruntime.
 
 `python -m benchmarks.loading [PATTERN] [--profile]` prints a line for each model, the slowest last, and how
 many lines and files seqcore.onnx has. Times are the CPU's in the calling thread, where both sides load:
@@ -21,7 +21,7 @@ NROUNDS = 7
 
 
 def lines_and_files():
-    """How many lines and files seqcore.onnx has."""
+    """Return how many lines and files seqcore.onnx has."""
     files = list((Path(__file__).parent.parent / "seqcore" / "onnx").rglob("*.py"))
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files), len(files)
 

@@ -48,9 +48,9 @@ def offsets_of(chunk, start, stop):
 
 
 def raw_offsets_of(chunk, start, stop):
-    """Where lists begin, as the array says, and from where to where among their child's items they may be.
+    """Return the offsets of lists as the array has them, and the first and last item of the child that they use.
 
-    Only the ends are checked: whoever uses another offset checks that one.
+    Only the ends are checked. Each other offset must be checked when it is used.
     """
     dtype = OFFSETS[chunk.field.format]
     check_range(chunk, start, stop)

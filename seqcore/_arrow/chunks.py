@@ -178,7 +178,7 @@ def _list_views(chunk, start, stop):
 
 
 def _is_foreign(values):
-    """Whether an array is a view of Arrow's memory, rather than made of it."""
+    """Return whether an array is a view of Arrow's memory, rather than a copy."""
     while isinstance(values, np.ndarray):
         values = values.base
     return values is not None

@@ -210,7 +210,7 @@ class Lists(Layout):
         self.field = field_like(asked, LARGE_LIST if asked is None else asked.format, self.items.field)
 
     def column(self, seq):
-        # What is in front of the elements costs nothing, unless it would be converted.
+        # Values in front of the elements cost nothing, unless they would be converted.
         run = _in_place(seq, self.field.format, self.items.in_place)
         if run is not None:
             values, offsets = run
