@@ -3,7 +3,6 @@
 They never modify their input. An input sequence may be a `TensorSequence` or a list or tuple of tensors.
 """
 
-
 from seqcore._format.text import snapshot_of
 from seqcore._integers import LONGEST, as_integer, integers, not_integral
 from seqcore._shown import got, shown, shown_number

@@ -48,7 +48,7 @@ def offsets_of(chunk, start, stop):
 
 
 def raw_offsets_of(chunk, start, stop):
-    """Return the offsets of lists as the array has them, and the first and last item of the child that they use.
+    """Return the offsets of lists as the array has them, and the range of the child's items that they use.
 
     Only the ends are checked. Each other offset must be checked when it is used.
     """
