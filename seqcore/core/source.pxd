@@ -151,10 +151,12 @@ cdef inline bint resolve(Source *source, Py_ssize_t number, Piece *piece, Py_ssi
     if source.kind == OFFSETS:
         start = number_at(table.starts, number, table.width)
         stop = number_at(table.starts, number + 1, table.width)
+        if not table.low <= start <= stop <= table.high:
+            return False
         piece.data = source.data + (start - table.low) * table.step
         piece.start = start
         piece.length = stop - start
-        return table.low <= start <= stop <= table.high
+        return True
     return resolve_other(table, number, piece, dims)
 
 cdef bint resolve_other(Table *table, Py_ssize_t number, Piece *piece, Py_ssize_t *dims) noexcept nogil

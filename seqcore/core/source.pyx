@@ -24,22 +24,26 @@ cdef bint resolve_other(Table *table, Py_ssize_t number, Piece *piece, Py_ssize_
     if source.kind == VIEWS:
         start = number_at(table.starts, number, table.width)
         piece.length = number_at(table.lengths, number, table.lengths_width)
+        if not (table.low <= start <= table.high and 0 <= piece.length <= table.high - start):
+            return False
         piece.data = source.data + (start - table.low) * table.step
         piece.start = start
-        return table.low <= start <= table.high and 0 <= piece.length <= table.high - start
+        return True
     if source.kind == PADDED:
         piece.length = number_at(table.lengths, number, table.lengths_width)
+        if not 0 <= piece.length <= table.high:
+            return False
         piece.start = table.high - piece.length if table.left else 0
         piece.data = source.data + number * table.pitch + piece.start * table.step
-        return 0 <= piece.length <= table.high
+        return True
     # SHAPED: each in C order, but for the order in which its axes are in memory.
     start = number_at(table.starts, number, table.width)
     stop = number_at(table.starts, number + 1, table.width)
+    if not table.low <= start <= stop <= table.high:
+        return False
     piece.data = source.data + (start - table.low) * table.step
     piece.start = start
     piece.shape = dims
-    if not table.low <= start <= stop <= table.high:
-        return False
     items = 1
     stride = source.itemsize
     room = MAX_BYTES // source.itemsize     # NumPy counts an extent of 0 as 1 where it limits the size
