@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 
-import changing_offsets
 import pytest
+
+pytest.importorskip("pyarrow")
+
+import changing_offsets
 from saved import needs_proc
 from test_pickle import PLAIN_MALLOC
 

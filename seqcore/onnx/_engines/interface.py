@@ -72,7 +72,7 @@ class Interface:
             return ()
         found: tuple[tuple[str, int], ...] = ()
         for name in self.scalars:  # in each run, so as quickly as it goes
-            value = feed.get(name)
+            value: Any = feed.get(name)
             # Not isinstance, which believes a `__class__`.
             if issubclass(type(value), np.ndarray) and value.ndim and value.size == 1:
                 found += ((name, value.ndim),)
