@@ -5,6 +5,8 @@ import os
 import time
 import uuid
 
+import numpy as np
+
 from seqcore._arrow.fields import BOOL, BOOL8, STRUCT, TRUE_BOOLS, Column, Field, extended
 from seqcore._arrow.layouts import Tensors, layout_of
 from seqcore._files.arrow import pyarrow
@@ -143,7 +145,25 @@ class Writer:
         self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Table(layout.field)), options=options)
 
     def _put(self, column):
-        self.batches.write_batch(self.pa.record_batch(Table(self.layout.field, column)))
+        self.batches.write_batch(self.pa.record_batch(Table(self.layout.field, _checked(column))))
+
+
+def _checked(column):
+    """Return a column with offsets that are checked and copied, because pyarrow aborts for bad ones.
+
+    The offsets may be those of another file, which may be damaged or change at any time.
+    """
+    children = tuple(map(_checked, column.children))
+    if len(column.buffers) != 2 or len(children) != 1:
+        return Column(column.length, column.buffers, children)
+    offsets = np.array(column.buffers[1])
+    falling = np.flatnonzero((offsets[1:] < offsets[:-1]) | (offsets[1:] > children[0].length))
+    if offsets[0] < 0 or falling.size:
+        at = int(falling[0]) if falling.size else 0
+        raise ValueError(
+            f"element {at} can't be read: its offsets leave its values, so its file is damaged or has changed"
+        )
+    return Column(column.length, (None, offsets), children)
 
 
 def _file_layout(part, asked=None):
