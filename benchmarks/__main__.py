@@ -9,7 +9,7 @@ import sys
 
 import seqcore
 
-from . import container, embedded, exported, files, loaders, maps, models, ragged  # noqa: F401  (rows)
+from . import container, embedded, exported, files, loaders, maps, models, ragged, storage  # noqa: F401  (rows)
 from .chart import as_ratio, as_value, draw
 from .declare import CASES, optional
 from .measure import measure
