@@ -4,7 +4,7 @@ import numbers
 
 import numpy as np
 
-from seqcore._shown import shown
+from seqcore._arguments.shown import shown
 
 _MAP = "sequence_map(f, seq) applies a function to each element, map_batches(f, seq) to many at a time"
 _JOIN = "seq.values() concatenates the elements along axis 0, concat_from_sequence(seq, axis) along any axis"

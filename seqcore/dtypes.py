@@ -6,7 +6,7 @@ arrays of `str`, as in onnx and onnxruntime.
 
 import numpy as np
 
-from seqcore._shown import shown
+from seqcore._arguments.shown import shown
 
 __all__ = ["ELEMENT_TYPES", "element_type", "type_name"]
 

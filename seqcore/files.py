@@ -2,7 +2,7 @@
 
 import os
 
-from seqcore._shown import got
+from seqcore._arguments.shown import got
 
 __all__ = ["load", "save"]
 

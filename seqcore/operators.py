@@ -3,10 +3,10 @@
 They never modify their input. An input sequence may be a `TensorSequence` or a list or tuple of tensors.
 """
 
+from seqcore._arguments.integers import LONGEST, as_integer, integers, not_integral
+from seqcore._arguments.shown import got, shown, shown_number
+from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
-from seqcore._integers import LONGEST, as_integer, integers, not_integral
-from seqcore._shown import got, shown, shown_number
-from seqcore._tensors import as_tensor
 from seqcore.core.operations import element_at, join_elements, split_by_lengths, split_equally
 from seqcore.core.sequence import TensorSequence
 

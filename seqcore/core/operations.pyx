@@ -14,8 +14,8 @@ from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece
 from seqcore.core.split cimport split_equal, split_lengths
 
-from seqcore._shown import got, shown_number
-from seqcore._tensors import as_tensor
+from seqcore._arguments.shown import got, shown_number
+from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import element_type
 
 cnp.import_array()

@@ -20,8 +20,8 @@ from seqcore.core.source cimport MAX_NDIM, Piece, same_shape
 from seqcore.core.split cimport split_lengths, split_offsets, split_padded
 from seqcore.core.values cimport lengths_of, offsets_of, values_of
 
-from seqcore._padding import left_side
-from seqcore._tensors import as_tensor
+from seqcore._arguments.padding import left_side
+from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
 
 cnp.import_array()

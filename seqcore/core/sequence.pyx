@@ -23,11 +23,11 @@ from seqcore.core.share cimport Share
 from seqcore.core.source cimport Piece, Source, resolve
 
 from seqcore._format import as_html, as_text
-from seqcore._protocols import UnreadableTensorError
+from seqcore._arguments.protocols import UnreadableTensorError
 from seqcore._remedies import refuse_operator
-from seqcore._shown import got, shown
+from seqcore._arguments.shown import got, shown
 from seqcore._subclasses import new_arguments, own_reduction, rebuilt, set_state
-from seqcore._tensors import as_tensor, as_tensors, mismatch
+from seqcore._arguments.tensors import as_tensor, as_tensors, mismatch
 from seqcore.dtypes import element_type, type_name
 
 cdef extern from "Python.h":

@@ -22,7 +22,7 @@ from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore import TensorSequence
-from seqcore._shown import add_note, described, shown, shown_error, shown_number
+from seqcore._arguments.shown import add_note, described, shown, shown_error, shown_number
 
 MODEL = [np.arange(2), np.arange(3), np.arange(1)]
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from seqcore._integers import MASKED, as_integer
-from seqcore._shown import got, shown
-from seqcore._tensors import as_tensor
+from seqcore._arguments.integers import MASKED, as_integer
+from seqcore._arguments.shown import got, shown
+from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import STRING, type_name
 
 

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from seqcore._shown import got, shown_error
+from seqcore._arguments.shown import got, shown_error
 from seqcore.dtypes import element_type
 
 # The devices of DLPack whose memory the CPU can read: its own, and memory pinned or managed by CUDA and ROCm.

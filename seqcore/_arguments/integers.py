@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from seqcore._shown import got, shown
+from seqcore._arguments.shown import got, shown
 from seqcore.core.integers import row_of_integers
 
 LONGEST = int(np.iinfo(np.int64).max)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, MutableSequence
 
 import numpy as np
 
-from seqcore._protocols import from_protocol
-from seqcore._shown import got, shown, shown_error
+from seqcore._arguments.protocols import from_protocol
+from seqcore._arguments.shown import got, shown, shown_error
 from seqcore.dtypes import STRING, element_type, type_name
 
 _MOST_AXES = 64  # of NumPy's arrays
