@@ -18,7 +18,6 @@ except ModuleNotFoundError as error:
         "seqcore."
     ) from error
 
-from seqcore._remedies import missing_name as _missing_name
 from seqcore.dtypes import ELEMENT_TYPES, element_type
 from seqcore.files import load, save
 from seqcore.mapping import map_batches, sequence_map
@@ -72,7 +71,3 @@ def get_include() -> str:
     ['seqcore.h']
     """
     return str(_Path(__file__).with_name("include"))
-
-
-def __getattr__(name):
-    _missing_name(__name__, name)

@@ -123,6 +123,17 @@ def refuse_sequence(value, at):
         )
 
 
+def not_an_array(function):
+    """Return the message for a function of NumPy that is given a TensorSequence."""
+    name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
+    if function in (np.shape, np.ndim, np.size):
+        return f"{name} takes an array, got a TensorSequence: seq.shapes has the shape of each element"
+    return (
+        f"{name} takes arrays, got a TensorSequence: sequence_map({name}, seq) calls it for each element, "
+        f"{name}(seq.values()) for all values at once, {name}(np.asarray(seq)) for elements of one shape, stacked"
+    )
+
+
 def name_of(at):
     """Return how messages call a value."""
     return "the tensor" if at is None else f"tensors[{at}]" if isinstance(at, int) else at

@@ -161,8 +161,9 @@ MISTAKES = [
         ValueError,
         ["element 1", "(2,)", "(3,)", "seq.to_padded()"],
     ),
-    ("seq * 2", TypeError, ["sequence_map(np.multiply, seq, np.float32(2))"]),
-    ("-seq", TypeError, ["sequence_map(np.negative, seq)"]),
+    ("np.mean(seq)", TypeError, ["np.mean", "sequence_map(np.mean, seq)", "seq.values()"]),
+    ("np.argmax(ints)", TypeError, ["np.argmax", "sequence_map(np.argmax, seq)", "seq.values()"]),
+    ("np.shape(ints)", TypeError, ["np.shape", "seq.shapes"]),
     ("seq.astype(str)", TypeError, ["float32", "string", "sequence_map"]),
     # Maps.
     ("sq.sequence_map(lambda a: None, seq)", TypeError, ["element 0", "None", "return"]),
@@ -198,6 +199,13 @@ def test_mistake(mistake, error, words, tmp_path, monkeypatch):
 # NumPy's and Python's own errors, and code that is right by the contract: docstrings name the right call.
 DOCUMENTED = [
     ("np.sqrt(seq)", TypeError, "__array_ufunc__=None", sq.TensorSequence, "sequence_map(np.sqrt, seq)"),
+    (
+        "seq * 2",
+        TypeError,
+        "unsupported operand",
+        sq.TensorSequence,
+        "`sequence_map(np.multiply, seq, np.float32(2))` stands for `seq * 2`",
+    ),
     ("seq.lengths > 1", TypeError, "'>' not supported", sq.TensorSequence, "`lengths()`"),
     (
         "seq.shapes()",

@@ -20,7 +20,7 @@ ORDER = [
     ["values", "padding"],
     ["like"],
     ["container"],
-    ["pickling", "iterator", "remedies", "calls"],
+    ["pickling", "iterator", "calls"],
     ["ragged"],
     ["sequence"],
     ["batches", "foreign", "layout", "operations"],
@@ -28,7 +28,7 @@ ORDER = [
 ]
 RANK = {name: k for k, names in enumerate(ORDER) for name in names}
 # What the core may ask of the package around it: readers of arguments, types, texts.
-OUTSIDE = {"_arguments", "_remedies", "_subclasses", "dtypes"}
+OUTSIDE = {"_arguments", "_subclasses", "dtypes"}
 # And within a function alone, for what the methods of that name do.
 WITHIN_FUNCTIONS = {"_arrow", "_files"}
 # Notebooks and terminals show a sequence, and the Arrow import makes its Chunks.

@@ -1,13 +1,11 @@
 """What a notebook shows: the table, the histogram of lengths, and thumbnails."""
 
 import re
-import struct
+import sys
 import threading
-import zlib
 from base64 import b64decode
 from html.parser import HTMLParser
 from io import BytesIO
-from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,9 +17,8 @@ from support.strategies import array_lists, filled
 
 import seqcore as sq
 from seqcore import TensorSequence
-from seqcore._format.bins import bins_of
-from seqcore._format.pictures import is_picture, thumbnail
-from seqcore._format.png import encode_png
+from seqcore._format.histogram import bins_of
+from seqcore._format.pictures import is_picture
 
 VOID = {"img"}
 
@@ -69,36 +66,22 @@ def shown(seq):
     return page
 
 
-# -- a decoder of one's own ------------------------------------------------------------------------------
+# -- pictures --------------------------------------------------------------------------------------------
 
 
-def decode_png(data):
-    """The pixels of a PNG file whose rows are filtered by 0 or 2."""
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    at, chunks = 8, []
-    while at < len(data):
-        (size,) = struct.unpack_from(">I", data, at)
-        name, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
-        assert struct.unpack_from(">I", data, at + 8 + size) == (zlib.crc32(name + body),)
-        chunks.append((name, body))
-        at += 12 + size
-    assert [name for name, _ in chunks] == [b"IHDR", b"IDAT", b"IEND"]
-    width, height, depth, colour, *rest = struct.unpack(">IIBBBBB", chunks[0][1])
-    assert (depth, rest) == (8, [0, 0, 0])
-    channels = {0: 1, 2: 3, 6: 4}[colour]
-    rows = np.frombuffer(zlib.decompress(chunks[1][1]), np.uint8).reshape(height, 1 + width * channels)
-    pixels, above = [], np.zeros(width * channels, np.uint8)
-    for row in rows:
-        assert row[0] in (0, 2)
-        above = row[1:] + (above if row[0] == 2 else 0)
-        pixels.append(above)
-    return np.array(pixels, np.uint8).reshape(height, width, channels)
+@pytest.fixture
+def pillow():
+    return pytest.importorskip("PIL.Image")
 
 
 def decode(image):
+    """Return the pixels of a picture on the page, of shape (height, width, channels)."""
+    import PIL.Image
+
     head, data = image["src"].split(",")
     assert head == "data:image/png;base64"
-    return decode_png(b64decode(data, validate=True))
+    pixels = np.asarray(PIL.Image.open(BytesIO(b64decode(data, validate=True))))
+    return pixels if pixels.ndim == 3 else pixels[..., None]
 
 
 def sizes_of(image):
@@ -106,88 +89,94 @@ def sizes_of(image):
     return int(height), int(width)
 
 
-PIXELS = st.tuples(st.integers(1, 20), st.integers(1, 20), st.sampled_from([1, 3, 4])).flatmap(
-    lambda shape: npst.arrays(np.uint8, shape)
-)
-
-
-@given(PIXELS)
-def test_a_png_holds_the_pixels(pixels):
-    assert np.array_equal(decode_png(encode_png(pixels)), pixels)
-
-
-@given(PIXELS)
-def test_others_read_the_png(pixels):
-    pillow = pytest.importorskip("PIL.Image")
-    read = np.asarray(pillow.open(BytesIO(encode_png(pixels))))
-    assert np.array_equal(read.reshape(pixels.shape), pixels)
-
-
-# -- thumbnails ------------------------------------------------------------------------------------------
-
-
 def noise(*shape):
     return np.random.default_rng(0).integers(0, 256, shape, np.uint8)
 
 
-@pytest.mark.parametrize("shape", [(9, 7), (9, 7, 1), (9, 7, 3), (9, 7, 4), (64, 64), (96, 40)], ids=str)
-def test_small_pictures_are_shown_as_they_are(shape):
-    pixels = noise(*shape)
-    (image,) = shown(TensorSequence([pixels])).all("img")
-    assert np.array_equal(decode(image).reshape(shape), pixels)
-    assert image["alt"] == f"element 0 of shape {shape}"
+@pytest.mark.usefixtures("pillow")
+class TestPictures:
+    @pytest.mark.parametrize("shape", [(9, 7), (9, 7, 1), (9, 7, 3), (9, 7, 4), (64, 64), (64, 40)], ids=str)
+    def test_small_ones_are_shown_as_they_are(self, shape):
+        pixels = noise(*shape)
+        (image,) = shown(TensorSequence([pixels])).all("img")
+        assert np.array_equal(decode(image).reshape(shape), pixels)
+        assert image["alt"] == f"element 0 of shape {shape}"
 
+    @pytest.mark.parametrize("layout", ["transposed", "reversed", "broadcast"])
+    def test_of_any_layout(self, layout):
+        pixels = {
+            "transposed": noise(3, 30, 20).T,
+            "reversed": noise(20, 30, 3)[::-1, ::-1, ::-1],
+            "broadcast": np.broadcast_to(noise(20, 1, 3), (20, 30, 3)),
+        }[layout]
+        (image,) = shown(TensorSequence([pixels])).all("img")
+        assert np.array_equal(decode(image), pixels)
 
-@pytest.mark.parametrize("layout", ["transposed", "reversed", "broadcast"])
-def test_pictures_of_any_layout(layout):
-    pixels = {
-        "transposed": noise(3, 30, 20).T,
-        "reversed": noise(20, 30, 3)[::-1, ::-1, ::-1],
-        "broadcast": np.broadcast_to(noise(20, 1, 3), (20, 30, 3)),
-    }[layout]
-    (image,) = shown(TensorSequence([pixels])).all("img")
-    assert np.array_equal(decode(image), pixels)
+    @pytest.mark.parametrize("channels", [(), (1,), (3,)], ids=str)
+    def test_a_large_one_is_averaged(self, channels):
+        """Each pixel is the mean of a block, four pixels high and wide."""
+        pixels = noise(256, 256, *channels)
+        blocks = pixels.reshape(64, 4, 64, 4, -1).mean((1, 3))
+        (image,) = shown(TensorSequence([pixels])).all("img")
+        assert np.abs(decode(image).astype(float) - blocks).max() <= 1
 
+    def test_transparent_pixels_have_no_colour(self):
+        pixels = np.zeros((256, 256, 4), np.uint8)
+        pixels[:, ::2] = (200, 100, 50, 255)
+        (image,) = shown(TensorSequence([pixels])).all("img")
+        assert np.abs(decode(image).astype(int) - (200, 100, 50, 128)).max() <= 1
 
-@pytest.mark.parametrize("channels", [(), (1,), (3,)], ids=str)
-def test_a_large_picture_is_averaged(channels):
-    """Each pixel is the mean of a block, four pixels high and wide."""
-    pixels = noise(256, 256, *channels)
-    blocks = pixels.reshape(64, 4, 64, 4, -1).mean((1, 3))
-    assert np.abs(thumbnail(pixels).astype(float) - blocks).max() <= 0.5
+    @pytest.mark.parametrize(
+        ("shape", "pixels", "screen"),
+        [
+            ((1, 1), (1, 1), (16, 16)),
+            ((8, 8), (8, 8), (16, 16)),
+            ((1, 5000), (1, 64), (4, 64)),
+            ((5000, 1), (64, 1), (64, 4)),
+            ((65, 65), (64, 64), (64, 64)),
+            ((480, 640), (48, 64), (48, 64)),
+            ((2**31, 2**31), (64, 64), (64, 64)),
+            ((2**62, 1), (64, 1), (64, 4)),
+            ((1, 2**62), (1, 64), (4, 64)),
+        ],
+        ids=str,
+    )
+    def test_sizes(self, shape, pixels, screen):
+        huge = np.broadcast_to(np.uint8(7), shape)
+        (image,) = shown(TensorSequence([huge])).all("img")
+        small = decode(image)
+        assert small.shape == (*pixels, 1)
+        assert (small == 7).all()
+        assert sizes_of(image) == screen
+        assert ("pixelated" in image["style"]) == (max(shape) <= 8)
 
+    def test_come_from_all_over(self):
+        seq = sq.split_to_sequence(noise(1000, 8, 8), keepdims=0)
+        images = shown(seq).all("img")
+        positions = [int(image["alt"].split()[1]) for image in images]
+        assert positions == [0, 142, 285, 428, 570, 713, 856, 999]
+        for position, image in zip(positions, images, strict=True):
+            assert np.array_equal(decode(image)[..., 0], seq[position])
 
-def test_what_is_transparent_has_no_colour():
-    pixels = np.zeros((256, 256, 4), np.uint8)
-    pixels[:, ::2] = (200, 100, 50, 255)
-    small = thumbnail(pixels)
-    assert (small == (200, 100, 50, 128)).all()
-    assert not thumbnail(np.zeros_like(pixels)).any()
+    def test_among_other_elements(self):
+        seq = TensorSequence([noise(4, 4), noise(4), noise(4, 4, 3), noise(0, 4), noise(4, 4, 4, 4)])
+        assert [image["alt"][:9] for image in shown(seq).all("img")] == ["element 0", "element 2"]
 
+    @pytest.mark.parametrize("shape", [(500, 500, 4), (64, 64, 4), (48, 64, 4), (400, 600, 3)])
+    def test_of_noise_are_not_too_large(self, shape):
+        page = shown(TensorSequence([noise(*shape)] * 20))
+        assert len(page.all("img")) == 8
 
-@pytest.mark.parametrize(
-    ("shape", "pixels", "screen"),
-    [
-        ((1, 1), (1, 1), (16, 16)),
-        ((8, 8), (8, 8), (64, 64)),
-        ((1, 5000), (1, 96), (4, 96)),
-        ((5000, 1), (96, 1), (96, 4)),
-        ((65, 65), (64, 64), (64, 64)),
-        ((480, 640), (55, 74), (55, 74)),
-        ((2**31, 2**31), (64, 64), (64, 64)),
-        ((2**62, 1), (96, 1), (96, 4)),
-        ((1, 2**62), (1, 96), (4, 96)),
-    ],
-    ids=str,
-)
-def test_sizes_of_pictures(shape, pixels, screen):
-    huge = np.broadcast_to(np.uint8(7), shape)
-    (image,) = shown(TensorSequence([huge])).all("img")
-    small = decode(image)
-    assert small.shape == (*pixels, 1)
-    assert (small == 7).all()
-    assert sizes_of(image) == screen
-    assert ("pixelated" in image["style"]) == (max(shape) <= 32)
+    @pytest.mark.slow
+    @given(
+        st.lists(npst.arrays(np.uint8, npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=130)))
+    )
+    def test_of_any_bytes(self, tensors):
+        page = shown(TensorSequence(tensors, dtype="uint8"))
+        for image in page.all("img"):
+            pixels = tensors[int(image["alt"].split()[1])]
+            if max(pixels.shape[:2]) <= 64:
+                assert np.array_equal(decode(image).reshape(pixels.shape), pixels)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (0, 4), (4, 0), (4, 0, 3), (4, 4, 2), (4, 4, 5), (2, 4, 4, 3)])
@@ -201,24 +190,11 @@ def test_other_types_are_no_pictures(name):
     assert shown(TensorSequence([filled(name, (4, 4))])).all("img") == []
 
 
-def test_pictures_come_from_all_over():
-    seq = sq.split_to_sequence(noise(1000, 8, 8), keepdims=0)
-    images = shown(seq).all("img")
-    positions = [int(image["alt"].split()[1]) for image in images]
-    assert positions == [0, 142, 285, 428, 570, 713, 856, 999]
-    for position, image in zip(positions, images, strict=True):
-        assert np.array_equal(decode(image)[..., 0], seq[position])
-
-
-def test_pictures_among_others():
-    seq = TensorSequence([noise(4, 4), noise(4), noise(4, 4, 3), noise(0, 4), noise(4, 4, 4, 4)])
-    assert [image["alt"][:9] for image in shown(seq).all("img")] == ["element 0", "element 2"]
-
-
-@pytest.mark.parametrize("shape", [(500, 500, 4), (64, 64, 4), (55, 74, 4), (400, 600, 3)])
-def test_pictures_of_noise_are_not_too_large(shape):
-    page = shown(TensorSequence([noise(*shape)] * 20))
-    assert len(page.all("img")) == 8
+def test_without_pillow_there_is_a_table_alone(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    page = shown(TensorSequence([noise(4, 4)]))
+    assert page.all("img") == []
+    assert len(page.all("tr")) == 2
 
 
 # -- the histogram ---------------------------------------------------------------------------------------
@@ -227,11 +203,6 @@ def test_pictures_of_noise_are_not_too_large(shape):
 def ragged(lengths):
     lengths = np.asarray(lengths, np.int64)
     return TensorSequence.from_lengths(np.broadcast_to(np.int8(0), (int(lengths.sum()),)), lengths)
-
-
-def counted(bins):
-    below, inner, above = bins
-    return [*([below] if below else []), *inner, *([above] if above else [])]
 
 
 lengths_lists = st.lists(
@@ -244,37 +215,17 @@ lengths_lists = st.lists(
 @given(lengths_lists)
 def test_each_length_is_in_one_bin(lengths):
     lengths = np.sort(np.array(lengths, np.int64))
-    bins = bins_of(lengths)
-    everything = counted(bins)
-    assert len(everything) <= 34
-    assert all(a.last < b.first for a, b in pairwise(everything))
-    for one in everything:
-        assert one.first <= one.last
-        assert one.number == np.count_nonzero((one.first <= lengths) & (lengths <= one.last))
-    assert sum(one.number for one in everything) == len(lengths)
-    assert (everything[0].first, everything[-1].last) == (lengths[0], lengths[-1])
-    widths = {one.last - one.first + 1 for one in bins.bins[1:-1]}
-    assert len(widths) <= 1
-    for width in widths:
-        assert str(width)[0] in "125"
-        assert set(str(width)[1:]) <= {"0"}
-        assert all(one.first % width == 0 for one in bins.bins[1:])
-
-
-def test_bins_of_whole_numbers():
-    bins = bins_of(np.repeat(np.arange(97), 50))
-    assert (bins.below, bins.above) == (None, None)
-    assert [one.first for one in bins.bins] == list(range(0, 97, 5))
-    assert bins.bins[-1] == (95, 96, 100)
-
-
-def test_what_lies_far_away_stands_apart():
-    lengths = np.sort(np.r_[np.repeat(np.arange(1000, 1050), 20), 3, 10**9, 2**62])
-    below, inner, above = bins_of(lengths)
-    assert below == (3, 3, 1)
-    assert above == (10**9, 2**62, 2)
-    assert (inner[0].first, inner[-1].last) == (1000, 1049)
-    assert {one.number for one in inner} == {40}
+    first, numbers, width = bins_of(lengths)
+    assert len(numbers) <= 32
+    assert str(width)[0] in "125"
+    assert set(str(width)[1:]) <= {"0"}
+    assert first % width == 0
+    assert first <= lengths[0]
+    for k, number in enumerate(numbers):
+        inside = (first + k * width <= lengths) & (lengths <= min(first + (k + 1) * width - 1, 2**63 - 1))
+        assert number == np.count_nonzero(inside)
+    assert sum(numbers) == len(lengths)
+    assert numbers[0] > 0 < numbers[-1]
 
 
 def svg_of(seq):
@@ -306,8 +257,6 @@ def test_the_histogram_says_its_numbers(count):
         assert np.count_nonzero((lengths >= first) & (lengths <= int(last or first))) == number
         found += number
     assert found == count
-    labels = [text.text for text in svg.findall(f"{SVG}text")]
-    assert {"3", "70"} <= set(labels)
 
 
 @pytest.mark.parametrize(
@@ -316,10 +265,8 @@ def test_the_histogram_says_its_numbers(count):
         [1, 2],
         [2**62, 2**62 + 1],
         [7, 2**63 - 1, 10**12, 10**12 + 1],
-        [*range(5, 40)] * 9 + [10**9],
         [10**4] * 200 + [10**4 + 1] * 100 + [0, 10**7, 2 * 10**7],
         [0] * 1000 + [1],
-        [5] * 1000 + [10**6],
     ],
     ids=lambda lengths: f"{lengths[0]} to {max(lengths)}",
 )
@@ -327,22 +274,14 @@ def test_the_histogram_stays_within_its_frame(lengths):
     svg = svg_of(TensorSequence([np.broadcast_to(np.int8(0), (length,)) for length in lengths]))
     width, height = float(svg.get("width")), float(svg.get("height"))
     assert svg.get("viewBox") == f"0 0 {width:.0f} {height:.0f}"
-    assert width <= 336
-    assert height <= 110
-    for rect in svg.iter(f"{SVG}rect"):
-        x, y, w, h = (float(rect.get(name)) for name in ("x", "y", "width", "height"))
+    assert width <= 320
+    bars = [bar.find(f"{SVG}rect") for bar in svg.findall(f"{SVG}g")]
+    for bar in bars:
+        x, y, w, h = (float(bar.get(name)) for name in ("x", "y", "width", "height"))
         assert min(x, y, w, h) >= 0
-        assert x + w <= width + 1
-        assert y + h <= height
-    below_axis = {}
-    for text in svg.iter(f"{SVG}text"):
-        half = len(text.text) * 3.1
-        x = float(text.get("x"))
-        assert half - 1 <= x <= width - half + 1
-        below_axis.setdefault(text.get("y"), []).append((x - half, x + half))
-    for spans in below_axis.values():
-        spans.sort()
-        assert all(a[1] <= b[0] for a, b in pairwise(spans))
+        assert x + w <= width
+        assert y + h == pytest.approx(height - 1)
+    assert max(float(bar.get("height")) for bar in bars) == 72
 
 
 @pytest.mark.parametrize(
@@ -384,15 +323,6 @@ def test_any_sequence_shows_itself(tensors):
     page = shown(TensorSequence(tensors))
     assert len(page.all("tr")) == min(len(tensors), 11) + 1
     assert len({a.shape[0] for a in tensors if a.ndim}) > 1 or page.all("svg") == []
-
-
-@pytest.mark.slow
-@given(st.lists(npst.arrays(np.uint8, npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=130))))
-def test_any_bytes_show_themselves(tensors):
-    page = shown(TensorSequence(tensors, dtype="uint8"))
-    for image in page.all("img"):
-        position = int(image["alt"].split()[1])
-        assert np.array_equal(decode(image), thumbnail(tensors[position]))
 
 
 def test_what_was_never_initialised_shows_itself():

@@ -1,4 +1,4 @@
-"""Array-style calls raise errors that name the right call, as the table in docs/arrays.md shows."""
+"""Array-style calls and what stands for them, as the table in docs/arrays.md shows; NumPy's functions."""
 
 import re
 
@@ -41,7 +41,8 @@ PLAIN = {
     "seq.tolist()": "[a.tolist() for a in arrays]",
 }
 
-# Errors of NumPy or PyTorch, without a remedy.
+# Errors of Python, NumPy or PyTorch.
+PYTHON_SAYS = r"has no attribute|unsupported operand|not supported between"
 OTHERS_SAY = {
     "seq[0][0] = 1": "read-only",
     "seq[0] += 1": "read-only",
@@ -119,5 +120,82 @@ def test_row(typed, ways):
         run(typed, names)
     message = str(raised.value)
     leads = any(sign in message for way in ways for sign in signs_of(way))
-    assert leads or OTHERS_SAY.get(typed, "no words of others") in message, message
+    assert leads or OTHERS_SAY.get(typed, "no words of others") in message or re.search(PYTHON_SAYS, message)
     assert names["seq"] == before
+
+
+def test_names_of_arrays_are_no_attributes():
+    seq = sq.TensorSequence([[1, 2], [3]])
+    for name in ("sum", "mean", "max", "argmax", "shape", "ndim", "map", "sort", "pad", "concat"):
+        assert not hasattr(seq, name)
+        assert name not in dir(seq)
+        with pytest.raises(AttributeError, match=f"'TensorSequence' object has no attribute '{name}'"):
+            getattr(seq, name)
+    with pytest.raises(AttributeError, match=r"module 'seqcore' has no attribute 'concat'"):
+        sq.concat  # noqa: B018
+
+
+class TestFunctionsOfNumPy:
+    """Whether the elements could be stacked or not, which a function would do without a word."""
+
+    FUNCTIONS = (
+        *(
+            "sum",
+            "prod",
+            "mean",
+            "std",
+            "var",
+            "max",
+            "min",
+            "all",
+            "any",
+            "argmax",
+            "argmin",
+            "ptp",
+            "median",
+        ),
+        *("cumsum", "cumprod", "sort", "argsort", "round", "diff", "flip", "ravel", "transpose", "copy"),
+        *("count_nonzero", "unique", "median", "linalg.norm", "fft.fft", "nan_to_num", "array_equal"),
+    )
+
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    @pytest.mark.parametrize("second", [[3, 4], [3]])
+    def test_refuse_a_sequence(self, name, second):
+        function = eval(f"np.{name}")
+        seq = sq.TensorSequence([[1, 2], second])
+        arguments = (seq, seq) if name == "array_equal" else (seq,)
+        with pytest.raises(TypeError, match=rf"np\.{name} takes arrays, got a TensorSequence") as caught:
+            function(*arguments)
+        for way in (f"sequence_map(np.{name}, seq)", f"np.{name}(seq.values())", "np.asarray(seq)"):
+            assert way in str(caught.value)
+
+    def test_refuse_one_among_arrays(self):
+        seq = sq.TensorSequence([[1, 2], [3, 4]])
+        for call in (lambda: np.dot(np.eye(2), seq), lambda: np.where([True, False], seq, 0)):
+            with pytest.raises(TypeError, match="got a TensorSequence"):
+                call()
+
+    @pytest.mark.parametrize("function", [np.shape, np.ndim, np.size])
+    def test_shapes(self, function):
+        with pytest.raises(TypeError, match=r"seq\.shapes"):
+            function(sq.TensorSequence([[1, 2], [3, 4]]))
+
+    def test_take_elements_one_by_one_as_of_a_list(self):
+        arrays = [np.array([1, 2]), np.array([3])]
+        np.testing.assert_array_equal(np.concatenate(sq.TensorSequence(arrays)), [1, 2, 3], strict=True)
+        assert np.stack(sq.TensorSequence([arrays[0]] * 2)).tolist() == [[1, 2], [1, 2]]
+        with pytest.raises(ValueError, match="same shape"):
+            np.stack(sq.TensorSequence(arrays))
+
+    def test_save_writes_elements_of_one_shape(self, tmp_path):
+        seq = sq.TensorSequence([[1, 2], [3, 4]])
+        for i, save in enumerate((lambda p: np.save(p, seq), lambda p: np.save(arr=seq, file=p))):
+            save(tmp_path / f"{i}.npy")
+            assert np.load(tmp_path / f"{i}.npy").tolist() == [[1, 2], [3, 4]]
+
+    def test_of_a_subclass(self):
+        class Clips(sq.TensorSequence):
+            pass
+
+        with pytest.raises(TypeError, match=r"np\.mean takes arrays"):
+            np.mean(Clips([[1, 2], [3, 4]]))
