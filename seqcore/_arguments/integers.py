@@ -1,4 +1,4 @@
-"""Read integers, lengths and offsets of any integer type; a bool is not an integer here."""
+"""Read integers, lengths and offsets of any integer type; a bool is not an integer here, except in flags."""
 
 import operator
 from array import array
@@ -32,6 +32,22 @@ def as_integer(value):
     return operator.index(value)
 
 
+def integer(name, value, what="an integer"):
+    """Return a value as a Python int, or raise the TypeError that says what `name` must be."""
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"{name} must be {what}, got {got(value)}")
+    return number
+
+
+def flag(name, value):
+    """Return whether a value is 1 and not 0. A bool counts as one of them here."""
+    number = int(value) if isinstance(value, bool) else integer(name, value)
+    if number not in (0, 1):
+        raise ValueError(f"{name} must be 0 or 1, got {shown(number)}")
+    return number == 1
+
+
 def as_count(name, value, default=""):
     """Return a positive integer, or None where none is given.
 
@@ -53,9 +69,7 @@ def as_count(name, value, default=""):
     """
     if value is None:
         return None
-    count = as_integer(value)
-    if count is None:
-        raise TypeError(f"{name} must be an integer or None, got {got(value)}")
+    count = integer(name, value, "an integer or None")
     if count < 1:
         remedy = f"; {name}=None {default}" if default else ""
         raise ValueError(f"{name} is {shown(count)}, but must be at least 1{remedy}")
@@ -129,5 +143,6 @@ def within_64_bits(row):
 
 
 def not_integral(name, value):
+    """Raise the TypeError for lengths, offsets or a split of other values than integers."""
     what = "must be integers" if name in _PLURALS else "must be an integer"
     raise TypeError(f"{name} {what}, got {got(value)}")

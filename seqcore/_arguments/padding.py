@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from seqcore._arguments.integers import MASKED, as_integer
-from seqcore._arguments.shown import got, shown
+from seqcore._arguments.integers import MASKED, integer
+from seqcore._arguments.shown import shown
 from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import STRING, type_name
 
@@ -101,9 +101,7 @@ def _each_axis(name, given, rank):
 def _number(name, value, least):
     if value is None:
         return None
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"{name} must be an integer, or one for each axis, got {got(value)}")
+    number = integer(name, value, "an integer, or one for each axis")
     if number < least:
         raise ValueError(f"{name} is {shown(number)}, but must be at least {least}")
     return number

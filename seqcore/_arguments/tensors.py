@@ -130,7 +130,8 @@ def not_an_array(function):
         return f"{name} takes an array, got a TensorSequence: seq.shapes has the shape of each element"
     return (
         f"{name} takes arrays, got a TensorSequence: sequence_map({name}, seq) calls it for each element, "
-        f"{name}(seq.values()) for all values at once, {name}(np.asarray(seq)) for elements of one shape, stacked"
+        f"{name}(seq.values()) for all values at once, "
+        f"{name}(np.asarray(seq)) for elements of one shape, stacked"
     )
 
 

@@ -64,5 +64,6 @@ def _bar(position, first, width, number, most):
     span = f"{first:,}" if width == 1 else f"{first:,} to {first + width - 1:,}"
     return (
         f'<g fill-opacity=".6"><title>length {span}: {number:,} {plural(number, "element")}</title>'
-        f'<rect x="{position * _BAR}" y="{_HEIGHT - height:.1f}" width="{_BAR - 1}" height="{height:.1f}"/></g>'
+        f'<rect x="{position * _BAR}" y="{_HEIGHT - height:.1f}" '
+        f'width="{_BAR - 1}" height="{height:.1f}"/></g>'
     )

@@ -5,9 +5,9 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.slice cimport PySlice_AdjustIndices, PySlice_Check
 cimport numpy as cnp
 
-import types
 from collections.abc import MutableSequence
 from copy import deepcopy
+from types import GenericAlias
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from seqcore.core.source cimport Piece, Source, resolve
 from seqcore._format import as_html, as_text
 from seqcore._arguments.protocols import UnreadableTensorError
 from seqcore._arguments.shown import got, shown
-from seqcore._subclasses import new_arguments, own_reduction, rebuilt, set_state
+from seqcore.core.subclasses import new_arguments, own_reduction, rebuilt, set_state
 from seqcore._arguments.tensors import as_tensor, as_tensors, mismatch, not_an_array
 from seqcore.dtypes import element_type, type_name
 
@@ -129,7 +129,8 @@ cdef class TensorSequence(Ragged):
 
     A sequence is not an array: NumPy's functions and operators refuse it. `sequence_map(np.sqrt, seq)` applies
     a function to each element, `np.sqrt(seq.values())` to all values at once, and
-    `sequence_map(np.multiply, seq, np.float32(2))` stands for `seq * 2`. `==` compares two sequences and
+    `sequence_map(np.multiply, seq, np.float32(2))` stands for `seq * 2`.
+    `==` compares two sequences and
     returns one bool; with anything else, a list of arrays too, it is False. `sorted` compares arrays and
     fails: `seq[np.argsort(seq.lengths())]` sorts by length. Ranks may differ, so `seq[0] = 5` stores a tensor
     of rank 0; `seq[0] = np.full_like(seq[0], 5)` keeps the shape.
@@ -161,7 +162,7 @@ cdef class TensorSequence(Ragged):
     @classmethod
     def __class_getitem__(cls, item):
         """Return the generic alias `TensorSequence[np.float32]`, for annotations."""
-        return types.GenericAlias(cls, item)
+        return GenericAlias(cls, item)
 
     def __array_function__(self, function, types, args, kwargs):
         """Refuse NumPy's functions, which would silently stack the elements. `np.save` writes the stack."""

@@ -10,7 +10,7 @@ import seqcore
 ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
-    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "mapped"],
+    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "mapped", "subclasses"],
     ["directory", "copying", "equality", "arrow_export", "arrow_import"],
     ["owner", "positions"],
     ["buffer"],
@@ -28,7 +28,7 @@ ORDER = [
 ]
 RANK = {name: k for k, names in enumerate(ORDER) for name in names}
 # What the core may ask of the package around it: readers of arguments, types, texts.
-OUTSIDE = {"_arguments", "_subclasses", "dtypes"}
+OUTSIDE = {"_arguments", "dtypes"}
 # And within a function alone, for what the methods of that name do.
 WITHIN_FUNCTIONS = {"_arrow", "_files"}
 # Notebooks and terminals show a sequence, and the Arrow import makes its Chunks.
