@@ -127,10 +127,9 @@ cdef class TensorSequence(Ragged):
 
     `dtype`, `shapes`, `nbytes` and `pinned_nbytes` are properties, all others are methods.
 
-    A sequence is not an array: NumPy's functions and operators refuse it. `sequence_map(np.sqrt, seq)` applies
-    a function to each element, `np.sqrt(seq.values())` to all values at once, and
-    `sequence_map(np.multiply, seq, np.float32(2))` stands for `seq * 2`.
-    `==` compares two sequences and
+    A sequence is not an array: NumPy's functions and operators refuse it. `sequence_map(np.sqrt, seq)` calls
+    a function for each element, `np.sqrt(seq.values())` for all values at once, and
+    `sequence_map(np.multiply, seq, np.float32(2))` stands for `seq * 2`. `==` compares two sequences and
     returns one bool; with anything else, a list of arrays too, it is False. `sorted` compares arrays and
     fails: `seq[np.argsort(seq.lengths())]` sorts by length. Ranks may differ, so `seq[0] = 5` stores a tensor
     of rank 0; `seq[0] = np.full_like(seq[0], 5)` keeps the shape.
