@@ -44,7 +44,7 @@ def models():
     """Return the models, with the inputs that the tests feed them."""
     sys.path.insert(0, str(TESTS))
     try:
-        return importlib.import_module("exported").MODELS
+        return importlib.import_module("support.models.exported").MODELS
     finally:
         sys.path.remove(str(TESTS))
 

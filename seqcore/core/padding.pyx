@@ -29,10 +29,10 @@ from seqcore.core.source cimport (
 )
 from seqcore.core.split cimport RELEASE_FROM
 
-from seqcore._padding import (
+from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
 )
-from seqcore._shown import shown
+from seqcore._arguments.shown import shown
 
 cnp.import_array()
 

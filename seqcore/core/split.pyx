@@ -18,8 +18,8 @@ from seqcore.core.table cimport (
     even_table, offsets_table, padded_table, shaped_table, store_of, views_table,
 )
 
-from seqcore._integers import integers, within_64_bits
-from seqcore._shown import got, shown_number
+from seqcore._arguments.integers import integers, within_64_bits
+from seqcore._arguments.shown import got, shown_number
 
 cnp.import_array()
 
