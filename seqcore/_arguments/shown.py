@@ -6,6 +6,7 @@ refuses to write, must not replace our error with its own.
 
 import contextlib
 import operator
+import types
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def shown(value, most=60):
         text = f"<{kind.__name__} object>"
     if "\n" in text:
         text = " ".join(text.split())
-    return text[:most]
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def got(value):
@@ -32,6 +33,8 @@ def got(value):
     if issubclass(type(value), np.ndarray):  # not isinstance, which believes a `__class__`
         dtype, shape = np.ndarray.dtype.__get__(value), np.ndarray.shape.__get__(value)
         return f"an ndarray of dtype {dtype} with shape {shape}"
+    if type(value) is types.BuiltinMethodType:
+        return f"the method {value.__name__}, which was not called: write {value.__name__}()"
     return f"{shown(value)} of type {type(value).__name__}"
 
 

@@ -79,6 +79,8 @@ def as_tensors(tensors):
             f"tensors must be an iterable of tensors, got a {type(tensors).__name__}, whose keys would "
             "become the elements: pass list(mapping.values())"
         )
+    if isinstance(tensors, set | frozenset):
+        raise TypeError(f"tensors must be in an order, got a {type(tensors).__name__}: pass a list")
     if hasattr(tensors, "__array__") or hasattr(tensors, "__dlpack__"):
         return _items_of(tensors)
     if not isinstance(tensors, Iterable) and not hasattr(type(tensors), "__getitem__"):

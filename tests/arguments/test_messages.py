@@ -29,6 +29,8 @@ def names():
 
 # The mistake, the exception, and the words that its message must have, in any order.
 MISTAKES = [
+    ("seq[seq.lengths]", TypeError, ["the method lengths", "not called", "lengths()"]),
+    ("sq.TensorSequence({1, 2})", TypeError, ["order", "set", "list"]),
     # A tensor of another dtype: which one, both dtypes, astype.
     (
         "sq.TensorSequence([F8] * 777 + [F4])",
@@ -126,7 +128,7 @@ MISTAKES = [
     # Splits, lengths and offsets.
     ("sq.split_to_sequence(rows, -1)", ValueError, ["split must be positive", "-1"]),
     ("sq.split_to_sequence(rows, 0)", ValueError, ["split must be positive", "0"]),
-    ("sq.split_to_sequence(rows, [4, 3])", ValueError, ["split sums to 7", "axis 0 has length 10"]),
+    ("sq.split_to_sequence(rows, [4, 3])", ValueError, ["the sum of split is 7", "axis 0 has length 10"]),
     ("sq.split_to_sequence(rows, [0, 4, 10])", ValueError, ["split[2] is 10", "offsets?", "np.diff"]),
     (
         "sq.TensorSequence.from_lengths(rows, [0, 4, 10])",

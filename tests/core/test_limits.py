@@ -273,7 +273,7 @@ def test_pieces_of_huge_arrays(n):
 def test_lengths_of_huge_arrays_are_checked(n):
     with pytest.raises(ValueError, match=rf"split\[1\] is {n}:.* exceeds axis 0, which has length {n}"):
         sq.split_to_sequence(repeated(n), [n, n])
-    with pytest.raises(ValueError, match=f"sums to {n - 1}, but axis 0 has length {n}"):
+    with pytest.raises(ValueError, match=f"is {n - 1}, but axis 0 has length {n}"):
         sq.split_to_sequence(repeated(n), [n - 1])
 
 

@@ -286,7 +286,7 @@ def test_lengths_at_fault_among_many(n, at):
         lengths[at] = value
         return lengths
 
-    for value, what in ((-1, "negative"), (n, "exceed"), (0, "sums to"), (2**62, "exceed")):
+    for value, what in ((-1, "negative"), (n, "exceed"), (0, r"the sum of \w+ is"), (2**62, "exceed")):
         with pytest.raises(ValueError, match=what):
             TensorSequence.from_lengths(np.zeros(n), given(value))
         with pytest.raises(ValueError, match=what):

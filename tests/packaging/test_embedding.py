@@ -223,7 +223,7 @@ def test_splits_and_joins(probe):
 def test_splits_that_can_not_be(probe):
     array = np.arange(10).reshape(5, 2)
     lengths = np.array([1, 3], np.intp)
-    with pytest.raises(ValueError, match="sums to 4, but axis 0 has length 5"):
+    with pytest.raises(ValueError, match="is 4, but axis 0 has length 5"):
         probe.split_lengths(array, 0, lengths)
     with pytest.raises(ValueError, match="axis 2 is out of range"):
         probe.split(array, 2, 1)
