@@ -173,7 +173,7 @@ def map_batches(
     ------
     ValueError
         If an output is not as long as its batch (the message names its elements), or the elements of a batch
-        can't be joined, because they have rank 0 or differ in more than axis 0; otherwise as `sequence_map`.
+        can't be concatenated, because they have rank 0 or differ in more than axis 0; otherwise as `sequence_map`.
     TypeError
         The same as from `sequence_map`; the message names the elements of the batch.
     BaseException

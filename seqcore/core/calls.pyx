@@ -139,5 +139,5 @@ def put_results(tuple outputs, bint single, list results not None):
 def absorb(Container into not None, Container sequence not None):
     """Move all elements of one sequence behind those of another of its type."""
     if into._dtype is not sequence._dtype:
-        raise TypeError(f"sequences of dtype {into._dtype} and {sequence._dtype} can't be joined")
+        raise TypeError(f"sequences of dtype {into._dtype} and {sequence._dtype} can't be concatenated")
     into.put_all_behind(sequence.take_out_all())

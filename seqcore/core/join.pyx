@@ -340,16 +340,16 @@ cdef int raise_for(Status status, Join *plan, Store *store) except -1:
     cdef Piece piece
     if status == OK:
         return 0
-    where = f"along {'a new ' if plan.stacking else ''}axis {plan.axis}"
+    joined = f"{'stacked along a new' if plan.stacking else 'concatenated along'} axis {plan.axis}"
     if status == TOO_LARGE:
-        raise ValueError(f"{size_of(store)} tensors joined {where} would be larger than any array can be")
+        raise ValueError(f"{size_of(store)} tensors {joined} would be larger than any array can be")
     if status == DAMAGED or not read_one(store, plan.seen, &piece, plan.dims):
         raise_damaged(store, min(plan.reader.at, size_of(store) - 1))
     what = "rank" if status == RANK_DIFFERS else "shape"
     also = "; seq.to_padded() stacks them padded" if plan.stacking and status != RANK_DIFFERS else ""
     raise ValueError(
-        f"element {plan.seen} has shape {shape_of(&piece)}, which can't be joined {where} with element 0 of "
-        f"shape {shape_of(&plan.first)}: their {what}s differ{also}"
+        f"element {plan.seen} has shape {shape_of(&piece)}, which can't be {joined} with "
+        f"element 0 of shape {shape_of(&plan.first)}: their {what}s differ{also}"
     )
 
 
@@ -361,7 +361,7 @@ cdef int set_up(Join *join, Store *store, int axis, bint stacking) except -1:
     ndim = join.first.source.ndim
     if ndim + stacking > MAX_NDIM:
         raise ValueError(f"NumPy's arrays have at most {MAX_NDIM} axes: elements of rank {ndim} can't be "
-                         "joined along a new one")
+                         "stacked along a new one")
     join.stacking = stacking
     join.axis = axis
     join.ndim = ndim + stacking

@@ -57,7 +57,7 @@ cdef object values_of(Store *store, cnp.dtype dtype):
     if size_of(store) == 0:
         return sealed(new_array(dtype, 1, &none), dtype)
     if read_one(store, 0, &first, dims) and first.source.ndim == 0:
-        raise ValueError("elements of rank 0 have no axis to join along: np.array(seq) or "
+        raise ValueError("elements of rank 0 have no axis to concatenate along: np.array(seq) or "
                          "concat_from_sequence(seq, 0, new_axis=1) stacks them")
     return in_place_or_copied(store, dtype, False)
 

@@ -37,8 +37,6 @@ PLAIN = {
     "sq.concat_from_sequence(same, 0, new_axis=1)": "np.stack(list(same))",
     "seq.to_padded()": "padded(arrays)",
     "torch.from_numpy(seq.to_padded())": "padded(arrays)",
-    'seq.astype("int64")': "[a.astype('int64') for a in arrays]",
-    "seq.tolist()": "[a.tolist() for a in arrays]",
 }
 
 # Errors of Python, NumPy or PyTorch.
