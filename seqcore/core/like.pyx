@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.join cimport tight_items
+from seqcore.core.compact cimport compact_items
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, next_span, raise_damaged, read_one, take_singly,
@@ -35,7 +35,7 @@ cnp.import_array()
 
 cdef Store *tighten(Store *store, cnp.dtype dtype, bint keep_gil=False) except NULL:
     """The same elements in fresh memory, without space between them."""
-    return store_like(tight_items(store, dtype, keep_gil), store)
+    return store_like(compact_items(store, dtype, keep_gil), store)
 
 
 cdef Store *store_like(cnp.ndarray items, Store *store) except NULL:

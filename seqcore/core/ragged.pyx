@@ -7,7 +7,8 @@ import numpy as np
 from seqcore.core.arrays cimport own_view
 from seqcore.core.container cimport Container, new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.join cimport join, new_array, tight_items, total_nbytes
+from seqcore.core.compact cimport compact_items, total_nbytes
+from seqcore.core.join cimport join, new_array
 from seqcore.core.like cimport store_like
 from seqcore.core.owner cimport make_element, shape_of
 from seqcore.core.padding cimport padded
@@ -407,7 +408,7 @@ cdef class Ragged(Container):
         if wanted.type_num == cnp.NPY_OBJECT or self._dtype.type_num == cnp.NPY_OBJECT:
             raise TypeError(f"astype can't convert dtype {type_name(self._dtype)} to {type_name(wanted)}: "
                             "use sequence_map with a body that converts between strings and numbers")
-        items = tight_items(share.store, self._dtype).astype(wanted)
+        items = compact_items(share.store, self._dtype).astype(wanted)
         return new_container(type(self), wanted, store_like(items, share.store))
 
     def tolist(self):

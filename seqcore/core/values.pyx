@@ -19,7 +19,8 @@ import numpy as np
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
-from seqcore.core.join cimport join, joined_view, new_array, tight_items
+from seqcore.core.compact cimport compact_items
+from seqcore.core.join cimport join, joined_view, new_array
 from seqcore.core.owner cimport sealed
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, raise_damaged, read_one, take_singly,
@@ -71,7 +72,7 @@ cdef object items_of_store(Store *store, cnp.dtype dtype):
     """Return all items, each element's in C order, read-only: a view where they are one behind the other."""
     items = items_view(store, dtype)
     count(JOINED if items is None else LEFT_IN_PLACE, 1)
-    return sealed(tight_items(store, dtype), dtype) if items is None else items
+    return sealed(compact_items(store, dtype), dtype) if items is None else items
 
 
 cdef object items_view(Store *store, cnp.dtype dtype):

@@ -20,6 +20,7 @@ ORDER = [
     ["share", "table", "reader"],
     ["split", "compare", "selection"],
     ["join", "pinned"],
+    ["compact"],
     ["values", "padding"],
     ["like"],
     ["container"],
