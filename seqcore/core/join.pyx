@@ -1,9 +1,9 @@
 """Elements joined into one array, along an axis or stacked.
 
 A join takes elements in *blocks* that are one strided copy each: a span of a table, or pieces that follow
-each other in their source. It goes through them twice, first to check that they fit and to add up their lengths,
-then to copy. The numbers of a file may have changed in between, so that each block is checked again against
-the room that is left, and all of the result must have been written at the end.
+each other in their source. It goes through them twice, first to check that they fit and to add up their
+lengths, then to copy. The numbers of a file may have changed in between, so that each block is checked again
+against the room that is left, and all of the result must have been written at the end.
 
 The caller has a share of the store, so nobody edits it while the GIL is released.
 """
