@@ -1,0 +1,117 @@
+"""Plant mistakes in the compiled core, one at a time, and see whether the tests of its area fail.
+
+    PYTHONPATH=tests python -m hardening.mutants [--only WORDS] [--slow] [--list]
+
+works in a copy of the tree, in which the module of each mutant is built again: a quarter of a minute, and its
+tests. A mutant that survives shows what no test holds; EQUIVALENT has those that change nothing, with the reason.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from hardening.mutants import exchange, loops, storage
+
+ROOT = Path(__file__).parents[3]
+MUTANTS = [*storage.MUTANTS, *loops.MUTANTS, *exchange.MUTANTS]
+COPIED = (
+    "seqcore",
+    "tests",
+    "benchmarks",
+    "docs",
+    "setup.py",
+    "pyproject.toml",
+    "README.md",
+    "CHANGELOG.md",
+    "LICENSE",
+)
+
+
+def copy_tree(folder):
+    for name in COPIED:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+        copy(ROOT / name, folder / name)
+
+
+def build(folder):
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
+
+
+def run_tests(folder, tests, slow):
+    """Return whether the tests passed, and what failed first."""
+    paths = [f"tests/{path}" for path in tests.split()]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        *(["-m", ""] if slow else []),
+        *paths,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "SEQCORE_SEED": ""}
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False, "no end"
+    if done.returncode == 0:
+        return True, ""
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return False, failed[0][:120] if failed else f"the process ended with {done.returncode}"
+
+
+def try_one(folder, mutant, slow):
+    path = folder / "seqcore" / "core" / mutant.file
+    original = path.read_text(encoding="utf-8")
+    assert original.count(mutant.before) == 1, f"{mutant.what}: {original.count(mutant.before)} places"
+    try:
+        path.write_text(original.replace(mutant.before, mutant.after), encoding="utf-8")
+        build(folder)
+        return run_tests(folder, mutant.tests, slow)
+    finally:
+        path.write_text(original, encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", help="mutants whose description has these words")
+    parser.add_argument("--slow", action="store_true", help="run slow tests too")
+    parser.add_argument(
+        "--list", action="store_true", help="check that each mutant has its place, and run nothing"
+    )
+    given = parser.parse_args()
+    chosen = [mutant for mutant in MUTANTS if given.only in mutant.what]
+    if given.list:
+        for mutant in chosen:
+            text = (ROOT / "seqcore" / "core" / mutant.file).read_text(encoding="utf-8")
+            print(f"{text.count(mutant.before)} {mutant.what}")
+        return
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy_tree(Path(folder))
+        build(Path(folder))
+        for mutant in chosen:
+            start = time.monotonic()
+            passed, failure = try_one(Path(folder), mutant, given.slow)
+            print(
+                f"{'SURVIVED' if passed else 'caught  '} {mutant.what}  [{time.monotonic() - start:.0f} s] {failure}",
+                flush=True,
+            )
+            survivors += [mutant.what] * passed
+    print(f"\n{len(chosen) - len(survivors)} of {len(chosen)} caught", *survivors, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
