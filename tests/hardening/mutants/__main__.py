@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python -m hardening.mutants [--only WORDS] [--slow] [--list]
 
-works in a copy of the tree, in which the module of each mutant is built again: a quarter of a minute, and its
-tests. A mutant that survives shows what no test holds; EQUIVALENT has those that change nothing, with the reason.
+works in a copy of the tree. For each mutant it builds one module, in a quarter of a minute, and runs the tests
+of its area. A mutant that survives shows what no test holds.
 """
 
 import argparse
@@ -105,10 +105,8 @@ def main():
         for mutant in chosen:
             start = time.monotonic()
             passed, failure = try_one(Path(folder), mutant, given.slow)
-            print(
-                f"{'SURVIVED' if passed else 'caught  '} {mutant.what}  [{time.monotonic() - start:.0f} s] {failure}",
-                flush=True,
-            )
+            outcome, seconds = "SURVIVED" if passed else "caught  ", time.monotonic() - start
+            print(f"{outcome} {mutant.what}  [{seconds:.0f} s] {failure}", flush=True)
             survivors += [mutant.what] * passed
     print(f"\n{len(chosen) - len(survivors)} of {len(chosen)} caught", *survivors, sep="\n")
 

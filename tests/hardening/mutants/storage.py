@@ -172,8 +172,9 @@ MUTANTS = [
     ),
     Mutant(
         "container.pyx: compact puts back what others have edited meanwhile",
-        "                with cython.critical_section(self):\n                    done = self._store == before.store\n",
-        "                with cython.critical_section(self):\n                    done = True\n",
+        "self._dtype)\n                with cython.critical_section(self):\n"
+        "                    done = self._store == before.store\n",
+        "self._dtype)\n                with cython.critical_section(self):\n                    done = True\n",
         EDITS,
     ),
     Mutant(
@@ -220,8 +221,8 @@ MUTANTS = [
     ),
     Mutant(
         "selection.pyx: the position behind the last one passes in a single run",
-        "            if <size_t>position >= <size_t>n:\n                return i\n            into[i] = first",
-        "            if <size_t>position > <size_t>n:\n                return i\n            into[i] = first",
+        "<size_t>position >= <size_t>n:\n                return i\n            into[i] = first",
+        "<size_t>position > <size_t>n:\n                return i\n            into[i] = first",
         STORES,
     ),
     Mutant(
