@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python -m hardening.mutants [--only WORDS] [--slow] [--list]
 
-works in a copy of the tree. For each mutant it builds one module, in a quarter of a minute, and runs the tests
-of its area. A mutant that survives shows what no test holds.
+works in a copy of the tree. For each mutant it builds one module, in a quarter of a minute, and runs the
+tests of its area. A mutant that survives shows what no test holds.
 """
 
 import argparse

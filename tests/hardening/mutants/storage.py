@@ -174,7 +174,8 @@ MUTANTS = [
         "container.pyx: compact puts back what others have edited meanwhile",
         "self._dtype)\n                with cython.critical_section(self):\n"
         "                    done = self._store == before.store\n",
-        "self._dtype)\n                with cython.critical_section(self):\n                    done = True\n",
+        "self._dtype)\n                with cython.critical_section(self):\n"
+        "                    done = True\n",
         EDITS,
     ),
     Mutant(
