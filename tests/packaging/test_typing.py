@@ -21,11 +21,13 @@ import seqcore as sq
 
 HERE = Path(__file__).parent
 PACKAGE = Path(sq.__file__).parent
+SETTINGS = HERE.parents[1] / "pyproject.toml"
 USES = ("test_typing_uses.py", "typing_refused.py")
 
 # What types these packages lack is no fault of the stubs. Those that only the demo needs are not even read.
 MYPY = """
 [mypy]
+disable_error_code = annotation-unchecked
 [mypy-google.protobuf.*,onnxruntime.*,pyarrow.*,tqdm.*,seqcore.core.*]
 ignore_missing_imports = true
 [mypy-matplotlib.*,PIL.*,skimage.*]
@@ -98,6 +100,13 @@ def test_stubs_are_true(folder):
 @pytest.mark.slow
 def test_mypy_agrees_with_uses(folder):
     assert "no issues found in 2 source files" in run(folder, "mypy", "--strict", *USES)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SETTINGS.exists(), reason="outside of the repository")
+def test_mypy_agrees_with_bodies(folder):
+    out = run(folder, "mypy", "--config-file", str(SETTINGS))
+    assert "no issues found" in out
 
 
 @pytest.mark.slow
