@@ -127,6 +127,18 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def offsets(self, dtype: Literal["int64"] = "int64") -> NDArray[np.int64]: ...
     @overload
     def offsets(self, dtype: DTypeName) -> NDArray[Any]: ...
+    @overload
+    def segment_ids(self, dtype: DTypeOf[T1]) -> NDArray[T1]: ...
+    @overload
+    def segment_ids(self, dtype: Literal["int64"] = "int64") -> NDArray[np.int64]: ...
+    @overload
+    def segment_ids(self, dtype: DTypeName) -> NDArray[Any]: ...
+    @overload
+    def position_ids(self, dtype: DTypeOf[T1]) -> NDArray[T1]: ...
+    @overload
+    def position_ids(self, dtype: Literal["int64"] = "int64") -> NDArray[np.int64]: ...
+    @overload
+    def position_ids(self, dtype: DTypeName) -> NDArray[Any]: ...
     @classmethod
     def from_lengths(cls, values: ArrayLike, lengths: Integers) -> Self: ...
     @classmethod
@@ -140,6 +152,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
         shape: Extents = None,
         multiple_of: Extents = None,
         truncate: bool = False,
+        dtype: None = None,
         return_mask: Literal[False] = False,
         out: NDArray[T] | None = None,
     ) -> NDArray[T]: ...
@@ -152,9 +165,62 @@ class TensorSequence(MutableSequence[NDArray[T]]):
         shape: Extents = None,
         multiple_of: Extents = None,
         truncate: bool = False,
+        dtype: None = None,
         return_mask: Literal[True],
         out: NDArray[T] | None = None,
     ) -> tuple[NDArray[T], NDArray[np.bool_]]: ...
+    @overload
+    def to_padded(
+        self,
+        padding_value: ArrayLike = 0,
+        *,
+        side: Side = "right",
+        shape: Extents = None,
+        multiple_of: Extents = None,
+        truncate: bool = False,
+        dtype: DTypeOf[T1],
+        return_mask: Literal[False] = False,
+        out: NDArray[T1] | None = None,
+    ) -> NDArray[T1]: ...
+    @overload
+    def to_padded(
+        self,
+        padding_value: ArrayLike = 0,
+        *,
+        side: Side = "right",
+        shape: Extents = None,
+        multiple_of: Extents = None,
+        truncate: bool = False,
+        dtype: DTypeOf[T1],
+        return_mask: Literal[True],
+        out: NDArray[T1] | None = None,
+    ) -> tuple[NDArray[T1], NDArray[np.bool_]]: ...
+    @overload
+    def to_padded(
+        self,
+        padding_value: ArrayLike = 0,
+        *,
+        side: Side = "right",
+        shape: Extents = None,
+        multiple_of: Extents = None,
+        truncate: bool = False,
+        dtype: DTypeName,
+        return_mask: Literal[False] = False,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]: ...
+    @overload
+    def to_padded(
+        self,
+        padding_value: ArrayLike = 0,
+        *,
+        side: Side = "right",
+        shape: Extents = None,
+        multiple_of: Extents = None,
+        truncate: bool = False,
+        dtype: DTypeName,
+        return_mask: Literal[True],
+        out: NDArray[Any] | None = None,
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]: ...
     @classmethod
     def from_padded(cls, batch: ArrayLike, lengths: Integers, *, side: Side = "right") -> Self: ...
 
