@@ -106,6 +106,35 @@ def pad():
     return sides
 
 
+# --- reductions ---
+
+
+def summed(arrays):
+    return [array.sum() for array in arrays]
+
+
+@case(
+    "reduce(np.add) of 100,000 x 1 to 19 float32",
+    Limit("np.add.reduceat", 1.5),
+    Limit("list comprehension", 1 / 100),
+    Limit("awkward's ak.sum", 1.5),
+    most_rounds=11,
+)
+def reduce():
+    lengths = generator().integers(1, 19, COUNT, endpoint=True)
+    seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)
+    values, begins, arrays = seq.values(), seq.offsets()[:-1], list(seq)
+    sides = {
+        OURS: Side(lambda: seq.reduce(np.add)),
+        "np.add.reduceat": Side(lambda: np.add.reduceat(values, begins)),
+        "list comprehension": Side(lambda: summed(arrays)),
+    }
+    if ak := optional("awkward"):
+        array = ak.unflatten(values, lengths)
+        sides["awkward's ak.sum"] = Side(lambda: ak.sum(array, axis=1))
+    return sides
+
+
 # --- maps ---
 
 

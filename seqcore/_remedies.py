@@ -39,6 +39,8 @@ _REDUCTIONS = frozenset(
     ("sum", "mean", "max", "min", "std", "var", "prod", "all", "any", "argmax", "argmin", "cumsum", "cumprod")
 )
 
+_REDUCED = _REDUCTIONS - {"std", "var", "cumsum", "cumprod"}  # which `reduce` knows
+
 # Names that the package doesn't have.
 _OF_PACKAGE = {
     **dict.fromkeys(("concat", "concatenate", "cat", "join"), "concat_from_sequence(seq, axis)"),
@@ -75,21 +77,16 @@ class Elsewhere:
             return self
         kind = type(sequence).__name__
         if self.name in _REDUCTIONS:
-            values = "np.array(seq)" if _has_rank_0(sequence) else "seq.values()"
+            each = "seq.reduce({}, axis=None)" if self.name in _REDUCED else "sequence_map({}, seq)"
             return _Refused(
-                f"a {kind} has no method '{self.name}': np.{self.name}({values}) reduces all values, "
-                f"sequence_map(np.{self.name}, seq) each element"
+                f"a {kind} has no method '{self.name}': np.{self.name}(seq.values()) reduces all values, "
+                f"{each.format(f'np.{self.name}')} each element"
             )
         raise AttributeError(
             f"a {kind} has no attribute '{self.name}': {_OF_SEQUENCES[self.name]}",
             name=self.name,
             obj=sequence,
         )
-
-
-def _has_rank_0(sequence):
-    """Return whether the elements are scalars, which `values` can't concatenate."""
-    return next(map(np.ndim, sequence), 1) == 0
 
 
 class _Refused:

@@ -19,7 +19,7 @@ ORDER = [
     ["join", "pinned"],
     ["values"],
     ["like"],
-    ["padding"],
+    ["padding", "reduce"],
     ["container"],
     ["pickling", "iterator", "remedies", "calls"],
     ["ragged"],
@@ -29,7 +29,17 @@ ORDER = [
 ]
 RANK = {name: k for k, names in enumerate(ORDER) for name in names}
 # What the core may ask of the package around it: readers of arguments, types, texts.
-OUTSIDE = {"_integers", "_padding", "_protocols", "_remedies", "_shown", "_subclasses", "_tensors", "dtypes"}
+OUTSIDE = {
+    "_integers",
+    "_padding",
+    "_protocols",
+    "_reductions",
+    "_remedies",
+    "_shown",
+    "_subclasses",
+    "_tensors",
+    "dtypes",
+}
 # And within a function alone, for what the methods of that name do.
 WITHIN_FUNCTIONS = {"_arrow", "_files"}
 # Notebooks and terminals show a sequence, and the Arrow import makes its Chunks.

@@ -45,7 +45,7 @@ def test_the_value_is_of_the_new_dtype():
     assert np.isnan(tokens.to_padded(np.nan, dtype="float32")[1, 2])
     with pytest.raises(OverflowError, match="padding_value is -100, which does not fit uint16"):
         tokens.to_padded(-100)
-    with pytest.raises(TypeError, match="padding_value is 0.5, which needs dtype float64"):
+    with pytest.raises(TypeError, match=r"padding_value is 0\.5, which needs dtype float64"):
         tokens.to_padded(0.5, dtype="int64")
 
 

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from types import GenericAlias
 from typing import Any, ClassVar, Literal, Self, SupportsIndex, overload
 
@@ -139,6 +139,25 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def position_ids(self, dtype: Literal["int64"] = "int64") -> NDArray[np.int64]: ...
     @overload
     def position_ids(self, dtype: DTypeName) -> NDArray[Any]: ...
+    # NumPy's stubs don't say what dtype a reduction has.
+    @overload
+    def reduce(
+        self,
+        how: np.ufunc | Callable[..., Any],
+        *,
+        axis: SupportsIndex | None = 0,
+        initial: complex | np.generic | None = None,
+        dtype: DTypeOf[T1],
+    ) -> NDArray[T1]: ...
+    @overload
+    def reduce(
+        self,
+        how: np.ufunc | Callable[..., Any],
+        *,
+        axis: SupportsIndex | None = 0,
+        initial: complex | np.generic | None = None,
+        dtype: DTypeName | None = None,
+    ) -> NDArray[Any]: ...
     @classmethod
     def from_lengths(cls, values: ArrayLike, lengths: Integers) -> Self: ...
     @classmethod

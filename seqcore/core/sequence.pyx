@@ -140,7 +140,8 @@ cdef class TensorSequence(Ragged):
       `count`, `==`.
     - Edit: `append`, `extend`, `insert`, `erase`, `pop`, `remove`, `clear`, `reverse`, `seq[i] = t`,
       `seq[a:b] = ts`, `seq[indices] = ts`, `seq[mask] = ts`, `del`, `+`, `+=`.
-    - Convert: `values()`, `lengths()`, `offsets()`, `to_padded()`, `astype()`, `tolist()`, and back:
+    - Convert: `values()`, `lengths()`, `offsets()`, `segment_ids()`, `position_ids()`, `to_padded()`,
+      `reduce()`, `astype()`, `tolist()`, and back:
       `from_lengths`, `from_offsets`, `from_padded`, `from_arrow`.
     - Memory: `nbytes`, `pinned_nbytes`, `compact()`, `copy()`, pickle.
 
