@@ -1,8 +1,8 @@
 """A fast, list-like container for variable-length (ragged) NumPy arrays, and ONNX's sequence operators.
 
 `TensorSequence` is the container. `split_to_sequence` and `concat_from_sequence` split and join arrays,
-`sequence_map` and `map_batches` apply functions, `save` and `load` write and memory-map files. The other
-functions are ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
+`sequence_map` and `map_batches` apply functions, `save` and `load` write and memory-map files. `pack` divides
+elements among batches. The other functions are ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
 """
 
 from seqcore._distribution import warn_of_namesake as _warn_of_namesake
@@ -33,6 +33,7 @@ from seqcore.operators import (
     sequence_length,
     split_to_sequence,
 )
+from seqcore.packing import pack
 
 __all__ = [
     "ELEMENT_TYPES",
@@ -42,6 +43,7 @@ __all__ = [
     "get_include",
     "load",
     "map_batches",
+    "pack",
     "save",
     "sequence_at",
     "sequence_construct",

@@ -85,6 +85,7 @@ def test_public_names_are_the_documented_ones():
         "get_include",
         "load",
         "map_batches",
+        "pack",
         "save",
         "sequence_at",
         "sequence_construct",
