@@ -1,8 +1,8 @@
 """A fast, list-like container for variable-length (ragged) NumPy arrays, and ONNX's sequence operators.
 
 `TensorSequence` is the container. `split_to_sequence` and `concat_from_sequence` split and join arrays,
-`sequence_map` and `map_batches` apply functions, `save` and `load` write and memory-map files. `pack` divides
-elements among batches. The other functions are ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
+`sequence_map` and `map_batches` apply functions, `save` and `load` write and memory-map files. `pack` and
+`BatchSampler` make batches for training. The other functions are ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
 """
 
 from seqcore._distribution import warn_of_namesake as _warn_of_namesake
@@ -34,9 +34,11 @@ from seqcore.operators import (
     split_to_sequence,
 )
 from seqcore.packing import pack
+from seqcore.samplers import BatchSampler
 
 __all__ = [
     "ELEMENT_TYPES",
+    "BatchSampler",
     "TensorSequence",
     "concat_from_sequence",
     "element_type",
