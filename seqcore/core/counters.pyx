@@ -34,6 +34,7 @@ def counted():
         "joined": counts[<int>JOINED],
         "spliced": counts[<int>SPLICED],
         "loosened": counts[<int>LOOSENED],
+        "reduced": counts[<int>REDUCED],
         "compared_on": counts[<int>COMPARED_ON],
     }
 

@@ -24,7 +24,7 @@ PLAIN = {
     "seq[np.argsort(seq.lengths())]": "sorted(arrays, key=len)",
     "seq[rng.permutation(len(seq))]": "[arrays[i] for i in np.random.default_rng(0).permutation(3)]",
     "np.sum(seq.values())": "np.sum(np.concatenate(arrays))",
-    "np.array(sq.sequence_map(np.sum, seq))": "np.array([np.sum(a) for a in arrays])",
+    "seq.reduce(np.sum, axis=None)": "np.array([np.sum(a) for a in arrays])",
     "sq.sequence_map(np.multiply, seq, np.float32(2))": "[a * 2 for a in arrays]",
     "sq.sequence_map(np.add, seq, array)": "[a + array for a in arrays]",
     "seq.append(array)": "[*arrays, array]",

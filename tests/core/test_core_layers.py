@@ -10,7 +10,7 @@ import seqcore
 ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
-    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "mapped", "subclasses"],
+    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "mapped", "pack", "subclasses"],
     ["directory", "copying", "equality", "arrow_export", "arrow_import"],
     ["owner", "positions"],
     ["store"],
@@ -21,8 +21,9 @@ ORDER = [
     ["split", "compare", "selection"],
     ["join", "pinned"],
     ["compact"],
-    ["values", "padding"],
+    ["values"],
     ["like"],
+    ["padding", "reduce"],
     ["container"],
     ["pickling", "iterator", "calls"],
     ["ragged"],

@@ -331,7 +331,8 @@ def test_joins_larger_than_any_array_are_value_errors():
         ([np.empty((2**62, 0), np.int8)] * 2, 0, 0),
     ]:
         with pytest.raises(
-            ValueError, match=r"2 tensors (stacked|concatenated) along a?.*axis .* larger than any array can be"
+            ValueError,
+            match=r"2 tensors (stacked|concatenated) along a?.*axis .* larger than any array can be",
         ):
             sq.concat_from_sequence(elements, axis, new_axis)
     pieces = sq.split_to_sequence(repeated(2**63 - 1), 2**61)
