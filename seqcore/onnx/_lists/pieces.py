@@ -318,8 +318,7 @@ class _Cut(Pieces):
         """Return the tensor with two axes in place of the one that is split: the pieces, and their length."""
         before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
         parts = [*before, [self.count, self._one_length()], *behind]
-        zeros = {"allowzero": 1} if nodes.builder.opset >= ZEROS_ALLOWED else {}
-        return nodes.op("Reshape", self.tensor, nodes.join_axes(*parts), **zeros)
+        return nodes.op("Reshape", self.tensor, nodes.join_axes(*parts), **nodes.builder.allow_zeros)
 
 
 class EqualPieces(_Cut):

@@ -1,12 +1,12 @@
 """What a sequence becomes: tensors from which all that is asked of it can be computed.
 
-form      the sequence                         goes on as
-Listed    of named tensors                     these
-Pieces    cut from a tensor                    that tensor
-LoopList  that a loop puts elements into       scan outputs of the loop
-Grown     one of these, and some more          that, and these
-Stack     (the latter three, where it helps)   a tensor whose axis 0 runs over the elements
-Packed    (what is left, for other runtimes)   such a tensor, or one of all numbers and one of extents
+representation  the sequence                         becomes
+Listed          of named tensors                     these
+Pieces          split from a tensor                  that tensor
+Accumulated     that a loop puts elements into       scan outputs of the loop
+Grown           one of these, and some more          that, and these
+Stack           (the latter three, where it helps)   a tensor whose axis 0 runs over the elements
+Packed          (the others, for other runtimes)     such a tensor, or one of all values and one of the shapes
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from onnx import TensorProto
 
-from seqcore.onnx._lists.loop_edits import end_of
+from seqcore.onnx._lists.trace import end_of
 from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
