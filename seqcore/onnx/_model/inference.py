@@ -163,6 +163,17 @@ class Inference:
             return None
         return tuple(map(int, constant.reshape(-1))) if constant.size <= _MOST_FOLLOWED else None
 
+    def count_after(self, edit: Node, inserts: bool) -> int | None:
+        """Return how many elements a sequence has after an edit, None if that or the place isn't known."""
+        n = self.type(edit.inputs[0]).count
+        if n is None:
+            return None
+        if position := edit.input(1 + inserts):
+            told = self.numbers_of(position)
+            if not told or len(told) > 1 or not isinstance(told[0], int) or not -n <= told[0] < n + inserts:
+                return None
+        return n + 1 if inserts else n - 1 if n else None
+
     def condition(self, name: str) -> bool | None:
         """Return what a condition is, None where that isn't known."""
         told = self.numbers_of(name)

@@ -36,12 +36,16 @@ class Type(NamedTuple):
         Of a tensor, or what the tensors inside have in common.
     inner : str
         The kind of what an optional may hold.
+    count : int or None
+        How many elements a sequence has, if that is the same in all runs and each edit of it is at a known
+        position.
     """
 
     kind: str = ""
     number: int = 0
     shape: Shape = None
     inner: str = ""
+    count: int | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -60,8 +64,8 @@ def tensor(number: int, shape: Shape = None) -> Type:
     return Type(TENSOR, number, shape)
 
 
-def sequence(number: int, shape: Shape = None) -> Type:
-    return Type(SEQUENCE, number, shape)
+def sequence(number: int, shape: Shape = None, count: int | None = None) -> Type:
+    return Type(SEQUENCE, number, shape, count=count)
 
 
 def join(one: Type, other: Type) -> Type:
@@ -75,7 +79,8 @@ def join(one: Type, other: Type) -> Type:
     if one.kind != other.kind:
         optional = one if one.kind == OPTIONAL else other
         return Type(optional.kind, number, join_shapes(one.shape, other.shape), optional.inner)
-    return Type(one.kind, number, join_shapes(one.shape, other.shape), one.inner or other.inner)
+    count = one.count if one.count == other.count else None
+    return Type(one.kind, number, join_shapes(one.shape, other.shape), one.inner or other.inner, count)
 
 
 def join_shapes(one: Shape, other: Shape) -> Shape:
@@ -89,7 +94,7 @@ def join_shapes(one: Shape, other: Shape) -> Shape:
 
 
 def without_shape(type_: Type) -> Type:
-    return type_._replace(shape=None)
+    return type_._replace(shape=None, count=None)
 
 
 def is_told_by_size(shape: Shape) -> bool:
