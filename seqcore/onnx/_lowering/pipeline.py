@@ -7,7 +7,7 @@ from typing import NamedTuple
 import onnx
 
 from seqcore.onnx._lists.fixed_lists import Written, write_out_lists
-from seqcore.onnx._lists.packing import pack_lists
+from seqcore.onnx._lists.packed import pack_lists
 from seqcore.onnx._lists.pieces import write_out_splits
 from seqcore.onnx._lists.representations import Representation, Representations
 from seqcore.onnx._lowering.openvino import (
@@ -24,10 +24,9 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
-from seqcore.onnx._rewrite.effects import is_only_counted
 from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import drop_aliases, prune, read_names
+from seqcore.onnx._rewrite.prune import drop_aliases, is_only_counted, prune, read_names
 from seqcore.onnx._vmap.loop import LoopNote, vectorise_loops
 
 

@@ -26,9 +26,8 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Type, tensor, to_type_proto
-from seqcore.onnx._rewrite.effects import why_errors_are_lost
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-from seqcore.onnx._rewrite.prune import read_names
+from seqcore.onnx._rewrite.prune import read_names, why_errors_are_lost
 from seqcore.onnx._vmap.shapes import LoopShapes
 from seqcore.onnx._vmap.sizes import fits_padded, sizes_of
 from seqcore.onnx._vmap.states import States, appended_lists, flat_in_loop, flat_of, with_scans
