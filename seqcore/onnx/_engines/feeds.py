@@ -132,12 +132,12 @@ class Feed:
 
     @property
     def is_scalar(self):
-        """Whether it is declared as a tensor without axes."""
+        """True if it is declared as a tensor without axes."""
         return self._rank == 0
 
     @property
     def declares_elements(self):
-        """Whether it is a sequence of whose elements shapes are declared."""
+        """True if it is a sequence whose element shapes are declared."""
         return self._element_rank is not None
 
     def has_fitting_elements(self, value):
@@ -274,7 +274,7 @@ def with_safe_strings(feed, names):
 
 
 def _has_objects(value):
-    # Not by its own word, for a subclass may say anything.
+    # A subclass may lie about its dtype.
     return isinstance(value, np.ndarray) and np.asarray(value).dtype == STRING
 
 
@@ -284,7 +284,7 @@ def check_feed(feed, kinds):
     Parameters
     ----------
     feed : object
-        What the user gave.
+        The feed as the user passed it.
     kinds : dict of str to TypeProto
         The types of inputs, as far as they are known.
     """

@@ -31,9 +31,9 @@ def cut_out(
     ----------
     nodes : list of Node
     inputs : dict of str to TypeProto
-        What the nodes take from outside, with their types.
+        The captures of the nodes, with their types.
     outputs : list of str
-        What is wanted of what they make.
+        The values that are read elsewhere.
     prepared : Prepared
         The model that they stand in: its constants come along.
     name : str

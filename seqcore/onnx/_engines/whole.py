@@ -1,9 +1,9 @@
 """The first engine: a model in onnxruntime, in one go.
 
-For some hundred elements onnxruntime's copies cost little, while each part that a plan cuts costs 5 µs. So a
+For a few hundred elements onnxruntime's copies cost little, while each part that a plan cuts costs 5 µs. So a
 model with sequences runs whole as well, with checks (see `checked_model`) that let it fail before they get
-long. What fails, because something was long or because of a true error, runs in steps: they cope with the one
-and name the other. A session whose sequences turn out to be long soon stops trying.
+long. A run that fails, because a sequence was long or because of a true error, runs in steps: they cope with
+the one and name the other. A session whose sequences turn out to be long soon stops trying.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class WholeModel:
     longest : int, optional
         The most elements and iterations, where another engine is quicker with more.
     copies_little : bool, optional
-        Whether it is known that what loops copy is short, however long other sequences get.
+        If True, loops copy only short sequences, however long others get.
 
     Attributes
     ----------
     has_lists : bool
-        Whether there are sequences in it, so that a run may fail for being long.
+        True if it has sequences, so that a run may fail because they are long.
     attempts : Attempts
-        Whether to try, and how that went.
+        Decides whether to try.
     limit : int
-        How many elements and iterations it takes.
+        The most elements and iterations.
 
     Raises
     ------

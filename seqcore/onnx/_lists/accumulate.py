@@ -256,9 +256,9 @@ class _Start(NamedTuple):
     shape : tuple of (int, str or None), or None
         The shape of all elements; `NEVER` if there are none.
     count : int or None
-        How many there are, if that is known.
+        The number of elements, if it is known.
     least : int
-        How many there are at least.
+        A lower bound of that.
     """
 
     form: Representation
@@ -341,7 +341,7 @@ class _Iteration:
 
     def _is_made_in(self, name: str, graphs: set[int]) -> bool:
         found = self._prepared.producers.get(name)
-        # What isn't known there was made for a branch.
+        # A value that isn't known there was made for a branch.
         return id(found[1]) in graphs if found is not None else name in self._made.values()
 
     def mask(self, slot: Slot | None) -> str:
@@ -507,7 +507,7 @@ class _Iteration:
         first, last = ([j - 1], [j]) if at_front else ([-j], [AFTER_ALL])
         there = nodes.slice(start.stacked(nodes), nodes.constant(first), nodes.constant(last), 0)
         if start.least < j:
-            # What isn't there is not read; but something has to be.
+            # A missing element is not read, but the tensor needs a row.
             spare = nodes.unsqueeze(self._zeros_like(), 0)
             parts = [there, spare] if at_front else [*[spare] * j, there]
             there = nodes.op("Concat", *parts, axis=0)

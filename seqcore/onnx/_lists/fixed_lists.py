@@ -47,7 +47,7 @@ def write_out_lists(model: Model, prepared: Prepared, builder: Builder, kept: se
     ----------
     model : Model
     prepared : Prepared
-        What is known of this model.
+        The types of this model.
     builder : Builder
         Of this model.
     kept : set of str
@@ -71,7 +71,7 @@ def write_out_lists(model: Model, prepared: Prepared, builder: Builder, kept: se
 
 
 class _Writer:
-    """What is known of a model before it is changed, and the nodes that come into it."""
+    """Writes the elements of lists as values of their own."""
 
     def __init__(self, prepared: Prepared, builder: Builder) -> None:
         self._prepared, self._builder = prepared, builder

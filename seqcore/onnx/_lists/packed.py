@@ -76,7 +76,7 @@ class Packed(Representation):
         lengths = nodes.op("Shape", self.parts[-1])
         return nodes.slice(lengths, nodes.constant([0]), nodes.constant([1]), 0)
 
-    # These make nodes, of which the last make the parts.
+    # These add nodes. The last of them make the parts.
 
     def make_empty(self, nodes: Nodes) -> None:
         for name, (number, shape) in zip(self.parts, self.part_types, strict=True):
@@ -215,7 +215,7 @@ class Numbers(Packed):
         Of the list.
     element_type : int
     shape : tuple of (int, str or None)
-        What is known of the elements' shapes.
+        The known part of the elements' shapes.
     builder : Builder
     """
 
@@ -382,7 +382,7 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
     ----------
     model : Model
     prepared : Prepared
-        What is known of this model, as it is.
+        The types of this model.
     builder : Builder
         Of this model.
 
@@ -431,7 +431,7 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
 
 
 def _families(prepared: Prepared, continued: dict[str, list[str]]) -> list[list[str]]:
-    """Return the sequences in groups, of which each has to go on in one form."""
+    """Return the sequences in groups that need one representation each."""
     family: dict[str, list[str]] = {}
     for graph in prepared.model.graph.all_graphs():
         for name in (*graph.inputs, *(name for node in graph.nodes for name in node.outputs)):
@@ -460,7 +460,7 @@ def _continued(prepared: Prepared) -> dict[str, list[str]]:
 
 
 def _forms_of(names: list[str], prepared: Prepared, builder: Builder) -> dict[str, Packed]:
-    """Return the forms of a family. Raise `Declined` where it has none."""
+    """Return the representations of a group. Raise `Declined` if they don't exist."""
     type_ = reduce(join, (prepared.type(name) for name in names))
     if not type_.number:
         raise Declined("the type of its elements is not known")
@@ -483,7 +483,7 @@ def _why_not(
             return "it is an input of the model"
         for other in continued.get(name, ()):
             if not prepared.is_sequence(other):
-                return f"'{other}' is the same, of which no type is known"
+                return f"'{other}' is the same sequence, and its type is not known"
         nodes: list[Node | None] = [node for node, _ in prepared.readers[name]]
         if (maker := prepared.producer(name)) is not None:
             nodes.append(maker)

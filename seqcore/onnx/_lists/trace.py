@@ -1,4 +1,4 @@
-"""What one iteration of a loop does to a list: the elements that it puts at its ends, and what it reads.
+"""One iteration of a loop, and a list: the elements that it puts at its ends, and its reads.
 
     state ──▶ SequenceInsert (e) ──▶ If {SequenceInsert (f)} {…} ──▶ next state
     Ends ()                Ends (back=(e))                   Ends (back=(e, Merged (f, None)))

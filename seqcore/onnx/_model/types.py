@@ -24,7 +24,7 @@ NEVER: tuple[int, ...] = (-1,)
 
 
 class Type(NamedTuple):
-    """What is known of a value.
+    """The known part of a value's type.
 
     Attributes
     ----------
@@ -37,8 +37,7 @@ class Type(NamedTuple):
     inner : str
         The kind of what an optional may hold.
     count : int or None
-        How many elements a sequence has, if that is the same in all runs and each edit of it is at a known
-        position.
+        The length of a sequence, if it is the same in all runs and each edit is at a known position.
     """
 
     kind: str = ""
@@ -49,7 +48,7 @@ class Type(NamedTuple):
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor. What isn't known is one."""
+        """True if it is a tensor. An unknown type counts as one."""
         return self.kind in (TENSOR, "sparse_tensor_type", "")
 
     @property
@@ -98,7 +97,7 @@ def without_shape(type_: Type) -> Type:
 
 
 def is_told_by_size(shape: Shape) -> bool:
-    """Return whether two tensors of which that is known have the same shape if they are of the same size."""
+    """Return whether two tensors of such a shape have the same shape if they have the same size."""
     if shape is None:
         return False
     unknown = shape.count(None)

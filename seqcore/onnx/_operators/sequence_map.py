@@ -97,7 +97,7 @@ def map_step(entry: Entry, planner: Planner) -> Step:
 def _graph_body(graph: Graph, captures: list[str], planner: Planner):
     """Return a function that gives a frame's body, which is the same for all, and no types: it knows them."""
     prepared = planner.prepared
-    # onnxruntime would check shapes of what is fed, and what a body declares may be wrong.
+    # onnxruntime would check the shapes that a body declares, which may be wrong.
     inputs = {name: _declared(prepared.type(name)) for name in (*graph.inputs, *captures)}
     model = cut_out(graph.nodes, inputs, graph.outputs, prepared, graph.name)
     for name in graph.outputs:

@@ -118,7 +118,7 @@ class Nodes:
         return other
 
     def declare(self, name: str, element_type: int, shape: Sequence[int | str | None] | None) -> None:
-        """Say of which type a value is that is made: onnx infers less than is known."""
+        """Declare the type of a value: onnx infers less than is known."""
         if self.declares:
             self.builder.declare(name, element_type, shape)
 

@@ -36,7 +36,7 @@ def read_names(model: Model) -> set[str]:
 
 
 class _Live:
-    """The names of what is needed for a graph's outputs."""
+    """The names of the values that a graph's outputs need."""
 
     def __init__(self, graph: Graph, for_shapes: bool) -> None:
         self.names: set[str] = set()
@@ -74,7 +74,7 @@ class _Live:
         elif self._for_shapes or not node.is_op("Shape", "Size"):
             self._todo += node.inputs
             for inner in node.graphs.values():
-                # What the nodes in it read is visited when they are.
+                # The inputs of its nodes are visited with the nodes.
                 self._todo += inner.outputs
 
 
@@ -105,7 +105,7 @@ def _drop_outputs(node: Node, live: set[str]) -> bool:
 def drop_aliases(model: Model, is_sequence: Callable[[str], bool]) -> bool:
     """Let the readers of a sequence that an Identity passes on read it where it comes from.
 
-    `is_sequence` tells by a name. What a graph returns as it got it keeps its Identity, as runtimes want it.
+    `is_sequence` takes a name. An Identity from an input to an output of a graph stays, as runtimes want it.
     Return whether there was one.
     """
     aliases: dict[str, str] = {}
@@ -133,7 +133,7 @@ def drop_aliases(model: Model, is_sequence: Callable[[str], bool]) -> bool:
     return True
 
 
-# What nobody reads but for its number or shape: where making it may be an error, it is made all the same.
+# Values that are read only for their number or shape: if they may fail, they are computed all the same.
 #
 # l = SequenceInsert (rows, bad)    n = Add (Shape (l), what is 0 once l is made)
 # n = SequenceLength (l)      ──▶
@@ -142,9 +142,9 @@ def drop_aliases(model: Model, is_sequence: Callable[[str], bool]) -> bool:
 
 
 def is_only_counted(name: str, prepared: Prepared, read: set[str]) -> bool:
-    """Return whether only the number of a list's elements is read, the making of which may be an error.
+    """Return whether only the length of a list is read, and an element may fail.
 
-    `read` has the names of what is read, other than for its shape.
+    `read` has the names of values that are read, not only their shapes.
     """
     readers = prepared.readers[name]
     if not any(node is not None and node.is_op("SequenceLength") for node, _ in readers):
@@ -158,13 +158,13 @@ def is_only_counted(name: str, prepared: Prepared, read: set[str]) -> bool:
 
 
 def why_errors_are_lost(loop: Node, prepared: Prepared, read: set[str]) -> str:
-    """Return of which output a loop had better stay one, "" for none: only its shape is read.
+    """Return why a loop must stay, "" if it needn't: it may fail, and only a shape is read.
 
-    A runtime runs a loop, but leaves out an operator of which it knows the shape.
+    A runtime runs a loop, but drops an operator if it knows the shape.
     """
     for name, inner in zip(loop.outputs, loop.body.outputs[1:], strict=False):
         if name and name not in read and prepared.readers[name] and may_fail(prepared, inner):
-            return f"makes '{name}', of which only the shape is read, and may fail"
+            return f"makes '{name}', whose shape alone is read, and may fail"
     return ""
 
 
