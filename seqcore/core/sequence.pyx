@@ -402,6 +402,9 @@ cdef class TensorSequence(Ragged):
         return self
 
     def __add__(self, other):
+        if cnp.PyArray_Check(other):
+            raise TypeError(f"expected a TensorSequence or list to add, got {got(other)}: seq.append(tensor) "
+                            "adds it as an element, sequence_map(np.add, seq, tensor) adds to each element")
         if not isinstance(other, (TensorSequence, list, tuple)):
             return NotImplemented
         cdef TensorSequence result = new_sequence(self._dtype, self.snapshot())

@@ -163,6 +163,7 @@ MISTAKES = [
         ValueError,
         ["element 1", "(2,)", "(3,)", "seq.to_padded()"],
     ),
+    ("seq + F4", TypeError, ["ndarray", "(2,)", "seq.append", "sequence_map(np.add"]),
     ("np.mean(seq)", TypeError, ["np.mean", "sequence_map(np.mean, seq)", "seq.values()"]),
     ("np.argmax(ints)", TypeError, ["np.argmax", "sequence_map(np.argmax, seq)", "seq.values()"]),
     ("np.shape(ints)", TypeError, ["np.shape", "seq.shapes"]),

@@ -45,8 +45,8 @@ SHOWN = [
     (MuteInt(3), "<MuteInt object>"),
     (MuteStr("a"), "<MuteStr object>"),
     ([HUGE], "<list object>"),
-    (ReprOfAnotherKind(), "x" * 60),
-    ("x" * 1000, "'" + "x" * 59),
+    (ReprOfAnotherKind(), "x" * 59 + "…"),
+    ("x" * 1000, "'" + "x" * 58 + "…"),
 ]
 
 

@@ -129,7 +129,7 @@ def test_names_of_arrays_are_no_attributes():
     for name in ("sum", "mean", "max", "argmax", "shape", "ndim", "map", "sort", "pad", "concat"):
         assert not hasattr(seq, name)
         assert name not in dir(seq)
-        with pytest.raises(AttributeError, match=f"'TensorSequence' object has no attribute '{name}'"):
+        with pytest.raises(AttributeError, match=f"TensorSequence' object has no attribute '{name}'"):
             getattr(seq, name)
     with pytest.raises(AttributeError, match=r"module 'seqcore' has no attribute 'concat'"):
         sq.concat  # noqa: B018
