@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnxruntime
 from onnx import TensorProto
 
 from seqcore.onnx._engines.filled_elements import FilledElements, keep_checks
@@ -31,8 +30,6 @@ LONG, LONG_TO_COPY = 512, 64
 FEW = 8
 # Iterations enough to go by.
 _ENOUGH = 1000
-# Before, results may lie in the memory of a feed that is gone, and loops of no trips end the process.
-_IS_UNSAFE = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 28)
 
 
 def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | None = None) -> None:
@@ -80,8 +77,6 @@ def why_not_whole(graph: Graph, prepared: Prepared) -> str:
             type_ = prepared.type(name)
             if not type_.is_tensor and type_.number == TensorProto.STRING:
                 return f"{node.label()} works on a sequence of strings"
-            if not type_.is_tensor and _IS_UNSAFE:
-                return f"{node.label()} works on a sequence, and onnxruntime {onnxruntime.__version__} is old"
         if why := record_of(node).deviates(node, prepared):
             return f"{node.label()} {why}"
     return ""

@@ -148,10 +148,11 @@ class Feed:
             shapes = {one.shape for one in value}
         else:
             return False
-        return all(
-            len(shape) == self._element_rank and all(shape[axis] == n for axis, n in self._element_lengths)
-            for shape in shapes
-        )
+        return self._fit_elements(shapes)
+
+    def _fit_elements(self, shapes):
+        rank, lengths = self._element_rank, self._element_lengths
+        return all(len(shape) == rank and all(shape[axis] == n for axis, n in lengths) for shape in shapes)
 
     def for_onnxruntime(self, value, longest):
         """Return a value as onnxruntime takes it.
@@ -171,15 +172,15 @@ class Feed:
         dtype = self._element_dtype
         if dtype is None:
             return self.check(value)
+        rank, lengths = self._element_rank, self._element_lengths
         if type(value) is not list:
             if type(value) is not TensorSequence or value.dtype != dtype:
                 value = self.check(value)
-            if len(value) > longest:
+            if len(value) > longest or (rank is not None and not self._fit_elements(set(value.shapes))):
                 return None
-            value = list(value)
+            return list(value)
         if len(value) > longest:
             return None
-        rank, lengths = self._element_rank, self._element_lengths
         for one in value:
             if type(one) is not np.ndarray or (one.dtype is not dtype and one.dtype != dtype):
                 return self.for_onnxruntime(self.check(value), longest)

@@ -147,8 +147,7 @@ class ForeignNode:
                 feed[name] = list(value)
         results = self._session.run(self._names, feed, frame[0])
         for (i, dtype), value in zip(self._to, results, strict=True):
-            # Before 1.28, onnxruntime's results may lie in the feed's memory.
-            frame[i] = value if dtype is None else TensorSequence(value, dtype=dtype, copy=True)
+            frame[i] = value if dtype is None else TensorSequence(value, dtype=dtype)
 
 
 def _sequence_dtype(name, prepared):

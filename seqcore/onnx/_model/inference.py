@@ -191,7 +191,6 @@ class Inference:
             return unknown
         proto = _message_of(node)
         types = {name: to_type_proto(self.type(name), with_shape=True) for name in names}
-        types[""] = TypeProto()  # onnx before 1.18 looks up left-out inputs too
         data = {}
         for name in names:
             if self.constant(name) is not None:
