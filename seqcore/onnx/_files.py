@@ -129,10 +129,8 @@ def write_model(model, name, given):
 
 def write_config(text, name):
     """Write a model's `config.pbtxt` as Triton finds it, and return its path."""
-    folder = os.path.dirname(target_of(name, "a model"))
-    if os.path.basename(folder).isdecimal():
-        folder = os.path.dirname(folder)
-    path = os.path.join(folder, "config.pbtxt")
+    is_version = os.path.basename(os.path.dirname(os.path.abspath(name))).isdecimal()
+    path = os.path.normpath(os.path.join(os.path.dirname(name), ".." if is_version else "", "config.pbtxt"))
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return path
