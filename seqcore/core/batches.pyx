@@ -4,12 +4,13 @@ from libc.stdlib cimport free, malloc
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport Store, joined_stores, size_of
 from seqcore.core.like cimport store_along, store_like
 from seqcore.core.positions cimport raise_for
+from seqcore.core.runs cimport joined_stores
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport Status
+from seqcore.core.store cimport Store, size_of
 from seqcore.core.values cimport items_of_store, stack_of
 
 from seqcore.dtypes import element_type

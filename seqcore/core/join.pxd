@@ -1,8 +1,8 @@
 # Elements joined into one array.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport Store
 from seqcore.core.reader cimport Span
+from seqcore.core.store cimport Store
 
 cdef object join(Store *store, cnp.dtype dtype, int axis, bint stacking)
 cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking)

@@ -16,7 +16,6 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport Store, find_run, has_runs, locate, runs_of, size_of, slot_at
 from seqcore.core.copying cimport copy_piece, copy_strided
 from seqcore.core.counters cimport COPIED_WITHOUT_GIL, RUNS_COPIED, count
 from seqcore.core.directory cimport Slot, number_in
@@ -31,6 +30,7 @@ from seqcore.core.source cimport (
     strides_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
+from seqcore.core.store cimport Store, find_run, has_runs, locate, runs_of, size_of, slot_at
 
 cnp.import_array()
 

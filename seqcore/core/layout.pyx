@@ -7,7 +7,6 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport size_of
 from seqcore.core.join cimport joined_view
 from seqcore.core.owner cimport kept_memory
 from seqcore.core.reader cimport (
@@ -19,6 +18,7 @@ from seqcore.core.source cimport (
     EVEN, MAX_NDIM, NOT_SOLID, OFFSETS, VIEWS, WHOLE, Piece, Source, Table, extent, owner_of, same_layout,
     same_shape, solid_row,
 )
+from seqcore.core.store cimport size_of
 from seqcore.core.values cimport offsets_in_place, offsets_of
 
 cnp.import_array()

@@ -15,15 +15,16 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.buffer cimport Store, add_run, empty_store, finished, new_runs, size_of
 from seqcore.core.join cimport tight_items
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, next_span, raise_damaged, read_one, take_singly,
 )
+from seqcore.core.runs cimport add_run, finished
 from seqcore.core.source cimport (
     EVEN, MAX_BYTES, MAX_NDIM, OFFSETS, Piece, Source, Table, extent, fits_behind, same_layout,
 )
+from seqcore.core.store cimport Store, empty_store, new_runs, size_of
 from seqcore.core.table cimport (
     even_table, even_table_like, offsets_table, offsets_table_like, shaped_table, store_of,
 )

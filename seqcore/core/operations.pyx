@@ -4,7 +4,6 @@ from cpython.long cimport PyLong_CheckExact
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport size_of
 from seqcore.core.join cimport join
 from seqcore.core.owner cimport shape_of
 from seqcore.core.positions cimport PyNumber_AsSsize_t, as_position
@@ -13,6 +12,7 @@ from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece
 from seqcore.core.split cimport split_equal, split_lengths
+from seqcore.core.store cimport size_of
 
 from seqcore._arguments.integers import integer
 from seqcore._arguments.shown import shown_number

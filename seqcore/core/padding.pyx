@@ -15,7 +15,6 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.buffer cimport Store, size_of
 from seqcore.core.counters cimport COPIED_WITHOUT_GIL, count
 from seqcore.core.copying cimport copy_strided
 from seqcore.core.join cimport count_strings, new_array
@@ -28,6 +27,7 @@ from seqcore.core.source cimport (
     number_at, same_layout, solid, strides_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
+from seqcore.core.store cimport Store, size_of
 
 from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,

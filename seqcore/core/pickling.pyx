@@ -21,9 +21,6 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from, own_view
-from seqcore.core.buffer cimport (
-    Run, Store, begin_of, has_runs, joined_stores, one_run, runs_of, size_of, slice_of_store,
-)
 from seqcore.core.container cimport Container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.join cimport span_length
@@ -33,6 +30,7 @@ from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport (
     Reader, Span, begin, next_block, next_span, raise_damaged, take_singly,
 )
+from seqcore.core.runs cimport joined_stores, slice_of_store
 from seqcore.core.selection cimport select
 from seqcore.core.share cimport Share, share_of
 from seqcore.core.source cimport (
@@ -41,6 +39,7 @@ from seqcore.core.source cimport (
     resolve, row_nbytes,
 )
 from seqcore.core.split cimport split_equal, split_lengths, split_shaped, split_views
+from seqcore.core.store cimport Run, Store, begin_of, has_runs, one_run, runs_of, size_of
 
 from seqcore._arguments.shown import shown
 from seqcore._arguments.tensors import as_tensor

@@ -5,7 +5,6 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport share as retained, size_of
 from seqcore.core.container cimport Container, new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.join cimport join, new_array, tight_items, total_nbytes
@@ -17,6 +16,7 @@ from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged, read
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece, same_shape
 from seqcore.core.split cimport split_lengths, split_offsets, split_padded
+from seqcore.core.store cimport share as retained, size_of
 from seqcore.core.values cimport lengths_of, offsets_of, values_of
 
 from seqcore._arguments.padding import left_side

@@ -11,7 +11,6 @@ from types import GenericAlias
 
 import numpy as np
 
-from seqcore.core.buffer cimport Store, broken_invariant, empty_store, release, size_of
 from seqcore.core.compare cimport count_equal, equal_stores, find
 from seqcore.core.container cimport new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
@@ -23,6 +22,7 @@ from seqcore.core.ragged cimport Ragged
 from seqcore.core.selection cimport selection_in_rows, selection_of
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport Piece, Source, resolve
+from seqcore.core.store cimport Store, broken_invariant, empty_store, release, size_of
 
 from seqcore._format import as_html, as_text
 from seqcore._arguments.protocols import UnreadableTensorError

@@ -16,12 +16,12 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 
-from seqcore.core.buffer cimport Store, one_run
 from seqcore.core.directory cimport NUMBER_BITS
 from seqcore.core.owner cimport TableOwner, memory_of
 from seqcore.core.source cimport (
     EVEN, MAX_BYTES, OFFSETS, PADDED, SHAPED, VIEWS, Kind, Piece, Source, Table, extent, is_solid,
 )
+from seqcore.core.store cimport Store, one_run
 
 cnp.import_array()
 

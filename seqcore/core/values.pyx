@@ -18,7 +18,6 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport Run, Store, has_runs, runs_of, size_of
 from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
 from seqcore.core.join cimport join, joined_view, new_array, tight_items
 from seqcore.core.owner cimport sealed
@@ -30,6 +29,7 @@ from seqcore.core.source cimport (
     number_at, owner_of, solid_row,
 )
 from seqcore.core.split cimport RELEASE_FROM
+from seqcore.core.store cimport Run, Store, has_runs, runs_of, size_of
 
 from seqcore._arguments.shown import shown
 from seqcore.dtypes import numpy_type

@@ -1,4 +1,4 @@
-"""Array-style calls and what stands for them, as the table in docs/arrays.md shows; NumPy's functions."""
+"""Array-style calls and what stands for them, as the table in docs/errors.md shows; NumPy's functions."""
 
 import re
 
@@ -8,7 +8,7 @@ from support.pages import ROOT
 
 import seqcore as sq
 
-TABLE = (ROOT / "docs" / "arrays.md").read_text(encoding="utf-8").partition("\n## What you'd type\n")[2]
+TABLE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8").partition("\n## What you'd type\n")[2]
 ROWS = [
     (typed, re.findall(r"`([^`]+)`", way))
     for typed, way in re.findall(r"^\| `([^`]+)` \| (`.+?`) \|", TABLE.partition("\n## ")[0], re.M)
