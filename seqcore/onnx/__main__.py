@@ -97,9 +97,7 @@ def _lower(given):
     lines = [f"{name}: {_count(gone)} lowered, {stay or 'none'} left"]
     lines += [f"  {note}" for note in notes if not note.is_lowered]
     if given.triton:
-        lines.append(
-            f"{config}: a request has one element of each sequence, and gets a row of each output"
-        )
+        lines.append(f"{config}: a request has one element of each sequence, and gets a row of each output")
     else:
         lines += _after_lower(message, "it" if given.output == STANDARD else name, stay, given.ragged_io)
     print("\n".join(lines), file=sys.stderr if given.output == STANDARD else sys.stdout)

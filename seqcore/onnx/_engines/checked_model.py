@@ -25,7 +25,7 @@ from seqcore.onnx._rewrite.emit import Builder, Nodes
 
 # Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
 # the list with its data.
-LONG, LONG_TO_COPY = 512, 64
+LONG, LONG_TO_COPY = 512, 128
 # Up to here a loop costs no more than all its iterations in one go.
 FEW = 8
 # Iterations enough to go by.

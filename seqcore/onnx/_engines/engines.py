@@ -25,7 +25,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_little
+from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine, lines_of
 from seqcore.onnx._engines.tiers import Run, Tier, given_steps_tier, lowered_steps_tier, whole_tier
@@ -47,6 +47,8 @@ from seqcore.onnx._vmap.loop import LoopNote
 _MOST_NAMED = 4
 # So many runs are not worth a compiled model.
 _RUNS_AS_GIVEN = 2
+# From so many iterations on, a loop without sequences is quicker than one with them.
+LONG_FOR_LOOPS = 64
 
 
 class Engines:
@@ -245,7 +247,7 @@ class Compiled:
 
     def _limit_with_second(self) -> int:
         """Return from how many iterations on the lowered model is the quicker one."""
-        return FEW if any(note.is_vectorised for note in self.loops) else LONG_TO_COPY
+        return FEW if any(note.is_vectorised for note in self.loops) else LONG_FOR_LOOPS
 
     def _whole_or_none(self, lowered: Prepared) -> WholeModel | None:
         try:

@@ -17,7 +17,6 @@ from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.attempts import Attempts
 from seqcore.onnx._engines.checked_model import (
     LONG,
-    LONG_TO_COPY,
     add_checks,
     limit_of,
     why_not_whole,
@@ -134,6 +133,8 @@ class WholeModel:
         return made
 
 
+# A model with more inserts outside of loops copies too much.
+MOST_INSERTS = 64
 # The iterations of a loop that are counted on.
 _TRIPS = 4
 
@@ -188,8 +189,8 @@ def _why_not_across(prepared: Prepared, has_lists: bool) -> str:
 def _why_not_inside(prepared: Prepared) -> str:
     """Return why a model with sequences had better not run whole, "" if it may."""
     graph = prepared.model.graph
-    if sum(record_of(node).cost(node)[3] > 0 for node in graph.all_nodes()) > LONG_TO_COPY:
-        return f"more than {LONG_TO_COPY} of its nodes insert into sequences"
+    if sum(record_of(node).cost(node)[3] > 0 for node in graph.all_nodes()) > MOST_INSERTS:
+        return f"more than {MOST_INSERTS} of its nodes insert into sequences"
     if prepared.weights.nbytes >= HEAVY:
         return "its weights would be held twice"
     return why_not_whole(graph, prepared)
