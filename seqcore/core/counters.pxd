@@ -13,6 +13,8 @@ cdef enum Counter:
     SPLICED                     # edits that made runs anew
     LOOSENED                    # edits that made slots of runs
     COMPARED_ON                 # times that a comparison let others in and went on
+    MAPPED_ALONE                # units of maps that ran while one thread worked
+    MAPPED_TOGETHER             # … while several did
     NCOUNTERS
 
 cdef void count(Counter counter, Py_ssize_t n) noexcept nogil
