@@ -1,13 +1,26 @@
 """Save and memory-map sequences: files in Arrow's IPC format, which pyarrow, Polars and DuckDB read too."""
 
-import os
+from __future__ import annotations
 
-from seqcore._shown import got
+import os
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from seqcore._arguments.shown import got
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from seqcore._typing import Tensors
+    from seqcore.core.sequence import TensorSequence
+
+    _Path: TypeAlias = str | os.PathLike[Any] | bytes
 
 __all__ = ["load", "save"]
 
 
-def save(path, sequence):
+def save(path: _Path, sequence: Tensors | Iterable[ArrayLike] | Iterable[TensorSequence[Any]]) -> None:
     """Write a sequence to a file, and replace an existing file only when all is written.
 
     Parameters
@@ -53,7 +66,7 @@ def save(path, sequence):
     write(path, parts_of(sequence))
 
 
-def load(path, column=None):
+def load(path: _Path | Sequence[_Path], column: str | None = None) -> TensorSequence[Any]:
     """Memory-map a file and return its elements as a sequence.
 
     Parameters

@@ -4,7 +4,9 @@ import functools
 import inspect
 import os
 
-from seqcore._integers import as_count
+from seqcore._arguments.integers import as_count, flag
+from seqcore._arguments.shown import got
+from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.batches import in_order, joined_work, stacked_work
 from seqcore._maps.elementwise import elementwise_work
 from seqcore._maps.executors import run_on_workers
@@ -14,11 +16,9 @@ from seqcore._maps.sharing import read_only
 from seqcore._maps.threads import run_on_threads
 from seqcore._maps.work import ElementWork, runs_many
 from seqcore._maps.workers import workers_of
-from seqcore._shown import got
-from seqcore._tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
-from seqcore.operators import as_sequence, flag
+from seqcore.operators import as_sequence
 
 __all__ = ["map_batches", "sequence_map"]
 

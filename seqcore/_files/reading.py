@@ -5,9 +5,9 @@ import mmap
 import os
 import stat
 
+from seqcore._arguments.shown import shown, shown_error
 from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
-from seqcore._shown import shown, shown_error
 from seqcore.core.batches import chained
 from seqcore.core.foreign import address_of, mark_origin
 from seqcore.core.mapped import MappedFile

@@ -14,9 +14,9 @@ of a serial loop.
 
 import numpy as np
 
+from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.outputs import Chunk
 from seqcore._maps.work import ElementWork, Work, suitable_nbytes, typical_nbytes
-from seqcore._tensors import as_tensor
 from seqcore.core.batches import cut_as, items_of
 from seqcore.core.calls import absorb
 from seqcore.core.layout import first_misfit, first_other_shape

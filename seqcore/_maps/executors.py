@@ -8,10 +8,10 @@ import asyncio
 import queue
 from concurrent.futures import BrokenExecutor, CancelledError
 
+from seqcore._arguments.shown import described, shown
 from seqcore._maps.outputs import Chunk
 from seqcore._maps.payloads import Payload, Reply, UnpickleError, run_payload
 from seqcore._maps.sharing import FileNotVisible, SharedInputs
-from seqcore._shown import described, shown
 
 CHUNK = 5e-2  # seconds of work in a chunk
 CHUNK_NBYTES = 4 << 20  # bytes of input in a chunk, at most

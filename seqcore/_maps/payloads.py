@@ -15,10 +15,10 @@ import pickle
 import time
 import traceback
 
+from seqcore._arguments.shown import described, shown_error
+from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.outputs import Chunk
 from seqcore._maps.sharing import FileNotVisible, fetch
-from seqcore._shown import described, shown_error
-from seqcore._tensors import as_tensor
 from seqcore.core.calls import Bound, OutputError
 
 

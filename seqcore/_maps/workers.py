@@ -14,7 +14,7 @@ import os
 from concurrent.futures import Executor
 from types import ModuleType
 
-from seqcore._shown import got
+from seqcore._arguments.shown import got
 
 
 class Workers:

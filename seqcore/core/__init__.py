@@ -8,9 +8,3 @@ What points to what, from the inside out::
     sequence · iterator                 `TensorSequence`
     operations · calls · embedding      what operators, maps and other extensions call
 """
-
-import sys
-
-from seqcore._distribution import check_parent
-
-check_parent(sys.modules["seqcore"])

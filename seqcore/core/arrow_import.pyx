@@ -22,7 +22,7 @@ from seqcore.core.arrow cimport ARROW_NULLABLE, ArrowArray, ArrowArrayStream, Ar
 from seqcore.core.source cimport MAX_BYTES
 
 from seqcore._arrow.fields import Chunk, Field
-from seqcore._shown import shown
+from seqcore._arguments.shown import shown
 
 cnp.import_array()
 

@@ -13,7 +13,7 @@ from seqcore.core.equality cimport (
 )
 from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.reader cimport Reader, begin, fetch_data, next_pieces, raise_damaged
-from seqcore.core.source cimport MAX_BYTES, Piece, same_shape
+from seqcore.core.source cimport MAX_BYTES, Piece
 
 cnp.import_array()
 
@@ -84,7 +84,7 @@ cdef Equality equal_from(Comparison *comparison, Reader *left, Py_ssize_t *i, Re
         fetch_data(left, i[0])
         fetch_data(right, k[0])
         ours, theirs = &left.pieces[i[0]], &right.pieces[k[0]]
-        result = equal_pieces(comparison, ours, theirs, &work) if same_shape(ours, theirs) else UNEQUAL
+        result = equal_pieces(comparison, ours, theirs, &work)
         if result != EQUAL:
             return result
         work -= EACH
@@ -150,11 +150,10 @@ cdef Equality search_on(Comparison *comparison, Reader *reader, Py_ssize_t *i, c
         fetch_data(reader, i[0])
         element = &reader.pieces[i[0]]
         work -= EACH
-        if same_shape(element, piece):
-            result = equal_pieces(comparison, element, piece, &work)
-            if result == EQUAL and count != NULL:
-                count[0] += 1
-            elif result != UNEQUAL:
-                return result
+        result = equal_pieces(comparison, element, piece, &work)
+        if result == EQUAL and count != NULL:
+            count[0] += 1
+        elif result != UNEQUAL:
+            return result
         i[0] += 1
     return PAUSED

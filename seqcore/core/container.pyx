@@ -40,7 +40,7 @@ from seqcore.core.source cimport (
     DAMAGED, LENGTH_DIFFERS, MAX_NDIM, NEEDS_SLOTS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Source, Status,
 )
 
-from seqcore._tensors import as_tensor
+from seqcore._arguments.tensors import as_tensor
 
 cnp.import_array()
 

@@ -17,7 +17,7 @@ from seqcore.core.reader cimport read_one
 from seqcore.core.sequence cimport TensorSequence
 from seqcore.core.source cimport Piece, extent, strides_of
 
-from seqcore._shown import got
+from seqcore._arguments.shown import got
 from seqcore.core.operations import join_elements, split_by_lengths, split_equally
 
 cnp.import_array()

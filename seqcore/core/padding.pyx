@@ -24,15 +24,15 @@ from seqcore.core.reader cimport (
     Reader, Span, begin, fetch_data, next_block, next_pieces, raise_damaged, read_one, take_singly,
 )
 from seqcore.core.source cimport (
-    DAMAGED, MAX_BYTES, MAX_NDIM, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table, extent, number_at,
-    same_layout, strides_of,
+    DAMAGED, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table, extent,
+    number_at, same_layout, solid, strides_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
 
-from seqcore._padding import (
+from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
 )
-from seqcore._shown import shown
+from seqcore._arguments.shown import shown
 
 cnp.import_array()
 
@@ -202,18 +202,52 @@ cdef void pad_axis(char *out, const char *data, const Piece *piece, int axis, in
         fill_block(out + copied * to.strides[axis], room, axis, to)
 
 
+cdef Py_ssize_t plain_row(const Piece *piece, const Layout *to) noexcept nogil:
+    """Items of each position along axis 0, if they lie together here and in the output; else NOT_SOLID."""
+    cdef Py_ssize_t items = 1
+    cdef int axis
+    if to.ndim == 0 or piece.source.axis > 0 or not solid(piece):
+        return NOT_SOLID
+    for axis in range(to.ndim - 1, 0, -1):
+        if extent(piece, axis) != to.shape[axis] or to.strides[axis] != items * to.itemsize:
+            return NOT_SOLID
+        items *= to.shape[axis]
+    return items if to.strides[0] == items * to.itemsize else NOT_SOLID
+
+
+cdef void pad_rows(char *out, const Piece *piece, Py_ssize_t items, const Layout *to) noexcept nogil:
+    """As `pad_piece`, for an element of plain rows: one copy, and one fill."""
+    cdef Py_ssize_t copied = min(extent(piece, 0), to.shape[0]) * items
+    cdef Py_ssize_t room = to.shape[0] * items - copied
+    if to.left:
+        fill_row(out, room, to)
+        memcpy(out + room * to.itemsize, piece.data, copied * to.itemsize)
+    else:
+        memcpy(out, piece.data, copied * to.itemsize)
+        fill_row(out + copied * to.itemsize, room, to)
+
+
 cdef Status pad_all(char *out, Py_ssize_t step, char *mask, Store *store, const Layout *to) noexcept nogil:
     """Write all elements, and, unless it is NULL, the mask. What has become longer meanwhile is cut."""
     cdef Reader reader
-    cdef Py_ssize_t i, there, width = to.shape[0] if to.ndim else 0
+    cdef Piece *piece
+    cdef Source *known = NULL
+    cdef Py_ssize_t i, there, items = NOT_SOLID, width = to.shape[0] if to.ndim else 0
     begin(&reader, store, 0, size_of(store))
     while next_pieces(&reader):
         for i in range(reader.n):
             fetch_data(&reader, i)
-            pad_piece(out, &reader.pieces[i], to)
+            piece = &reader.pieces[i]
+            if not same_layout(known, piece):
+                known = piece.source
+                items = plain_row(piece, to)
+            if items != NOT_SOLID:
+                pad_rows(out, piece, items, to)
+            else:
+                pad_piece(out, piece, to)
             out += step
             if mask != NULL:
-                there = min(extent(&reader.pieces[i], 0), width)
+                there = min(extent(piece, 0), width)
                 memset(mask, not to.left, there if not to.left else width - there)
                 memset(mask + (there if not to.left else width - there), to.left,
                        width - there if not to.left else there)

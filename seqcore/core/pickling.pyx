@@ -42,8 +42,8 @@ from seqcore.core.source cimport (
 )
 from seqcore.core.split cimport split_equal, split_lengths, split_shaped, split_views
 
-from seqcore._shown import shown
-from seqcore._tensors import as_tensor
+from seqcore._arguments.shown import shown
+from seqcore._arguments.tensors import as_tensor
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX

@@ -14,14 +14,13 @@ from seqcore.core.owner cimport make_element, shape_of
 from seqcore.core.padding cimport padded
 from seqcore.core.pinned cimport pinned_nbytes
 from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged, read_one
-from seqcore.core.remedies cimport Remedies
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece, same_shape
 from seqcore.core.split cimport split_lengths, split_offsets, split_padded
 from seqcore.core.values cimport lengths_of, offsets_of, values_of
 
-from seqcore._padding import left_side
-from seqcore._tensors import as_tensor
+from seqcore._arguments.padding import left_side
+from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
 
 cnp.import_array()
@@ -52,7 +51,7 @@ cdef bint of_one_shape(Share share) noexcept:
 
 @cython.auto_pickle(False)
 @cython.no_gc           # as its base
-cdef class Ragged(Remedies):
+cdef class Ragged(Container):
     """The methods of `TensorSequence` that convert all elements at once."""
 
     # -- what it is as a whole ---------------------------------------------------------------------

@@ -1,6 +1,6 @@
 # Reading the elements of a store: one way for runs and slots alike.
 
-from seqcore.core.buffer cimport Store, locate
+from seqcore.core.buffer cimport SLOTS, Store, locate
 from seqcore.core.source cimport MAX_NDIM, Piece, Source, prefetch, resolve
 
 cdef enum:
@@ -44,6 +44,9 @@ cdef inline bint read_one(const Store *store, Py_ssize_t position, Piece *piece,
     return resolve(source, number, piece, dims)
 
 cdef inline void fetch_data(const Reader *reader, Py_ssize_t i) noexcept nogil:
-    """Have the data brought near that a loop over pieces will come to from its i-th one on."""
-    if i + AHEAD < reader.n:
+    """Have the data brought near that a loop over pieces will come to from its i-th one on.
+
+    The data of runs is in order already.
+    """
+    if reader.store.nruns == SLOTS and i + AHEAD < reader.n:
         prefetch(reader.pieces[i + AHEAD].data)

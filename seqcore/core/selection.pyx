@@ -27,9 +27,9 @@ from seqcore.core.owner cimport retain_slots
 from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, raise_for
 from seqcore.core.source cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Status
 
-from seqcore._integers import MASKED
-from seqcore._shown import got
-from seqcore._tensors import as_tensor
+from seqcore._arguments.integers import MASKED
+from seqcore._arguments.shown import got
+from seqcore._arguments.tensors import as_tensor
 
 cnp.import_array()
 

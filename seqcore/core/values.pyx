@@ -31,7 +31,7 @@ from seqcore.core.source cimport (
 )
 from seqcore.core.split cimport RELEASE_FROM
 
-from seqcore._shown import shown
+from seqcore._arguments.shown import shown
 from seqcore.dtypes import numpy_type
 
 cnp.import_array()

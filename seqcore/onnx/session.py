@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 
 from onnx import ModelProto, TensorProto, TypeProto
 
-from seqcore._integers import as_count
+from seqcore._arguments.integers import as_count
 from seqcore.onnx._engines.engines import Engines, engines_of
 from seqcore.onnx._engines.feeds import NodeArg, check_feed, with_safe_strings
 from seqcore.onnx._model.load import folder_of, operators_of, parse, path_of

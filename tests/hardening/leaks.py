@@ -27,7 +27,7 @@ import numpy as np  # noqa: E402
 import operations as shared  # noqa: E402
 from failed_allocations import COUNTED, in_use  # noqa: E402
 from leak_operations import GROUPS  # noqa: E402
-from type_cache import clear_type_cache  # noqa: E402
+from support.type_cache import clear_type_cache  # noqa: E402
 
 import seqcore as sq  # noqa: E402
 from seqcore._maps.threads import POOL  # noqa: E402

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seqcore._shown import add_note
+from seqcore._arguments.shown import add_note
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING
 from seqcore.onnx._engines.loop_batches import plan_batches

@@ -6,9 +6,9 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, TypeProto
 
+from seqcore._arguments.shown import add_note, got, shown_error
+from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
-from seqcore._shown import add_note, got, shown_error
-from seqcore._tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._model.tensors import dtype_of

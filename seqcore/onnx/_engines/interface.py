@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import TypeProto
 
-from seqcore._shown import got, shown
+from seqcore._arguments.shown import got, shown
 from seqcore.onnx._engines.feeds import Feed, NodeArg, declares_shape
 from seqcore.onnx._model.prepare import told_shape
 from seqcore.onnx._model.prepared import Prepared

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from seqcore._shown import add_note, shown_error
+from seqcore._arguments.shown import add_note, shown_error
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.schedule import Entry, Frame, Schedule, Step
 from seqcore.onnx._engines.tensor_part import ForeignNode, TensorPart, numpy_part

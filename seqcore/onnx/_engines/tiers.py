@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from seqcore._shown import add_note
+from seqcore._arguments.shown import add_note
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.whole import WholeModel

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, ModelProto
 
-from seqcore._shown import got
+from seqcore._arguments.shown import got
 from seqcore.onnx._model.tensors import one_line
 
 

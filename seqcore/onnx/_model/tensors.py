@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, ValueInfoProto, numpy_helper
 
-from seqcore._shown import shown_error
+from seqcore._arguments.shown import shown_error
 from seqcore.dtypes import ELEMENT_TYPES, STRING, element_type, type_name
 
 # ONNX's words for the types where they are not NumPy's.

@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 from hardening.fuzz.tape import HUGE, Tape, bits, raised
-from strategies import NAMES
+from support.strategies import NAMES
 
 from seqcore import (
     TensorSequence,
