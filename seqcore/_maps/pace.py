@@ -68,7 +68,7 @@ class Pace:
     @property
     def seconds(self):
         """The time that one of the workers takes for a unit."""
-        known = self.width if self.width in self.rates else self.base
+        known = max(width for width in self.rates if width <= self.width)
         return known / self.rates[known]
 
     def size(self, worker, left, now):
@@ -150,7 +150,7 @@ class Pace:
             return
         better = more if gain >= GAIN else fewer
         if better == trial and 1 < trial < self.most:
-            self._try(2 * trial if trial > base else trial // 2)
+            self._try(2 * trial if trial > base else (trial + 1) // 2)
             return
         self.rest = min(2 * self.rest, LONGEST_REST) if better == self.chosen else REST
         took = max(self.length, now - self.began)
@@ -175,7 +175,7 @@ class Pace:
         elif self.width == 1 or (self.upwards and self.width < self.most):
             self._try(2 * self.width)
         else:
-            self._try(self.width // 2)
+            self._try((self.width + 1) // 2)
 
 
 def _rate(units, chunks, last, began, now):

@@ -40,9 +40,7 @@ class Payload:
         self.failure = None  # the exception if it could not be pickled
 
     def run(self, sent):
-        return self.context.run(
-            run_part, self.start, self.work, self.bound, self.dtypes, self.single, sent
-        )
+        return self.context.run(run_part, self.start, self.work, self.bound, self.dtypes, self.single, sent)
 
     def __reduce_ex__(self, protocol):
         content = self.work, self.dtypes, self.single

@@ -110,8 +110,8 @@ class DaskWorkers(Futures):
             return None
 
     def runs_again(self, error):
-        # If the worker of a result is lost before Dask's executor checks the state of the task, it unpacks the
-        # result as if it were an exception. Dask would compute a lost result again, and so does a map.
+        # If the worker of a result is lost before Dask's executor checks the state of the task, it unpacks
+        # the result as if it were an exception. Dask would compute a lost result again; so does a map.
         return type(error) is TypeError and any(
             f"non-iterable {name} object" in str(error) for name in ("Reply", "Chunk")
         )

@@ -51,7 +51,7 @@ cdef class Bound:
         return position < read_counter(&self.root.position) - self.offset and not read_counter(&self.paused)
 
     def pause(self, bint paused):
-        """Have no element started by those who use this very bound, or go on. One thread at a time calls it."""
+        """Start no element by this very bound, or go on. One thread at a time calls it."""
         add_to(&self.paused, paused - read_counter(&self.paused))
 
     def end_at(self, double until):
