@@ -242,6 +242,8 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
             run_serially(job)
         else:
             run_on_threads(job, workers)
+        if job.added < job.n:
+            raise RuntimeError(f"the results of {work.name(job.added, job.n)} of the map are lost")
     return outputs.sequences[0] if outputs.single else outputs.sequences
 
 

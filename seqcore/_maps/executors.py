@@ -18,6 +18,7 @@ CHUNK_NBYTES = 4 << 20  # bytes of input in a chunk, at most
 PENDING = 3  # submitted chunks for each worker
 GROWTH = 8  # the largest factor from one chunk to the next
 ATTEMPTS = 5  # to have a chunk computed that the workers ask for again
+DEATHS = "ActorDiedError", "WorkerCrashedError", "NodeDiedError"  # Ray's
 FILE_REMEDY = "make it visible to workers by the same path, or map copy.deepcopy(seq), which pickles as data"
 PICKLE_REMEDY = "define it at the top level of a module that the workers can import, or run it on threads"
 
@@ -111,11 +112,13 @@ class _Dispatch:
 
     def collect(self, start, result):
         job = self.job
-        one = self.pending.pop(start)
+        one = self.pending.pop(start, None)
+        if one is None:
+            return  # an executor that calls back twice
         try:
             chunk = result()
             if isinstance(chunk, Reply):
-                chunk = chunk.chunk()
+                chunk = chunk.chunk(self.workers.lends)
         except MemoryError:
             raise
         except (Exception, asyncio.CancelledError) as error:
@@ -157,13 +160,13 @@ class _Dispatch:
 
     def failure(self, one, error):
         """Return the exception for a failure of the executor, not of the body."""
-        said, payload, units = described(error), one.payload, (one.start, one.stop)
+        said, payload, units = described(error).partition("\n")[0], one.payload, (one.start, one.stop)
         if payload.failure is not None:
             reason, payload.failure = payload.failure, None
             return TypeError(f"the map's body can't be pickled ({reason}): {PICKLE_REMEDY}")
         if isinstance(error, CancelledError | asyncio.CancelledError):
             return self.lost(*units, f"they were cancelled ({said})", "don't cancel its futures during a map")
-        if isinstance(error, BrokenExecutor):
+        if isinstance(error, BrokenExecutor) or type(error).__name__ in DEATHS:
             remedy = "check whether the body or an initializer ends the process, and make a new executor"
             return self.lost(*units, f"a worker has died ({said})", remedy)
         if "shutdown" in said or "not running" in said:

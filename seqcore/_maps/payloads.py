@@ -111,9 +111,10 @@ class Reply:
         buffers = self.buffers if protocol >= 5 else [bytes(one.raw()) for one in self.buffers]
         return _reply, (self.data, buffers)
 
-    def chunk(self):
-        """Return the chunk, in the caller's process."""
-        chunk = pickle.loads(self.data, buffers=self.buffers)
+    def chunk(self, copied):
+        """Return the chunk, in the caller's process, and if wanted in memory of its own."""
+        buffers = map(bytes, self.buffers) if copied else self.buffers
+        chunk = pickle.loads(self.data, buffers=buffers)
         if chunk.error is not None:
             chunk.error = chunk.error.error()
         return chunk

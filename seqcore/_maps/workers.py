@@ -28,11 +28,14 @@ class Workers:
         The number of workers.
     pickler : str
         The name of the module that pickles bodies and results.
+    lends : bool
+        True if results arrive in memory of the executor, which is limited.
     patience : float or None
         The seconds after which to ask `loss`, or None if each task is sure to end.
     """
 
     pickler = "pickle"
+    lends = False
     patience = None
 
     def __init__(self, executor, count):
@@ -126,7 +129,7 @@ class PoolWorkers(Workers):
         if hasattr(pool, "_pool"):
             self.patience = 0.1  # such a pool replaces a dead worker, but its task never ends
         elif type(pool).__module__.partition(".")[0] == "ray":
-            self.pickler = "ray.cloudpickle"
+            self.pickler, self.lends = "ray.cloudpickle", True
 
     def submit(self, done, function, *args):
         self.loss()  # to know the workers before they have tasks
@@ -154,7 +157,7 @@ class PoolWorkers(Workers):
 class RayWorkers(Workers):
     """The cluster that Ray's module is connected to."""
 
-    pickler = "ray.cloudpickle"
+    pickler, lends = "ray.cloudpickle", True
 
     def __init__(self, ray):
         if not ray.is_initialized():
