@@ -14,6 +14,8 @@ cdef enum Counter:
     LOOSENED                    # edits that made slots of runs
     REDUCED                     # elements that kernels of reductions were given
     COMPARED_ON                 # times that a comparison let others in and went on
+    MAPPED_ALONE                # units of maps that ran while one thread worked
+    MAPPED_TOGETHER             # … while several did
     NCOUNTERS
 
 cdef void count(Counter counter, Py_ssize_t n) noexcept nogil
