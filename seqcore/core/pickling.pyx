@@ -203,7 +203,7 @@ cdef tuple find_numbers(Store *store, Parts parts):
 
 
 cdef bint is_better_tight(Store *store, Parts parts) except -1:
-    """Whether the elements that are in no file take less when they are copied together."""
+    """Return whether the elements that are in no file take less when they are copied together."""
     cdef Py_ssize_t i, n = 0
     cdef Source *source
     spanned = 0
@@ -276,7 +276,7 @@ cdef tuple positions_used(Source *source, Py_ssize_t low, Py_ssize_t high):
 
 
 cdef Py_ssize_t piece_positions(const Piece *piece) noexcept nogil:
-    """How far an element reaches along its table's positions: items, where each has a shape of its own."""
+    """Return an element's length along its table's positions: items, if each has a shape of its own."""
     cdef Py_ssize_t items = piece.length
     cdef int axis
     if piece.source.kind == SHAPED:
@@ -370,7 +370,7 @@ cdef tuple part_of(Source *source, Py_ssize_t low, Py_ssize_t high, cnp.dtype dt
 # -- the order -----------------------------------------------------------------------------------------
 
 cdef object lows_of(Parts parts):
-    """What numbers of the parts count from: of files from their first element."""
+    """Return what numbers of the parts count from: of files from their first element."""
     lows = np.empty(len(parts.sources), np.int64)
     for i, source in enumerate(parts.sources):
         lows[i] = 0 if isinstance(source, tuple) else parts.low[i]
