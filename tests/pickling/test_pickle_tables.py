@@ -242,7 +242,7 @@ def test_several_parts():
         with pytest.raises(IndexError, match="number"):
             again(order=(np.array([0, 3]), np.array([0, number])))
     for odd in (None, np.zeros(4, int), np.zeros(6, int)):
-        with pytest.raises(ValueError, match="no part for each"):
+        with pytest.raises(ValueError, match="which one each element"):
             again(order=(odd, numbers))
     for odd in (np.zeros(5), 0, [0] * 5, "abcde"):
         with pytest.raises(TypeError, match="parts"):
