@@ -251,7 +251,7 @@ def test_several_parts():
     again, parts, _ = reduced(rows + seq[:1] + rows[::-1])
     assert again(order=((1, 0, 1, 1), (0, 2, -1, 3))) == [[*range(1000)], *rows[::-1].tolist()]
     for run in ((1, 0, 1, 2), (1, 1, 1, 1), (0, 3, 1, 1), (2, 0, 1, 1)):
-        with pytest.raises((ValueError, IndexError), match="run of a pickled"):
+        with pytest.raises((ValueError, IndexError), match="a run"):
             again(order=((0, 0, 1, 3), run))
     assert again(parts=[], order=()) == []
     with pytest.raises(ValueError, match="part 0, of 0 parts"):
