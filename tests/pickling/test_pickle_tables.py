@@ -254,7 +254,7 @@ def test_several_parts():
         with pytest.raises((ValueError, IndexError), match="a run"):
             again(order=((0, 0, 1, 3), run))
     assert again(parts=[], order=()) == []
-    with pytest.raises(ValueError, match="part 0, of 0 parts"):
+    with pytest.raises(ValueError, match="part 0, but there are 0 parts"):
         again(parts=[], order=((0, 0, 1, 1),))
     with pytest.raises(ValueError, match="not among its 0"):
         again(parts=[], order=(np.array([0]), np.array([0])))
