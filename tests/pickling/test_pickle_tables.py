@@ -256,7 +256,7 @@ def test_several_parts():
     assert again(parts=[], order=()) == []
     with pytest.raises(ValueError, match="part 0, but there are 0 parts"):
         again(parts=[], order=((0, 0, 1, 1),))
-    with pytest.raises(ValueError, match="not among its 0"):
+    with pytest.raises(ValueError, match="beyond its 0 parts"):
         again(parts=[], order=(np.array([0]), np.array([0])))
 
 
