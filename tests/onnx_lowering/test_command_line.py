@@ -65,7 +65,7 @@ def test_explain(path, capsys):
         "    onnxruntime  Gather, Neg",
         "    seqcore      SequenceAt 'z'",
         "how to run it",
-        "    seqcore.onnx.InferenceSession runs the model unchanged, as shown above",
+        "    seqcore.onnx.InferenceSession takes this model as it is, as shown above",
         f"    for other runtimes: python -m seqcore.onnx lower {path} -o OUT --ragged-io",
     ]
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
