@@ -18,7 +18,7 @@ from pathlib import Path
 from hardening.mutants import exchange, loops, storage
 
 ROOT = Path(__file__).parents[3]
-MUTANTS = [*storage.MUTANTS, *loops.MUTANTS, *exchange.MUTANTS]
+MUTANTS = [*exchange.MUTANTS, *loops.MUTANTS, *storage.MUTANTS]
 FOLDERS = ("seqcore", "tests", "benchmarks", "docs")
 FILES = ("setup.py", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
 
