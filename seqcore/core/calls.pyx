@@ -4,7 +4,7 @@ from time import perf_counter
 
 cimport cython
 
-from seqcore.core.buffer cimport Store, size_of
+from seqcore.core.store cimport Store, size_of
 from seqcore.core.container cimport Container
 from seqcore.core.owner cimport make_element
 from seqcore.core.positions cimport raise_for

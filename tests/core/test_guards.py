@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from seqcore.core.calls import Bound
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -205,6 +206,17 @@ class TestRuns:
         # Numbers at equal distances, and then in another table.
         assert np.array_equal(seq[np.arange(0, 200, 3)].values(), np.concatenate([first, second])[::3])
 
+    def test_numbers_at_equal_distances_that_lead_into_another_table(self):
+        """A slot is a table's id and a number of 37 bits: past these it would be in the next table."""
+        n = 2**37 - 1
+        several = [sq.split_to_sequence(np.broadcast_to(np.int8(k), (n,))) for k in range(4)]
+        ends = [seq[[n - 3, n - 1]] for seq in several]
+        fronts = [seq[[0, 2]] for seq in several]
+        for i in range(4):
+            for k in range(4):
+                assert sq.concat_from_sequence(ends[i] + fronts[k], 0).tolist() == [i, i, k, k]
+                assert sq.concat_from_sequence(fronts[i] + ends[k], 0).tolist() == [i, i, k, k]
+
     def test_rows_with_space_between_them(self):
         table = np.arange(800).reshape(200, 4)
         seq = sq.split_to_sequence(table[:, :2])
@@ -230,11 +242,11 @@ class TestRuns:
 
 class TestPickles:
     def test_arrays_of_one_memory_and_shape(self):
-        square = np.arange(4).reshape(2, 2)
-        seq = TensorSequence([square, square.T, square[::-1, ::-1][::-1], square])
+        square = np.arange(4096).reshape(64, 64)  # large enough to be pickled as it is
+        seq = TensorSequence([square, square.T, square[:, ::-1][:, ::-1], square])
         back = pickle.loads(pickle.dumps(seq))
         assert contents(back) == contents(seq)
-        assert contents(back)[1] == [[0, 2], [1, 3]]
+        assert np.array_equal(back[1], square.T)
 
     def test_views_whose_ends_are_in_the_middle(self):
         """The first and the last view reach less far than one between them."""
@@ -259,6 +271,18 @@ class TestPickles:
         seq = sq.load(tmp_path / "a")
         for one in (seq[0:10] + seq[10:20:2], seq[10:0:-1] + seq[0:1], seq[0:4:2] + seq[4:8:2] + seq[8:9]):
             assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_a_bound_is_moved_forward_alone():
+    bound = Bound()
+    part = bound.shifted(10)
+    bound.lower(20)
+    bound.lower(30)
+    assert [bound.allows(i) for i in (19, 20, 25)] == [True, False, False]
+    assert [part.allows(i) for i in (9, 10)] == [True, False]
+    part.lower(5)
+    part.lower(7)
+    assert [bound.allows(i) for i in (14, 15, 16)] == [True, False, False]
 
 
 class TestOverlaps:
