@@ -206,6 +206,23 @@ class TestRuns:
         # Numbers at equal distances, and then in another table.
         assert np.array_equal(seq[np.arange(0, 200, 3)].values(), np.concatenate([first, second])[::3])
 
+    @pytest.mark.parametrize("step", [1, -1, 3, -2])
+    @pytest.mark.parametrize("length", [1, 3])
+    def test_a_short_run_before_a_long_one(self, step, length):
+        """Elements are read in blocks, so that the next span begins in the middle of the long run."""
+        first, second = np.arange(10).reshape(5, 2), np.arange(3002).reshape(1501, 2)
+        parts = [second[i : i + length] for i in range(0, 1501, length)]
+        expected = [*(first[i : i + 1] for i in range(5)), *parts[::step]]
+        seq = sq.split_to_sequence(first) + sq.split_to_sequence(second, length)[::step]
+        assert seq.lengths().tolist() == [len(part) for part in expected]
+        assert np.array_equal(seq.values(), np.concatenate(expected))
+        assert seq.to_padded().shape == (len(expected), length, 2)
+        assert seq == TensorSequence(expected)
+        assert seq.astype("float32") == TensorSequence(expected).astype("float32")
+        if length == 1:
+            assert np.array_equal(sq.concat_from_sequence(seq, 0, new_axis=1), np.stack(expected))
+            assert np.array_equal(sq.concat_from_sequence(seq, 1), np.concatenate(expected, 1))
+
     def test_numbers_at_equal_distances_that_lead_into_another_table(self):
         """A slot is a table's id and a number of 37 bits: past these it would be in the next table."""
         n = 2**37 - 1
