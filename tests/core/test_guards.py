@@ -239,6 +239,11 @@ class TestRuns:
         seq = sq.split_to_sequence(table[:, :2])
         order = np.concatenate([np.arange(50, 100), np.random.default_rng(0).permutation(200)])
         assert np.array_equal(seq[order].values(), table[order, :2])
+        # Pairs of neighbours, without the axis that they were split along.
+        seq = sq.split_to_sequence(table[:, :2], keepdims=0)
+        order = (2 * np.random.default_rng(0).permutation(100)[:, None] + [0, 1]).ravel()
+        assert np.array_equal(sq.concat_from_sequence(seq[order], 0, new_axis=1), table[order, :2])
+        assert np.array_equal(seq[order].values(), table[order, :2].ravel())
 
     def test_offsets_of_part_of_a_table(self):
         values = np.arange(10)
