@@ -312,16 +312,18 @@ class TestOverlaps:
 
     @pytest.mark.parametrize("shared", [-1, 0, 1, 2])
     @pytest.mark.parametrize("backwards", [False, True])
-    def test_at_each_end(self, shared, backwards):
+    @pytest.mark.parametrize("falls", [False, True], ids=["out rises", "out falls"])
+    def test_at_each_end(self, shared, backwards, falls):
         for before in (True, False):
             memory = np.arange(20)
-            out = memory[8:14].reshape(2, 3)
+            # The last row must read what the first one would have written.
+            out = memory[8:14][:: -1 if falls else 1].reshape(2, 3)
             element = memory[8 - 4 + shared : 8 + shared] if before else memory[14 - shared : 18 - shared]
             element = element[::-1] if backwards else element
-            seq = TensorSequence([element[:3], element[1:]])
-            expected = np.array([element[:3], element[1:]])
-            assert seq.to_padded(out=out) is out
-            assert np.array_equal(out, expected)
+            for rows in ([element[:3], element[1:]], [element[1:], element[:3]]):
+                expected = np.array(rows)
+                assert TensorSequence(rows).to_padded(out=out) is out
+                assert np.array_equal(out, expected)
 
     def test_a_value_whose_bytes_differ_late(self):
         for value in (0x0101010102, 0x0201010101, 0x01010101, 0x0101010101010101):
