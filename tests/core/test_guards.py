@@ -360,6 +360,18 @@ class TestEquality:
             assert TensorSequence([cube, cube]) != TensorSequence([cube, changed])
             assert TensorSequence([cube, changed]) != TensorSequence([cube, cube])
 
+    def test_layouts_that_change_on_one_side_of_a_table(self):
+        cube = np.arange(24).reshape(2, 3, 4)
+        table = sq.split_to_sequence(cube, keepdims=0)
+        for rows in ([cube[0], np.asfortranarray(cube[1])], [np.asfortranarray(cube[0]), cube[1]]):
+            assert table == TensorSequence(rows)
+            assert TensorSequence(rows) == table
+        # The same bytes in memory, but another element.
+        other = np.asfortranarray(np.empty((3, 4), cube.dtype))
+        other.T.reshape(-1)[:] = cube[1].reshape(-1)
+        assert table != TensorSequence([cube[0], other])
+        assert TensorSequence([cube[0], other]) != table
+
     @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
     def test_numbers(self, dtype):
         same = np.array([0.0, np.inf, -np.inf, 1.5], dtype)
