@@ -1,8 +1,11 @@
 """Apply a function to the elements of a sequence: SequenceMap, on one thread, several, or an executor."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import os
+from typing import TYPE_CHECKING, Any, overload
 
 from seqcore._arguments.integers import as_count, flag
 from seqcore._arguments.shown import got
@@ -21,6 +24,52 @@ from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Concatenate, SupportsIndex, TypeAlias, TypedDict, Unpack
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from seqcore._typing import (
+        T1,
+        T2,
+        T3,
+        DTypeName,
+        DTypeOf,
+        Graph,
+        Model,
+        Output,
+        Path,
+        PlainTensors,
+        Progress,
+        T,
+        Tensors,
+        Typed,
+        Workers,
+    )
+    from seqcore.onnx.body import GraphBody
+
+    _Graph: TypeAlias = Graph | Model | GraphBody | Path
+    _Body: TypeAlias = Callable[..., Any] | _Graph
+    _DTypes: TypeAlias = list[Any] | tuple[Any, ...]
+    # One sequence or a tuple of them, which depends on the graph; Any, so that users need no check. With
+    # `output_dtypes` the type is known.
+    _OneOrSeveral: TypeAlias = Any
+
+    class _Options(TypedDict, total=False):
+        max_workers: SupportsIndex | None
+        executor: Workers | None
+        chunksize: SupportsIndex | None
+        progress: Progress
+
+    class _BatchOptions(TypedDict, total=False):
+        batch_size: SupportsIndex | None
+        new_axis: SupportsIndex
+        max_workers: SupportsIndex | None
+        executor: Workers | None
+        progress: Progress
+
+
 __all__ = ["map_batches", "sequence_map"]
 
 
@@ -29,7 +78,7 @@ def _takes_options(function):
     options = inspect.signature(function).parameters.keys()
 
     @functools.wraps(function)
-    def checked(*args, **kwargs):
+    def checked(*args: Any, **kwargs: Any) -> Any:
         unknown = kwargs.keys() - options
         if unknown:
             name = min(unknown)
@@ -42,17 +91,174 @@ def _takes_options(function):
     return checked
 
 
+# Type checkers infer a body's parameters and result from these overloads. They are for an ONNX graph, and for
+# callables of one input (a lambda's parameter has the type of the elements), of two and of more, each with
+# the possible outputs. If mypy doesn't know the type of a result, as for `a.mean(0)`, several match, and it
+# infers Any.
+
+
+@overload
+def sequence_map(
+    body: _Graph,
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    output_dtypes: DTypeOf[T],
+    **options: Unpack[_Options],
+) -> TensorSequence[T]: ...
+@overload
+def sequence_map(
+    body: _Graph,
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    output_dtypes: _DTypes,
+    **options: Unpack[_Options],
+) -> tuple[TensorSequence[Any], ...]: ...
+@overload
+def sequence_map(
+    body: _Graph,
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    output_dtypes: DTypeName | None = None,
+    **options: Unpack[_Options],
+) -> _OneOrSeveral: ...
+@overload
+def sequence_map(
+    body: Callable[[NDArray[T]], Output[T1]],
+    input_sequence: Typed[T],
+    *,
+    output_dtypes: DTypeName | None = None,
+    **options: Unpack[_Options],
+) -> TensorSequence[T1]: ...
+@overload
+def sequence_map(
+    body: Callable[[NDArray[T]], tuple[Output[T1], Output[T2]]],
+    input_sequence: Typed[T],
+    *,
+    output_dtypes: tuple[DTypeName, DTypeName] | None = None,
+    **options: Unpack[_Options],
+) -> tuple[TensorSequence[T1], TensorSequence[T2]]: ...
+@overload
+def sequence_map(
+    body: Callable[[NDArray[T]], tuple[Output[T1], Output[T2], Output[T3]]],
+    input_sequence: Typed[T],
+    *,
+    output_dtypes: tuple[DTypeName, DTypeName, DTypeName] | None = None,
+    **options: Unpack[_Options],
+) -> tuple[TensorSequence[T1], TensorSequence[T2], TensorSequence[T3]]: ...
+@overload
+def sequence_map(
+    body: Callable[[NDArray[T]], tuple[Output[Any], ...]],
+    input_sequence: Typed[T],
+    *,
+    output_dtypes: _DTypes | None = None,
+    **options: Unpack[_Options],
+) -> tuple[TensorSequence[Any], ...]: ...
+@overload
+def sequence_map(
+    body: Callable[[NDArray[T], NDArray[Any]], Output[T1]],
+    input_sequence: Typed[T],
+    additional_input: ArrayLike,
+    /,
+    *,
+    output_dtypes: DTypeName | None = None,
+    **options: Unpack[_Options],
+) -> TensorSequence[T1]: ...
+@overload
+def sequence_map(
+    body: Callable[[NDArray[T], NDArray[Any]], tuple[Output[T1], Output[T2]]],
+    input_sequence: Typed[T],
+    additional_input: ArrayLike,
+    /,
+    *,
+    output_dtypes: tuple[DTypeName, DTypeName] | None = None,
+    **options: Unpack[_Options],
+) -> tuple[TensorSequence[T1], TensorSequence[T2]]: ...
+@overload
+def sequence_map(
+    body: Callable[[NDArray[T], NDArray[Any]], tuple[Output[T1], Output[T2], Output[T3]]],
+    input_sequence: Typed[T],
+    additional_input: ArrayLike,
+    /,
+    *,
+    output_dtypes: tuple[DTypeName, DTypeName, DTypeName] | None = None,
+    **options: Unpack[_Options],
+) -> tuple[TensorSequence[T1], TensorSequence[T2], TensorSequence[T3]]: ...
+@overload
+def sequence_map(
+    body: Callable[[NDArray[T], NDArray[Any]], tuple[Output[Any], ...]],
+    input_sequence: Typed[T],
+    additional_input: ArrayLike,
+    /,
+    *,
+    output_dtypes: _DTypes | None = None,
+    **options: Unpack[_Options],
+) -> tuple[TensorSequence[Any], ...]: ...
+@overload
+def sequence_map(
+    body: Callable[..., Output[T1]],
+    input_sequence: Typed[Any],
+    additional_input: ArrayLike,
+    *additional_inputs: ArrayLike,
+    output_dtypes: DTypeName | None = None,
+    **options: Unpack[_Options],
+) -> TensorSequence[T1]: ...
+@overload
+def sequence_map(
+    body: Callable[..., tuple[Output[T1], Output[T2]]],
+    input_sequence: Typed[Any],
+    additional_input: ArrayLike,
+    *additional_inputs: ArrayLike,
+    output_dtypes: tuple[DTypeName, DTypeName] | None = None,
+    **options: Unpack[_Options],
+) -> tuple[TensorSequence[T1], TensorSequence[T2]]: ...
+@overload
+def sequence_map(
+    body: Callable[..., tuple[Output[T1], Output[T2], Output[T3]]],
+    input_sequence: Typed[Any],
+    additional_input: ArrayLike,
+    *additional_inputs: ArrayLike,
+    output_dtypes: tuple[DTypeName, DTypeName, DTypeName] | None = None,
+    **options: Unpack[_Options],
+) -> tuple[TensorSequence[T1], TensorSequence[T2], TensorSequence[T3]]: ...
+@overload
+def sequence_map(
+    body: Callable[..., tuple[Output[Any], ...]],
+    input_sequence: Typed[Any],
+    additional_input: ArrayLike,
+    *additional_inputs: ArrayLike,
+    output_dtypes: _DTypes | None = None,
+    **options: Unpack[_Options],
+) -> tuple[TensorSequence[Any], ...]: ...
+# Lists of Python values.
+@overload
+def sequence_map(
+    body: Callable[..., Any],
+    input_sequence: PlainTensors,
+    *additional_inputs: ArrayLike,
+    output_dtypes: DTypeName | _DTypes | None = None,
+    **options: Unpack[_Options],
+) -> Any: ...
+# A body that is declared to return `ArrayLike`. mypy doesn't match lambdas with it, so the overloads above
+# remain unambiguous for them.
+@overload
+def sequence_map(
+    body: Callable[Concatenate[NDArray[T], ...], ArrayLike],
+    input_sequence: Typed[T],
+    *additional_inputs: ArrayLike,
+    output_dtypes: DTypeName | None = None,
+    **options: Unpack[_Options],
+) -> TensorSequence[Any]: ...
 @_takes_options
 def sequence_map(
-    body,
-    input_sequence,
-    *additional_inputs,
-    max_workers=1,
-    executor=None,
-    chunksize=None,
-    output_dtypes=None,
-    progress=None,
-):
+    body: _Body,
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    max_workers: SupportsIndex | None = 1,
+    executor: Workers | None = None,
+    chunksize: SupportsIndex | None = None,
+    output_dtypes: DTypeName | _DTypes | None = None,
+    progress: Progress = None,
+) -> _OneOrSeveral:
     """Apply a function to each element of a sequence. Implements ONNX SequenceMap-17.
 
     Parameters
@@ -131,18 +337,50 @@ def sequence_map(
     return _run(work, single, dtypes, workers, executor, chunksize, progress)
 
 
+@overload
+def map_batches(
+    body: _Graph,
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    output_dtypes: DTypeName | _DTypes | None = None,
+    **options: Unpack[_BatchOptions],
+) -> _OneOrSeveral: ...
+@overload
+def map_batches(
+    body: Callable[..., Output[T1]],
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    output_dtypes: DTypeName | None = None,
+    **options: Unpack[_BatchOptions],
+) -> TensorSequence[T1]: ...
+@overload
+def map_batches(
+    body: Callable[..., tuple[Output[T1], Output[T2]]],
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    output_dtypes: _DTypes | None = None,
+    **options: Unpack[_BatchOptions],
+) -> tuple[TensorSequence[T1], TensorSequence[T2]]: ...
+@overload
+def map_batches(
+    body: Callable[..., tuple[Output[Any], ...]],
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    output_dtypes: _DTypes | None = None,
+    **options: Unpack[_BatchOptions],
+) -> tuple[TensorSequence[Any], ...]: ...
 @_takes_options
 def map_batches(
-    body,
-    input_sequence,
-    *additional_inputs,
-    batch_size=None,
-    new_axis=0,
-    max_workers=1,
-    executor=None,
-    output_dtypes=None,
-    progress=None,
-):
+    body: _Body,
+    input_sequence: Tensors,
+    *additional_inputs: ArrayLike,
+    batch_size: SupportsIndex | None = None,
+    new_axis: SupportsIndex = 0,
+    max_workers: SupportsIndex | None = 1,
+    executor: Workers | None = None,
+    output_dtypes: DTypeName | _DTypes | None = None,
+    progress: Progress = None,
+) -> _OneOrSeveral:
     """Apply a vectorized function to the elements of a sequence, many in one call.
 
     Parameters
@@ -249,7 +487,8 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
             run_on_threads(job, workers)
         if job.added < job.n:
             raise RuntimeError(f"the results of {work.name(job.added, job.n)} of the map are lost")
-    return outputs.sequences[0] if outputs.single else outputs.sequences
+    sequences: Any = outputs.sequences
+    return sequences[0] if outputs.single else sequences
 
 
 def _as_body(body):
@@ -297,8 +536,10 @@ def _known_types(body, inputs, output_dtypes):
 class _reporting:
     """A context manager that shows progress and gives the function to call with the elements done."""
 
-    def __init__(self, progress, total):
-        self.progress, self.total, self.bar = progress, total, None
+    def __init__(self, progress: Progress, total: int) -> None:
+        self.progress: Any = progress
+        self.total = total
+        self.bar: Any = None
 
     def __enter__(self):
         if self.progress is None or self.progress is False:

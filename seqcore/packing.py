@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from seqcore._arguments.integers import LONGEST, as_count, as_integer, integers, within_64_bits
-from seqcore._arguments.shown import got, shown, shown_number
+from seqcore._arguments.integers import LONGEST, as_count, integer, integers, within_64_bits
+from seqcore._arguments.shown import shown, shown_number
 from seqcore.core.pack import STRATEGIES, narrowed, packed
 from seqcore.core.sequence import TensorSequence
 
@@ -105,13 +105,9 @@ def as_lengths(lengths: TensorSequence[Any] | Integers) -> NDArray[np.int64]:
     return own
 
 
-def as_capacity(name: str, capacity: SupportsIndex, lengths: NDArray[np.int64]) -> int:
+def as_capacity(name: str, capacity: SupportsIndex | None, lengths: NDArray[np.int64]) -> int:
     """Return a capacity as an int; raise if an element is longer."""
-    limit = as_integer(capacity)
-    if limit is None:
-        raise TypeError(f"{name} must be an integer, got {got(capacity)}")
-    if limit < 1:
-        raise ValueError(f"{name} is {shown(limit)}, but must be at least 1")
+    limit = integer(name, capacity, least=1)
     if lengths.size and lengths.max() > limit:
         at = int(np.argmax(lengths > limit))
         raise ValueError(

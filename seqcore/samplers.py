@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import zlib
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from seqcore._arguments.integers import LONGEST, as_count, as_integer
-from seqcore._arguments.shown import got, shown
+from seqcore._arguments.integers import LONGEST, as_count, boolean, integer
+from seqcore._arguments.shown import shown
 from seqcore.core.pack import by_length, cut_by_padded, narrowed, packed
 from seqcore.packing import as_capacity, as_lengths
 
@@ -99,11 +98,11 @@ class BatchSampler:
                 f"{' and '.join(limits) or 'none of them'}"
             )
         self._kind = limits[0]
-        self._shuffle = _flag("shuffle", shuffle)
-        self._drop_last = _flag("drop_last", drop_last)
-        self._seed = _natural("seed", seed)
-        self._world_size = as_count("world_size", _integer("world_size", world_size))
-        self._rank = _natural("rank", rank)
+        self._shuffle = boolean("shuffle", shuffle)
+        self._drop_last = boolean("drop_last", drop_last)
+        self._seed = integer("seed", seed, least=0)
+        self._world_size = as_count("world_size", integer("world_size", world_size))
+        self._rank = integer("rank", rank, least=0)
         if self._rank >= self._world_size:
             raise ValueError(f"rank is {self._rank}, but must be less than world_size={self._world_size}")
         self._lengths = narrowed(as_lengths(lengths))
@@ -153,9 +152,9 @@ class BatchSampler:
         TypeError
             If it is not an integer.
         """
-        epoch = _natural("epoch", epoch)
-        if epoch != self._epoch:
-            self._epoch, self._first, self._given = epoch, 0, 0
+        wanted = integer("epoch", epoch, least=0)
+        if wanted != self._epoch:
+            self._epoch, self._first, self._given = wanted, 0, 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return the epoch and the number of batches handed out, to save with a checkpoint.
@@ -192,7 +191,8 @@ class BatchSampler:
                 raise ValueError(
                     f"the state is of a BatchSampler with {what}{mine}: make one like it to go on"
                 )
-        epoch, batches = _natural("epoch", state["epoch"]), _natural("batches", state["batches"])
+        epoch = integer("epoch", state["epoch"], least=0)
+        batches = integer("batches", state["batches"], least=0)
         if batches > len(self):
             raise ValueError(f"the state has {batches} batches, but an epoch has {len(self)}")
         self._epoch, self._first, self._given = epoch, batches, batches
@@ -258,23 +258,3 @@ class BatchSampler:
             batch = positions[offsets[at] : offsets[at + 1]].tolist()
             self._given = i + 1
             yield batch
-
-
-def _integer(name, value):
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"{name} must be an integer, got {got(value)}")
-    return number
-
-
-def _natural(name, value):
-    number = _integer(name, value)
-    if number < 0:
-        raise ValueError(f"{name} is {shown(number)}, but must be at least 0")
-    return number
-
-
-def _flag(name, value):
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be a bool, got {got(value)}")
-    return operator.truth(value)

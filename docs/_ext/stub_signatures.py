@@ -35,6 +35,7 @@ READABLE = {  # aliases of seqcore/_typing.pyi and of single stubs
     "Typed": "Sequence[ArrayLike]",
     "Workers": "Executor | Client",
     "integer": "int",
+    "_Body": "Callable | GraphProto | ModelProto | GraphBody | str | PathLike",
     "_DTypes": "Sequence[DTypeLike]",
     "_Graph": "GraphProto | ModelProto | GraphBody | str | PathLike",
     "_Path": "str | PathLike",
@@ -154,14 +155,14 @@ def every_argument(arguments):
 
 
 def functions(body):
-    """Return {name: its overloads, or the one function}."""
+    """Return {name: its overloads in a stub, or the one function that has them}."""
     found = {}
     for one in body:
         if isinstance(one, ast.FunctionDef):
             found.setdefault(one.name, []).append(one)
     for name, several in found.items():
-        overloads = [one for one in several if any("overload" in ast.unparse(d) for d in one.decorator_list)]
-        found[name] = overloads or several
+        plain = [one for one in several if not any("overload" in ast.unparse(d) for d in one.decorator_list)]
+        found[name] = plain or several
     return found
 
 
@@ -192,7 +193,7 @@ def readable(given, returns):
 def setup(app):
     found = signatures()
     # Where a Python module has overloads, autodoc shows all of them. The page has one signature instead.
-    for module in ("seqcore.dtypes", "seqcore.operators", "seqcore.onnx.protos"):
+    for module in ("seqcore.dtypes", "seqcore.mapping", "seqcore.operators", "seqcore.onnx.protos"):
         analyzer = ModuleAnalyzer.for_module(module)
         analyzer.analyze()
         analyzer.overloads.clear()

@@ -32,12 +32,29 @@ def as_integer(value):
     return operator.index(value)
 
 
-def integer(name, value, what="an integer"):
-    """Return a value as a Python int, or raise the TypeError that says what `name` must be."""
+def integer(name, value, what="an integer", least=None):
+    """Return a value as a Python int.
+
+    Raises
+    ------
+    TypeError
+        If it is not an integer; the message says what `name` must be.
+    ValueError
+        If it is less than `least`.
+    """
     number = as_integer(value)
     if number is None:
         raise TypeError(f"{name} must be {what}, got {got(value)}")
+    if least is not None and number < least:
+        raise ValueError(f"{name} is {shown(number)}, but must be at least {least}")
     return number
+
+
+def boolean(name, value):
+    """Return a bool of Python or NumPy as Python's."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be a bool, got {got(value)}")
+    return bool(value)
 
 
 def flag(name, value):

@@ -101,10 +101,7 @@ def _each_axis(name, given, rank):
 def _number(name, value, least):
     if value is None:
         return None
-    number = integer(name, value, "an integer, or one for each axis")
-    if number < least:
-        raise ValueError(f"{name} is {shown(number)}, but must be at least {least}")
-    return number
+    return integer(name, value, "an integer, or one for each axis", least)
 
 
 def checked_out(out, shape, dtype):

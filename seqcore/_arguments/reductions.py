@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqcore._arguments.integers import as_integer
+from seqcore._arguments.integers import integer
 from seqcore._arguments.shown import got
 from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import STRING, element_type, type_name
@@ -71,19 +71,19 @@ class Plan(NamedTuple):
                 result = result / counts.reshape(-1, *[1] * (result.ndim - 1))
         if self.accumulator == np.uint64 and self.dtype.kind in "iu":
             result = result.astype(self.dtype, copy=False)  # wraps around
-        if self.initial is not None:
+        if self.initial is not None and self.ufunc is not None:
             result = self.ufunc(result, self.initial.astype(result.dtype))
         return result.astype(self.dtype, copy=False)
 
     def of_element(self, element, at):
         """Return NumPy's result for an element, which no kernel has."""
         if self.ufunc is None:
-            function = {"mean": np.mean, "argmin": np.argmin, "argmax": np.argmax}[self.name]
-            more = {"dtype": self.dtype} if self.name == "mean" else {}
-            return function(element, axis=self.axis, **more)
+            if self.name == "mean":
+                return np.mean(element, axis=self.axis, dtype=self.dtype)
+            return (np.argmin if self.name == "argmin" else np.argmax)(element, axis=self.axis)
         if self.axis is None and self.ufunc.identity is None:
             element = element.reshape(-1)  # not every ufunc may reduce several axes at once
-        more = {} if self.initial is None else {"initial": self.initial[()]}
+        more: dict[str, Any] = {} if self.initial is None else {"initial": self.initial[()]}
         axis = 0 if element.ndim == 1 and self.axis is None else self.axis
         return self.ufunc.reduce(element, axis=axis, dtype=self.dtype, **more)
 
@@ -106,9 +106,7 @@ def plan_of(how, dtype, axis, initial, asked):
     ufunc, name = _ufunc_of(how)
     if dtype == STRING:
         raise TypeError(f"strings can't be reduced by {name}: use sequence_map with a function of an element")
-    if axis is not None and (number := as_integer(axis)) is None:
-        raise TypeError(f"axis must be an integer or None, got {got(axis)}")
-    axis = None if axis is None else number
+    axis = None if axis is None else integer("axis", axis, "an integer or None")
     asked = None if asked is None else element_type(asked)
     if ufunc is None and initial is not None:
         raise TypeError(f"{name} takes no initial: drop empty elements first")
@@ -137,9 +135,9 @@ def _ufunc_of(how):
     for function, ufunc in _FUNCTIONS:
         if how is function:
             return ufunc, function.__name__
-    for function in _OTHERS:
-        if how is function:
-            return None, function.__name__
+    for other in _OTHERS:
+        if how is other:
+            return None, other.__name__
     raise TypeError(
         "how must be a ufunc of two arguments, such as np.add, or np.sum, np.prod, np.mean, np.min, np.max, "
         f"np.any, np.all, np.argmin or np.argmax, got {got(how)}: sequence_map applies any function"

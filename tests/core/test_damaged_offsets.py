@@ -88,6 +88,25 @@ def test_offsets_of_a_file(tmp_path, width, given, damaged):
             assert back.tolist() == [element.tolist() for element in wanted]
 
 
+def test_an_element_of_a_later_batch_is_named_by_its_number_in_the_file(tmp_path):
+    path = tmp_path / "tensors.arrow"
+    batches = [pa.record_batch({"tensors": pa.array([[k, k + 1], [k + 2], [k + 3]] * 2)}) for k in (100, 200)]
+    with pa.ipc.new_file(str(path), batches[0].schema) as to:
+        for batch in batches:
+            to.write_batch(batch)
+    ends = np.array([0, 2, 3, 4, 6, 7, 8], "<i4").tobytes()
+    data = path.read_bytes()
+    assert data.count(ends) == 2
+    at = data.rindex(ends)
+    path.write_bytes(data[:at] + np.array([0, 2, 3, 99, 6, 7, 8], "<i4").tobytes() + data[at + len(ends) :])
+    seq = sq.load(path)
+    assert seq[1].tolist() == [102]
+    with pytest.raises(ValueError, match=r"element 8, number 8 of the file,"):
+        seq[8]
+    with pytest.raises(ValueError, match=r"element 2, number 8 of the file,"):
+        seq[6:][2]
+
+
 @pytest.mark.parametrize(
     ("at", "number"), [(0, -1), (0, 18), (6, 18), (6, -1), (6, 2**31 - 1), (0, -(2**31))]
 )

@@ -49,6 +49,7 @@ ALLOWED = """
 seqcore\\._typing                          # aliases that the stubs share: at run time there is no such module
 seqcore(\\.onnx)?\\.error                   # the name in an `except` clause, which is gone after it
 seqcore\\.core\\.sequence\\.__(pyx_capi|test)__   # Cython's
+seqcore\\.mapping\\.(sequence_map|map_batches)   # which have their options by Unpack; see the test below
 # Sources without stubs, compared with themselves: the demo, and what is private but for the core.
 seqcore\\.(demo|(onnx\\.)?_\\w+)\\..*
 seqcore\\.core\\.(?!sequence)\\w+.*
@@ -122,7 +123,7 @@ def test_public_modules_have_types():
     files = [PACKAGE.joinpath(*name.split(".")[1:]) for name in public]
     plain = [file for file in files if not file.with_suffix(".pyi").exists()]
     assert {file.stem for file in plain} == {
-        *("demo", "dtypes", "files", "operators", "packing", "samplers"),
+        *("demo", "dtypes", "files", "mapping", "operators", "packing", "samplers"),
         *("backend", "body", "lowering", "protos", "session"),
     }
     for file in plain:
@@ -135,6 +136,20 @@ def test_public_modules_have_types():
                 untyped = {arg.arg for arg in arguments if not arg.annotation} - {"self", "cls"}
                 assert not untyped, f"{file.stem}.{one.name}"
                 assert one.returns, f"{file.stem}.{one.name}"
+
+
+def test_options_of_maps_are_those_of_the_functions():
+    """Overloads have them by Unpack, which stubtest doesn't look into."""
+    tree = ast.parse((PACKAGE / "mapping.py").read_text(encoding="utf-8"))
+    options = {
+        node.name: [one.target.id for one in node.body]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name in ("_Options", "_BatchOptions")
+    }
+    for function, name in ((sq.sequence_map, "_Options"), (sq.map_batches, "_BatchOptions")):
+        parameters = inspect.signature(function).parameters.values()
+        keywords = {one.name for one in parameters if one.kind is one.KEYWORD_ONLY}
+        assert {*options[name], "output_dtypes"} == keywords
 
 
 def test_signatures_show():

@@ -56,12 +56,6 @@ MUTANTS = [
         JOINS,
     ),
     Mutant(
-        "parts of other lengths are stacked in one block",
-        "and pieces[k].length == pieces[0].length\n",
-        "and True\n",
-        JOINS,
-    ),
-    Mutant(
         "a stack takes elements of other lengths",
         "or (source.axis == join.axis and not join.stacking)",
         "or source.axis == join.axis",
