@@ -21,7 +21,7 @@ GAIN = 1.1  # rates of more to fewer threads from which more are worth it
 CLEAR = 1.25  # … from which they are, although the rate of one is only a sample
 DRIFT = 1.5  # a change of the rate that makes a look due
 SOONEST = 4  # trials that would fit before such a look
-REST, LONGEST_REST = 16, 128  # trials that would fit between two looks
+REST, CLEAR_REST, LONGEST_REST = 16, 64, 256  # trials that would fit between two looks
 NOT_WORTH_IT = 5e-4  # seconds of work that threads would not speed up
 LONG = 1e-4  # seconds a unit, from which threads hardly disturb each other
 # Seconds that a unit may lose beside another thread, because both need the GIL, and seconds of a unit that
@@ -119,7 +119,7 @@ class Pace:
 
     def _turn(self):
         self.began = None  # a turn begins when all of its workers have come
-        self.waiting_for = set(range(self.width))
+        self.waiting_for = set(range(self.width)) if self.base else set()
         self.tallies = {}  # by worker: finished units, their chunks, and when the last one ended
         self.alone = 0, 0.0  # units and seconds of the calling thread before that
 
@@ -152,7 +152,9 @@ class Pace:
         if better == trial and 1 < trial < self.most:
             self._try(2 * trial if trial > base else (trial + 1) // 2)
             return
-        self.rest = min(2 * self.rest, LONGEST_REST) if better == self.chosen else REST
+        is_clear = not 1 / CLEAR < gain < CLEAR
+        again = 2 * self.rest if better == self.chosen else REST
+        self.rest = min(LONGEST_REST, max(again, CLEAR_REST) if is_clear else again)
         took = max(self.length, now - self.began)
         self.soonest, self.until = now + SOONEST * took, now + self.rest * took
         self.base, self.width, self.chosen = 0, better, better

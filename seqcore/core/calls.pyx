@@ -4,13 +4,26 @@ from time import perf_counter
 
 cimport cython
 
-from seqcore.core.buffer cimport Store, size_of
+from seqcore.core.buffer cimport Run, Store, runs_of, size_of
 from seqcore.core.container cimport Container
-from seqcore.core.owner cimport make_element
+from seqcore.core.owner cimport TableOwner, make_element
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport raise_damaged, read_one
 from seqcore.core.share cimport Share
-from seqcore.core.source cimport MAX_NDIM, OUT_OF_RANGE, Piece, add_to, read_counter
+from seqcore.core.source cimport (
+    MAX_NDIM, OUT_OF_RANGE, WHOLE, Piece, add_to, owner_of, read_counter, resolve,
+)
+from seqcore.core.table cimport twin_of
+
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    #define SEQCORE_FREE_THREADED 1
+    #else
+    #define SEQCORE_FREE_THREADED 0
+    #endif
+    """
+    const bint FREE_THREADED "SEQCORE_FREE_THREADED"
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
@@ -97,6 +110,14 @@ cdef int put_result(tuple outputs, bint single, result) except -1:
     return 0
 
 
+cdef TableOwner twin_in(Share share):
+    """A twin of the table that all elements of a store are of, or None."""
+    cdef const Run *run = runs_of(share.store)
+    if share.store.nruns != 1 or run.source.kind == WHOLE:
+        return None
+    return twin_of(<TableOwner><object>owner_of(run.source))
+
+
 @cython.final
 cdef class Arguments:
     """What the calls of a map get: element i of each sequence, and each broadcast input.
@@ -107,25 +128,35 @@ cdef class Arguments:
 
     cdef tuple inputs
     cdef list shares            # of the sequences' stores; None for a broadcast input
+    cdef list twins             # tables of the caller's own in place of a store's only run, or None
     cdef Py_ssize_t n
 
     def __cinit__(self, tuple inputs not None):
         self.inputs = inputs
         self.n = len(inputs)
-        self.shares = []
+        self.shares, self.twins = [], []
         for one in inputs:
-            self.shares.append((<Container>one).shared() if isinstance(one, Container) else None)
+            share = (<Container>one).shared() if isinstance(one, Container) else None
+            self.shares.append(share)
+            self.twins.append(None if share is None or not FREE_THREADED else twin_in(share))
 
     cdef object argument(self, Py_ssize_t k, Py_ssize_t i):
         cdef Piece piece
         cdef Py_ssize_t[2 * MAX_NDIM] dims
         cdef Store *store
+        cdef const Run *run
+        cdef bint found
         if self.shares[k] is None:
             return self.inputs[k]
         store = (<Share>self.shares[k]).store
         if not 0 <= i < size_of(store):
             raise_for(OUT_OF_RANGE, i, size_of(store))
-        if not read_one(store, i, &piece, dims):
+        if self.twins[k] is not None:
+            run = &runs_of(store)[0]
+            found = resolve(&(<TableOwner>self.twins[k]).table.source, run.first + i * run.step, &piece, dims)
+        else:
+            found = read_one(store, i, &piece, dims)
+        if not found:
             raise_damaged(store, i)
         return make_element(&piece, (<Container>self.inputs[k])._dtype)
 

@@ -350,7 +350,8 @@ class TestTogether:
 class TestLending:
     @pytest.fixture
     def folder(self, monkeypatch, tmp_path):
-        monkeypatch.setattr(sharing, "_folders", lambda nbytes: [str(tmp_path)])
+        monkeypatch.setattr(sharing, "NewFile", sharing._NamedFile)
+        monkeypatch.setattr(sharing.tempfile, "tempdir", str(tmp_path))
         return tmp_path
 
     @pytest.mark.parametrize(("nbytes", "is_lent"), [(sharing.LARGE - 8, False), (sharing.LARGE, True)])
