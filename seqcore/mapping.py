@@ -12,6 +12,7 @@ from seqcore._maps.elementwise import elementwise_work
 from seqcore._maps.executors import run_on_workers
 from seqcore._maps.job import Job, run_serially
 from seqcore._maps.outputs import Outputs
+from seqcore._maps.reductions import reduction_work
 from seqcore._maps.sharing import read_only
 from seqcore._maps.threads import run_on_threads
 from seqcore._maps.work import ElementWork, runs_many
@@ -106,7 +107,8 @@ def sequence_map(
     -----
     Threads help if the body releases the GIL, as NumPy and onnxruntime do for larger tensors, and on
     free-threaded Python for every body. Worker threads see the caller's context variables, such as
-    `np.errstate`. NumPy ufuncs and elementwise graphs run on whole blocks of elements at once.
+    `np.errstate`. NumPy ufuncs, elementwise graphs, and NumPy's reductions such as `np.sum` and `np.max` run
+    on whole blocks of elements at once; `TensorSequence.reduce` gives their results as one array.
 
     Examples
     --------
@@ -122,7 +124,9 @@ def sequence_map(
     chunksize = as_count("chunksize", chunksize, "chooses one")
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    work = elementwise_work(body, inputs, n) or ElementWork(body, inputs, n)
+    work = (
+        elementwise_work(body, inputs, n) or reduction_work(body, inputs, n) or ElementWork(body, inputs, n)
+    )
     executor = None if executor is None else workers_of(executor)
     return _run(work, single, dtypes, workers, executor, chunksize, progress)
 
@@ -173,7 +177,8 @@ def map_batches(
     ------
     ValueError
         If an output is not as long as its batch (the message names its elements), or the elements of a batch
-        can't be joined, because they have rank 0 or differ in more than axis 0; otherwise as `sequence_map`.
+        can't be concatenated, because they have rank 0 or differ in more than axis 0; otherwise as
+        `sequence_map`.
     TypeError
         The same as from `sequence_map`; the message names the elements of the batch.
     BaseException

@@ -3,16 +3,18 @@
 from time import perf_counter
 
 cimport cython
+from cpython.ref cimport PyObject
 
-from seqcore.core.buffer cimport Run, Store, runs_of, size_of
 from seqcore.core.container cimport Container
 from seqcore.core.owner cimport TableOwner, make_element
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport raise_damaged, read_one
+from seqcore.core.results cimport Results
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport (
     MAX_NDIM, OUT_OF_RANGE, WHOLE, Piece, add_to, owner_of, read_counter, resolve,
 )
+from seqcore.core.store cimport Run, Store, runs_of, size_of
 from seqcore.core.table cimport twin_of
 
 cdef extern from *:
@@ -28,6 +30,8 @@ cdef extern from *:
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
     int PyErr_CheckSignals() except -1      # Ctrl-C, for a compiled body returns to no bytecode
+    Py_ssize_t Py_REFCNT(PyObject *object) noexcept
+    PyObject *PyTuple_GET_ITEM(object pair, Py_ssize_t k) noexcept      # borrowed
 
 
 cdef enum:
@@ -89,10 +93,10 @@ class OutputError(Exception):
     """What a body returned is no element: OutputError(which output or None, the exception that says why)."""
 
 
-cdef int put_result(tuple outputs, bint single, result) except -1:
-    """Put what a body has returned behind the elements of its output sequences."""
-    cdef Container output
+cdef int put_result(list outputs, bint single, result) except -1:
+    """Put what a body has returned behind the other results of its outputs."""
     cdef Py_ssize_t k, n = len(outputs)
+    cdef bint alone_in, alone = Py_REFCNT(<PyObject *>result) == 1
     if isinstance(result, tuple) == single or (not single and len(<tuple>result) != n):
         given = f"a tuple of {len(<tuple>result)}" if isinstance(result, tuple) else "one tensor"
         before = "one tensor" if single else f"a tuple of {n}"
@@ -102,9 +106,12 @@ cdef int put_result(tuple outputs, bint single, result) except -1:
         raise OutputError(None, TypeError("the body returned None, expected a tensor: does it lack a "
                                           "return?"))
     for k in range(n):
-        output = <Container>outputs[k]
         try:
-            output.put_behind(output.take(result if single else (<tuple>result)[k]))
+            if single:
+                (<Results>outputs[k]).put(result, alone)
+            else:
+                alone_in = alone and Py_REFCNT(PyTuple_GET_ITEM(result, k)) == 1
+                (<Results>outputs[k]).put((<tuple>result)[k], alone_in)
         except (TypeError, ValueError, OverflowError) as error:
             raise OutputError(k, error)
     return 0
@@ -205,22 +212,43 @@ def apply(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not
     """As `apply_raw`, with the results put into sequences. After an error the last one tells how many."""
     cdef Py_ssize_t i
     cdef Arguments arguments = Arguments(inputs)
-    for i in range(start, stop):
-        if not bound.allows(i) or bound.is_late(i - start):
-            break
-        PyErr_CheckSignals()
-        put_result(outputs, single, arguments.call(body, i))
+    cdef list results = results_of(outputs, stop - start)
+    try:
+        for i in range(start, stop):
+            if not bound.allows(i) or bound.is_late(i - start):
+                break
+            PyErr_CheckSignals()
+            put_result(results, single, arguments.call(body, i))
+    finally:
+        flush(results)
 
 
 def put_results(tuple outputs, bint single, list results not None):
     """Put several results into sequences. After an error the last one tells how many."""
     cdef Py_ssize_t i
-    for i in range(len(results)):
-        put_result(outputs, single, results[i])
+    cdef list into = results_of(outputs, len(results))
+    try:
+        for i in range(len(results)):
+            put_result(into, single, results[i])
+    finally:
+        flush(into)
+
+
+cdef list results_of(tuple outputs, Py_ssize_t expected):
+    cdef list results = []
+    for output in outputs:
+        results.append(Results(output, expected))
+    return results
+
+
+cdef int flush(list results) except -1:
+    for result in results:
+        (<Results>result).flush()
+    return 0
 
 
 def absorb(Container into not None, Container sequence not None):
     """Move all elements of one sequence behind those of another of its type."""
     if into._dtype is not sequence._dtype:
-        raise TypeError(f"sequences of dtype {into._dtype} and {sequence._dtype} can't be joined")
+        raise TypeError(f"sequences of dtype {into._dtype} and {sequence._dtype} can't be concatenated")
     into.put_all_behind(sequence.take_out_all())

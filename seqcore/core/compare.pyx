@@ -6,7 +6,6 @@ once; then it goes on in portions, between which signals are seen and other thre
 
 cimport numpy as cnp
 
-from seqcore.core.buffer cimport Store, size_of
 from seqcore.core.counters cimport COMPARED_ON, count as tally
 from seqcore.core.equality cimport (
     EQUAL, FAILED, PAUSED, TEXT, UNEQUAL, Comparison, Equality, begin_comparison, equal_pieces,
@@ -14,6 +13,7 @@ from seqcore.core.equality cimport (
 from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.reader cimport Reader, begin, fetch_data, next_pieces, raise_damaged
 from seqcore.core.source cimport MAX_BYTES, Piece
+from seqcore.core.store cimport Store, size_of
 
 cnp.import_array()
 

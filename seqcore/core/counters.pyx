@@ -39,6 +39,7 @@ def counted():
         "joined": counts[<int>JOINED],
         "spliced": counts[<int>SPLICED],
         "loosened": counts[<int>LOOSENED],
+        "reduced": counts[<int>REDUCED],
         "compared_on": counts[<int>COMPARED_ON],
         "mapped_alone": counts[<int>MAPPED_ALONE],
         "mapped_together": counts[<int>MAPPED_TOGETHER],

@@ -7,10 +7,8 @@
     order    runs [[part, first, step, n], …], or (parts, numbers) of each element
 
 Elements in files go as the numbers that they have there, all others with their memory. So data goes out once,
-in
-arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for runs, however many
-elements
-there are, and for slots each takes as few bytes as it can.
+in arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for runs, however many
+elements there are, and for slots each takes as few bytes as it can.
 """
 
 from cpython.ref cimport PyObject
@@ -21,18 +19,16 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from, own_view
-from seqcore.core.buffer cimport (
-    Run, Store, begin_of, has_runs, joined_stores, one_run, runs_of, size_of, slice_of_store,
-)
 from seqcore.core.container cimport Container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.join cimport span_length
+from seqcore.core.compact cimport span_length
 from seqcore.core.like cimport tighten
 from seqcore.core.owner cimport TableOwner, check_type, make_element, release_source, take_whole
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport (
     Reader, Span, begin, next_block, next_span, raise_damaged, take_singly,
 )
+from seqcore.core.runs cimport joined_stores, slice_of_store
 from seqcore.core.selection cimport select
 from seqcore.core.share cimport Share, share_of
 from seqcore.core.source cimport (
@@ -41,6 +37,7 @@ from seqcore.core.source cimport (
     resolve, row_nbytes,
 )
 from seqcore.core.split cimport split_equal, split_lengths, split_shaped, split_views
+from seqcore.core.store cimport Run, Store, begin_of, has_runs, one_run, runs_of, size_of
 
 from seqcore._arguments.shown import shown
 from seqcore._arguments.tensors import as_tensor

@@ -21,11 +21,11 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport base_of
-from seqcore.core.buffer cimport Store, size_of
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
 from seqcore.core.owner cimport ArrayOwner, TableOwner, kept_by, kept_memory
 from seqcore.core.reader cimport Reader, Span, begin, next_block, raise_damaged, take_singly
 from seqcore.core.source cimport MAX_NDIM, Piece, Source, extent, piece_nbytes, strides_of
+from seqcore.core.store cimport Store, size_of
 
 cnp.import_array()
 

@@ -1,7 +1,7 @@
 # Reading the elements of a store: one way for runs and slots alike.
 
-from seqcore.core.buffer cimport SLOTS, Store, locate
 from seqcore.core.source cimport MAX_NDIM, Piece, Source, prefetch, resolve
+from seqcore.core.store cimport SLOTS, Store, locate
 
 cdef enum:
     BLOCK = 64                  # elements that are read together

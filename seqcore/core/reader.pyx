@@ -13,12 +13,12 @@ After `next_pieces` or `next_block` came to an end, `damaged` says whether that 
 outside of its source: `at` is then its position.
 """
 
-from seqcore.core.buffer cimport Run, begin_of, find_run, has_runs, runs_of, slot_at
 from seqcore.core.directory cimport ID_SHIFT, Slot, number_in, same_source, source_of
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.source cimport (
     EVEN, OFFSETS, SHAPED, Piece, Source, Table, number_at, owner_of, prefetch, resolve,
 )
+from seqcore.core.store cimport Run, begin_of, find_run, has_runs, runs_of, slot_at
 
 
 cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:

@@ -6,8 +6,7 @@
     seq[lengths > 3]         a mask: a bool array of our own, as long as the sequence
 
 Slots are copied or made, data are not. Keys are read before anything is locked, because that runs foreign
-code.
-What then remains is an array of our own: nobody changes it between the check and the use.
+code. What then remains is an array of our own: nobody changes it between the check and the use.
 """
 
 from cpython.long cimport PyLong_CheckExact
@@ -19,13 +18,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from seqcore.core.buffer cimport (
-    Run, Store, begin_of, fill, find_run, give_ids, has_runs, new_slots, runs_of, size_of,
-)
 from seqcore.core.directory cimport Slot, slot_for
 from seqcore.core.owner cimport retain_slots
 from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, raise_for
+from seqcore.core.slots cimport give_ids
 from seqcore.core.source cimport LENGTH_DIFFERS, NO_MEMORY, OK, OUT_OF_RANGE, Status
+from seqcore.core.store cimport Run, Store, begin_of, fill, find_run, has_runs, new_slots, runs_of, size_of
 
 from seqcore._arguments.integers import MASKED
 from seqcore._arguments.shown import got

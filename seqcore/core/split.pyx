@@ -1,19 +1,18 @@
 """Sequences made of an array and numbers: one table, whatever the number of elements.
 
 Each number that a caller gives is read once, checked, and written to a table's own: whoever changes it
-meanwhile
-changes nothing here.
+meanwhile changes nothing here.
 """
 
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.buffer cimport Store, empty_store
 from seqcore.core.counters cimport CUT_WITHOUT_GIL, count
 from seqcore.core.source cimport (
     LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, MAX_BYTES, MAX_NDIM, NEGATIVE_LENGTH, OK, Status,
 )
+from seqcore.core.store cimport Store, empty_store
 from seqcore.core.table cimport (
     even_table, offsets_table, padded_table, shaped_table, store_of, views_table,
 )

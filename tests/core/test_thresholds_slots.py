@@ -1,9 +1,9 @@
 """Both sides of the numbers that decide about runs, slots, owners and batches.
 
 ============== ================ ======================================================================
-MOST_RUNS      buffer.pyx       runs that edits make
-PER_EDIT       buffer.pyx       runs whose copying takes as long as the rest of an edit
-FEW            buffer.pyx       elements that become runs one by one
+MOST_RUNS      runs.pyx         runs that edits make
+PER_EDIT       runs.pyx         runs whose copying takes as long as the rest of an edit
+FEW            runs.pyx         elements that become runs one by one
 LARGE          buffer.pyx       elements whose slots are made without the lock
 64, a quarter  buffer.pyx       slots, and how many of them in use, where memory is given back
 4096           padding.pyx      bytes of padding that are written at once
@@ -37,7 +37,7 @@ LARGE = 1 << 16
 
 
 class Budget:
-    """What edits of runs may spend until slots would have been cheaper, by the rule of buffer.pyx."""
+    """What edits of runs may spend until slots would have been cheaper, by the rule of runs.pyx."""
 
     def __init__(self, n, nruns=1):
         self.n, self.nruns, self.spent = n, nruns, 0

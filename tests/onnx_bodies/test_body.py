@@ -342,10 +342,16 @@ class TestReading:
         [
             (graph([node("Foo", "x", "z")], ["x"], ["z"]), "No Op registered for Foo"),
             (graph([helper.make_node("Foo", ["x"], ["z"], domain="q")], ["x"], ["z"]), "can't be run: .*Foo"),
-            (graph([node("Add", "x y", "z")], ["x", value("y", "float64")], ["z"]), "'g' is no valid .*Type"),
-            (graph([node("Neg", "x", "z")], ["x"], [value("z", "float64")]), "'g' is no valid .*Type"),
-            (graph([node("Neg", "x", "z")], [value("x", "string")], [value("z", None)]), "no valid .*string"),
-            (graph([node("Neg", "x", "z"), node("Neg", "x", "z")], ["x"], ["z"]), "no valid graph: .*SSA"),
+            (
+                graph([node("Add", "x y", "z")], ["x", value("y", "float64")], ["z"]),
+                "'g' is not a valid .*Type",
+            ),
+            (graph([node("Neg", "x", "z")], ["x"], [value("z", "float64")]), "'g' is not a valid .*Type"),
+            (
+                graph([node("Neg", "x", "z")], [value("x", "string")], [value("z", None)]),
+                "not a valid .*string",
+            ),
+            (graph([node("Neg", "x", "z"), node("Neg", "x", "z")], ["x"], ["z"]), "not a valid graph: .*SSA"),
             (graph([], ["x"], [value("x", "int8")]), "output 'x' as int8, but it is float32"),
             (graph([node("Neg", "x", "z")], ["x"], []), "has no outputs"),
             (graph([node("Cast", "x", "z", to=17)], ["x"], [value("z", None)]), "'z' of .*float8"),

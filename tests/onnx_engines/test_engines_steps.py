@@ -231,6 +231,8 @@ class TestExplain:
         assert explain(model(text)) == [
             "sequences",
             "    's' becomes pieces of 'x'",
+            "gain over onnxruntime",
+            "    none: no loop makes a list",
             "what runs where",
             "    onnxruntime  the lowered model, whole",
         ]

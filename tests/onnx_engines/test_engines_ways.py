@@ -13,8 +13,9 @@ from support.models.sessions import assert_values, constant, f32, floats, i64, m
 from seqcore.onnx import InferenceSession  # noqa: E402
 from seqcore.onnx._engines import checked_model, loop_batches, tensor_part  # noqa: E402
 from seqcore.onnx._engines.attempts import Attempts  # noqa: E402
-from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_little  # noqa: E402
-from seqcore.onnx._engines.whole import size_of  # noqa: E402
+from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little  # noqa: E402
+from seqcore.onnx._engines.engines import LONG_FOR_LOOPS  # noqa: E402
+from seqcore.onnx._engines.whole import MOST_INSERTS, size_of  # noqa: E402
 from seqcore.onnx._model.weights import HEAVY  # noqa: E402
 
 # Exported models whose lowered form onnxruntime runs whole at every length, …
@@ -59,7 +60,7 @@ class TestExported:
         assert (not engines.whole.has_lists) == (name in AT_EVERY_LENGTH.split())
         assert has_second == (name in (*FROM_9_ON.split(), *FROM_65_ON.split()))
         if has_second:
-            assert engines.whole.limit == (FEW if name in FROM_9_ON.split() else LONG_TO_COPY)
+            assert engines.whole.limit == (FEW if name in FROM_9_ON.split() else LONG_FOR_LOOPS)
         loops = [note.otherwise for note in engines.loops if note.is_vectorised]
         assert {way: loops.count(way) for way in ONE_OPERATOR} == {
             way: names.split().count(name) for way, names in ONE_OPERATOR.items()
@@ -166,7 +167,7 @@ class TestLimits:
         assert len(used.run(x=np.zeros(n, np.float32))[0]) == n
         assert (used.whole is not None) is is_short
 
-    @pytest.mark.parametrize(("n", "is_whole"), [(LONG_TO_COPY, True), (LONG_TO_COPY + 1, False)])
+    @pytest.mark.parametrize(("n", "is_whole"), [(MOST_INSERTS, True), (MOST_INSERTS + 1, False)])
     def test_many_nodes_that_insert(self, n, is_whole):
         nodes = " ".join(f"s{k + 1} = SequenceInsert (s{k}, x)" for k in range(n))
         used = Used(f"g (seq(float[]) s0, float[N] x) => (seq(float[]) s{n}) {{ {nodes} }}")
@@ -174,7 +175,7 @@ class TestLimits:
         assert (used.whole is not None) is is_whole
         assert (
             is_whole
-            or used.engines.declined == f"more than {LONG_TO_COPY} of its nodes insert into sequences"
+            or used.engines.declined == f"more than {MOST_INSERTS} of its nodes insert into sequences"
         )
 
     @pytest.mark.parametrize(("nbytes", "is_whole"), [(HEAVY - 4, True), (HEAVY, False)])

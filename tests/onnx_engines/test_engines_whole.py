@@ -13,8 +13,9 @@ from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.attempts import Attempts
-from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
-from seqcore.onnx._engines.engines import explain
+from seqcore.onnx._engines.checked_model import LONG
+from seqcore.onnx._engines.engines import LONG_FOR_LOOPS, explain
+from seqcore.onnx._engines.whole import MOST_INSERTS
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -190,7 +191,7 @@ class TestWhole:
             s = SplitToSequence <keepdims = 0> (x)
             y = ConcatFromSequence <axis = 0, new_axis = 1> (s)
         }""")
-        for n in (1, LONG_TO_COPY, LONG_TO_COPY + 1, 10_000):
+        for n in (1, LONG_FOR_LOOPS, LONG_FOR_LOOPS + 1, 10_000):
             x = np.ones((n, 2), np.float32)
             assert_values(used.run(x=x), [x])
         assert used.outcomes == [True] * 4
@@ -310,12 +311,12 @@ class TestDeclined:
         found = self.declined(text, "'o' does not go into onnxruntime", o=[f32(1)])
         assert_values(found, [np.array(True)])
 
-    @pytest.mark.parametrize("inserts", [LONG_TO_COPY, LONG_TO_COPY + 1])
+    @pytest.mark.parametrize("inserts", [MOST_INSERTS, MOST_INSERTS + 1])
     def test_many_inserts(self, inserts):
         lines = [f"s{k + 1} = SequenceInsert (s{k}, x)" for k in range(inserts)]
         text = f"g (seq(float[]) s0, float[N] x) => (seq(float[]) s{inserts}) {{ {' '.join(lines)} }}"
         used = InferenceSession(model(text))
-        assert (used._engines.compiled.whole is None) is (inserts > LONG_TO_COPY)
+        assert (used._engines.compiled.whole is None) is (inserts > MOST_INSERTS)
         assert_values(used.run(None, {"s0": [], "x": f32(1)}), [[f32(1)] * inserts])
 
     def test_loops_that_are_always_long(self):

@@ -58,6 +58,8 @@ def test_explain(path, capsys):
         "sequences",
         "    't' stays: it is an input of the model",
         "    's' becomes pieces of 'x'",
+        "gain over onnxruntime",
+        "    none: no loop makes a list",
         "what runs where",
         "    onnxruntime  all of it in one go, as long as the sequences are short",
         "    onnxruntime  Gather, Neg",

@@ -9,7 +9,7 @@ pytest.importorskip("ml_dtypes")
 
 from support.models.lowering import assert_same, left_in, ops, outcome, parse, quick_report, rows, session  # noqa: E402
 
-from seqcore.onnx._lists import fixed_lists, listed, loop_edits, loop_lists, pieces  # noqa: E402
+from seqcore.onnx._lists import accumulate, fixed_lists, listed, pieces, trace  # noqa: E402
 from seqcore.onnx._vmap import sizes as size_bounds  # noqa: E402
 from seqcore.onnx._vmap.shapes import Size  # noqa: E402
 
@@ -166,7 +166,7 @@ class TestLoops:
     @pytest.mark.parametrize("at_front", [False, True])
     @pytest.mark.parametrize("more", [-1, 0, 1])
     def test_inserts_in_a_round(self, more, at_front):
-        n, place = loop_edits._MOST_SLOTS + more, ", zero" * at_front
+        n, place = trace._MOST_SLOTS + more, ", zero" * at_front
         code = " ".join(
             f"{'t' if k == n - 1 else f't{k}'} = SequenceInsert({f't{k - 1}' if k else 's'}, q{place})"
             for k in range(n)
@@ -176,7 +176,7 @@ class TestLoops:
         assert any("more than 32 times in an iteration" in note for note in notes) is (more > 0)
 
     def test_each_end_counts_for_itself(self):
-        n = loop_edits._MOST_SLOTS
+        n = trace._MOST_SLOTS
         places = ["", ", zero"] * n
         code = " ".join(
             f"{'t' if k == 2 * n - 1 else f't{k}'} = SequenceInsert({f't{k - 1}' if k else 's'}, q{place})"
@@ -187,7 +187,7 @@ class TestLoops:
     @pytest.mark.parametrize(("back", "goes"), [(1, True), (15, True), (16, True), (17, False)])
     def test_how_far_back_a_round_reads(self, back, goes):
         """The list starts with as many elements, so that what is read is there."""
-        assert loop_lists._FARTHEST == 16
+        assert accumulate._FARTHEST == 16
         start = ", ".join(["a"] * back)
         text = f"""g (float[N, 4] x, int64 n) => (float[A, 4] y)
         <bool yes = {{1}}, int64 zero = {{0}}, int64 at = {{-{back}}}, float[4] a = {{1, 2, 3, 4}}> {{

@@ -323,12 +323,12 @@ DAMAGED = {
     "text": (
         TensorProto(dims=[2], data_type=8, string_data=[b"a", b"\xff"]),
         ValueError,
-        "string 1 is no UTF-8",
+        "string 1 is not UTF-8",
     ),
     "surrogate": (
         TensorProto(data_type=8, string_data=[b"\xed\xa0\x80"]),
         ValueError,
-        "string 0 is no UTF-8",
+        "string 0 is not UTF-8",
     ),
     "bool": (plain([0, 1, 1], "bool", raw_data=b"\0\1\2"), ValueError, "bytes 0 and 1 only"),
     "typed bool": (

@@ -168,7 +168,7 @@ class TestRefused:
             (
                 "m = Scan <num_scan_inputs = 2, body = b (float e) => (float f) { f = Neg (e) }> (x)"
                 "t = Identity (s)",
-                "has 1 input, of which it can't scan 2",
+                "has 1 input, and can't scan 2 of them",
             ),
             (
                 "m, k = Scan <num_scan_inputs = 1, body = b (float e) => (float f) { f = Neg (e) }> (x)"
@@ -268,6 +268,25 @@ class TestRefused:
             used.run(None, feed)
         if "branch" in name:
             assert len(used.run(None, feed | {"c": np.array(False)})[0]) == 0
+
+    @pytest.mark.parametrize("maker", ["s = SequenceEmpty ()", "s = other.make (x)"])
+    def test_a_map_in_a_function_over_values_without_a_type(self, maker):
+        """The inliner of some versions of onnx ended the process."""
+        text = f"""<ir_version: 8, opset_import: ["": 17, "loc": 1, "other": 1]>
+            g (float[N] x) => (int64 n) {{ n = loc.f (x) }}
+            <domain: "loc", opset_import: ["": 17, "other": 1]>
+            f (x) => (n) {{
+                {maker}
+                t = SequenceMap (s, x) <body = b (e, k) => (q) {{ q = Neg (e) }}>
+                n = SequenceLength (t)
+            }}"""
+        given = onnx.parser.parse_model(text)
+        if "other" in maker:
+            with pytest.raises(ValueError, match=r"can't be run: .*other:make"):
+                InferenceSession(given)
+        else:
+            (found,) = InferenceSession(given).run(None, {"x": np.ones(4, np.float32)})
+            assert found == 0
 
     def test_another_split_of_the_same_name(self, monkeypatch):
         monkeypatch.setattr(checks, "_ONNX_DIVIDES", True)

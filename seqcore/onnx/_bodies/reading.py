@@ -34,7 +34,7 @@ def read_model(
     Raises
     ------
     ValueError
-        If the model is invalid, a capture is missing, or an input or output is no tensor.
+        If the model is invalid, a capture is missing, or an input or output is not a tensor.
     TypeError
         If `graph` is none of these.
     """

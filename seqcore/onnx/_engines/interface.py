@@ -1,4 +1,4 @@
-"""What a model takes and gives: names, types, shapes, defaults, and whether a feed is all of that."""
+"""The inputs and outputs of a model: names, types, shapes and defaults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Interface:
     scalars : list of str
         The inputs that are declared as tensors without axes.
     declares_elements : bool
-        Whether the model declares shapes of the elements of a sequence that it takes.
+        True if the model declares element shapes for an input sequence.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -115,7 +115,7 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def _is_of_tensors(name: str, prepared: Prepared) -> bool:
-    """Return whether a value is computed by nodes on tensors alone, of which onnxruntime infers shapes."""
+    """Return whether tensor operators alone compute a value, so that onnxruntime infers its shape."""
     seen: set[str] = set()
     todo = [name]
     while todo:

@@ -47,7 +47,7 @@ def declared_dtype(value: ValueInfoProto) -> np.dtype | None:
     Raises
     ------
     ValueError
-        If it is no tensor, or one of a type that sequences don't have.
+        If it is not a tensor, or has a type that sequences don't support.
     """
     kind = value.type.WhichOneof("value")
     if kind is None:
