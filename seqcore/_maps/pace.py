@@ -183,7 +183,7 @@ class Pace:
 def _rate(units, chunks, last, began, now):
     """Return how many units a second a worker has finished in a turn.
 
-    It is at work on a chunk, of which nothing counts yet; nor does its time, up to the mean of its chunks.
+    It is at work on a chunk. Nothing of that counts yet, nor does its time, up to the mean of its chunks.
     """
     busy = last - began
     return units / max(busy, now - began - busy / chunks, 1e-9)

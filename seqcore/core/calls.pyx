@@ -143,7 +143,7 @@ cdef class Arguments:
         self.n = len(inputs)
         self.shares, self.twins = [], []
         for one in inputs:
-            share = (<Container>one).shared() if isinstance(one, Container) else None
+            share = (<Container>one).whole() if isinstance(one, Container) else None
             self.shares.append(share)
             self.twins.append(None if share is None or not FREE_THREADED else twin_in(share))
 

@@ -36,6 +36,7 @@ cdef enum:
 cdef class Results:
 
     def __cinit__(self, Container output not None, Py_ssize_t expected):
+        output.check_initialised(NULL)
         self.output = output
         self.dtype = output._dtype
         self.expected = max(expected, 1)
