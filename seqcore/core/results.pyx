@@ -4,8 +4,8 @@
 
     results   [1 2] [3] [4 5 6]      block   1 2 3 4 5 6 · ·      offsets   0 2 3 6
 
-A small array takes more memory for itself than for its items, and after many have been freed malloc keeps most
-of it, because other objects lie in between. Blocks are few and large, and return to the system.
+A small array takes more memory for itself than for its items, and after many have been freed malloc keeps
+most of it, because other objects lie in between. Blocks are few and large, and return to the system.
 
 Only a result that nobody else has is moved: an array that owns its memory and that the body has returned
 without keeping it, or a number. Nobody can tell that from a result taken by reference.
@@ -64,7 +64,8 @@ cdef class Results:
         if not fits:
             self.flush()
             self.begin(array, nbytes)
-        if self.used + nbytes > cnp.PyArray_NBYTES(self.block) or self.n + 1 >= cnp.PyArray_SIZE(self.offsets):
+        if (self.used + nbytes > cnp.PyArray_NBYTES(self.block)
+                or self.n + 1 >= cnp.PyArray_SIZE(self.offsets)):
             self.make_room(nbytes)
             if self.n == 0:
                 self.begin(array, nbytes)

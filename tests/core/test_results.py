@@ -1,4 +1,4 @@
-"""Small results of maps are moved into blocks; large ones, and those that others have, stay where they are."""
+"""Small results of maps are moved into blocks; large ones, and those that others have, stay in place."""
 
 import gc
 import sys
