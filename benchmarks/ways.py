@@ -158,4 +158,5 @@ def main(arguments):
 WAYS = ["serial", "two threads", "two processes", "loky", "Dask", "Ray"]
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    # By its name, so that workers find the bodies.
+    importlib.import_module("benchmarks.ways").main(sys.argv[1:])
