@@ -119,9 +119,8 @@ class BatchSampler:
 
     def __iter__(self):
         """Iterate over the batches of the epoch; after `load_state_dict`, over the rest of it."""
-        first, self._first = self._first, 0
-        self._given = first
-        return self._batches(first, len(self), self._epoch)
+        self._given = self._first
+        return self._batches(self._epoch)
 
     def __repr__(self):
         return (
@@ -237,14 +236,17 @@ class BatchSampler:
         positions, offsets = packed(self._lengths[order], self._limit, "best_fit_decreasing", LONGEST)
         return order[positions], offsets
 
-    def _batches(self, first, end, epoch):
-        if first >= end:
+    def _batches(self, epoch):
+        # Not before the first batch is asked for: PyTorch's loader with workers calls iter() twice.
+        first, self._first = self._first, 0
+        self._given = first
+        if first == len(self):
             return
         rng = np.random.Generator(np.random.PCG64([self._seed, epoch]))
         positions, offsets = self._ordered(rng)
         count = self._count()
         which = rng.permutation(count) if self._shuffle else np.arange(count)
-        for i in range(first, end):
+        for i in range(first, len(self)):
             at = which[(i * self._world_size + self._rank) % count]
             batch = positions[offsets[at] : offsets[at + 1]].tolist()
             self._given = i + 1

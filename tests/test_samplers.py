@@ -180,6 +180,16 @@ def test_state_of_an_epoch_that_has_ended():
     assert len(list(sampler)) == 2
 
 
+def test_iterators_that_are_not_used():
+    """PyTorch's loaders call iter() twice."""
+    sampler = BatchSampler(range(40), batch_size=4)
+    whole = list(sampler)
+    sampler.load_state_dict(sampler.state_dict() | {"batches": 3})
+    iter(sampler)
+    assert sampler.state_dict()["batches"] == 3
+    assert list(sampler) == whole[3:]
+
+
 def test_copies_and_pickles():
     sampler = BatchSampler(range(50), capacity=60, seed=3)
     for other in (copy.deepcopy(sampler), pickle.loads(pickle.dumps(sampler))):
