@@ -4,7 +4,8 @@ import numpy as np
 
 from seqcore._integers import LONGEST, as_count, as_integer, integers, within_64_bits
 from seqcore._shown import got, shown, shown_number
-from seqcore.core.pack import STRATEGIES, narrowed, packed
+from seqcore.core.order import narrowed
+from seqcore.core.pack import STRATEGIES, packed
 from seqcore.core.sequence import TensorSequence
 
 __all__ = ["pack"]

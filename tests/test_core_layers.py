@@ -10,8 +10,8 @@ import seqcore
 ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
-    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "mapped", "pack"],
-    ["directory", "copying", "equality", "arrow_export", "arrow_import"],
+    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "mapped", "order"],
+    ["directory", "copying", "pack", "equality", "arrow_export", "arrow_import"],
     ["owner", "positions"],
     ["buffer"],
     ["share", "table", "reader"],

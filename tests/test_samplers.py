@@ -270,3 +270,16 @@ def test_epochs_that_are_refused():
         sampler.set_epoch(None)
     with pytest.raises(ValueError, match="epoch is -1"):
         sampler.set_epoch(-1)
+
+
+def test_orders_are_equally_likely():
+    """Of elements of one length, over seeds and epochs."""
+    counts = {}
+    for seed in range(30):
+        sampler = BatchSampler([2, 2, 2], batch_size=3, seed=seed)
+        for epoch in range(40):
+            sampler.set_epoch(epoch)
+            (batch,) = sampler
+            counts[tuple(batch)] = counts.get(tuple(batch), 0) + 1
+    assert len(counts) == 6
+    assert all(140 < count < 260 for count in counts.values()), counts
