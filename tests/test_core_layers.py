@@ -10,7 +10,7 @@ import seqcore
 ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
-    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "mapped", "order"],
+    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "kernels", "mapped", "order"],
     ["directory", "copying", "pack", "equality", "arrow_export", "arrow_import"],
     ["owner", "positions"],
     ["buffer"],
