@@ -9,7 +9,7 @@ import sys
 
 import seqcore
 
-from . import container, embedded, exported, files, loaders, maps, models, ragged  # noqa: F401  (rows)
+from . import container, embedded, exported, files, loaders, maps, models, ragged, storage  # noqa: F401  (rows)
 from .chart import as_ratio, as_value, draw
 from .declare import CASES, optional
 from .measure import measure
@@ -32,9 +32,9 @@ def cells(result):
     sign, unit = "≥" if limit.at_least else "≤", result.case.unit
     if limit.peer is None:
         ours, target, aim = (
-            value and as_value(value, unit) for value in (result.ours, limit.target, limit.aim)
+            "" if value is None else as_value(value, unit) for value in (result.ours, limit.target, limit.aim)
         )
-        return [result.case.title, ours, "", "", "", f"{sign} {target}", aim or "", verdict(result)]
+        return [result.case.title, ours, "", "", "", f"{sign} {target}", aim, verdict(result)]
     return [
         result.case.title,
         "" if result.ours is None else as_value(result.ours, unit),

@@ -13,12 +13,14 @@ OURS = "seqcore"
 class Side:
     """One contender of a case.
 
-    Where a run changes what it works on, `fresh` makes that anew for each run, outside the clock.
+    Where a run changes what it works on, `fresh` makes that anew for each run, outside the clock. Where it
+    works in another process, it may tell how many seconds that took, instead of being clocked.
     """
 
     run: Callable
     fresh: Callable | None = None
     noperations: int = 1
+    tells_seconds: bool = False
 
 
 @dataclass(frozen=True)

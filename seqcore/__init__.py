@@ -6,7 +6,7 @@ sequences and arrays under names. `pack` and `BatchSampler` make batches for tra
 ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
 """
 
-from seqcore._distribution import warn_of_namesake as _warn_of_namesake
+from pathlib import Path as _Path
 
 try:
     from seqcore.core.sequence import TensorSequence
@@ -19,8 +19,6 @@ except ModuleNotFoundError as error:
         "seqcore."
     ) from error
 
-from seqcore._include import get_include
-from seqcore._remedies import missing_name as _missing_name
 from seqcore.columns import Columns
 from seqcore.dtypes import ELEMENT_TYPES, element_type
 from seqcore.files import load, save
@@ -62,8 +60,21 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_warn_of_namesake(__path__[0])
 
+def get_include() -> str:
+    """Return the folder of `seqcore.h`, for `include_dirs` of C and C++ extensions.
 
-def __getattr__(name):
-    _missing_name(__name__, name)
+    Cython extensions don't need it: `cimport seqcore` finds the declarations in the package.
+
+    Returns
+    -------
+    str
+        The path of the folder.
+
+    Examples
+    --------
+    >>> import os
+    >>> os.listdir(get_include())
+    ['seqcore.h']
+    """
+    return str(_Path(__file__).with_name("include"))

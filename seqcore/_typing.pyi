@@ -60,6 +60,8 @@ Selection: TypeAlias = list[int] | list[bool] | range | SupportsArray[Any]
 # Lengths and offsets.
 Integers: TypeAlias = Sequence[SupportsIndex] | SupportsArray[Any]
 
+Split: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | SupportsArray[np.integer[Any]]
+
 # The sizes for padding: one for axis 0, or one for each axis.
 Extents: TypeAlias = SupportsIndex | Sequence[SupportsIndex | None] | None
 Side: TypeAlias = Literal["left", "right"]

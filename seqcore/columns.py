@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from seqcore._arguments.shown import got, shown, shown_error
+from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
-from seqcore._shown import got, shown, shown_error
-from seqcore._tensors import as_tensor
 from seqcore.core.batches import stack
 from seqcore.core.layout import first_misfit
 from seqcore.core.operations import split_equally

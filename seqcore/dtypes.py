@@ -4,15 +4,22 @@ They are fifteen of ONNX's tensor types, and bfloat16 as an extension through `m
 arrays of `str`, as in onnx and onnxruntime.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
 import numpy as np
 
-from seqcore._shown import shown
+from seqcore._arguments.shown import shown
+
+if TYPE_CHECKING:
+    from seqcore._typing import DTypeName, DTypeOf, T
 
 __all__ = ["ELEMENT_TYPES", "element_type", "type_name"]
 
-STRING = np.dtype(object)
+STRING: np.dtype[np.object_] = np.dtype(object)
 
-ELEMENT_TYPES = {
+ELEMENT_TYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype(name)
     for name in (
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -26,7 +33,11 @@ _OBJECTS = (object, np.object_)
 _CANONICAL = {dtype: dtype for dtype in ELEMENT_TYPES.values()}
 
 
-def element_type(dtype):
+@overload
+def element_type(dtype: DTypeOf[T]) -> np.dtype[T]: ...
+@overload
+def element_type(dtype: DTypeName) -> np.dtype[Any]: ...
+def element_type(dtype: DTypeName) -> np.dtype[Any]:
     """Return the canonical `np.dtype` of an element type.
 
     Parameters
@@ -74,7 +85,7 @@ def element_type(dtype):
     raise TypeError(f"{given.name} is not an element type: expected one of {_names()}")
 
 
-def numpy_type(dtype):
+def numpy_type(dtype: object) -> np.dtype[Any] | None:
     """Return the `np.dtype` for any name of a dtype, or None. Only `object` names the object dtype.
 
     NumPy sees only possible names, because its error messages would show all other values.
@@ -87,14 +98,14 @@ def numpy_type(dtype):
         own = getattr(dtype, "dtype", None)
         return own if isinstance(own, np.dtype) else None
     try:
-        given = np.dtype(dtype)
+        given: np.dtype[Any] = np.dtype(dtype)  # type: ignore[arg-type]
     except (TypeError, ValueError):  # ValueError for strings that aren't a dtype
         return None
     # NumPy takes any class for the object dtype.
     return None if isinstance(dtype, type) and given == STRING and dtype not in _OBJECTS else given
 
 
-def type_name(dtype):
+def type_name(dtype: DTypeName) -> str:
     """Return the name of an element type: NumPy's name, and `"string"` for object.
 
     Parameters
@@ -116,7 +127,7 @@ def type_name(dtype):
     return "string" if dtype == STRING else dtype.name
 
 
-def _bfloat16():
+def _bfloat16() -> np.dtype[Any]:
     try:
         from ml_dtypes import bfloat16
     except ImportError:
@@ -124,5 +135,5 @@ def _bfloat16():
     return _CANONICAL.setdefault(np.dtype(bfloat16), np.dtype(bfloat16))
 
 
-def _names():
+def _names() -> str:
     return ", ".join([*ELEMENT_TYPES, "bfloat16"])

@@ -1,14 +1,30 @@
 """Save and memory-map sequences and Columns: Arrow files, which pyarrow, Polars and DuckDB read too."""
 
-import os
+from __future__ import annotations
 
-from seqcore._shown import got
+import os
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+from seqcore._arguments.shown import got
 from seqcore.columns import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from seqcore._typing import Tensors
+    from seqcore.core.sequence import TensorSequence
+
+    _Path: TypeAlias = str | os.PathLike[Any] | bytes
 
 __all__ = ["load", "save"]
 
 
-def save(path, sequence):
+def save(
+    path: _Path,
+    sequence: Tensors | Columns | Iterable[ArrayLike] | Iterable[TensorSequence[Any]] | Iterable[Columns],
+) -> None:
     """Write a sequence or Columns to a file, and replace an existing file only when all is written.
 
     Parameters
@@ -56,7 +72,11 @@ def save(path, sequence):
     write(path, parts_of(sequence))
 
 
-def load(path, column=None):
+@overload
+def load(path: _Path | Sequence[_Path], column: str) -> TensorSequence[Any]: ...
+@overload
+def load(path: _Path | Sequence[_Path], column: None = None) -> Any: ...  # what it is depends on the files
+def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
     """Memory-map files and return their elements as a sequence, or their columns.
 
     Parameters

@@ -3,12 +3,32 @@
 They never modify their input. An input sequence may be a `TensorSequence` or a list or tuple of tensors.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
+
+from seqcore._arguments.integers import LONGEST, flag, integers
+from seqcore._arguments.shown import got, shown_number
+from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
-from seqcore._integers import LONGEST, as_integer, integers, not_integral
-from seqcore._shown import got, shown, shown_number
-from seqcore._tensors import as_tensor
 from seqcore.core.operations import element_at, join_elements, split_by_lengths, split_equally
 from seqcore.core.sequence import TensorSequence
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from seqcore._typing import (
+        DTypeName,
+        DTypeOf,
+        Position,
+        Split,
+        SupportsArray,
+        T,
+        TensorOf,
+        Tensors,
+        Typed,
+    )
 
 __all__ = [
     "concat_from_sequence",
@@ -22,11 +42,15 @@ __all__ = [
 ]
 
 
-def _is_empty(tensors):
+def _is_empty(tensors: Tensors) -> bool:
     return not any(True for _ in tensors)  # a subclass may return any length
 
 
-def as_sequence(tensors, dtype="float32"):
+@overload
+def as_sequence(tensors: Typed[T], dtype: DTypeName = "float32") -> TensorSequence[T]: ...
+@overload
+def as_sequence(tensors: Tensors, dtype: DTypeName = "float32") -> TensorSequence[Any]: ...
+def as_sequence(tensors: Tensors, dtype: DTypeName = "float32") -> TensorSequence[Any]:
     """Return an input sequence as a `TensorSequence`; `dtype` is the element type of an empty list."""
     if type(tensors) is TensorSequence:
         return tensors
@@ -43,7 +67,11 @@ def as_sequence(tensors, dtype="float32"):
     return TensorSequence(tensors) if tensors else TensorSequence(dtype=dtype)
 
 
-def sequence_construct(*tensors):
+@overload
+def sequence_construct(*tensors: SupportsArray[T]) -> TensorSequence[T]: ...
+@overload
+def sequence_construct(*tensors: ArrayLike) -> TensorSequence[Any]: ...
+def sequence_construct(*tensors: ArrayLike) -> TensorSequence[Any]:
     """Make a sequence of the given tensors. Implements ONNX SequenceConstruct-11.
 
     Parameters
@@ -74,7 +102,13 @@ def sequence_construct(*tensors):
     return TensorSequence(tensors)
 
 
-def sequence_empty(dtype="float32"):
+@overload
+def sequence_empty(dtype: Literal["float32"] = "float32") -> TensorSequence[np.float32]: ...
+@overload
+def sequence_empty(dtype: DTypeOf[T]) -> TensorSequence[T]: ...
+@overload
+def sequence_empty(dtype: DTypeName) -> TensorSequence[Any]: ...
+def sequence_empty(dtype: DTypeName = "float32") -> TensorSequence[Any]:
     """Make an empty sequence of a dtype. Implements ONNX SequenceEmpty-11.
 
     Parameters
@@ -101,7 +135,7 @@ def sequence_empty(dtype="float32"):
     return TensorSequence(dtype=dtype)
 
 
-def sequence_length(seq):
+def sequence_length(seq: Tensors) -> int:
     """Return the number of tensors in a sequence. Implements ONNX SequenceLength-11. O(1).
 
     Parameters
@@ -121,7 +155,11 @@ def sequence_length(seq):
     return len(as_sequence(seq))
 
 
-def sequence_at(seq, position):
+@overload
+def sequence_at(seq: Typed[T], position: Position) -> NDArray[T]: ...
+@overload
+def sequence_at(seq: Tensors, position: Position) -> NDArray[Any]: ...
+def sequence_at(seq: Tensors, position: Position) -> NDArray[Any]:
     """Return a copy of the element at a position. Implements ONNX SequenceAt-11.
 
     Parameters
@@ -151,7 +189,19 @@ def sequence_at(seq, position):
     return element_at(as_sequence(seq), position).copy()
 
 
-def sequence_insert(seq, tensor, position=None):
+@overload
+def sequence_insert(
+    seq: TensorSequence[T], tensor: TensorOf[T], position: Position | None = None
+) -> TensorSequence[T]: ...
+@overload
+def sequence_insert(
+    seq: list[Any] | tuple[Any, ...], tensor: SupportsArray[T], position: Position | None = None
+) -> TensorSequence[T]: ...
+@overload
+def sequence_insert(
+    seq: list[Any] | tuple[Any, ...], tensor: ArrayLike, position: Position | None = None
+) -> TensorSequence[Any]: ...
+def sequence_insert(seq: Tensors, tensor: Any, position: Position | None = None) -> TensorSequence[Any]:
     """Return a new sequence with a tensor inserted. Implements ONNX SequenceInsert-11.
 
     Parameters
@@ -197,7 +247,11 @@ def sequence_insert(seq, tensor, position=None):
     return result
 
 
-def sequence_erase(seq, position=None):
+@overload
+def sequence_erase(seq: Typed[T], position: Position | None = None) -> TensorSequence[T]: ...
+@overload
+def sequence_erase(seq: Tensors, position: Position | None = None) -> TensorSequence[Any]: ...
+def sequence_erase(seq: Tensors, position: Position | None = None) -> TensorSequence[Any]:
     """Return a new sequence without the element at a position. Implements ONNX SequenceErase-11.
 
     Parameters
@@ -237,7 +291,26 @@ def sequence_erase(seq, position=None):
     return result
 
 
-def split_to_sequence(input, split=None, axis=0, keepdims=1):
+@overload
+def split_to_sequence(
+    input: SupportsArray[T],
+    split: Split | None = None,
+    axis: SupportsIndex = 0,
+    keepdims: SupportsIndex = 1,
+) -> TensorSequence[T]: ...
+@overload
+def split_to_sequence(
+    input: ArrayLike,
+    split: Split | None = None,
+    axis: SupportsIndex = 0,
+    keepdims: SupportsIndex = 1,
+) -> TensorSequence[Any]: ...
+def split_to_sequence(
+    input: ArrayLike,
+    split: Split | None = None,
+    axis: SupportsIndex = 0,
+    keepdims: SupportsIndex = 1,
+) -> TensorSequence[Any]:
     """Split a tensor into a sequence of views along an axis. Implements ONNX SplitToSequence-24.
 
     Parameters
@@ -301,7 +374,11 @@ def split_to_sequence(input, split=None, axis=0, keepdims=1):
     return split_by_lengths(input, axis, lengths)
 
 
-def concat_from_sequence(seq, axis, new_axis=0):
+@overload
+def concat_from_sequence(seq: Typed[T], axis: SupportsIndex, new_axis: SupportsIndex = 0) -> NDArray[T]: ...
+@overload
+def concat_from_sequence(seq: Tensors, axis: SupportsIndex, new_axis: SupportsIndex = 0) -> NDArray[Any]: ...
+def concat_from_sequence(seq: Tensors, axis: SupportsIndex, new_axis: SupportsIndex = 0) -> NDArray[Any]:
     """Concatenate or stack the elements of a sequence. Implements ONNX ConcatFromSequence-11.
 
     With `new_axis=0` it is `np.concatenate`, with `new_axis=1` it is `np.stack`.
@@ -311,7 +388,7 @@ def concat_from_sequence(seq, axis, new_axis=0):
     seq : TensorSequence or list or tuple of array_like
         The sequence, of at least one element; all elements have one rank.
     axis : int
-        The axis to join along, from -rank to rank - 1; the elements may differ in length along it. If
+        The axis to concatenate along, from -rank to rank - 1; the elements may differ in length along it. If
         `new_axis` is 1, the position of the new axis, from -rank - 1 to rank.
     new_axis : {0, 1}, optional
         If 1, stack the elements, which all have one shape, along a new axis.
@@ -347,12 +424,3 @@ def concat_from_sequence(seq, axis, new_axis=0):
            [2, 4]])
     """
     return join_elements(as_sequence(seq), axis, flag("new_axis", new_axis))
-
-
-def flag(name, value):
-    number = int(value) if isinstance(value, bool) else as_integer(value)
-    if number is None:
-        not_integral(name, value)
-    if number not in (0, 1):
-        raise ValueError(f"{name} must be 0 or 1, got {shown(number)}")
-    return number == 1

@@ -1,17 +1,32 @@
 """Pack elements into batches of a fixed capacity, such as a token budget."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+
 import numpy as np
 
-from seqcore._integers import LONGEST, as_count, as_integer, integers, within_64_bits
-from seqcore._shown import got, shown, shown_number
+from seqcore._arguments.integers import LONGEST, as_count, as_integer, integers, within_64_bits
+from seqcore._arguments.shown import got, shown, shown_number
 from seqcore.core.order import narrowed
 from seqcore.core.pack import STRATEGIES, packed
 from seqcore.core.sequence import TensorSequence
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from seqcore._typing import Integers
+
 __all__ = ["pack"]
 
 
-def pack(lengths, capacity, *, strategy="best_fit_decreasing", max_count=None):
+def pack(
+    lengths: TensorSequence[Any] | Integers,
+    capacity: SupportsIndex,
+    *,
+    strategy: Literal["best_fit_decreasing", "first_fit_decreasing", "next_fit"] = "best_fit_decreasing",
+    max_count: SupportsIndex | None = None,
+) -> TensorSequence[np.int64]:
     """Divide elements among packs whose lengths sum to at most a capacity.
 
     Parameters
@@ -67,7 +82,7 @@ def pack(lengths, capacity, *, strategy="best_fit_decreasing", max_count=None):
     return TensorSequence.from_offsets(positions, offsets)
 
 
-def as_lengths(lengths):
+def as_lengths(lengths: TensorSequence[Any] | Integers) -> NDArray[np.int64]:
     """Return lengths, or those of a sequence, as an int64 array of our own.
 
     Raises
@@ -91,7 +106,7 @@ def as_lengths(lengths):
     return own
 
 
-def as_capacity(name, capacity, lengths):
+def as_capacity(name: str, capacity: SupportsIndex, lengths: NDArray[np.int64]) -> int:
     """Return a capacity as an int; raise if an element is longer."""
     limit = as_integer(capacity)
     if limit is None:

@@ -1,15 +1,24 @@
 """Batches of positions for training: elements of similar length together, or packed to a capacity."""
 
+from __future__ import annotations
+
 import operator
 import zlib
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from seqcore._integers import LONGEST, as_count, as_integer
-from seqcore._shown import got, shown
+from seqcore._arguments.integers import LONGEST, as_count, as_integer
+from seqcore._arguments.shown import got, shown
 from seqcore.core.order import by_length, cut_by_padded, narrowed, shuffled
 from seqcore.core.pack import packed
 from seqcore.packing import as_capacity, as_lengths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from seqcore._typing import Integers
+    from seqcore.core.sequence import TensorSequence
 
 __all__ = ["BatchSampler"]
 
@@ -72,17 +81,17 @@ class BatchSampler:
 
     def __init__(
         self,
-        lengths,
+        lengths: TensorSequence[Any] | Integers,
         *,
-        batch_size=None,
-        max_tokens=None,
-        capacity=None,
-        shuffle=True,
-        seed=0,
-        rank=0,
-        world_size=1,
-        drop_last=False,
-    ):
+        batch_size: SupportsIndex | None = None,
+        max_tokens: SupportsIndex | None = None,
+        capacity: SupportsIndex | None = None,
+        shuffle: bool = True,
+        seed: SupportsIndex = 0,
+        rank: SupportsIndex = 0,
+        world_size: SupportsIndex = 1,
+        drop_last: bool = False,
+    ) -> None:
         given = {"batch_size": batch_size, "max_tokens": max_tokens, "capacity": capacity}
         limits = [name for name in _LIMITS if given[name] is not None]
         if len(limits) != 1:
@@ -114,22 +123,22 @@ class BatchSampler:
                 f"a smaller {self._kind}"
             )
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Return the number of batches of a whole epoch, for this rank."""
         return self._count() // self._world_size if self._drop_last else -(-self._count() // self._world_size)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[list[int]]:
         """Iterate over the batches of the epoch; after `load_state_dict`, over the rest of it."""
         self._given = self._first
         return self._batches(self._epoch)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"<BatchSampler of {len(self._lengths):,} elements: {self._kind}={self._limit}, {len(self):,} "
             f"batches{f' for rank {self._rank} of {self._world_size}' if self._world_size > 1 else ''}>"
         )
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: SupportsIndex) -> None:
         """Set the number of the epoch, which changes the order. Call it before each epoch.
 
         Parameters
@@ -148,7 +157,7 @@ class BatchSampler:
         if epoch != self._epoch:
             self._epoch, self._first, self._given = epoch, 0, 0
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Return the epoch and the number of batches handed out, to save with a checkpoint.
 
         Returns
@@ -159,7 +168,7 @@ class BatchSampler:
         """
         return {"epoch": self._epoch, "batches": self._given, **self._identity()}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state: the next iteration begins with the first batch that it doesn't have.
 
         Parameters

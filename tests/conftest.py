@@ -1,12 +1,10 @@
 import gc
 import shlex
+import sys
 from collections import Counter
 
 import pytest
-import random_cases
-
-from seqcore import mapping
-from seqcore._maps.elementwise import ElementwiseWork
+from support import random_cases
 
 
 def pytest_addoption(parser):
@@ -87,33 +85,9 @@ def pytest_unconfigure():
 
 
 @pytest.fixture
-def jobs(monkeypatch):
-    """The jobs of a test's maps. `sizes` has how many units each chunk brought, in the order of coming."""
-    made = []
-
-    class Kept(mapping.Job):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            self.sizes = []
-            made.append(self)
-
-        def collect(self, chunk):
-            self.sizes.append(chunk.count)
-            super().collect(chunk)
-
-    monkeypatch.setattr(mapping, "Job", Kept)
-    return made
-
-
-@pytest.fixture
-def blocks(monkeypatch):
-    """The blocks that maps tried to run at once: start, stop, and whether it succeeded."""
-    tried, run = [], ElementwiseWork._run_block
-
-    def spy(self, plan, start, stop, *others):
-        chunk = run(self, plan, start, stop, *others)
-        tried.append((start, stop, chunk is not None))
-        return chunk
-
-    monkeypatch.setattr(ElementwiseWork, "_run_block", spy)
-    return tried
+def frequent_switches():
+    """Threads take turns as often as Python lets them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)

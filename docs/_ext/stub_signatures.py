@@ -1,4 +1,4 @@
-"""Give the reference signatures with types, from the stubs, with the names that NumPy's documentation uses.
+"""Give the reference signatures with types, from the sources, with the names that NumPy's documentation uses.
 
 A compiled method has no annotations, and a stub has several overloads with type variables. Here the overloads
 of a function become one signature, and the aliases of the stubs become NumPy's and Python's names.
@@ -28,6 +28,7 @@ READABLE = {  # aliases of seqcore/_typing.pyi and of single stubs
     "Source": "bytes | str | PathLike",
     "SupportsArray": "ArrayLike",
     "SupportsIndex": "int",
+    "Split": "int | Sequence[int] | ndarray",
     "T": "Any",
     "TensorOf": "ArrayLike",
     "Tensors": "Sequence[ArrayLike]",
@@ -36,6 +37,7 @@ READABLE = {  # aliases of seqcore/_typing.pyi and of single stubs
     "integer": "int",
     "_DTypes": "Sequence[DTypeLike]",
     "_Graph": "GraphProto | ModelProto | GraphBody | str | PathLike",
+    "_Path": "str | PathLike",
     "_OneOrSeveral": "TensorSequence | tuple[TensorSequence, ...]",
 }
 
@@ -152,20 +154,25 @@ def every_argument(arguments):
 
 
 def functions(body):
+    """Return {name: its overloads, or the one function}."""
     found = {}
     for one in body:
         if isinstance(one, ast.FunctionDef):
             found.setdefault(one.name, []).append(one)
+    for name, several in found.items():
+        overloads = [one for one in several if any("overload" in ast.unparse(d) for d in one.decorator_list)]
+        found[name] = overloads or several
     return found
 
 
 def signatures():
     """Return {name: (signature, return type)} of public functions and of the methods of TensorSequence."""
     found = {}
-    for stub in sorted(Path(seqcore.__file__).parent.rglob("*.pyi")):
-        tree = ast.parse(stub.read_text(encoding="utf-8"))
+    folder = Path(seqcore.__file__).parent
+    for path in sorted([*folder.glob("*.py"), *folder.rglob("*.pyi")]):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
         for name, overloads in functions(tree.body).items():
-            if name in seqcore.__all__:
+            if name in seqcore.__all__ and path.name != "__init__.py":
                 found[name] = merged_signature(overloads, False)
         for one in tree.body:
             if isinstance(one, ast.ClassDef) and one.name in seqcore.__all__:
@@ -185,9 +192,10 @@ def readable(given, returns):
 def setup(app):
     found = signatures()
     # Where a Python module has overloads, autodoc shows all of them. The page has one signature instead.
-    analyzer = ModuleAnalyzer.for_module("seqcore.onnx.protos")
-    analyzer.analyze()
-    analyzer.overloads.clear()
+    for module in ("seqcore.dtypes", "seqcore.operators", "seqcore.onnx.protos"):
+        analyzer = ModuleAnalyzer.for_module(module)
+        analyzer.analyze()
+        analyzer.overloads.clear()
 
     def of_object(app, what, name, obj, options, given, returns):
         if what in ("property", "attribute"):

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from seqcore._arguments.shown import got, shown_error
 from seqcore._arrow.buffers import Null, check_nulls
 from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.fields import (
@@ -21,7 +22,6 @@ from seqcore._arrow.items import Items
 from seqcore._arrow.layouts import Layout, layout_of
 from seqcore._arrow.regular import fixed_shape_of
 from seqcore._arrow.text import TEXTS
-from seqcore._shown import got, shown_error
 from seqcore.core.arrow_export import schema_capsule, stream_capsule
 from seqcore.core.arrow_import import read_array, read_stream
 from seqcore.core.batches import stack

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from seqcore._arguments.shown import shown
 from seqcore._arrow.fields import LARGE_TEXT, TEXT, TEXT_VIEW, Column, Field
-from seqcore._shown import shown
 
 TEXTS = TEXT, LARGE_TEXT, TEXT_VIEW
 

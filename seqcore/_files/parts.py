@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
+from seqcore._arguments.shown import got, shown_error
 from seqcore._format.text import snapshot_of
-from seqcore._shown import got, shown_error
 from seqcore.columns import Columns
 from seqcore.core.layout import lie_together
 from seqcore.core.sequence import TensorSequence

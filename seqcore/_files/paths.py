@@ -4,7 +4,7 @@ import datetime
 import os
 from typing import NamedTuple
 
-from seqcore._shown import add_note, shown
+from seqcore._arguments.shown import add_note, shown
 
 REMEDY = "restore the file at this path, or pickle copy.deepcopy(seq), which has the data"
 

@@ -7,10 +7,10 @@ import stat
 from functools import partial
 from itertools import chain
 
+from seqcore._arguments.shown import shown, shown_error
 from seqcore._arrow.tables import check_names, inner_shape
 from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
-from seqcore._shown import shown, shown_error
 from seqcore.core.arrow_import import read_schema
 from seqcore.core.batches import chained
 from seqcore.core.foreign import address_of, mark_origin

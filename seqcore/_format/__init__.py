@@ -4,9 +4,9 @@
 
     text         the line
     notebook     the HTML: a heading, and below it
-      pictures     thumbnails of elements that have the shape of pictures; png encodes them
+      pictures     thumbnails of elements that have the shape of pictures, if Pillow is installed
       table        the first and last elements
-      histogram    the lengths of the elements; bins counts them
+      histogram    the lengths of the elements
 
 Each is made from one snapshot, so edits by other threads don't matter. The HTML has no script and no style
 sheet, and is drawn in the colour of the page's text, for light and dark pages.

@@ -2,7 +2,8 @@
 
 from html import escape
 
-from seqcore._format.bins import have_one_shape, sorted_lengths
+import numpy as np
+
 from seqcore._format.histogram import histogram_of
 from seqcore._format.pictures import pictures_of
 from seqcore._format.table import table_of
@@ -23,7 +24,7 @@ def as_html(seq):
 def _as_html(seq):
     snapshot = snapshot_of(seq)
     n = len(snapshot)
-    lengths = sorted_lengths(snapshot)
+    lengths = _sorted_lengths(snapshot)
     differ = len(lengths) > 0 and lengths[0] != lengths[-1]
     heading = [
         f"{escape(type(seq).__name__)}: {n:,} {plural(n, 'tensor')} of {type_of(snapshot)}",
@@ -38,10 +39,30 @@ def _as_html(seq):
     return f"<div><p>{', '.join(heading)}</p>{pictures_of(snapshot)}{below}</div>"
 
 
+def _sorted_lengths(snapshot):
+    """Return the lengths along axis 0 in ascending order, without elements of rank 0. O(n log n)."""
+    if len(snapshot) == 0:
+        return np.zeros(0, np.int64)
+    try:
+        lengths = snapshot.lengths()
+    except ValueError:  # an element of rank 0
+        lengths = np.array([shape[0] for shape in snapshot.shapes if shape], np.int64)
+    lengths.sort()
+    return lengths
+
+
+def _have_one_shape(snapshot):
+    """Return whether all elements, one at least, have one shape."""
+    from seqcore.core.layout import first_misfit  # a circular import
+
+    (shape,) = snapshot[:1].shapes
+    return first_misfit(snapshot, len(shape), len(shape), shape) == len(snapshot)
+
+
 def _one_for_all(snapshot, lengths):
     """Return the common shape or length of all elements as text, if there is one."""
     n = len(snapshot)
-    if n and have_one_shape(snapshot):
+    if n and _have_one_shape(snapshot):
         (shape,) = snapshot[:1].shapes
         return [f"{'each ' if n > 1 else ''}of shape {shape}"]
     return [f"each of length {lengths[0]:,}"] if 0 < len(lengths) == n else []

@@ -14,9 +14,9 @@ import math
 
 import numpy as np
 
+from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.outputs import Chunk, fresh, values_of
 from seqcore._maps.work import Work, suitable_nbytes, typical_nbytes
-from seqcore._tensors import as_tensor
 from seqcore.core.batches import chained, cut_batch, stack
 from seqcore.core.calls import OutputError
 from seqcore.core.layout import first_misfit

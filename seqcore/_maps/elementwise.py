@@ -14,9 +14,9 @@ of a serial loop.
 
 import numpy as np
 
+from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.outputs import Chunk
 from seqcore._maps.work import ElementWork, Work, suitable_nbytes, typical_nbytes
-from seqcore._tensors import as_tensor
 from seqcore.core.batches import cut_as, items_of
 from seqcore.core.calls import absorb
 from seqcore.core.layout import first_misfit, first_other_shape
@@ -124,7 +124,7 @@ def _joined(done, part):
 
 
 class BlockPlan:
-    """How a body runs on blocks of a map's inputs: the part that is the same for all blocks."""
+    """The way in which a body runs on blocks of a map's inputs: the part that is the same for all blocks."""
 
     def __init__(self, run, shapes, extents):
         self.run = run

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from seqcore._shown import add_note, shown_error
-from seqcore._tensors import as_tensor
+from seqcore._arguments.shown import add_note, shown_error
+from seqcore._arguments.tensors import as_tensor
 from seqcore.core.calls import OutputError, absorb, put_results
 from seqcore.core.sequence import TensorSequence
 

@@ -6,9 +6,9 @@ that results, warnings and errors are those of a serial loop.
 
 import numpy as np
 
+from seqcore._arguments.reductions import is_reduction
 from seqcore._maps.outputs import Chunk
 from seqcore._maps.work import ElementWork, Work
-from seqcore._reductions import is_reduction
 from seqcore.core.operations import split_equally
 from seqcore.dtypes import STRING
 

@@ -6,7 +6,7 @@
                              └─ release, when the last of them is gone
 
 The interface says nothing of how long buffers are: a producer is trusted that they are as long as lengths and
-offsets say. What can be checked, is: the numbers of buffers and children that a type has, and NULL.
+offsets say. These are checked: the numbers of buffers and children that a type has, and NULL.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
@@ -22,7 +22,7 @@ from seqcore.core.arrow cimport ARROW_NULLABLE, ArrowArray, ArrowArrayStream, Ar
 from seqcore.core.source cimport MAX_BYTES
 
 from seqcore._arrow.fields import Chunk, Field
-from seqcore._shown import shown
+from seqcore._arguments.shown import shown
 
 cnp.import_array()
 

@@ -4,12 +4,13 @@ from libc.stdlib cimport free, malloc
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport Store, joined_stores, size_of
 from seqcore.core.like cimport store_along, store_like
 from seqcore.core.positions cimport raise_for
+from seqcore.core.runs cimport joined_stores
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport Status
+from seqcore.core.store cimport Store, size_of
 from seqcore.core.values cimport items_of_store, stack_of
 
 from seqcore.dtypes import element_type
@@ -60,11 +61,11 @@ def chained(list sequences not None):
     dtype = one.dtype
     for one in sequences:
         if one._dtype is not dtype:
-            raise TypeError("sequences of two types can't be joined")
+            raise TypeError("sequences of two dtypes can't be concatenated")
         shares.append(one.whole())
     stores = <Store **>malloc(n * sizeof(Store *))
     if stores == NULL:
-        raise MemoryError(f"no memory to join {n} sequences")
+        raise MemoryError(f"no memory to concatenate {n} sequences")
     for i in range(n):
         share = shares[i]
         stores[i] = share.store

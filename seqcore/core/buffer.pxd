@@ -1,83 +1,10 @@
-# Stores: the elements of a sequence, as runs or as slots. An edit holds the lock of its sequence.
+# Edits of stores; whoever edits holds the lock of the sequence.
 
 from libc.stdint cimport int64_t
-from seqcore.core.directory cimport Slot, number_in, slot_for, source_of
+from seqcore.core.directory cimport Slot
 from seqcore.core.source cimport Source, Status
+from seqcore.core.store cimport Store
 
-cdef enum:
-    SLOTS = -1                  # the `nruns` of a store of slots
-
-cdef struct Run:
-    # Elements first, first + step, … of one source.
-    Source *source
-    Py_ssize_t first
-    Py_ssize_t step
-    Py_ssize_t end              # how many elements of the store come up to its last one
-
-cdef struct Store:
-    Py_ssize_t shares           # sequences and snapshots that use it
-    Py_ssize_t nruns            # or SLOTS
-    Py_ssize_t capacity         # slots; runs: elements
-    Py_ssize_t lo               # the gap of slots is [lo, hi)
-    Py_ssize_t hi               # runs: lo == hi, how many runs the edits that led here have copied
-    Slot slots[1]               # in truth `capacity` of them, or `nruns` runs
-
-cdef inline Py_ssize_t size_of(const Store *store) noexcept nogil:
-    return store.capacity - (store.hi - store.lo)
-
-cdef inline bint has_runs(const Store *store) noexcept nogil:
-    return store.nruns >= 0
-
-cdef inline Run *runs_of(const Store *store) noexcept nogil:
-    return <Run *>store.slots
-
-cdef inline Slot *slot_at(const Store *store, Py_ssize_t position) noexcept nogil:
-    """Of a store of slots."""
-    return <Slot *>&store.slots[position if position < store.lo else position + (store.hi - store.lo)]
-
-cdef inline Py_ssize_t back_size(const Store *store) noexcept nogil:
-    return store.capacity - store.hi
-
-cdef Py_ssize_t find_run(const Store *store, Py_ssize_t position, Py_ssize_t hint) noexcept nogil
-
-cdef inline Py_ssize_t begin_of(const Store *store, Py_ssize_t run) noexcept nogil:
-    """How many elements come before a run's."""
-    return runs_of(store)[run - 1].end if run else 0
-
-cdef inline Source *locate(const Store *store, Py_ssize_t position, Py_ssize_t *number) noexcept nogil:
-    """The source of the element at a position in range, and its number there."""
-    cdef const Run *run
-    cdef Py_ssize_t which
-    cdef Slot slot
-    if store.nruns == SLOTS:
-        slot = slot_at(store, position)[0]
-        number[0] = number_in(slot)
-        return source_of(slot)
-    which = find_run(store, position, 0) if store.nruns > 1 else 0
-    run = &runs_of(store)[which]
-    number[0] = run.first + (position - begin_of(store, which)) * run.step
-    return run.source
-
-cdef Store *new_slots(Py_ssize_t capacity) noexcept nogil
-cdef Store *new_runs(Py_ssize_t nruns) noexcept nogil
-cdef Store *one_run(Source *source, Py_ssize_t n) noexcept
-cdef Store *empty_store() noexcept nogil
-cdef Store *share(Store *store) noexcept nogil
-cdef void release(Store *store) noexcept
-cdef void fill(Store *store) noexcept nogil
-cdef void add_run(Store *store, Source *source, Py_ssize_t first, Py_ssize_t step,
-                  Py_ssize_t n) noexcept nogil
-cdef Store *finished(Store *store) noexcept
-cdef Status as_slots(Store *store, Py_ssize_t start, Py_ssize_t step, Store *into) noexcept
-cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
-                        Slot *into) noexcept nogil
-cdef Status give_ids(const Store *store) noexcept nogil
-cdef void retain_elements(const Store *store) noexcept
-cdef Status slice_of_store(Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
-                           Store **into) noexcept
-cdef Status joined_stores(Store **stores, Py_ssize_t nstores, Store **into) noexcept
-
-cdef Status unshare(Store **store) noexcept
 cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *whole, bint patient) noexcept
 cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *news, bint patient) noexcept
 cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *taken, bint patient) noexcept
@@ -86,11 +13,8 @@ cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_
 cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken,
                         bint patient) noexcept
 cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot *slot, bint patient) noexcept
-cdef Status replace_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Store *news,
-                          bint patient) noexcept
-cdef Status replace_at(Store **store, Store **stale, const int64_t *positions, Store *news,
-                       bint patient) noexcept
+cdef Status replace_each(Store **store, Store **stale, const int64_t *positions, Py_ssize_t start,
+                         Py_ssize_t step, Store *news, bint patient) noexcept
 cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t n, Store **removed,
                          Store *news, bint patient) noexcept
 cdef Status reverse_all(Store **store, Store **stale) noexcept
-cdef str broken_invariant(Store *store)

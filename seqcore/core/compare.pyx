@@ -6,21 +6,21 @@ once; then it goes on in portions, between which signals are seen and other thre
 
 cimport numpy as cnp
 
-from seqcore.core.buffer cimport Store, size_of
 from seqcore.core.counters cimport COMPARED_ON, count as tally
 from seqcore.core.equality cimport (
     EQUAL, FAILED, PAUSED, TEXT, UNEQUAL, Comparison, Equality, begin_comparison, equal_pieces,
 )
 from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.reader cimport Reader, begin, fetch_data, next_pieces, raise_damaged
-from seqcore.core.source cimport MAX_BYTES, Piece, same_shape
+from seqcore.core.source cimport MAX_BYTES, Piece
+from seqcore.core.store cimport Store, size_of
 
 cnp.import_array()
 
 # Work is counted in bytes compared, and so many for each element.
 cdef Py_ssize_t EACH = 32
-cdef Py_ssize_t AT_ONCE = 1 << 16       # with the GIL, for giving it away takes some time too
-cdef Py_ssize_t PORTION = 1 << 26       # some ten milliseconds
+cdef Py_ssize_t AT_ONCE = 1 << 16       # with the GIL, because releasing it takes time too
+cdef Py_ssize_t PORTION = 1 << 26       # about ten milliseconds
 
 
 cdef int raise_what_is_set() except -1:
@@ -66,7 +66,7 @@ cdef bint equal_stores(Store *a, Store *b, cnp.dtype dtype) except -1:
 
 cdef Equality equal_from(Comparison *comparison, Reader *left, Py_ssize_t *i, Reader *right, Py_ssize_t *k,
                          Py_ssize_t work) noexcept nogil:
-    """Whether the elements that are left are equal; i and k are the next ones of those that were read."""
+    """Return whether the remaining elements are equal; i and k are the next ones of those that were read."""
     cdef const Piece *ours
     cdef const Piece *theirs
     cdef Equality result
@@ -84,7 +84,7 @@ cdef Equality equal_from(Comparison *comparison, Reader *left, Py_ssize_t *i, Re
         fetch_data(left, i[0])
         fetch_data(right, k[0])
         ours, theirs = &left.pieces[i[0]], &right.pieces[k[0]]
-        result = equal_pieces(comparison, ours, theirs, &work) if same_shape(ours, theirs) else UNEQUAL
+        result = equal_pieces(comparison, ours, theirs, &work)
         if result != EQUAL:
             return result
         work -= EACH
@@ -150,11 +150,10 @@ cdef Equality search_on(Comparison *comparison, Reader *reader, Py_ssize_t *i, c
         fetch_data(reader, i[0])
         element = &reader.pieces[i[0]]
         work -= EACH
-        if same_shape(element, piece):
-            result = equal_pieces(comparison, element, piece, &work)
-            if result == EQUAL and count != NULL:
-                count[0] += 1
-            elif result != UNEQUAL:
-                return result
+        result = equal_pieces(comparison, element, piece, &work)
+        if result == EQUAL and count != NULL:
+            count[0] += 1
+        elif result != UNEQUAL:
+            return result
         i[0] += 1
     return PAUSED

@@ -1,9 +1,9 @@
-# What TensorSequence is made of: a store, a type and a lock.
+# The base of TensorSequence: a store, a type and a lock.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport Store
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport Piece, Source, Status
+from seqcore.core.store cimport Store
 
 cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple positional=*, dict named=*)
 

@@ -23,10 +23,7 @@ import numpy as np
 
 from seqcore.core.arrays cimport descr_of, is_scalar
 from seqcore.core.buffer cimport (
-    Store, empty_store, fill, has_runs, new_slots, put_all, put_one, release,
-    replace_at, replace_one, replace_range, replace_span, retain_elements, reverse_all, share as retained,
-    size_of,
-    slice_of_store, take_marked, take_one, take_range, unshare, write_slots,
+    put_all, put_one, replace_each, replace_one, replace_span, reverse_all, take_marked, take_one, take_range,
 )
 from seqcore.core.compare cimport find
 from seqcore.core.directory cimport Slot
@@ -34,13 +31,18 @@ from seqcore.core.like cimport tighten
 from seqcore.core.owner cimport check_type, make_element, release_slots, release_source, take_whole
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport raise_damaged, read_one
+from seqcore.core.runs cimport slice_of_store
 from seqcore.core.selection cimport check_positions, is_mask, mark, raise_for_selection, select
 from seqcore.core.share cimport Share, share_of
+from seqcore.core.slots cimport retain_elements, unshare, write_slots
 from seqcore.core.source cimport (
     DAMAGED, LENGTH_DIFFERS, MAX_NDIM, NEEDS_SLOTS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Source, Status,
 )
+from seqcore.core.store cimport (
+    Store, empty_store, fill, has_runs, new_slots, release, share as retained, size_of,
+)
 
-from seqcore._tensors import as_tensor
+from seqcore._arguments.tensors import as_tensor
 
 cnp.import_array()
 
@@ -354,7 +356,7 @@ cdef class Container:
             count[0] = PySlice_AdjustIndices(n[0], &start, &stop, step)
             if step != 1:
                 if count[0] == size_of(news):
-                    status = replace_range(&self._store, stale, start, step, news, patient)
+                    status = replace_each(&self._store, stale, NULL, start, step, news, patient)
             else:
                 status = replace_span(&self._store, stale, start, count[0], removed, news, patient)
         return status
@@ -382,7 +384,7 @@ cdef class Container:
                     else:
                         status = check_positions(n, positions, count, &at)
                     if status == OK and count == new_count:
-                        status = replace_at(&self._store, &stale, positions, news, tries < PATIENCE)
+                        status = replace_each(&self._store, &stale, positions, 0, 0, news, tries < PATIENCE)
                 if status != NEEDS_SLOTS:
                     break
                 tries += 1
@@ -528,7 +530,7 @@ cdef class Container:
         return raise_for_selection(status, selection, at, n)
 
     cdef Store *take_out_all(self) noexcept:
-        """Empty the container; the caller gets its share of what was there."""
+        """Empty the container; the caller gets its share of the old store."""
         cdef Store *store
         with cython.critical_section(self):
             store = self._store

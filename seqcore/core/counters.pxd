@@ -1,4 +1,4 @@
-# What the core's fast paths have done, in this thread; tests read it.
+# Counts of the fast paths that this thread's calls took; tests read them.
 
 cdef enum Counter:
     SLOTS_COPIED                # buffers that an edit, or one who needed it alone, has made its own
@@ -14,6 +14,8 @@ cdef enum Counter:
     LOOSENED                    # edits that made slots of runs
     REDUCED                     # elements that kernels of reductions were given
     COMPARED_ON                 # times that a comparison let others in and went on
+    MAPPED_ALONE                # units of maps that ran while one thread worked
+    MAPPED_TOGETHER             # … while several did
     NCOUNTERS
 
 cdef void count(Counter counter, Py_ssize_t n) noexcept nogil

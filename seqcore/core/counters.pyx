@@ -1,6 +1,6 @@
 """Counters of fast paths: where one falls back, the result is the same, and nothing else would tell.
 
-Counting takes some two nanoseconds, and is done once for a call, a move or a comparison, in no loop over
+Counting takes about two nanoseconds, and is done once for a call, a move or a comparison, in no loop over
 elements. Each thread has counters of its own, so they need neither a lock nor the GIL, and threads that edit
 different sequences don't wait for a line of memory that all write to.
 """
@@ -20,8 +20,13 @@ cdef void count(Counter counter, Py_ssize_t n) noexcept nogil:
     counts[<int>counter] += n
 
 
+def count_units(Py_ssize_t n, bint together):
+    """Count units of a map, as its calling thread collects them."""
+    count(MAPPED_TOGETHER if together else MAPPED_ALONE, n)
+
+
 def counted():
-    """What this thread's calls have done so far, by name."""
+    """Return what this thread's calls have done so far, by name."""
     return {
         "slots_copied": counts[<int>SLOTS_COPIED],
         "gap_moved": counts[<int>GAP_MOVED],
@@ -36,6 +41,8 @@ def counted():
         "loosened": counts[<int>LOOSENED],
         "reduced": counts[<int>REDUCED],
         "compared_on": counts[<int>COMPARED_ON],
+        "mapped_alone": counts[<int>MAPPED_ALONE],
+        "mapped_together": counts[<int>MAPPED_TOGETHER],
     }
 
 

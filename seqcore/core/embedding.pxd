@@ -14,7 +14,7 @@ cdef extern from *:
 cdef enum:
     MAX_NDIM = 64               # no tensor has a higher rank
 
-# -- making and asking; `object` arguments that are no TensorSequence are a TypeError ----------------
+# -- making and asking; `object` arguments other than a TensorSequence are a TypeError --------------
 
 cdef bint is_sequence(object value) noexcept
 cdef object new_sequence(object dtype)                          # empty; any name of a type
@@ -51,7 +51,7 @@ cdef void let_go(const Snapshot *snapshot) noexcept
 cdef Py_ssize_t count(const Snapshot *snapshot) noexcept nogil
 
 # Write where an element's first item is, and shape and strides in bytes of its first `room` axes; return its
-# rank, or -1 where there is no element at the position, or its file is damaged there. The data are the snapshot's
-# until it is let go: read only, and PyObject pointers in a sequence of strings.
+# rank, or -1 where there is no element at the position, or its file is damaged there. The data are the
+# snapshot's until it is let go: read only, and PyObject pointers in a sequence of strings.
 cdef int view(const Snapshot *snapshot, Py_ssize_t position, const char **data, int room,
               Py_ssize_t *shape, Py_ssize_t *strides) noexcept nogil

@@ -11,13 +11,13 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport Store, release, size_of
 from seqcore.core.owner cimport take_whole
 from seqcore.core.reader cimport read_one
 from seqcore.core.sequence cimport TensorSequence
 from seqcore.core.source cimport Piece, extent, strides_of
+from seqcore.core.store cimport Store, release, size_of
 
-from seqcore._shown import got
+from seqcore._arguments.shown import got
 from seqcore.core.operations import join_elements, split_by_lengths, split_equally
 
 cnp.import_array()

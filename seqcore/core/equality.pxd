@@ -5,7 +5,7 @@ from seqcore.core.source cimport Piece, Source
 
 cdef enum Kind:
     EXACT                       # what is equal byte for byte: integers
-    TRUTH                       # bools, of which any byte but 0 is true
+    TRUTH                       # bools: any byte except 0 is true
     HALF
     BFLOAT
     SINGLE
@@ -25,6 +25,9 @@ cdef struct Comparison:
     Source *left                # of the pieces compared last
     Source *right
     bint solid                  # whether such pieces lie in C order
+    Py_ssize_t items            # of each position along the left one's axis
+    Py_ssize_t lengths[2]       # of the pieces compared last
+    bint fit                    # whether such pieces have one shape
     Py_ssize_t done             # items of the pieces before the pause
 
 cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1

@@ -1,7 +1,7 @@
-"""Whether two pieces have equal items, in plain C and as NumPy's == has it.
+"""Equality of two pieces' items, in plain C and by the rules of NumPy's ==.
 
 NaN equals nothing, 0.0 equals -0.0, and a bool is true whatever its byte but 0. Nothing here runs foreign
-code or gives the GIL away, so that it may be called under a lock. Without the GIL too, but for strings.
+code or releases the GIL, so that it may be called under a lock. Without the GIL too, except for strings.
 """
 
 from cpython.ref cimport PyObject
@@ -9,7 +9,9 @@ from libc.stdint cimport uint16_t
 from libc.string cimport memcmp, memcpy
 cimport numpy as cnp
 
-from seqcore.core.source cimport MAX_NDIM, NOT_SOLID, Piece, extent, same_layout, solid_row, strides_of
+from seqcore.core.source cimport (
+    MAX_NDIM, Piece, extent, row_nbytes, same_layout, same_shape, solid, strides_of,
+)
 
 cnp.import_array()
 
@@ -48,7 +50,6 @@ cdef struct Rows:
 
 cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
     comparison.left = comparison.right = NULL
-    comparison.solid = False
     comparison.done = 0
     if dtype.type_num == cnp.NPY_OBJECT:
         comparison.kind = TEXT
@@ -69,27 +70,39 @@ cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
 
 cdef Equality equal_pieces(Comparison *comparison, const Piece *a, const Piece *b,
                            Py_ssize_t *work) noexcept nogil:
-    """Whether two pieces of one shape are equal. What it takes, in bytes, is subtracted from `work`."""
+    """Return whether two pieces are equal, in shape too. The bytes compared are subtracted from `work`."""
+    cdef Py_ssize_t itemsize = a.source.itemsize, n
+    if not same_layout(comparison.left, a) or not same_layout(comparison.right, b):
+        comparison.left, comparison.right = a.source, b.source
+        comparison.solid = solid(a) and solid(b)
+        comparison.items = row_nbytes(a) // itemsize
+        comparison.lengths[0] = -1
+    if a.length != comparison.lengths[0] or b.length != comparison.lengths[1]:
+        comparison.lengths[0], comparison.lengths[1] = a.length, b.length
+        comparison.fit = same_shape(a, b)
+    if not comparison.fit:
+        return UNEQUAL
+    n = comparison.items * (a.length if a.source.axis >= 0 else 1)
+    if not comparison.solid or n * itemsize > SMALL:
+        return equal_axes(comparison, a, b, n, work)
+    work[0] -= n * itemsize
+    return equal_row(comparison.kind, a.data, itemsize, b.data, itemsize, n, itemsize)
+
+
+cdef Equality equal_axes(Comparison *comparison, const Piece *a, const Piece *b, Py_ssize_t n,
+                         Py_ssize_t *work) noexcept nogil:
+    """As `equal_pieces`, for n items that are many or not in C order; here it may pause."""
     cdef Rows rows
     cdef const Py_ssize_t *left = strides_of(a)
     cdef const Py_ssize_t *right = strides_of(b)
-    cdef Py_ssize_t itemsize = a.source.itemsize, n = 1
+    cdef Py_ssize_t itemsize = a.source.itemsize
     cdef int axis
-    if not same_layout(comparison.left, a) or not same_layout(comparison.right, b):
-        comparison.left, comparison.right = a.source, b.source
-        comparison.solid = solid_row(a) != NOT_SOLID and solid_row(b) != NOT_SOLID
-    if comparison.solid:
-        for axis in range(a.source.ndim):
-            n *= extent(a, axis)
-        if n * itemsize <= SMALL:
-            work[0] -= n * itemsize
-            return equal_row(comparison.kind, a.data, itemsize, b.data, itemsize, n, itemsize)
     rows.last = 0
-    rows.extents[0] = n
+    rows.extents[0] = n if comparison.solid else 1
     rows.left[0] = rows.right[0] = itemsize
     if not comparison.solid:
-        # The axes innermost first: those along which there is one item dropped, neighbours that lie together
-        # on both sides made one.
+        # The axes innermost first: those of one item dropped, adjacent ones that are contiguous on both sides
+        # merged.
         for axis in range(a.source.ndim - 1, -1, -1):
             n = extent(a, axis)
             if n == 0:
@@ -232,7 +245,7 @@ cdef Equality equal_truths(const char *a, const char *b, Py_ssize_t n) noexcept 
 
 cdef Equality equal_halves(const char *a, Py_ssize_t a_step, const char *b, Py_ssize_t b_step, Py_ssize_t n,
                            uint16_t infinity) noexcept nogil:
-    """Numbers of 16 bits, the first of which is the sign; what is above infinity is NaN."""
+    """Numbers of 16 bits, whose first bit is the sign. A number above infinity is NaN."""
     cdef Py_ssize_t i
     cdef uint16_t x, y
     for i in range(n):

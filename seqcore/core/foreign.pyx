@@ -6,13 +6,13 @@ What is checked here are the types and sizes of arrays, and the ends: from where
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport empty_store, size_of
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.reader cimport Reader, Span, begin, next_span
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, WHOLE, Table, owner_of
 from seqcore.core.split cimport split_shaped, split_views
+from seqcore.core.store cimport empty_store, size_of
 from seqcore.core.table cimport offsets_table, shaped_table, store_of
 
 from seqcore.dtypes import element_type
@@ -99,7 +99,7 @@ def from_shapes(cnp.ndarray items not None, offsets, shapes):
     items : np.ndarray
         All items, contiguous, of rank 1.
     offsets : array of int64
-        Where each element begins among them, and where the last one ends: n + 1 numbers.
+        The begin of each element among them, and the end of the last one: n + 1 numbers.
     shapes : array of int64
         Of shape (n, rank).
 

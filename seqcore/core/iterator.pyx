@@ -2,10 +2,10 @@
 
 cimport cython
 
-from seqcore.core.buffer cimport Run, begin_of, find_run, has_runs, locate, runs_of, size_of
 from seqcore.core.container cimport Container
 from seqcore.core.owner cimport make_element
 from seqcore.core.source cimport MAX_NDIM, Piece, Source, resolve
+from seqcore.core.store cimport Run, begin_of, find_run, has_runs, locate, runs_of, size_of
 
 
 cdef class ElementIterator:

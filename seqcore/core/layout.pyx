@@ -1,4 +1,4 @@
-"""How elements of a sequence lie in memory, and what shapes they have: what Arrow's columns and maps ask."""
+"""The layout of a sequence's elements in memory, and their shapes, for Arrow's columns and for maps."""
 
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
@@ -7,7 +7,6 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport size_of
 from seqcore.core.join cimport joined_view
 from seqcore.core.owner cimport kept_memory
 from seqcore.core.reader cimport (
@@ -19,6 +18,7 @@ from seqcore.core.source cimport (
     EVEN, MAX_NDIM, NOT_SOLID, OFFSETS, VIEWS, WHOLE, Piece, Source, Table, extent, owner_of, same_layout,
     same_shape, solid_row,
 )
+from seqcore.core.store cimport size_of
 from seqcore.core.values cimport offsets_in_place, offsets_of
 
 cnp.import_array()
@@ -30,10 +30,8 @@ def as_lists(TensorSequence sequence not None, offset_type, bint with_prefix):
     """Return the elements as (values, offsets), if they are one span of a table, one behind the other.
 
     `values` is a view in C order. With a prefix it may have more in front, and the first offset is then not
-    0: so
-    a table's own offsets can be used, without a look at each. None where they are not such a span, which says
-    nothing
-    else about them.
+    0: so a table's own offsets can be used, without a look at each. None where they are not such a span,
+    which says nothing else about them.
     """
     cdef Share share = sequence.whole()
     cdef Reader reader

@@ -1,8 +1,8 @@
 # Sequences of new memory whose elements are as long as another's.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport Store
 from seqcore.core.share cimport Share
+from seqcore.core.store cimport Store
 
 cdef cnp.dtype convertible(cnp.dtype own, object dtype)
 cdef Py_ssize_t count_to_cast(Store *store) except -1

@@ -15,17 +15,18 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.buffer cimport Store, add_run, empty_store, finished, new_runs, size_of, slice_of_store
-from seqcore.core.join cimport tight_items, total_nbytes
+from seqcore.core.compact cimport compact_items, total_nbytes
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, next_span, raise_damaged, read_one, take_singly,
 )
+from seqcore.core.runs cimport add_run, finished, slice_of_store
 from seqcore.core.share cimport Share, share_of
 from seqcore.core.source cimport (
     EVEN, MAX_BYTES, MAX_NDIM, OFFSETS, Piece, Source, Table, extent, fits_behind, same_layout,
 )
+from seqcore.core.store cimport Store, empty_store, new_runs, size_of
 from seqcore.core.table cimport (
     even_table, even_table_like, offsets_table, offsets_table_like, shaped_table, store_of,
 )
@@ -49,7 +50,7 @@ cdef cnp.dtype convertible(cnp.dtype own, object dtype):
 
 
 cdef Py_ssize_t count_to_cast(Store *store) except -1:
-    """How many elements to cast at a time, so that they stay in the cache."""
+    """Return how many elements to cast at a time, so that they stay in the cache."""
     cdef Py_ssize_t n = size_of(store)
     return max(1, min(n, n * CAST_NBYTES // max(total_nbytes(store), 1)))
 
@@ -60,12 +61,12 @@ cdef Share cast_some(Store *store, Py_ssize_t first, Py_ssize_t n, cnp.dtype own
     cdef Share part
     raise_for(slice_of_store(store, first, 1, n, &slice_), None, n)
     part = share_of(slice_)
-    return share_of(store_like((<object>tight_items(part.store, own)).astype(wanted), part.store))
+    return share_of(store_like((<object>compact_items(part.store, own)).astype(wanted), part.store))
 
 
 cdef Store *tighten(Store *store, cnp.dtype dtype, bint keep_gil=False) except NULL:
     """The same elements in fresh memory, without space between them."""
-    return store_like(tight_items(store, dtype, keep_gil), store)
+    return store_like(compact_items(store, dtype, keep_gil), store)
 
 
 cdef Store *store_like(cnp.ndarray items, Store *store) except NULL:
@@ -97,7 +98,7 @@ cdef Store *store_like(cnp.ndarray items, Store *store) except NULL:
 
 
 cdef Py_ssize_t count_group(Store *store, Py_ssize_t start, bint *alike) except -1:
-    """How many elements from `start` on have one rank, and whether they are alike except for axis 0."""
+    """Return how many elements from `start` on have one rank, and whether they differ along axis 0 only."""
     cdef Reader reader
     cdef Span span
     cdef Piece first, last
@@ -233,7 +234,7 @@ cdef tuple shaped_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ss
 cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
     """Elements as long as a store's, of an array whose axis 0 is as long as they are together.
 
-    The lengths sum to what can be counted, since the store's elements have been joined.
+    The sum of the lengths fits int64, because the store's elements have been joined.
     """
     cdef Py_ssize_t n = size_of(store), whole = cnp.PyArray_DIM(array, 0) if array.ndim else -1, i
     cdef Reader reader

@@ -1,31 +1,30 @@
-"""What the operators call: inputs checked, then one call each."""
+"""The core of the operators: inputs are checked, then there is one call."""
 
-from cpython.bool cimport PyBool_Check
+from cpython.long cimport PyLong_CheckExact
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport size_of
 from seqcore.core.join cimport join
 from seqcore.core.owner cimport shape_of
-from seqcore.core.positions cimport PyIndex_Check, PyNumber_AsSsize_t, as_position
+from seqcore.core.positions cimport PyNumber_AsSsize_t, as_position
 from seqcore.core.reader cimport raise_damaged, read_one
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece
 from seqcore.core.split cimport split_equal, split_lengths
+from seqcore.core.store cimport size_of
 
-from seqcore._shown import got, shown_number
-from seqcore._tensors import as_tensor
+from seqcore._arguments.integers import integer
+from seqcore._arguments.shown import shown_number
+from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import element_type
 
 cnp.import_array()
 
 
 cdef Py_ssize_t as_integer(axis) except? -1:
-    """What an axis says; foreign code runs here, so before anything is looked at that it could change."""
-    if not PyIndex_Check(axis) or PyBool_Check(axis) or cnp.PyArray_Check(axis):
-        raise TypeError(f"axis must be an integer, got {got(axis)}")
-    return PyNumber_AsSsize_t(axis, NULL)
+    """Return an axis as an int. Foreign code runs here, so call it before anything that it could change."""
+    return PyNumber_AsSsize_t(axis if PyLong_CheckExact(axis) else integer("axis", axis), NULL)
 
 
 cdef int as_axis(Py_ssize_t given, axis, Py_ssize_t rank, str what) except -1:
@@ -74,12 +73,14 @@ def join_elements(TensorSequence sequence not None, axis, bint stacking):
     cdef Piece first
     cdef Py_ssize_t[2 * MAX_NDIM] dims
     if size_of(share.store) == 0:
-        raise ValueError("an empty sequence can't be joined, because the shape of the result is unknown")
+        raise ValueError("an empty sequence can't be concatenated, because the shape of the result is "
+                         "unknown")
     if not read_one(share.store, 0, &first, dims):
         raise_damaged(share.store, 0)
     rank = first.source.ndim + stacking
     if rank == 0:
-        raise ValueError("elements of rank 0 have no axis to join along: pass new_axis=1 to stack them")
+        raise ValueError("elements of rank 0 have no axis to concatenate along: pass new_axis=1 to stack "
+                         "them")
     if not -rank <= given < rank:
         what = f"elements of shape {shape_of(&first)}" + (" and a new axis" if stacking else "")
         as_axis(given, axis, rank, what)

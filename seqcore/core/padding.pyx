@@ -16,7 +16,6 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.buffer cimport Store, size_of
 from seqcore.core.counters cimport COPIED_WITHOUT_GIL, count
 from seqcore.core.copying cimport copy_strided
 from seqcore.core.join cimport count_strings, new_array
@@ -27,15 +26,16 @@ from seqcore.core.reader cimport (
 )
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport (
-    DAMAGED, MAX_BYTES, MAX_NDIM, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table, extent, number_at,
-    same_layout, strides_of,
+    DAMAGED, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table, extent,
+    number_at, same_layout, solid, strides_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
+from seqcore.core.store cimport Store, size_of
 
-from seqcore._padding import (
+from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
 )
-from seqcore._shown import shown
+from seqcore._arguments.shown import shown
 
 cnp.import_array()
 
@@ -51,7 +51,7 @@ cdef struct Layout:
 
 
 cdef struct Measures:
-    # What is known of the elements: a number for each axis.
+    # Measures of the elements: a number for each axis.
     int ndim
     Py_ssize_t at               # of the element at fault
     Py_ssize_t longest[MAX_NDIM]
@@ -141,7 +141,7 @@ cdef void fill_row(char *out, Py_ssize_t n, const Layout *to) noexcept nogil:
     if to.uniform:
         memset(out, to.value[0], nbytes)
         return
-    # What is written doubles, up to a size that stays in the nearest cache: few calls, each a plain copy.
+    # Each copy doubles the filled part, up to a size that stays in the nearest cache: few and plain copies.
     memcpy(out, to.value, to.itemsize)
     done = to.itemsize
     while done < nbytes:
@@ -205,18 +205,52 @@ cdef void pad_axis(char *out, const char *data, const Piece *piece, int axis, in
         fill_block(out + copied * to.strides[axis], room, axis, to)
 
 
+cdef Py_ssize_t plain_row(const Piece *piece, const Layout *to) noexcept nogil:
+    """Items of each position along axis 0, if they lie together here and in the output; else NOT_SOLID."""
+    cdef Py_ssize_t items = 1
+    cdef int axis
+    if to.ndim == 0 or piece.source.axis > 0 or not solid(piece):
+        return NOT_SOLID
+    for axis in range(to.ndim - 1, 0, -1):
+        if extent(piece, axis) != to.shape[axis] or to.strides[axis] != items * to.itemsize:
+            return NOT_SOLID
+        items *= to.shape[axis]
+    return items if to.strides[0] == items * to.itemsize else NOT_SOLID
+
+
+cdef void pad_rows(char *out, const Piece *piece, Py_ssize_t items, const Layout *to) noexcept nogil:
+    """As `pad_piece`, for an element of plain rows: one copy, and one fill."""
+    cdef Py_ssize_t copied = min(extent(piece, 0), to.shape[0]) * items
+    cdef Py_ssize_t room = to.shape[0] * items - copied
+    if to.left:
+        fill_row(out, room, to)
+        memcpy(out + room * to.itemsize, piece.data, copied * to.itemsize)
+    else:
+        memcpy(out, piece.data, copied * to.itemsize)
+        fill_row(out + copied * to.itemsize, room, to)
+
+
 cdef Status pad_all(char *out, Py_ssize_t step, char *mask, Store *store, const Layout *to) noexcept nogil:
-    """Write all elements, and, unless it is NULL, the mask. What has become longer meanwhile is cut."""
+    """Write all elements, and, unless it is NULL, the mask. Elements that have become longer are cut."""
     cdef Reader reader
-    cdef Py_ssize_t i, there, width = to.shape[0] if to.ndim else 0
+    cdef Piece *piece
+    cdef Source *known = NULL
+    cdef Py_ssize_t i, there, items = NOT_SOLID, width = to.shape[0] if to.ndim else 0
     begin(&reader, store, 0, size_of(store))
     while next_pieces(&reader):
         for i in range(reader.n):
             fetch_data(&reader, i)
-            pad_piece(out, &reader.pieces[i], to)
+            piece = &reader.pieces[i]
+            if not same_layout(known, piece):
+                known = piece.source
+                items = plain_row(piece, to)
+            if items != NOT_SOLID:
+                pad_rows(out, piece, items, to)
+            else:
+                pad_piece(out, piece, to)
             out += step
             if mask != NULL:
-                there = min(extent(&reader.pieces[i], 0), width)
+                there = min(extent(piece, 0), width)
                 memset(mask, not to.left, there if not to.left else width - there)
                 memset(mask + (there if not to.left else width - there), to.left,
                        width - there if not to.left else there)
@@ -280,7 +314,7 @@ cdef object empty_batch(cnp.dtype dtype, tuple shape):
 
 
 cdef list extents_of(Store *store, object shape, object multiple_of, bint cuts):
-    """What the elements are padded to, along each axis."""
+    """Return what the elements are padded to, along each axis."""
     cdef Measures measures
     cdef Piece piece
     cdef Py_ssize_t[2 * MAX_NDIM] dims
@@ -366,7 +400,7 @@ cdef int write_cast(Store *store, cnp.dtype own, cnp.ndarray batch, mask, cnp.nd
 
 
 cdef bint overlaps(Store *store, cnp.ndarray out) noexcept:
-    """Whether an element has memory within the bounds of an array that is to be written to."""
+    """Return whether an element has memory within the bounds of an array that is to be written to."""
     cdef size_t low, high, first, last
     cdef Reader reader
     cdef Piece *piece

@@ -1,7 +1,7 @@
 # A store as few arrays for pickle, and back.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport Store
+from seqcore.core.store cimport Store
 
 cdef tuple reduced(Store *store, cnp.dtype dtype)
 cdef Store *restored(cnp.dtype dtype, parts, order) except NULL

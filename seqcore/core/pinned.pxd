@@ -1,5 +1,5 @@
 # How much memory the elements of a sequence keep alive.
 
-from seqcore.core.buffer cimport Store
+from seqcore.core.store cimport Store
 
 cdef object pinned_nbytes(Store *store)

@@ -7,8 +7,8 @@ import numpy as np
 
 from seqcore.core.source cimport NO_MEMORY, OUT_OF_RANGE, Status
 
-from seqcore._integers import MASKED
-from seqcore._shown import got, shown, shown_number
+from seqcore._arguments.integers import MASKED
+from seqcore._arguments.shown import got, shown, shown_number
 
 cnp.import_array()
 

@@ -1,6 +1,6 @@
-# What a TensorSequence can do with all of its elements in one piece.
+# The methods of TensorSequence that take all elements at once.
 
-from seqcore.core.remedies cimport Remedies
+from seqcore.core.container cimport Container
 
-cdef class Ragged(Remedies):
+cdef class Ragged(Container):
     pass

@@ -5,24 +5,24 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport own_view
-from seqcore.core.buffer cimport share as retained, size_of
 from seqcore.core.container cimport Container, new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.join cimport join, new_array, tight_items, total_nbytes
+from seqcore.core.compact cimport compact_items, total_nbytes
+from seqcore.core.join cimport join, new_array
 from seqcore.core.like cimport convertible, store_like
 from seqcore.core.owner cimport make_element, shape_of
 from seqcore.core.padding cimport padded
 from seqcore.core.pinned cimport pinned_nbytes
 from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged, read_one
 from seqcore.core.reduce cimport reduced_elements
-from seqcore.core.remedies cimport Remedies
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece, same_shape
 from seqcore.core.split cimport split_lengths, split_offsets, split_padded
+from seqcore.core.store cimport share as retained, size_of
 from seqcore.core.values cimport lengths_of, offsets_of, position_ids_of, segment_ids_of, values_of
 
-from seqcore._padding import left_side
-from seqcore._tensors import as_tensor
+from seqcore._arguments.padding import left_side
+from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import element_type
 
 cnp.import_array()
@@ -53,7 +53,7 @@ cdef bint of_one_shape(Share share) noexcept:
 
 @cython.auto_pickle(False)
 @cython.no_gc           # as its base
-cdef class Ragged(Remedies):
+cdef class Ragged(Container):
     """The methods of `TensorSequence` that convert all elements at once."""
 
     # -- what it is as a whole ---------------------------------------------------------------------
@@ -541,7 +541,7 @@ cdef class Ragged(Remedies):
         cdef cnp.dtype wanted = convertible(self._dtype, dtype)
         if wanted is self._dtype:
             return new_container(type(self), wanted, retained(share.store))
-        items = tight_items(share.store, self._dtype).astype(wanted)
+        items = compact_items(share.store, self._dtype).astype(wanted)
         return new_container(type(self), wanted, store_like(items, share.store))
 
     def tolist(self):

@@ -1,13 +1,13 @@
 # Reading the elements of a store: one way for runs and slots alike.
 
-from seqcore.core.buffer cimport Store, locate
 from seqcore.core.source cimport MAX_NDIM, Piece, Source, prefetch, resolve
+from seqcore.core.store cimport SLOTS, Store, locate
 
 cdef enum:
     BLOCK = 64                  # elements that are read together
     DIMS = 8 * MAX_NDIM         # extents and strides of elements that have shapes of their own
     LONG = 8                    # elements that are worth a span
-    AHEAD = 16                  # elements between what is read and what is fetched
+    AHEAD = 16                  # elements between the one that is read and the one that is fetched
 
 cdef struct Span:
     # Elements first, first + step, … of one source.
@@ -44,6 +44,9 @@ cdef inline bint read_one(const Store *store, Py_ssize_t position, Piece *piece,
     return resolve(source, number, piece, dims)
 
 cdef inline void fetch_data(const Reader *reader, Py_ssize_t i) noexcept nogil:
-    """Have the data brought near that a loop over pieces will come to from its i-th one on."""
-    if i + AHEAD < reader.n:
+    """Have the data brought near that a loop over pieces will come to from its i-th one on.
+
+    The data of runs is in order already.
+    """
+    if reader.store.nruns == SLOTS and i + AHEAD < reader.n:
         prefetch(reader.pieces[i + AHEAD].data)

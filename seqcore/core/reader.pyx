@@ -13,12 +13,12 @@ After `next_pieces` or `next_block` came to an end, `damaged` says whether that 
 outside of its source: `at` is then its position.
 """
 
-from seqcore.core.buffer cimport Run, begin_of, find_run, has_runs, runs_of, slot_at
 from seqcore.core.directory cimport ID_SHIFT, Slot, number_in, same_source, source_of
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.source cimport (
-    EVEN, SHAPED, Piece, Source, Table, owner_of, prefetch, resolve,
+    EVEN, OFFSETS, SHAPED, Piece, Source, Table, number_at, owner_of, prefetch, resolve,
 )
+from seqcore.core.store cimport Run, begin_of, find_run, has_runs, runs_of, slot_at
 
 
 cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
@@ -34,7 +34,7 @@ cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t
 # -- spans ---------------------------------------------------------------------------------------------
 
 cdef Py_ssize_t count_even(const Slot *slots, Py_ssize_t n) noexcept nogil:
-    """How many slots, from the first, are numbers at equal distances in one table."""
+    """Return how many slots, from the first, are numbers at equal distances in one table."""
     cdef Py_ssize_t i = 2, j
     cdef Slot distance, differing
     if n < 2 or not slots[0] & 1 or not slots[1] & 1 or slots[0] >> ID_SHIFT != slots[1] >> ID_SHIFT:
@@ -140,12 +140,36 @@ cdef Py_ssize_t read_run(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexcep
     dims = 2 * source.ndim if source.kind == SHAPED else 0
     number = run.first + (reader.at - begin_of(store, reader.run)) * run.step
     end = n + min(BLOCK - n, min(run.end, reader.stop) - reader.at)
-    while n < end and used[0] + dims <= DIMS and (
-            resolve(source, number, &reader.pieces[n], reader.dims + used[0])):
-        used[0] += dims
-        number += run.step
-        n += 1
+    if source.kind == OFFSETS and run.step == 1:
+        n = read_offsets(reader, <Table *>source, number, n, end)
+    else:
+        while n < end and used[0] + dims <= DIMS and (
+                resolve(source, number, &reader.pieces[n], reader.dims + used[0])):
+            used[0] += dims
+            number += run.step
+            n += 1
     reader.at += n - first
+    return n
+
+
+cdef Py_ssize_t read_offsets(Reader *reader, Table *table, Py_ssize_t number, Py_ssize_t n,
+                             Py_ssize_t end) noexcept nogil:
+    """As `read_run`, from each offset to the next: each is read once, not twice."""
+    cdef Py_ssize_t start, stop = number_at(table.starts, number, table.width)
+    cdef Piece *piece
+    while n < end:
+        number += 1
+        start = stop
+        stop = number_at(table.starts, number, table.width)
+        if not table.low <= start <= stop <= table.high:
+            break
+        piece = &reader.pieces[n]
+        piece.source = &table.source
+        piece.shape = table.source.shape
+        piece.data = table.source.data + (start - table.low) * table.step
+        piece.start = start
+        piece.length = stop - start
+        n += 1
     return n
 
 
@@ -187,7 +211,7 @@ cdef bint next_block(Reader *reader, Span *span) noexcept nogil:
 
 
 cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexcept nogil:
-    """How many of the next elements have one length in one even table, in any order but not in a span; or 0.
+    """Return how many of the next elements have one length in one even table and are not in a span; or 0.
 
     None of them needs to be read: element `number` is at data + number * pitch.
     """

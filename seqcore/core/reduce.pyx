@@ -18,7 +18,7 @@ from libc.string cimport memcpy
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.buffer cimport Store, size_of
+from seqcore.core.store cimport Store, size_of
 from seqcore.core.copying cimport copy_piece
 from seqcore.core.counters cimport REDUCED, count
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
@@ -36,8 +36,8 @@ from seqcore.core.source cimport (
     Source, Table, extent, number_at, piece_nbytes, resolve, row_nbytes, same_layout, solid_row,
 )
 
-from seqcore._reductions import plan_of
-from seqcore._shown import shown
+from seqcore._arguments.reductions import plan_of
+from seqcore._arguments.shown import shown
 
 cnp.import_array()
 
@@ -66,7 +66,7 @@ cdef struct Reduction:
 # -- the elements --------------------------------------------------------------------------------------
 
 cdef int fit(const Reduction *reduction, const Piece *piece) noexcept nogil:
-    """Whether an element's result has the shape of the first one's."""
+    """Return whether an element's result has the shape of the first one's."""
     cdef int axis
     if reduction.axis < 0:
         return OK
@@ -95,7 +95,7 @@ cdef const char *in_order(Reduction *reduction, const Piece *piece, Py_ssize_t r
 
 
 cdef bint can_take(const Reduction *reduction, const Span *span) noexcept nogil:
-    """Whether a span's elements are rows of one table in order, which only their offsets tell apart."""
+    """Return whether a span's elements are rows of one table in order; only their offsets tell them apart."""
     cdef Source *source = span.source
     cdef Py_ssize_t align = min(source.itemsize, 8)
     return (source.kind == OFFSETS and span.step == 1 and source.axis == 0 and source.solid
@@ -327,7 +327,7 @@ cdef bint is_empty(object element, object axis) except -1:
 
 
 cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):
-    """What no kernel does: NumPy's own call for each element."""
+    """Return what no kernel does: NumPy's own call for each element."""
     cdef Reader reader
     cdef Py_ssize_t i, done = 0
     cdef object result = np.empty(shape, plan.dtype)

@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int64_t
 cimport numpy as cnp
-from seqcore.core.buffer cimport Store
 from seqcore.core.source cimport Status
+from seqcore.core.store cimport Store
 
 cdef cnp.ndarray selection_of(object key, Py_ssize_t n)
 cdef cnp.ndarray selection_in_rows(object key, Py_ssize_t n)

@@ -1,9 +1,9 @@
 # The sequence, as seqcore's other modules see it.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport Store
 from seqcore.core.ragged cimport Ragged
 from seqcore.core.source cimport Source
+from seqcore.core.store cimport Store
 
 cdef class TensorSequence(Ragged):
     cdef Source *take_or_null(self, object tensor) except? NULL

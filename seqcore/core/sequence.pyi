@@ -26,6 +26,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def __class_getitem__(cls, item: Any) -> GenericAlias: ...
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any: ...
 
     # The element type is that of a dtype given as a NumPy class or `np.dtype`, otherwise that of the arrays.
     # One of tensors and dtype is required, so each overload has one of them without a default.

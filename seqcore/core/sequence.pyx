@@ -5,11 +5,12 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.slice cimport PySlice_AdjustIndices, PySlice_Check
 cimport numpy as cnp
 
-import types
 from collections.abc import MutableSequence
 from copy import deepcopy
+from types import GenericAlias
 
-from seqcore.core.buffer cimport Store, broken_invariant, empty_store, release, size_of
+import numpy as np
+
 from seqcore.core.compare cimport count_equal, equal_stores, find
 from seqcore.core.container cimport new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
@@ -22,14 +23,14 @@ from seqcore.core.reader cimport read_one
 from seqcore.core.selection cimport selection_in_rows, selection_of
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece, Source, resolve
+from seqcore.core.store cimport Store, broken_invariant, empty_store, release, size_of
 from seqcore.core.values cimport values_of
 
 from seqcore._format import as_html, as_text
-from seqcore._protocols import UnreadableTensorError
-from seqcore._remedies import refuse_operator
-from seqcore._shown import got, shown
-from seqcore._subclasses import new_arguments, own_reduction, rebuilt, set_state
-from seqcore._tensors import as_tensor, as_tensors, mismatch
+from seqcore._arguments.protocols import UnreadableTensorError
+from seqcore._arguments.shown import got, shown
+from seqcore.core.subclasses import new_arguments, own_reduction, rebuilt, set_state
+from seqcore._arguments.tensors import as_tensor, as_tensors, mismatch, not_an_array
 from seqcore.dtypes import element_type, type_name
 
 cdef extern from "Python.h":
@@ -83,7 +84,7 @@ cdef cnp.ndarray selected(object key, Py_ssize_t n):
 
 
 cdef bint has_rank_0(Store *store) noexcept:
-    """Whether the first element is a single number; True without elements."""
+    """Return whether the first element is a single number; True without elements."""
     cdef Piece first
     cdef Py_ssize_t[2 * MAX_NDIM] dims
     return size_of(store) == 0 or (read_one(store, 0, &first, dims) and first.source.ndim == 0)
@@ -147,8 +148,9 @@ cdef class TensorSequence(Ragged):
 
     `dtype`, `shapes`, `nbytes` and `pinned_nbytes` are properties, all others are methods.
 
-    A sequence is not an array: NumPy's ufuncs and operators refuse it. `sequence_map(np.sqrt, seq)` applies a
-    ufunc to each element, `np.sqrt(seq.values())` to all values at once. `==` compares two sequences and
+    A sequence is not an array: NumPy's functions and operators refuse it. `sequence_map(np.sqrt, seq)` calls
+    a function for each element, `np.sqrt(seq.values())` for all values at once, and
+    `sequence_map(np.multiply, seq, np.float32(2))` stands for `seq * 2`. `==` compares two sequences and
     returns one bool; with anything else, a list of arrays too, it is False. `sorted` compares arrays and
     fails: `seq[np.argsort(seq.lengths())]` sorts by length. Ranks may differ, so `seq[0] = 5` stores a tensor
     of rank 0; `seq[0] = np.full_like(seq[0], 5)` keeps the shape.
@@ -164,7 +166,7 @@ cdef class TensorSequence(Ragged):
     array([0.5 , 0.25])
     """
 
-    # Makes NumPy refuse ufuncs, and leave operators between arrays and sequences to this class.
+    # Makes NumPy refuse ufuncs and operators between arrays and sequences.
     __array_ufunc__ = None
 
     def __init__(self, tensors=(), dtype=None, *, copy=False):
@@ -180,7 +182,13 @@ cdef class TensorSequence(Ragged):
     @classmethod
     def __class_getitem__(cls, item):
         """Return the generic alias `TensorSequence[np.float32]`, for annotations."""
-        return types.GenericAlias(cls, item)
+        return GenericAlias(cls, item)
+
+    def __array_function__(self, function, types, args, kwargs):
+        """Refuse NumPy's functions, which would silently stack the elements. `np.save` writes the stack."""
+        if function is np.save:
+            return function.__wrapped__(*args, **kwargs)
+        raise TypeError(not_an_array(function))
 
     # -- what it is ----------------------------------------------------------------------------------
 
@@ -324,20 +332,6 @@ cdef class TensorSequence(Ragged):
         theirs = (<TensorSequence>other).shared()
         return equal_stores(ours.store, theirs.store, self._dtype)
 
-    # Defined here, because a class with `==` inherits no comparisons.
-
-    def __lt__(self, other):
-        return refuse_operator(self, "<", other)
-
-    def __le__(self, other):
-        return refuse_operator(self, "<=", other)
-
-    def __gt__(self, other):
-        return refuse_operator(self, ">", other)
-
-    def __ge__(self, other):
-        return refuse_operator(self, ">=", other)
-
     # -- putting in ----------------------------------------------------------------------------------
 
     def insert(self, position, tensor):
@@ -429,17 +423,19 @@ cdef class TensorSequence(Ragged):
         return self
 
     def __add__(self, other):
+        if cnp.PyArray_Check(other):
+            raise TypeError(f"expected a TensorSequence or list to add, got {got(other)}: seq.append(tensor) "
+                            "adds it as an element, sequence_map(np.add, seq, tensor) adds to each element")
         if not isinstance(other, (TensorSequence, list, tuple)):
-            return refuse_operator(self, "+", other)
+            return NotImplemented
         cdef TensorSequence result = new_sequence(self._dtype, self.snapshot())
         result.extend(other)
         return result
 
     def __radd__(self, other):
-        if isinstance(other, TensorSequence):
-            return NotImplemented           # of a class that this one derives from: it adds by itself
-        if not isinstance(other, (list, tuple)):
-            return refuse_operator(self, "+", other)
+        # A sequence is of a class that this one derives from: it adds by itself.
+        if isinstance(other, TensorSequence) or not isinstance(other, (list, tuple)):
+            return NotImplemented
         cdef TensorSequence result = gather(other, self._dtype)
         result.extend(self)
         return result

@@ -1,6 +1,6 @@
 # A share of a store for as long as an object lives.
 
-from seqcore.core.buffer cimport Store
+from seqcore.core.store cimport Store
 
 cdef class Share:
     cdef Store *store

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from seqcore.core.buffer cimport empty_store, release
+from seqcore.core.store cimport empty_store, release
 
 
 @cython.final

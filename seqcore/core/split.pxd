@@ -1,7 +1,7 @@
 # Sequences made of an array and numbers: splits, and ragged layouts of others.
 
 cimport numpy as cnp
-from seqcore.core.buffer cimport Store
+from seqcore.core.store cimport Store
 
 cdef enum:
     RELEASE_FROM = 1024         # with fewer elements than this, releasing the GIL takes longer than the work

@@ -1,25 +1,24 @@
 """Sequences made of an array and numbers: one table, whatever the number of elements.
 
 Each number that a caller gives is read once, checked, and written to a table's own: whoever changes it
-meanwhile
-changes nothing here.
+meanwhile changes nothing here.
 """
 
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.buffer cimport Store, empty_store
 from seqcore.core.counters cimport CUT_WITHOUT_GIL, count
 from seqcore.core.source cimport (
     LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, MAX_BYTES, MAX_NDIM, NEGATIVE_LENGTH, OK, Status,
 )
+from seqcore.core.store cimport Store, empty_store
 from seqcore.core.table cimport (
     even_table, offsets_table, padded_table, shaped_table, store_of, views_table,
 )
 
-from seqcore._integers import integers, within_64_bits
-from seqcore._shown import got, shown_number
+from seqcore._arguments.integers import integers, within_64_bits
+from seqcore._arguments.shown import got, shown_number
 
 cnp.import_array()
 
@@ -81,7 +80,7 @@ cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name)
         raise ValueError(f"{name}[{at}] is {shown_number(given[at])}: the sum of the lengths up to there "
                          f"exceeds axis {axis}, which has length {whole}{offsets_hint(row, whole, name)}")
     if status == LENGTHS_TOO_SHORT:
-        raise ValueError(f"{name} sums to {at}, but axis {axis} has length {whole}")
+        raise ValueError(f"the sum of {name} is {at}, but axis {axis} has length {whole}")
     if n == 0:
         return empty_store()
     return store_of(offsets_table(array, axis, offsets, 0, whole))
@@ -96,7 +95,7 @@ cdef int check_range_of_lengths(lengths, Py_ssize_t whole, int axis, str name) e
             raise ValueError(f"{name}[{at}] is {shown_number(end)}, but a length can't be negative")
     total = (lengths[0] + lengths[-1]) * ((lengths[-1] - lengths[0]) // lengths.step + 1) // 2
     if total != whole:
-        raise ValueError(f"{name} sums to {shown_number(total)}, but axis {axis} has length {whole}")
+        raise ValueError(f"the sum of {name} is {shown_number(total)}, but axis {axis} has length {whole}")
     return 0
 
 
@@ -116,7 +115,7 @@ cdef str offsets_hint(cnp.ndarray lengths, Py_ssize_t whole, str name):
 
 
 cdef object row_given(str name, given):
-    """What a caller gives for integers along one axis, as an array of rank 1."""
+    """Return what a caller gives for integers along one axis, as an array of rank 1."""
     row = integers(name, given)
     if row.ndim != 1:
         raise ValueError(f"{name} must be a 1-D array of integers, got shape {row.shape}")

@@ -2,9 +2,9 @@
 
 from libc.stdint cimport int64_t
 cimport numpy as cnp
-from seqcore.core.buffer cimport Store
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.source cimport Piece, Status
+from seqcore.core.store cimport Store
 
 cdef TableOwner even_table(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t length)
 cdef TableOwner offsets_table(cnp.ndarray array, int axis, cnp.ndarray offsets, Py_ssize_t low,

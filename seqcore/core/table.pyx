@@ -8,20 +8,19 @@ A split of a (6, 4) float32 array into lengths 1, 3, 2 along axis 0 is one table
 and a split into rows is one without any numbers: length 1, pitch 16. `source` says how an element is read.
 
 A table refers to its array's memory and to that of its numbers, never to another table. Numbers of callers
-are
-checked and copied before they come here; those of files and of Arrow may be anything.
+are checked and copied before they come here; those of files and of Arrow may be anything.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 
-from seqcore.core.buffer cimport Store, one_run
 from seqcore.core.directory cimport NUMBER_BITS
 from seqcore.core.owner cimport TableOwner, memory_of
 from seqcore.core.source cimport (
     EVEN, MAX_BYTES, OFFSETS, PADDED, SHAPED, VIEWS, Kind, Piece, Source, Table, extent, is_solid,
 )
+from seqcore.core.store cimport Store, one_run
 
 cnp.import_array()
 

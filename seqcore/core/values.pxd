@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 cimport numpy as cnp
-from seqcore.core.buffer cimport Store
+from seqcore.core.store cimport Store
 
 cdef object values_of(Store *store, cnp.dtype dtype)
 cdef object stack_of(Store *store, cnp.dtype dtype)

@@ -8,8 +8,7 @@
     offsets    0 3 3 5                  where each begins, and where the last one ends
 
 Where elements are one behind the other in one memory, as after a split, values are a view of it. Otherwise
-they
-are joined, in one copy.
+they are joined, in one copy.
 """
 
 from cpython.ref cimport PyObject
@@ -18,9 +17,9 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.buffer cimport Run, Store, has_runs, runs_of, size_of
 from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
-from seqcore.core.join cimport join, joined_view, new_array, tight_items
+from seqcore.core.compact cimport compact_items
+from seqcore.core.join cimport join, joined_view, new_array
 from seqcore.core.owner cimport sealed
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, raise_damaged, read_one, take_singly,
@@ -30,8 +29,9 @@ from seqcore.core.source cimport (
     number_at, owner_of, solid_row,
 )
 from seqcore.core.split cimport RELEASE_FROM
+from seqcore.core.store cimport Run, Store, has_runs, runs_of, size_of
 
-from seqcore._shown import shown
+from seqcore._arguments.shown import shown
 from seqcore.dtypes import numpy_type
 
 cnp.import_array()
@@ -69,7 +69,7 @@ cdef object items_of_store(Store *store, cnp.dtype dtype):
     """Return all items, each element's in C order, read-only: a view where they are one behind the other."""
     items = items_view(store, dtype)
     count(JOINED if items is None else LEFT_IN_PLACE, 1)
-    return sealed(tight_items(store, dtype), dtype) if items is None else items
+    return sealed(compact_items(store, dtype), dtype) if items is None else items
 
 
 cdef object items_view(Store *store, cnp.dtype dtype):

@@ -7,11 +7,11 @@ import sys
 import onnx
 
 from seqcore.onnx._engines.engines import explain
-from seqcore.onnx._files import STANDARD, check_output, read_model, write_model
+from seqcore.onnx._files import STANDARD, check_output, read_model, write_config, write_model
 from seqcore.onnx._model.load import parse
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.tensors import one_line
-from seqcore.onnx.lowering import lower_with_report
+from seqcore.onnx.lowering import lower_for_triton, lower_with_report
 
 
 def main(arguments=None):
@@ -48,6 +48,12 @@ def main(arguments=None):
         "parts_values and parts_lengths, or with flat parts_values and parts_extents if elements differ in "
         "other axes too",
     )
+    command.add_argument(
+        "--triton",
+        action="store_true",
+        help="with --ragged-io: also write a config.pbtxt for Triton Inference Server, with ragged batching, "
+        "beside OUT, or into the folder above if OUT is in a version folder such as 1/",
+    )
     command.set_defaults(run=_lower)
     command = commands.add_parser(
         "explain", help="show how each sequence is compiled, and which engine runs which node"
@@ -72,17 +78,28 @@ def _fail(message):
 
 
 def _lower(given):
+    if given.triton and (not given.ragged_io or given.output == STANDARD):
+        raise ValueError("--triton needs --ragged-io, and a file as OUT")
     model = read_model(given.model)
     message = parse(model)
     check_output(given.output, given.model, message, given.replace_input)
-    lowered, notes = lower_with_report(model, ragged_io=given.ragged_io)
+    config = ""
+    if given.triton:
+        lowered, config, notes = lower_for_triton(model)
+    else:
+        lowered, notes = lower_with_report(model, ragged_io=given.ragged_io)
     write_model(lowered, given.output, given.model)
+    if given.triton:
+        config = write_config(config, given.output)
     gone = sum(note.is_lowered for note in notes)
     stay = len(notes) - gone
     name = "standard output" if given.output == STANDARD else given.output
     lines = [f"{name}: {_count(gone)} lowered, {stay or 'none'} left"]
     lines += [f"  {note}" for note in notes if not note.is_lowered]
-    lines += _after_lower(message, "it" if given.output == STANDARD else name, stay, given.ragged_io)
+    if given.triton:
+        lines.append(f"{config}: a request has one element of each sequence, and gets a row of each output")
+    else:
+        lines += _after_lower(message, "it" if given.output == STANDARD else name, stay, given.ragged_io)
     print("\n".join(lines), file=sys.stderr if given.output == STANDARD else sys.stdout)
 
 
@@ -93,8 +110,8 @@ def _after_lower(message, name, stay, ragged_io):
     if not stay:
         return [f"next: load {name} in onnxruntime, OpenVINO or any other runtime; it has no sequences left"]
     lines = [
-        f"next: load {name} in seqcore.onnx.InferenceSession, where the remaining sequences take linear "
-        "time, not quadratic as in onnxruntime"
+        f"next: load {name} in onnxruntime, or in seqcore.onnx.InferenceSession, where the remaining "
+        "sequences take linear time, not quadratic"
     ]
     if _has_lists_outside(message) and not ragged_io:
         lines.append("      or pass --ragged-io, which turns the model's inputs and outputs into tensors too")

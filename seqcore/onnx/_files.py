@@ -1,4 +1,4 @@
-"""Where the shell's models come from and go to: files, and standard input and output."""
+"""Read and write the models of the command line: files, standard input and output."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ STANDARD = "-"
 
 _SCRATCH = ".seqcore-lower-"
 
-# Protobuf's limit for a message, with some room for what is around the tensors.
+# Protobuf's limit for a message, minus room for everything except tensors.
 _MOST_NBYTES = (1 << 31) - (1 << 20)
 
 
@@ -69,7 +69,7 @@ def _is_input(target, given):
         return os.path.samefile(target, given)
     try:
         return os.path.samestat(os.stat(target), os.fstat(sys.stdin.fileno()))
-    except OSError:  # standard input that is no file at all
+    except OSError:  # standard input without a file descriptor
         return False
 
 
@@ -125,6 +125,15 @@ def write_model(model, name, given):
                 file.flush()
                 os.fsync(file.fileno())
             put_in_place(written, target)
+
+
+def write_config(text, name):
+    """Write a model's `config.pbtxt` as Triton finds it, and return its path."""
+    is_version = os.path.basename(os.path.dirname(os.path.abspath(name))).isdecimal()
+    path = os.path.normpath(os.path.join(os.path.dirname(name), ".." if is_version else "", "config.pbtxt"))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
 
 
 def _put_both(scratch, folder, data, own):

@@ -8,7 +8,7 @@ Made = TypeVar("Made")
 
 
 class Once(Generic[Made]):
-    """A value that is made once. What fails is tried again by the next who asks.
+    """A value that is made once. After a failure, the next caller tries again.
 
     Parameters
     ----------

@@ -9,8 +9,8 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
-from seqcore._shown import shown
-from seqcore._tensors import as_tensor
+from seqcore._arguments.shown import shown
+from seqcore._arguments.tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._model.graph import STANDARD
 from seqcore.onnx._model.load import check_kind, operators_of

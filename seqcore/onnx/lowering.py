@@ -10,6 +10,7 @@ from onnx import ModelProto
 
 from seqcore.onnx._lists.boundary import open_sequences
 from seqcore.onnx._lowering.pipeline import Lowered, Note, lower_prepared
+from seqcore.onnx._lowering.triton import prepare_for_triton
 from seqcore.onnx._model.load import folder_of, parse
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
@@ -150,8 +151,64 @@ def lower_with_report(
     's' stays: it is an input of the model
     'rows' becomes pieces of 'x'
     """
+    message, notes, _ = _lower(parse(model), folder_of(model), keep_maps, ragged_io, packs, vectorises)
+    return message, notes
+
+
+def lower_for_triton(
+    model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike[Any],
+) -> tuple[ModelProto, str, list[Note]]:
+    """Lower a model as `lower` does with `ragged_io`, with inputs that Triton Inference Server batches.
+
+    Each request to Triton gives one element of each sequence, of any length, and gets a row of each output.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+        The model, as in `lower`.
+
+    Returns
+    -------
+    ModelProto
+        The lowered model. A sequence `parts` becomes `parts`, all values in one axis, and `parts_shapes`,
+        int32 (n, rank), which Triton adds.
+    str
+        The text of the model's `config.pbtxt`.
+    list of Note
+        How each sequence was compiled.
+
+    Raises
+    ------
+    ValueError
+        If an input or output can't be part of a batch.
+
+    Examples
+    --------
+    >>> import onnx
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["": 17]>
+    ...     sums (seq(float[N]) parts) => (float[B] y) {
+    ...         s = SequenceMap (parts) <
+    ...             body = b (float[N] x) => (float t) { t = ReduceSum <keepdims = 0> (x) }>
+    ...         y = ConcatFromSequence <axis = 0, new_axis = 1> (s)
+    ...     }''')
+    >>> lowered, config, _ = lower_for_triton(model)
+    >>> [value.name for value in lowered.graph.input]
+    ['parts', 'parts_shapes']
+    """
     given = parse(model)
-    prepared = prepare(*without_weights(given, folder_of(model)))
+    message, notes, inputs = _lower(given, folder_of(model), False, True, True, True)
+    for value in (*message.graph.input, *message.graph.output):
+        if not value.type.HasField("tensor_type"):
+            raise ValueError(f"'{value.name}' can't be lowered to tensors, so Triton can't batch it")
+    return message, prepare_for_triton(given, message, inputs), notes
+
+
+def _lower(
+    given: ModelProto, folder: str | None, keep_maps: bool, ragged_io: bool, packs: bool, vectorises: bool
+) -> tuple[ModelProto, list[Note], dict[str, list[str]]]:
+    """Lower a message; return the notes too, and the tensors in the places of input sequences."""
+    prepared = prepare(*without_weights(given, folder))
     inputs: dict[str, list[str]] = {}
     if ragged_io:
         (lowered, notes, _), inputs = _lower_opened(prepared, keep_maps, packs, vectorises)
@@ -160,17 +217,17 @@ def lower_with_report(
     if lowered is prepared:
         same = ModelProto()
         same.CopyFrom(given)
-        return same, notes
+        return same, notes, inputs
     message = to_message(lowered.model)
     prepared.weights.filled_model(message, with_files=False)
     _keep_what_is_said(given, message, inputs)
-    return message, notes
+    return message, notes, inputs
 
 
 def _lower_opened(
     prepared: Prepared, keep_maps: bool, packs: bool, vectorises: bool
 ) -> tuple[Lowered, dict[str, list[str]]]:
-    """Lower a model, and what it takes and gives too, but for what can't; tell what it takes instead."""
+    """Lower a model with its inputs and outputs where possible; return the inputs in their places too."""
     kept: set[str] = set()
     while True:
         opened = open_sequences(prepared, kept)

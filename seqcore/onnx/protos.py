@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 from google.protobuf.message import DecodeError
 from onnx import SequenceProto
 
-from seqcore._shown import add_note, got, shown
+from seqcore._arguments.shown import add_note, got, shown
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, element_type
 from seqcore.onnx._model.load import path_of

@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 
 from onnx import ModelProto, TensorProto, TypeProto
 
-from seqcore._integers import as_count
+from seqcore._arguments.integers import as_count
 from seqcore.onnx._engines.engines import Engines, engines_of
 from seqcore.onnx._engines.feeds import NodeArg, check_feed, with_safe_strings
 from seqcore.onnx._model.load import folder_of, operators_of, parse, path_of
@@ -54,14 +54,10 @@ class InferenceSession:
     -----
     onnxruntime runs models without sequences unchanged. In other models, sequence operators are replaced with
     tensor operators where possible (see `lower`), for the third run, or earlier if a sequence is long; until
-    then
-    onnxruntime runs the model as it is. While the remaining sequences are short, onnxruntime runs the whole
-    lowered
-    model; the choice depends on lengths and earlier runs, not on timing. Longer sequences run on
-    `TensorSequence`,
-    and onnxruntime runs the tensor operators between them. A sequence at its last use is edited in place, so
-    an
-    append in a loop is O(1), where onnxruntime copies the list.
+    then onnxruntime runs the model as it is. While the remaining sequences are short, onnxruntime runs the
+    whole lowered model; the choice depends on lengths and earlier runs, not on timing. Longer sequences run
+    on `TensorSequence`, and onnxruntime runs the tensor operators between them. A sequence at its last use is
+    edited in place, so an append in a loop is O(1), where onnxruntime copies the list.
 
     All element types are supported, also those without a kernel in onnxruntime. Results are the same on each
     path, except for the last bits where onnxruntime fuses operators.
@@ -70,8 +66,8 @@ class InferenceSession:
     rely on onnxruntime: `SplitToSequence` with a split of 1 and keepdims=0, PyTorch's `unbind`, drops the
     axis.
 
-    Several threads may run one session at once. Loading a model takes about twice as long as in onnxruntime
-    (the median over models of exporters).
+    Several threads may run one session at once. Loading a model takes two to three times as long as in
+    onnxruntime (the median over exported models).
 
     Examples
     --------

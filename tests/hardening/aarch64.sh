@@ -45,8 +45,8 @@ mkdir "$work/outside"
 cp -r tests docs benchmarks README.md CHANGELOG.md LICENSE pyproject.toml "$work/outside"
 if [ $# = 0 ]; then
     # Those of the container; without those that count what this machine's allocator does, or that compile.
-    set -- tests --ignore-glob="*/test_onnx_*" --ignore=tests/test_failed_allocations.py --ignore=tests/test_leaks.py \
-        --ignore=tests/test_typing.py --ignore=tests/test_docs_build.py --ignore=tests/test_demo.py
+    set -- tests --ignore-glob="tests/onnx_*" --ignore=tests/hardening/test_failed_allocations.py --ignore=tests/hardening/test_leaks.py \
+        --ignore=tests/packaging/test_typing.py --ignore=tests/packaging/test_docs_build.py --ignore=tests/packaging/test_demo.py
 fi
 inside=${work#"$root"}
 # Hypothesis may find no folder for its examples there, and warnings are errors. proot's own status is that of the

@@ -122,7 +122,7 @@ def out_of_band():
 
 @group
 def c_api():
-    import c_api as api
+    from support import c_api as api
 
     memory, shape = BASE.copy(), api.extents(20, 2)
 

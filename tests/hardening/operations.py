@@ -447,7 +447,7 @@ def more_types():
 
 @group
 def c_api():
-    import c_api as api
+    from support import c_api as api
 
     memory, shape = np.arange(6, dtype=np.float32), api.extents(2, 3)
     address = memory.ctypes.data

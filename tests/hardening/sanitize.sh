@@ -48,7 +48,7 @@ else
 fi
 if [ $# = 0 ]; then
     # Without those that count memory, or run other people's programs alone.
-    set -- tests --ignore=tests/test_failed_allocations.py --ignore=tests/test_leaks.py \
-        --ignore=tests/test_typing.py --ignore=tests/test_docs_build.py --ignore=tests/test_demo.py
+    set -- tests --ignore=tests/hardening/test_failed_allocations.py --ignore=tests/hardening/test_leaks.py \
+        --ignore=tests/packaging/test_typing.py --ignore=tests/packaging/test_docs_build.py --ignore=tests/packaging/test_demo.py
 fi
 "$python" -m pytest -q -p no:cacheprovider -m "" "$@"

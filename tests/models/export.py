@@ -1,7 +1,7 @@
 """Exports the models beside this file: PyTorch list code, scripted, and some of ONNX's own making.
 
 Run in this folder with PyTorch 2.13 and onnx 1.23: `python export.py`. The tests read the files
-alone. `tests/test_onnx_session_models.py` has for each model what it computes, in NumPy.
+alone. `tests/onnx_session/test_session_models.py` has for each model what it computes, in NumPy.
 """
 
 import warnings

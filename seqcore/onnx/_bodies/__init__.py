@@ -1,1 +1,1 @@
-"""How a body runs for many elements: see `seqcore.onnx.body`."""
+"""Bodies: graphs that a map applies to many elements. See `seqcore.onnx.body`."""

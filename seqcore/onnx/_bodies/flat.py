@@ -1,7 +1,7 @@
 """Bodies that are elementwise: one run for many elements, whatever their shapes.
 
-Each number of such a body's outputs depends on one number of each element, and on whole tensors and constants
-that are broadcast to the element. So it gives the same for the items of many elements in a row, cut back::
+Each number of such a body's outputs depends on one number of each element, and on tensors and constants that
+are broadcast to the element. So it gives the same for the items of many elements in a row, cut back::
 
     x: [[1 2] [3 4]], [5 6]          x: [1 2 3 4 5 6]
     Exp(x) * 2, twice                Exp(x) * 2, once
@@ -54,7 +54,7 @@ def plan_flat(model):
             whole += [reads[name] for name in node.input[1:] if name]
         elif not _works_by_number(node):
             return None
-        # What CastLike casts like gives no number, and no shape.
+        # The second input of CastLike contributes a type only.
         names = node.input[:1] if node.op_type == "CastLike" else node.input
         own = frozenset().union(*(reads[name] for name in names if name))
         reads |= dict.fromkeys(node.output, own)
@@ -70,7 +70,7 @@ def _works_by_number(node):
 
 
 def _shape_of_constant(node):
-    """The shape of a constant's value, None where it is no plain tensor."""
+    """Return the shape of a constant's value, None if it isn't a dense tensor."""
     if len(node.attribute) == 1:
         (attribute,) = node.attribute
         if attribute.name == "value":
@@ -83,7 +83,7 @@ def _shape_of_constant(node):
 
 
 class FlatPlan:
-    """What is known of a body that is elementwise, before it is known which arguments are whole.
+    """A body that is elementwise, before it is known which arguments are broadcast.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class FlatPlan:
         return all(names - whole for names in self._reads) and self._never_varying <= whole
 
     def build(self, model, whole):
-        """Return a runner of a model whose inputs, but for those named, take any shape."""
+        """Return a runner of a model whose inputs, except those named, take any shape."""
         flat = ModelProto()
         flat.CopyFrom(model)
         for value in flat.graph.input:

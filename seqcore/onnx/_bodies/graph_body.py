@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from onnx import GraphProto, ModelProto, OperatorSetIdProto
 
-from seqcore._shown import add_note
-from seqcore._tensors import as_tensor
+from seqcore._arguments.shown import add_note
+from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import element_type, type_name
 from seqcore.onnx._bodies.flat import FlatForm
 from seqcore.onnx._bodies.program import Program

@@ -1,6 +1,6 @@
 """Running a body for many elements: in copies, or singly.
 
-A run of a session costs some 4 µs, whatever it computes. Small elements share that cost: one model holds the
+A run of a session costs about 4 µs, whatever it computes. Small elements share that cost: one model holds the
 body several times, and each copy takes a row. That gives the same bits as singly. Bodies with control flow,
 random numbers, many nodes or large constants run singly, as do large elements: threads can share those out
 more evenly. Bodies that are elementwise go another way before: see `flat`.
@@ -46,7 +46,7 @@ class ManyRunner:
     Parameters
     ----------
     program : Program
-        Its `run` serves one row, its `assemble` makes rows of outputs from columns of what was computed.
+        Its `run` serves one row, its `assemble` makes rows of outputs from columns.
     model : ModelProto
         As the runtime has it: typed, its outputs distinct, its inputs those that are used.
     fed : list of (str, int)
@@ -55,9 +55,9 @@ class ManyRunner:
     Attributes
     ----------
     ncopies, nrefused : int
-        How many rows went in copies, and how many onnxruntime refused so, which then went singly.
+        The numbers of rows that ran in copies, and of those that onnxruntime refused so.
     why_no_copies : str
-        What onnxruntime said where it refused a model of copies.
+        The error of onnxruntime if it refused a model of copies.
     """
 
     def __init__(self, program, model, fed):
@@ -155,7 +155,7 @@ def can_copy(model):
 
 
 class Copies:
-    """A body in `COPIES` copies, each with arguments of its own but for those that are `whole`."""
+    """A body in `COPIES` copies, each with arguments of its own except the broadcast ones."""
 
     def __init__(self, model, fed, whole):
         self._varying = [i for name, i in fed if name not in whole]

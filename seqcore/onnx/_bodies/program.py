@@ -77,7 +77,7 @@ class Program:
             declared = declared_dtype(value)
             if declared is not None and dtype is not None and dtype != declared:
                 raise ValueError(
-                    f"{self._label} is no valid graph: it declares its output '{value.name}' as "
+                    f"{self._label} is not a valid graph: it declares its output '{value.name}' as "
                     f"{type_name(declared)}, but it is {type_name(dtype)}"
                 )
             yield declared if dtype is None else dtype
@@ -98,7 +98,7 @@ class Program:
         """
         self._asked += elements
         if self._given_whole(whole):
-            return None  # asked each time: forms are kept by what is fed, and what is given need not be
+            return None  # not kept: forms are kept by the inputs that are fed
         names = frozenset(name for name, i in self._fed if i in whole)
         try:
             return self._flat[names]
@@ -117,7 +117,7 @@ class Program:
             return self._flat[names]
 
     def _given_whole(self, whole):
-        """Whether an output is no element's: a constant, or an argument that is whole."""
+        """Return whether an output is a constant or a broadcast argument."""
         return any(kind == "constant" or (kind == "input" and what in whole) for kind, what in self._sources)
 
     def run_many(self, rows):

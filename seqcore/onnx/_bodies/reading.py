@@ -9,9 +9,9 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, helper
 
-from seqcore._integers import as_integer
-from seqcore._shown import add_note, got, shown
-from seqcore._tensors import as_tensor
+from seqcore._arguments.integers import as_integer
+from seqcore._arguments.shown import add_note, got, shown
+from seqcore._arguments.tensors import as_tensor
 from seqcore.onnx._model.checks import check_message
 from seqcore.onnx._model.load import operators_of, path_of
 from seqcore.onnx._model.tensors import declared_dtype, one_line, to_tensor_proto
@@ -34,7 +34,7 @@ def read_model(
     Raises
     ------
     ValueError
-        If the model is invalid, a capture is missing, or an input or output is no tensor.
+        If the model is invalid, a capture is missing, or an input or output is not a tensor.
     TypeError
         If `graph` is none of these.
     """

@@ -1,4 +1,4 @@
-"""How often to try what may fail: less and less, while it does."""
+"""Try an engine less and less often while it fails."""
 
 from seqcore.onnx._model.tensors import one_line
 
@@ -12,7 +12,7 @@ class Attempts:
     Attributes
     ----------
     taken, failures : int
-        How often it was tried and went well, and how often not.
+        The numbers of successes and failures.
     reason : str
         Why it failed last.
     """

@@ -2,8 +2,7 @@
 
 onnxruntime is quick with short sequences, and quadratic with long ones, but how long they get only a run
 tells. So a checked model fails, on purpose, where a loop that carries sequences has more iterations than a
-limit or a split more pieces: by a Gather whose index is then out of range. Who runs it runs another
-engine instead.
+limit or a split more pieces: by a Gather whose index is then out of range. Then another engine runs instead.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnxruntime
 from onnx import TensorProto
 
 from seqcore.onnx._engines.filled_elements import FilledElements, keep_checks
@@ -26,13 +24,11 @@ from seqcore.onnx._rewrite.emit import Builder, Nodes
 
 # Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
 # the list with its data.
-LONG, LONG_TO_COPY = 512, 64
+LONG, LONG_TO_COPY = 512, 128
 # Up to here a loop costs no more than all its iterations in one go.
 FEW = 8
 # Iterations enough to go by.
 _ENOUGH = 1000
-# Before, results may lie in the memory of a feed that is gone, and loops of no trips end the process.
-_IS_UNSAFE = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 28)
 
 
 def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | None = None) -> None:
@@ -44,7 +40,7 @@ def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | N
         Changed in place. Its values are those of the model that was prepared.
     prepared : Prepared
     limit : int
-        How many iterations a loop may have that carries sequences, and a split pieces.
+        The most iterations of a loop that carries sequences, and the most parts of a split.
     unlimited : Node, optional
         A loop of the model that may have any number of iterations.
 
@@ -80,8 +76,6 @@ def why_not_whole(graph: Graph, prepared: Prepared) -> str:
             type_ = prepared.type(name)
             if not type_.is_tensor and type_.number == TensorProto.STRING:
                 return f"{node.label()} works on a sequence of strings"
-            if not type_.is_tensor and _IS_UNSAFE:
-                return f"{node.label()} works on a sequence, and onnxruntime {onnxruntime.__version__} is old"
         if why := record_of(node).deviates(node, prepared):
             return f"{node.label()} {why}"
     return ""
@@ -121,7 +115,7 @@ class Checks:
             self._kept.append((graph, self._at_the_end_of(graph).fail_if(name)))
 
     def finish(self) -> None:
-        """Put in what had to wait until all nodes were looked at."""
+        """Add the checks that depend on all nodes."""
         if self._filled is not None:
             self._kept += self._filled.checks()
         keep_checks(self._model, self._kept, self._builder, self._at_the_end_of)
@@ -252,29 +246,29 @@ def _takes_items(node: Node) -> bool:
     return node.is_op("Identity", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice")
 
 
-# What an iteration of a loop costs in onnxruntime and as steps of ours, estimated from its body.
+# The costs of an iteration of a loop in onnxruntime and as steps of ours, estimated from its body.
 #
 # All in µs, measured with onnxruntime 1.31 on small tensors; only their proportions matter.
 
 
-# What onnxruntime's copies cost: an element at an Insert or Erase, and at an Identity, which copies the data
-# as well; and what an element costs that goes into a session or out of it, and a byte of it.
+# The costs of onnxruntime's copies: of an element at an Insert or Erase, and at an Identity, which copies the
+# data too; of an element that goes into a session or out of it, and of each of its bytes.
 EDIT, COPY, CROSS, BYTE = 0.01, 0.25, 0.5, 5e-5
-# What a part costs beyond the work itself, with its session's run, and one that NumPy runs.
+# The overhead of a part that a session runs, and of one that NumPy runs.
 PART, _SMALL = 5.0, 1.0
 # The trips of a loop inside the loop that are counted on.
 _TRIPS_INSIDE = 4
 
 
 class Costs(NamedTuple):
-    """What one iteration saves in onnxruntime, and what it does to sequences there.
+    """The time that one iteration saves in onnxruntime, and the edits that it makes there.
 
     Attributes
     ----------
     saved : float
-        What its steps would cost beyond the operators themselves.
+        The overhead of its steps.
     edits, copies : int
-        How often it inserts or erases, and how often it copies a sequence with its data.
+        The number of inserts and erases, and of copies of a sequence with its data.
     grows : int
         By how many elements the sequences grow at most.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seqcore._shown import add_note
+from seqcore._arguments.shown import add_note
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING
 from seqcore.onnx._engines.loop_batches import plan_batches
@@ -85,7 +85,7 @@ def scan_step(entry: Entry, planner: Planner, in_loop: bool) -> Step:
     return step
 
 
-# What loops are made of: conditions, and scan outputs, one tensor of the values of all iterations.
+# Conditions and scan outputs of loops.
 
 
 def only_item(tensor, what):
@@ -102,11 +102,11 @@ class Stacked:
     Parameters
     ----------
     name : str
-        What errors call it.
+        The name for errors.
     dtype : np.dtype or None
         The element type, which a loop without iterations needs.
     shape : list of (int, str or None), or None
-        What is known of a value's shape, for the same case. Lengths that aren't known count as 0.
+        The known part of a value's shape, for the same case. Lengths that aren't known count as 0.
     """
 
     def __init__(self, name, dtype, shape):

@@ -25,7 +25,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from seqcore.onnx._engines.checked_model import FEW, LONG, LONG_TO_COPY, copies_little
+from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine, lines_of
 from seqcore.onnx._engines.tiers import Run, Tier, given_steps_tier, lowered_steps_tier, whole_tier
@@ -41,11 +41,14 @@ from seqcore.onnx._once import Once
 from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._runtimes.sessions import Sessions
+from seqcore.onnx._vmap.loop import LoopNote
 
-# So many sequences of which the same is said are named.
+# The most names in one line for sequences with the same note.
 _MOST_NAMED = 4
 # So many runs are not worth a compiled model.
 _RUNS_AS_GIVEN = 2
+# From so many iterations on, a loop without sequences is quicker than one with them.
+LONG_FOR_LOOPS = 64
 
 
 class Engines:
@@ -131,9 +134,9 @@ def engines_of(
     Parameters
     ----------
     given : str, os.PathLike, bytes or ModelProto
-        What the user gave.
+        The model as the user passed it.
     weightless, weights : ModelProto and Weights
-        What it consists of: see `without_weights`.
+        Its two parts: see `without_weights`.
     sessions : Sessions
     max_workers : int or None
         For SequenceMap nodes.
@@ -165,9 +168,9 @@ class Compiled:
     declined : str
         Why it did.
     notes : list of Note
-        What became of the model's sequences.
+        A note for each sequence.
     loops : list of LoopNote
-        What became of its loops.
+        A note for each loop.
     """
 
     def __init__(
@@ -180,7 +183,7 @@ class Compiled:
         first: WholeModel | Declined,
     ) -> None:
         self.interface, self._sessions, self._max_workers = interface, sessions, max_workers
-        # With several workers, maps are better left to them. What onnx finds a fault in, onnxruntime refuses.
+        # With several workers, maps are better left to them. If onnx finds a fault, onnxruntime refuses.
         lowered, self.notes, self.loops = lower_prepared(given, keep_maps=max_workers != 1, is_checked=False)
         self._is_lowered = lowered is not given
         self._has_lists = has_lists(lowered)
@@ -193,7 +196,7 @@ class Compiled:
         self._given_steps = Once(lambda: self._steps_of(given))
         self._unsure_steps = Once(lambda: self._steps_of(_without_beliefs(given)))
         if self.whole is None:
-            # Whatever can't be run says so now; a lowered model in which something never fits is no reason.
+            # A model that can't run raises now, except if only its lowered model can't.
             try:
                 self._first_steps().get()
             except ValueError as fault:
@@ -238,13 +241,13 @@ class Compiled:
     def _is_quick_where_long(self, lowered: Prepared) -> bool:
         """Return whether onnxruntime is quick with the lowered model where sequences are long.
 
-        It has none left in its loops, or in those alone that are there for what is large.
+        It has none left in its loops, or only in those for large iterations.
         """
         return not has_lists_inside(lowered) or any(note.is_vectorised for note in self.loops)
 
     def _limit_with_second(self) -> int:
         """Return from how many iterations on the lowered model is the quicker one."""
-        return FEW if any(note.is_vectorised for note in self.loops) else LONG_TO_COPY
+        return FEW if any(note.is_vectorised for note in self.loops) else LONG_FOR_LOOPS
 
     def _whole_or_none(self, lowered: Prepared) -> WholeModel | None:
         try:
@@ -356,11 +359,31 @@ def explain(given: Any) -> list[str]:
         return ["the model has no sequences: onnxruntime runs it whole"]
     engines = engines_of(given, *without_weights(message, folder_of(given), _path_of(given)), Sessions(), 1)
     compiled = engines.compiled
-    lowered = lower_prepared(prepare(*without_weights(message, folder_of(given))), packs=True)
+    prepared = prepare(*without_weights(message, folder_of(given)))
+    lowered = lower_prepared(prepared, packs=True)
     notes = _counted(_agreeing(compiled.notes, lowered.notes)) or ["none in the end"]
     loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []
-    lines = ["sequences", *(f"    {note}" for note in notes), *loops]
+    gains = [f"    {line}" for line in _gains(prepared, compiled.loops)]
+    lines = ["sequences", *(f"    {note}" for note in notes), *loops, "gain over onnxruntime", *gains]
     return [*lines, "what runs where", *compiled.explain()]
+
+
+def _gains(given: Prepared, loops: list[LoopNote]) -> Iterator[str]:
+    """Yield lines that say which loops and lists of a model take less time than in onnxruntime."""
+    vectorised = [note.loop for note in loops if note.is_vectorised]
+    for loop in vectorised:
+        yield f"'{loop}': vectorized"
+    names = [
+        f"'{name}'"
+        for name, (node, _) in given.producers.items()
+        if node.is_op("Loop", "SequenceMap")
+        and given.is_sequence(name)
+        and not {node.name, f"{node.name}/Loop"} & {*vectorised}
+    ]
+    if names:
+        yield f"{_few(names)}: linear instead of quadratic time in the length of the list"
+    if not vectorised and not names:
+        yield "none: no loop makes a list"
 
 
 def _agreeing(notes: list[Note], lowered: list[Note]) -> Iterator[Note]:
@@ -384,8 +407,12 @@ def _counted(notes: Iterable[Note]) -> list[str]:
         values.setdefault(note.text, []).append(f"'{note.value}'")
     lines = []
     for text, names in values.items():
-        named = ", ".join([*names[:_MOST_NAMED], *["…"] * (len(names) > _MOST_NAMED)])
+        named = _few(names)
         lines.append(
             f"{named} {text}" if len(names) == 1 else f"{len(names)} sequences ({named}): each {text}"
         )
     return lines
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join([*names[:_MOST_NAMED], *["…"] * (len(names) > _MOST_NAMED)])

@@ -6,9 +6,9 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, TypeProto
 
+from seqcore._arguments.shown import add_note, got, shown_error
+from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
-from seqcore._shown import add_note, got, shown_error
-from seqcore._tensors import as_tensor
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._model.tensors import dtype_of
@@ -132,12 +132,12 @@ class Feed:
 
     @property
     def is_scalar(self):
-        """Whether it is declared as a tensor without axes."""
+        """True if it is declared as a tensor without axes."""
         return self._rank == 0
 
     @property
     def declares_elements(self):
-        """Whether it is a sequence of whose elements shapes are declared."""
+        """True if it is a sequence whose element shapes are declared."""
         return self._element_rank is not None
 
     def has_fitting_elements(self, value):
@@ -148,10 +148,11 @@ class Feed:
             shapes = {one.shape for one in value}
         else:
             return False
-        return all(
-            len(shape) == self._element_rank and all(shape[axis] == n for axis, n in self._element_lengths)
-            for shape in shapes
-        )
+        return self._fit_elements(shapes)
+
+    def _fit_elements(self, shapes):
+        rank, lengths = self._element_rank, self._element_lengths
+        return all(len(shape) == rank and all(shape[axis] == n for axis, n in lengths) for shape in shapes)
 
     def for_onnxruntime(self, value, longest):
         """Return a value as onnxruntime takes it.
@@ -171,15 +172,15 @@ class Feed:
         dtype = self._element_dtype
         if dtype is None:
             return self.check(value)
+        rank, lengths = self._element_rank, self._element_lengths
         if type(value) is not list:
             if type(value) is not TensorSequence or value.dtype != dtype:
                 value = self.check(value)
-            if len(value) > longest:
+            if len(value) > longest or (rank is not None and not self._fit_elements(set(value.shapes))):
                 return None
-            value = list(value)
+            return list(value)
         if len(value) > longest:
             return None
-        rank, lengths = self._element_rank, self._element_lengths
         for one in value:
             if type(one) is not np.ndarray or (one.dtype is not dtype and one.dtype != dtype):
                 return self.for_onnxruntime(self.check(value), longest)
@@ -274,7 +275,7 @@ def with_safe_strings(feed, names):
 
 
 def _has_objects(value):
-    # Not by its own word, for a subclass may say anything.
+    # A subclass may lie about its dtype.
     return isinstance(value, np.ndarray) and np.asarray(value).dtype == STRING
 
 
@@ -284,7 +285,7 @@ def check_feed(feed, kinds):
     Parameters
     ----------
     feed : object
-        What the user gave.
+        The feed as the user passed it.
     kinds : dict of str to TypeProto
         The types of inputs, as far as they are known.
     """

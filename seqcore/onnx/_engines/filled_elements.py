@@ -134,7 +134,7 @@ def keep_checks(
     model : Model
         Changed in place.
     checks : iterable of (Graph, str)
-        Where each stands, and its name. They are integers, and fail by themselves.
+        The graph and the name of each. They are integers, and fail by themselves.
     builder : Builder
         Of this model.
     at_the_end_of : callable

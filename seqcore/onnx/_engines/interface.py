@@ -1,4 +1,4 @@
-"""What a model takes and gives: names, types, shapes, defaults, and whether a feed is all of that."""
+"""The inputs and outputs of a model: names, types, shapes and defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import TypeProto
 
-from seqcore._shown import got, shown
+from seqcore._arguments.shown import got, shown
 from seqcore.onnx._engines.feeds import Feed, NodeArg, declares_shape
 from seqcore.onnx._model.prepare import told_shape
 from seqcore.onnx._model.prepared import Prepared
@@ -31,7 +31,7 @@ class Interface:
     scalars : list of str
         The inputs that are declared as tensors without axes.
     declares_elements : bool
-        Whether the model declares shapes of the elements of a sequence that it takes.
+        True if the model declares element shapes for an input sequence.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -115,7 +115,7 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def _is_of_tensors(name: str, prepared: Prepared) -> bool:
-    """Return whether a value is computed by nodes on tensors alone, of which onnxruntime infers shapes."""
+    """Return whether tensor operators alone compute a value, so that onnxruntime infers its shape."""
     seen: set[str] = set()
     todo = [name]
     while todo:

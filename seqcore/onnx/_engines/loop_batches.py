@@ -1,4 +1,4 @@
-"""Batches: onnxruntime runs some hundred iterations of a loop at a time, while its sequences are short.
+"""Batches: onnxruntime runs a few hundred iterations of a loop at a time, while its sequences are short.
 
 A step of ours with a session's run in it costs 5 µs or more, an iteration of onnxruntime's own Loop 2 to 4
 µs, plus a copy of the sequences at every edit. So a loop is given to onnxruntime in batches of iterations: a
@@ -41,7 +41,7 @@ from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, Refused, native, refusing_run
 
-# What a batch costs, in µs.
+# The cost of a batch, in µs.
 _BATCH = 15.0
 # A batch is worth building, which takes some ms, after so many iterations without.
 _PAYS = 64
@@ -290,7 +290,7 @@ class _Course:
             # As long as the mean price of the batch is below the gain.
             length = int(min(left, _LONGEST, max(_SHORTEST, gain / per_element / max(self._grown, 1 / 16))))
         if batches.appended:
-            # A batch costs its start once, and what has been appended in it again at each iteration.
+            # A batch costs its start once, and at each iteration a copy of the elements that it appended.
             length = min(length, math.ceil(math.sqrt(2 * _BATCH / per_element)))
         crossing = 2 * (CROSS * total + BYTE * nbytes) + self._captured + _BATCH
         if gain * length / 2 < crossing or not batches.is_built():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from seqcore._shown import add_note, shown_error
+from seqcore._arguments.shown import add_note, shown_error
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.schedule import Entry, Frame, Schedule, Step
 from seqcore.onnx._engines.tensor_part import ForeignNode, TensorPart, numpy_part
@@ -50,7 +50,7 @@ class Plan:
 
 
 class Counts:
-    """What a model in steps did that onnxruntime would have copied. Threads may lose some.
+    """Counts of the copies that steps avoid and onnxruntime would make. Threads may lose some.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Planner:
     own, by_numpy : set of Node
         Which nodes don't run in onnxruntime, and the first ones of parts that NumPy runs.
     loops : dict of Node to LoopBatches
-        How loops run in batches of iterations.
+        The loops, and how they run in batches.
     late : list of TensorPart
         The parts that are compiled when they first run.
     counts : Counts
@@ -135,7 +135,7 @@ class Planner:
         return step
 
     def still_needed(self) -> set[str]:
-        """Return the names of the constants of which something may be made yet."""
+        """Return the names of the constants that parts may need later."""
         names = {name for part in self.late for name in part.reads}
         for node, batches in self.loops.items():
             if not batches.why_not:
@@ -157,14 +157,14 @@ class Planner:
         return take
 
     def outputs_of(self, graph: Graph) -> list[Callable[[Frame], Any]]:
-        """Return a reader for each output of a graph. Of an output named twice the last reader may take."""
+        """Return a reader for each output of a graph. The last reader of a name may take the value."""
         names = graph.outputs
         return [
             self.reader(graph if name not in names[k + 1 :] else None, name) for k, name in enumerate(names)
         ]
 
     def expected(self, name: str, graph: Graph) -> tuple[str, Any, Any]:
-        """Return an output's name, its element type and what is told of its shape, each None if unknown."""
+        """Return an output's name, its element type and its declared shape, each None if unknown."""
         type_ = self.prepared.type(name)
         return name, dtype_of(type_.number), told_shape(type_, graph.declared.get(name))
 
@@ -215,7 +215,7 @@ def _located(error: Exception, label: str) -> Exception:
     return error
 
 
-# Who may take a sequence: at its last use a value is moved and edited in place, before that it is copied.
+# Liveness: at its last use a sequence is moved and edited in place, before that it is copied.
 #
 # A copy shares its buffer until one of the two is edited, so a copy costs as much as the first edit after
 # it. A list that a loop appends to has its last use at the append, also where that stands in the branch of
@@ -253,7 +253,7 @@ def _find(schedule: Schedule, movable: set[str], takes: Takes) -> None:
         takes.update((node, name) for name in free - deeper if node.inputs.count(name) == 1)
         for inner in entry.inner.values():
             if record_of(node).may_repeat(node):
-                # What a body takes from outside it needs again for its next run.
+                # The next iteration reads the same captures.
                 _find(inner, set(inner.graph.inputs), takes)
             else:
                 _find(inner, free - set(node.inputs), takes)

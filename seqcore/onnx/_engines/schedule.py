@@ -84,7 +84,7 @@ class Schedule:
 
     def _run_own(self):
         while ready := self._ready[True]:
-            # Whoever looks at a sequence goes before who edits it: then the edit can be made in place.
+            # Readers of a sequence go before its edits, so that the edit can be made in place.
             k = next((k for k, i in enumerate(ready) if not self._disturbs(i)), None)
             if k is None:
                 if self._ready[False]:

@@ -34,7 +34,7 @@ class StepsEngine:
     Attributes
     ----------
     taken, failures : int
-        How many runs went well, and how many didn't. Threads may lose some.
+        The numbers of runs that succeeded and that failed. Threads may lose some.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ def feed_holders(prepared: Prepared, own: set[Node]) -> set[str]:
     return holding
 
 
-# What of a model runs where, and why not elsewhere, as text.
+# The text of `explain`.
 
 
 def lines_of(schedule: Schedule, planner: Planner, indent: str) -> Iterator[str]:

@@ -31,9 +31,9 @@ def cut_out(
     ----------
     nodes : list of Node
     inputs : dict of str to TypeProto
-        What the nodes take from outside, with their types.
+        The captures of the nodes, with their types.
     outputs : list of str
-        What is wanted of what they make.
+        The values that are read elsewhere.
     prepared : Prepared
         The model that they stand in: its constants come along.
     name : str
@@ -147,8 +147,7 @@ class ForeignNode:
                 feed[name] = list(value)
         results = self._session.run(self._names, feed, frame[0])
         for (i, dtype), value in zip(self._to, results, strict=True):
-            # Before 1.28, onnxruntime's results may lie in the feed's memory.
-            frame[i] = value if dtype is None else TensorSequence(value, dtype=dtype, copy=True)
+            frame[i] = value if dtype is None else TensorSequence(value, dtype=dtype)
 
 
 def _sequence_dtype(name, prepared):

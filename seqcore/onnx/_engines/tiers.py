@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from seqcore._shown import add_note
+from seqcore._arguments.shown import add_note
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.whole import WholeModel
@@ -18,7 +18,7 @@ from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused
 
-# What is raised where values don't fit. Whatever else steps raise is a fault of ours.
+# Exceptions for values that don't fit. Any other exception of steps is a bug of ours.
 _OF_DATA: tuple[type[Exception], ...] = (
     *(IndexError, TypeError, ValueError, OverflowError, MemoryError),
     *REFUSALS,
@@ -26,7 +26,7 @@ _OF_DATA: tuple[type[Exception], ...] = (
 
 
 class Run:
-    """What is asked of the tiers.
+    """A run, as the tiers get it.
 
     Attributes
     ----------

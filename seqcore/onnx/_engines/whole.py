@@ -1,9 +1,9 @@
 """The first engine: a model in onnxruntime, in one go.
 
-For some hundred elements onnxruntime's copies cost little, while each part that a plan cuts costs 5 µs. So a
+For a few hundred elements onnxruntime's copies cost little, while each part that a plan cuts costs 5 µs. So a
 model with sequences runs whole as well, with checks (see `checked_model`) that let it fail before they get
-long. What fails, because something was long or because of a true error, runs in steps: they cope with the one
-and name the other. A session whose sequences turn out to be long soon stops trying.
+long. A run that fails, because a sequence was long or because of a true error, runs in steps: they cope with
+the one and name the other. A session whose sequences turn out to be long soon stops trying.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.attempts import Attempts
 from seqcore.onnx._engines.checked_model import (
     LONG,
-    LONG_TO_COPY,
     add_checks,
     limit_of,
     why_not_whole,
@@ -46,16 +45,16 @@ class WholeModel:
     longest : int, optional
         The most elements and iterations, where another engine is quicker with more.
     copies_little : bool, optional
-        Whether it is known that what loops copy is short, however long other sequences get.
+        If True, loops copy only short sequences, however long others get.
 
     Attributes
     ----------
     has_lists : bool
-        Whether there are sequences in it, so that a run may fail for being long.
+        True if it has sequences, so that a run may fail because they are long.
     attempts : Attempts
-        Whether to try, and how that went.
+        Decides whether to try.
     limit : int
-        How many elements and iterations it takes.
+        The most elements and iterations.
 
     Raises
     ------
@@ -134,6 +133,8 @@ class WholeModel:
         return made
 
 
+# A model with more inserts outside of loops copies too much.
+MOST_INSERTS = 64
 # The iterations of a loop that are counted on.
 _TRIPS = 4
 
@@ -188,8 +189,8 @@ def _why_not_across(prepared: Prepared, has_lists: bool) -> str:
 def _why_not_inside(prepared: Prepared) -> str:
     """Return why a model with sequences had better not run whole, "" if it may."""
     graph = prepared.model.graph
-    if sum(record_of(node).cost(node)[3] > 0 for node in graph.all_nodes()) > LONG_TO_COPY:
-        return f"more than {LONG_TO_COPY} of its nodes insert into sequences"
+    if sum(record_of(node).cost(node)[3] > 0 for node in graph.all_nodes()) > MOST_INSERTS:
+        return f"more than {MOST_INSERTS} of its nodes insert into sequences"
     if prepared.weights.nbytes >= HEAVY:
         return "its weights would be held twice"
     return why_not_whole(graph, prepared)

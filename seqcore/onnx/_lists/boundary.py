@@ -25,14 +25,14 @@ FROM_EXTENTS, TO_TENSORS = "seqcore.FromExtents", "seqcore.ToTensors"
 
 
 class Layout(NamedTuple):
-    """The tensors that stand for a sequence: by the elements' type, and what is known of their shape."""
+    """The tensors that stand for a sequence: by the elements' type, and the known part of their shape."""
 
     number: int
     shape: tuple[int | None, ...]
 
     @property
     def has_lengths(self) -> bool:
-        """Whether the elements can differ on axis 0 alone."""
+        """True if the elements can differ only along axis 0."""
         return bool(self.shape) and None not in self.shape[1:]
 
     def words(self) -> list[str]:
@@ -82,7 +82,7 @@ class Opened(NamedTuple):
 
 
 def open_sequences(given: Prepared, kept: set[str]) -> Opened:
-    """Let the sequences that a model takes and gives go in and out as tensors, but for some that are kept.
+    """Let the sequences that a model takes and gives go in and out as tensors, except some that are kept.
 
     parts: seq(float[M, 4])    ──▶    parts_values: float[T, 4], parts_lengths: int64[N]
                                       parts = SplitToSequence (parts_values, parts_lengths)
@@ -99,7 +99,7 @@ def open_sequences(given: Prepared, kept: set[str]) -> Opened:
             first += _nodes_in(builder, name, inputs[name], layout)
     graph.nodes = [*first, *graph.nodes]
     graph.inputs = [new for name in graph.inputs for new in inputs.get(name, [name])]
-    # What is declared of fed sequences is not believed before: so more is known of others now.
+    # The declared shapes of input sequences are checked now, so more is known of others.
     known = given.again(model)
     for name in graph.outputs:
         type_ = known.type(name)

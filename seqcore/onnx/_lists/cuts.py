@@ -58,7 +58,7 @@ def from_front(nodes: Nodes, position: Position, count: str) -> str:
 def place_of(nodes: Nodes, position: Position, count: str, is_gap: bool) -> str:
     """Return a position counted from the front, of nodes that fail where it is out of range.
 
-    `is_gap` for one between elements, of which there is one more.
+    If `is_gap`, it is a position between elements: there is one more of these.
     """
     at = from_front(nodes, position, count)
     beyond = nodes.op("Less", count, at)
@@ -90,8 +90,8 @@ def reshape(nodes: Nodes, flat: str, shape: str, rank: int, element_type: int, o
         return nodes.op("Reshape", flat, shape, allowzero=1, out=out)
     if rank == 1:
         return nodes.op("Reshape", flat, shape, out=out)
-    # Before, a 0 stands for the length that there is. So as much is put behind the numbers, of which there
-    # are none then, that each axis has a length, and cut off again.
+    # Before, a 0 stands for the length that there is. There are no numbers then, so zeros are added until
+    # each axis has a length, and removed again.
     is_zero = nodes.op("Cast", nodes.op("Equal", shape, nodes.constant(0)), to=TensorProto.INT64)
     wanted = nodes.op("Add", shape, is_zero)
     size = nodes.op("ReduceProd", wanted, keepdims=1)

@@ -12,15 +12,12 @@ list goes on as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from seqcore.onnx._lists.representations import Representations
-from seqcore.onnx._model.graph import BRANCHES, Graph, Model, Node
+from seqcore.onnx._model.graph import BRANCHES, Model, Node
 from seqcore.onnx._model.loop_parts import add_state, keep_outputs, parts_of
-from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.types import tensor, to_type_proto
+from seqcore.onnx._model.types import SEQUENCE, tensor, to_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 
 # So many elements are as many values that go around.
@@ -50,104 +47,31 @@ def write_out_lists(model: Model, prepared: Prepared, builder: Builder, kept: se
     ----------
     model : Model
     prepared : Prepared
-        What is known of this model.
+        The types of this model.
     builder : Builder
         Of this model.
     kept : set of str
         The lists that stay, as loops and Ifs give them.
     """
     written: dict[str, Written] = {}
-    if not any(
-        node.is_op("Loop", "If") and any(map(prepared.is_sequence, node.outputs))
-        for node in model.graph.all_nodes()
-    ):
-        return written
-    counts = _Counts(Representations(prepared), kept)
     writer = _Writer(prepared, builder)
-    counts.follow(model.graph)
     # Innermost first: what comes after a node in a body is made in the order in which it is read.
     for node in reversed(list(model.graph.all_nodes())):
-        if node.is_op("Loop", "If"):
-            for name in list(node.outputs):
-                n = counts.known.get(name)
-                if n and n <= _MOST and prepared.is_sequence(name) and prepared.element_number(name):
-                    write = writer.write_state if node.is_op("Loop") else writer.write_branches
-                    written[name] = write(node, name, n)
-                    if writer.producers[name][1] is not model.graph:
-                        written[name].operators.add(name)
+        if not node.is_op("Loop", "If"):
+            continue
+        for name in [name for name in node.outputs if name and name not in kept]:
+            kind, number, _, _, n = prepared.type(name)
+            if kind == SEQUENCE and number and n and n <= _MOST:
+                write = writer.write_state if node.is_op("Loop") else writer.write_branches
+                written[name] = write(node, name, n)
+                if writer.producers[name][1] is not model.graph:
+                    written[name].operators.add(name)
     builder.apply()
     return written
 
 
-class _Counts:
-    """How many elements lists have, where that is one number in all runs.
-
-    Attributes
-    ----------
-    known : dict of str to int
-    """
-
-    def __init__(self, forms: Representations, kept: set[str]) -> None:
-        self._forms, self._prepared, self._kept = forms, forms.prepared, kept
-        self.known: dict[str, int] = {}
-
-    def follow(self, graph: Graph) -> None:
-        for node in graph.nodes:
-            for name, n in zip(node.outputs, self._counts_of(node), strict=False):
-                if n is None or name in self._kept:
-                    self.known.pop(name, None)
-                else:
-                    self.known[name] = n
-
-    def _counts_of(self, node: Node) -> Iterable[int | None]:
-        if node.is_op("SequenceInsert", "SequenceErase"):
-            return [self._edited(node, node.is_op("SequenceInsert"))]
-        if node.is_op("Identity"):
-            return [self.known.get(node.inputs[0])]
-        if node.is_op("If"):
-            for branch in node.graphs.values():
-                self.follow(branch)
-            both = ([self.known.get(name) for name in node.graphs[key].outputs] for key in BRANCHES)
-            return [one if one == other else None for one, other in zip(*both, strict=True)]
-        if node.is_op("Loop"):
-            return self._around(node)
-        for inner in node.graphs.values():
-            self.follow(inner)
-        forms = (self._forms.found.get(name) for name in node.outputs)
-        return [None if form is None else form.count for form in forms]
-
-    def _edited(self, node: Node, inserts: bool) -> int | None:
-        n = self.known.get(node.inputs[0])
-        if n is None:
-            return None
-        if given := node.input(1 + inserts):
-            position = position_of(self._prepared, given).value
-            if position is None or not -n <= position < n + inserts:
-                return None
-        return n + 1 if inserts else n - 1 if n else None
-
-    def _around(self, loop: Node) -> list[int | None]:
-        """Follow a body until the states have as many elements after an iteration as before."""
-        parts = parts_of(loop)
-        states = [
-            None if name in self._kept else self.known.get(initial)
-            for initial, name in zip(parts.initial, parts.final, strict=True)
-        ]
-        while True:
-            for name, n in zip(parts.states, states, strict=True):
-                self.known.pop(name, None)
-                if n is not None:
-                    self.known[name] = n
-            self.follow(loop.body)
-            after = [self.known.get(name) for name in parts.next_states]
-            same = [n if n == m else None for n, m in zip(states, after, strict=True)]
-            if same == states:
-                return states
-            states = same
-
-
 class _Writer:
-    """What is known of a model before it is changed, and the nodes that come into it."""
+    """Writes the elements of lists as values of their own."""
 
     def __init__(self, prepared: Prepared, builder: Builder) -> None:
         self._prepared, self._builder = prepared, builder

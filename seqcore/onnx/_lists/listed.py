@@ -13,7 +13,7 @@ from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.types import NEVER, Length, Shape, join_shapes
-from seqcore.onnx._rewrite.effects import may_fail
+from seqcore.onnx._rewrite.prune import may_fail
 
 # Of so many elements it may be settled later whether they are made.
 _FEW = 64

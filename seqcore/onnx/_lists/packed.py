@@ -10,7 +10,9 @@ An edit copies the tensors. So this is for runtimes without sequences, and for n
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from functools import reduce
 
 from onnx import TensorProto, helper
 
@@ -26,10 +28,13 @@ from seqcore.onnx._lists.cuts import (
 )
 from seqcore.onnx._lists.pieces import Pieces
 from seqcore.onnx._lists.representations import Representation, Stack
+from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.positions import Position
-from seqcore.onnx._model.record import axis_from_front
-from seqcore.onnx._model.types import NEVER
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined, axis_from_front, record_of
+from seqcore.onnx._model.types import NEVER, join
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
+from seqcore.onnx._rewrite.prune import is_only_counted, prune, read_names
 
 
 def pack_as(name: str, element_type: int, shape: tuple, builder: Builder) -> Packed:
@@ -71,7 +76,7 @@ class Packed(Representation):
         lengths = nodes.op("Shape", self.parts[-1])
         return nodes.slice(lengths, nodes.constant([0]), nodes.constant([1]), 0)
 
-    # These make nodes, of which the last make the parts.
+    # These add nodes. The last of them make the parts.
 
     def make_empty(self, nodes: Nodes) -> None:
         for name, (number, shape) in zip(self.parts, self.part_types, strict=True):
@@ -210,7 +215,7 @@ class Numbers(Packed):
         Of the list.
     element_type : int
     shape : tuple of (int, str or None)
-        What is known of the elements' shapes.
+        The known part of the elements' shapes.
     builder : Builder
     """
 
@@ -357,3 +362,147 @@ class Numbers(Packed):
 
     def extents(self, nodes, out=""):
         return nodes.op("Identity", self.parts[1], out=out)
+
+
+# Packing: the sequences that no other form has taken go on as tensors, in loops and branches too.
+#
+# s = []                                   v, e = no numbers, no extents
+# t = Loop (n, true, s) <                  w, f = Loop (n, true, v, e) <
+#     q = SequenceInsert (p, x)       ──▶      b, c = Concat (a, x), Concat (d, Shape (x))
+#     (going, q)>                              (going, b, c)>
+#
+# Sequences that are the same in other iterations, branches or edits have one form. So they go together, or
+# stay.
+
+
+def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict[str, str], dict[str, str]]:
+    """Put packed lists in the places of the sequences that can be packed.
+
+    Parameters
+    ----------
+    model : Model
+    prepared : Prepared
+        The types of this model.
+    builder : Builder
+        Of this model.
+
+    Returns
+    -------
+    (dict of str to str, dict of str to str)
+        What became of those that are gone, and why others stay.
+    """
+    forms: dict[str, Packed] = {}
+    stays: dict[str, str] = {}
+    read = read_names(model)
+    continued = _continued(prepared)
+    for names in _families(prepared, continued):
+        try:
+            found = _forms_of(names, prepared, builder)
+            if why := _why_not(names, found, prepared, read, continued):
+                raise Declined(why)
+        except Declined as reason:
+            stays |= dict.fromkeys(names, str(reason))
+        else:
+            forms |= found
+    if not forms:
+        return {}, stays
+    for name, form in forms.items():
+        form.is_only_counted = is_only_counted(name, prepared, read)
+        maker, place = prepared.producers.get(name, (None, None))
+        # In a loop that leaves the list as it is, places are the same in all iterations.
+        if maker is not None and any(
+            node is not None and node.is_op("SequenceAt") and graph is not place
+            for node, graph in prepared.readers[name]
+        ):
+            form.find_bounds(builder.after(maker))
+    for graph in list(model.graph.all_graphs()):
+        _take_in(graph, forms)
+        for node in graph.nodes:
+            if forms.keys().isdisjoint((*node.inputs, *node.outputs)):
+                continue
+            if node.graphs:
+                node.inputs, node.outputs = _parts(node.inputs, forms), _parts(node.outputs, forms)
+            else:
+                is_read = any(name in read for name in node.outputs)
+                record_of(node).pack(node, forms, builder.instead(node), prepared, is_read)
+    builder.apply()
+    prune(model)
+    return {name: form.became for name, form in forms.items()}, stays
+
+
+def _families(prepared: Prepared, continued: dict[str, list[str]]) -> list[list[str]]:
+    """Return the sequences in groups that need one representation each."""
+    family: dict[str, list[str]] = {}
+    for graph in prepared.model.graph.all_graphs():
+        for name in (*graph.inputs, *(name for node in graph.nodes for name in node.outputs)):
+            if prepared.is_sequence(name):
+                family[name] = [name]
+    for one, others in continued.items():
+        for other in others:
+            first, second = family.get(one), family.get(other)
+            if first is None or second is None or first is second:
+                continue
+            if len(first) < len(second):
+                first, second = second, first
+            first += second
+            family |= dict.fromkeys(second, first)
+    return list({id(names): names for names in family.values()}.values())
+
+
+def _continued(prepared: Prepared) -> dict[str, list[str]]:
+    """Return for each name the others that are the same, passed on or edited."""
+    continued: dict[str, list[str]] = defaultdict(list)
+    for node in prepared.model.graph.all_nodes():
+        for one, other in record_of(node).continues(node):
+            continued[one].append(other)
+            continued[other].append(one)
+    return continued
+
+
+def _forms_of(names: list[str], prepared: Prepared, builder: Builder) -> dict[str, Packed]:
+    """Return the representations of a group. Raise `Declined` if they don't exist."""
+    type_ = reduce(join, (prepared.type(name) for name in names))
+    if not type_.number:
+        raise Declined("the type of its elements is not known")
+    if type_.shape is None:
+        raise Declined("the rank of its elements is not known")
+    return {name: pack_as(name, type_.number, type_.shape, builder) for name in names}
+
+
+def _why_not(
+    names: list[str],
+    forms: dict[str, Packed],
+    prepared: Prepared,
+    read: set[str],
+    continued: dict[str, list[str]],
+) -> str:
+    """Return why a family stays, "" if all who have to do with it can do with its forms."""
+    model = prepared.model
+    for name in names:
+        if name in model.graph.inputs:
+            return "it is an input of the model"
+        for other in continued.get(name, ()):
+            if not prepared.is_sequence(other):
+                return f"'{other}' is the same sequence, and its type is not known"
+        nodes: list[Node | None] = [node for node, _ in prepared.readers[name]]
+        if (maker := prepared.producer(name)) is not None:
+            nodes.append(maker)
+        for node in nodes:
+            if node is None:
+                if name in model.graph.outputs:
+                    return "the model returns it"
+            elif why := record_of(node).why_not_packed(node, forms, prepared, read):
+                return why
+    return ""
+
+
+def _take_in(graph: Graph, forms: dict[str, Packed]) -> None:
+    """Give a graph tensors where it takes and returns sequences."""
+    for name in (name for name in dict.fromkeys((*graph.inputs, *graph.outputs)) if name in forms):
+        graph.declared.pop(name, None)
+        forms[name].declare(graph.declared)
+    graph.inputs, graph.outputs = _parts(graph.inputs, forms), _parts(graph.outputs, forms)
+
+
+def _parts(names: list[str], forms: dict[str, Packed]) -> list[str]:
+    return [part for name in names for part in (forms[name].parts if name in forms else [name])]

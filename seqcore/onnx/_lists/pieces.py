@@ -1,8 +1,8 @@
 """Pieces: what is picked from a split tensor is gathered or sliced from the tensor itself.
 
-A split without lengths makes pieces of length 1, a number makes equal pieces of which the last may be
-smaller, a list gives the lengths. What SplitToSequence checks is checked where it stood, and what is picked
-is bound to that.
+A split without lengths makes pieces of length 1. A number makes equal pieces, except the last, which may be
+smaller. A list gives the lengths. The checks of SplitToSequence are made where it was, and the
+elements depend on them.
 """
 
 from __future__ import annotations
@@ -318,12 +318,11 @@ class _Cut(Pieces):
         """Return the tensor with two axes in place of the one that is split: the pieces, and their length."""
         before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
         parts = [*before, [self.count, self._one_length()], *behind]
-        zeros = {"allowzero": 1} if nodes.builder.opset >= ZEROS_ALLOWED else {}
-        return nodes.op("Reshape", self.tensor, nodes.join_axes(*parts), **zeros)
+        return nodes.op("Reshape", self.tensor, nodes.join_axes(*parts), **nodes.builder.allow_zeros)
 
 
 class EqualPieces(_Cut):
-    """Pieces of one length, of which the last may be smaller. The length is a number or comes at run time."""
+    """Pieces of one length; the last may be smaller. The length is a constant or known at run time."""
 
     def __init__(self, prepared, node, length=None):
         super().__init__(prepared, node)
@@ -418,7 +417,7 @@ class ListedPieces(_Cut):
 
 
 def pieces_of(node: Node, prepared: Prepared) -> Pieces:
-    """Return a split as a representation. Raise `Declined` where it has none."""
+    """Return a split as a representation. Raise `Declined` if there is none."""
     axis, shape = node.attribute("axis", 0), prepared.shape(node.inputs[0])
     if shape is not None and axis_from_front(axis, len(shape)) is None:
         raise Declined(f"axis {axis} of '{node.name}' is out of range")
@@ -460,7 +459,7 @@ def write_out_splits(
     ----------
     model : Model
     prepared : Prepared
-        What is known of this model.
+        The types of this model.
     builder : Builder
         Of this model.
     kept : set of str
@@ -482,7 +481,7 @@ def write_out_splits(
             pieces = pieces_of(node, prepared)
         except Declined:
             continue
-        # Of a known total, so that the split can't fail: nobody may read it in the end.
+        # With a known total the split can't fail: it may be dead in the end.
         if not isinstance(pieces.total, int):
             continue
         lengths = pieces.known_lengths()

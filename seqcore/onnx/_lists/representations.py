@@ -1,12 +1,12 @@
-"""What a sequence becomes: tensors from which all that is asked of it can be computed.
+"""Representations of sequences by tensors, from which each read of a sequence can be computed.
 
-form      the sequence                         goes on as
-Listed    of named tensors                     these
-Pieces    cut from a tensor                    that tensor
-LoopList  that a loop puts elements into       scan outputs of the loop
-Grown     one of these, and some more          that, and these
-Stack     (the latter three, where it helps)   a tensor whose axis 0 runs over the elements
-Packed    (what is left, for other runtimes)   such a tensor, or one of all numbers and one of extents
+representation  the sequence                         becomes
+Listed          of named tensors                     these
+Pieces          split from a tensor                  that tensor
+Accumulated     that a loop puts elements into       scan outputs of the loop
+Grown           one of these, and some more          that, and these
+Stack           (the latter three, where it helps)   a tensor whose axis 0 runs over the elements
+Packed          (the others, for other runtimes)     such a tensor, or one of all values and one of the shapes
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from onnx import TensorProto
 
-from seqcore.onnx._lists.loop_edits import end_of
+from seqcore.onnx._lists.trace import end_of
 from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
@@ -26,7 +26,7 @@ from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder, Nodes
 
 
 class Representations:
-    """The forms of a model's sequences, or why they have none.
+    """The representations of a model's sequences, and why others don't have one.
 
     Attributes
     ----------
@@ -34,8 +34,8 @@ class Representations:
     found : dict of str to Representation
         Outer graphs come first, and nodes in order: what a sequence is made from stands before it.
     doubts : set of str or None
-        Where it is a set, elements that nobody reads may go, and those whose making may be an error are put
-        here: who gave it finds out whether they are still made.
+        If it is a set, dead elements may go, and those that may fail are added here: the caller finds out
+        whether they are still computed.
     """
 
     def __init__(self, prepared: Prepared, doubts: set[str] | None = None) -> None:
@@ -74,15 +74,15 @@ class Representation:
     element_type : int
         ONNX's number of the elements' type, 0 where it is not known.
     count : int or None
-        How many elements there are, where that is known.
+        The number of elements, if it is known.
     became : str
-        What it becomes, in a sentence.
+        A phrase for notes.
     is_declined : bool
-        Whether the sequence stays after all.
+        True if the sequence stays after all.
     takers : tuple of Representation
         The forms of lists that loops and inserts start with it: they have that `node`, and its `start_name`.
     is_only_counted : bool
-        Whether nothing but their number asks for the elements, whose making may be an error: see `unread`.
+        True if only the length is read and an element may fail: see `prune`.
     """
 
     element_type = 0
@@ -135,8 +135,8 @@ class Representation:
     def why_not(self, node: Node | None, graph: Graph, prepared: Prepared, read: set[str]) -> str:
         """Return why a reader in a graph can't be served, or "" where it can.
 
-        A node that is None stands for the graph's output; `read` has the names of what is read, other than
-        for its shape.
+        A node that is None stands for the graph's output; `read` has the names of values that are read, not
+        only their shapes.
         """
         if node is None:
             return "the model returns it" if graph is prepared.model.graph else "a graph inside returns it"
@@ -177,7 +177,7 @@ class Representation:
     def why_not_shape_of_join(self) -> str:
         return ""
 
-    # These make nodes, of which the last makes `out`.
+    # These add nodes. The last of them makes `out`.
 
     def at(self, nodes: Nodes, position: Position, out: str) -> str:
         raise NotImplementedError
@@ -211,9 +211,9 @@ class Stack(Representation):
     shape : tuple of (int, str or None), or None
         The elements' shape as far as it is known, None where not even the rank is.
     is_uniform : bool
-        Whether the tensor can be made without an error that the sequence would not give.
+        If True, the tensor can be made without an error that the sequence would not raise.
     is_filled : bool
-        Whether there is an element for sure.
+        If True, there is at least one element.
     """
 
     def __init__(
@@ -358,9 +358,9 @@ class Grown(Stack):
     start_name : str
         The list that this puts an element to.
     source : Representation
-        What there was before all inserts.
+        The list before all inserts.
     front, back : list of str
-        What they put to its ends.
+        The elements at its ends.
     """
 
     def __init__(
@@ -399,7 +399,7 @@ def _grown(forms: Representations, node: Node, found: Representation) -> Grown |
     prepared = forms.prepared
     at_front = end_of(prepared, node)
     places = [prepared.producers.get(name, (None, None))[1] for name in (node.inputs[0], node.outputs[0])]
-    # What another graph makes of it, that may do again and again.
+    # A graph inside may run several times.
     if at_front is None or places[0] is not places[1]:
         return None
     source, front, back = found, [], []

@@ -1,4 +1,4 @@
-"""What other runtimes want of a model: known branches taken, loops and fillings as they read them."""
+"""Rewrites for runtimes other than onnxruntime, most of them for OpenVINO."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_LIMIT = (1 << 63) - 1
 
 
 def take_known_branches(model: Model, prepared: Prepared) -> bool:
-    """Put the nodes of a branch into the place of each If of which it is known that it takes that.
+    """Replace each If with the nodes of a branch, if it always takes that.
 
     PyTorch exports `squeeze` of an axis whose length it doesn't know as a branch:
 
@@ -29,7 +29,7 @@ def take_known_branches(model: Model, prepared: Prepared) -> bool:
     ----------
     model : Model
     prepared : Prepared
-        What is known of this model, or of what it is a copy of.
+        The types of this model, or of the model that it copies.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def take_known_branches(model: Model, prepared: Prepared) -> bool:
         Whether there was one.
     """
     has_changed = False
-    # Innermost first: a branch moves with what is in it.
+    # Innermost first: a branch moves with its nodes.
     for graph in reversed(list(model.graph.all_graphs())):
         nodes: list[Node] = []
         for node in graph.nodes:
@@ -89,7 +89,7 @@ def _takes_shape(node: Node, k: int) -> bool:
 
 
 def keep_trips_from_negative(model: Model, prepared: Prepared, builder: Builder) -> None:
-    """Let a loop whose number of trips may be negative have none then: to OpenVINO (2026.4) that is no limit.
+    """Let a loop with a negative trip count have no iteration: OpenVINO (2026.4) reads that as no limit.
 
     PyTorch exports `range(1, len(x))` as one less than the length.
     """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import onnx
 
 from seqcore.onnx._lists.fixed_lists import Written, write_out_lists
-from seqcore.onnx._lists.packing import pack_lists
+from seqcore.onnx._lists.packed import pack_lists
 from seqcore.onnx._lists.pieces import write_out_splits
 from seqcore.onnx._lists.representations import Representation, Representations
 from seqcore.onnx._lowering.openvino import (
@@ -24,15 +24,14 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
-from seqcore.onnx._rewrite.effects import is_only_counted
 from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import drop_aliases, prune, read_names
+from seqcore.onnx._rewrite.prune import drop_aliases, is_only_counted, prune, read_names
 from seqcore.onnx._vmap.loop import LoopNote, vectorise_loops
 
 
 class Note(NamedTuple):
-    """What became of a sequence: its name, the node that makes it, whether it is gone, and how or why not."""
+    """A sequence, the node that makes it, whether it was lowered, and how or why not."""
 
     value: str
     node: str
@@ -49,7 +48,7 @@ class Lowered(NamedTuple):
     Attributes
     ----------
     prepared : Prepared
-        The model and what is known of it; the one that was given, where nothing could be lowered.
+        The lowered model, or the given one if nothing could be lowered.
     notes : list of Note
     loops : list of LoopNote
     """
@@ -73,14 +72,14 @@ def lower_prepared(
     given : Prepared
         It stays as it is.
     keep_maps : bool, optional
-        Whether SequenceMap nodes stay, for a runtime that has threads for them. Else those are written out as
-        loops of which no operator on sequences is left then.
+        If True, keep SequenceMap nodes, for a runtime that has threads for them. Otherwise they become loops,
+        if these have no sequence operators in the end.
     is_checked : bool, optional
-        Whether a model that onnx finds a fault in is given up; not where who gets it does the same.
+        If True, give up a lowered model that onnx finds a fault in.
     packs : bool, optional
-        Whether sequences without another form are packed, for a runtime that has none: see `packed`.
+        If True, pack the other sequences, for a runtime without sequences: see `packed`.
     vectorises : bool, optional
-        Whether loops become one operator where they can: see `vectorise`.
+        If True, vectorize loops.
     """
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [], [])
@@ -133,7 +132,7 @@ def _fault_of(model: Model) -> str:
 
 
 class _Trial:
-    """A model lowered as far as it goes, but for some maps.
+    """A model lowered as far as possible, except some maps.
 
     Attributes
     ----------
@@ -144,7 +143,7 @@ class _Trial:
     packed : dict of str to str
         Those among them that were packed, states of loops too.
     stays : dict of str to str
-        Sequences that stay → why, for those of which something is known.
+        Sequences that stay → why, if that is known.
     loops : list of LoopNote
     """
 
@@ -253,12 +252,12 @@ class _Trial:
         return bool(forms.found)
 
     def maps_left(self) -> set[str]:
-        """Return the names of the maps of which an operator is left that was written for them."""
+        """Return the names of the maps whose loops still have sequence operators."""
         left = self._left()
         return {name for name, outputs in self._written.items() if outputs & left}
 
     def lists_left(self) -> set[str]:
-        """Return the lists of which an operator is left that was written for them.
+        """Return the lists that were written as tensors and still have sequence operators.
 
         All of them, where an element is made no more whose making may be an error.
         """
@@ -311,7 +310,7 @@ def _why_not(name: str, form: Representation, prepared: Prepared, read: set[str]
 
 
 class _Notes:
-    """What is said of each sequence that there was, but for the states in loops."""
+    """The notes on sequences, except those on states in loops."""
 
     def __init__(self, known: Prepared, trial: _Trial) -> None:
         self._known, self._trial = known, trial
@@ -338,7 +337,7 @@ class _Notes:
         return notes
 
     def _parts(self) -> set[str]:
-        """Return the names of what loops start with, and of what is on its way through a loop's body."""
+        """Return the names of the lists that loops start with, and of those inside a loop's body."""
         known, parts = self._known, set()
         for name, (node, _) in known.producers.items():
             if node.is_op("SequenceEmpty"):

@@ -1,1 +1,1 @@
-"""Models: from files and messages to a checked graph in normal form, of which types and shapes are known."""
+"""Models: from files and messages to a checked graph in normal form, with types and shapes."""

@@ -1,4 +1,4 @@
-"""Whether a model is one: what onnx's checker finds, and what it doesn't look at."""
+"""Check that a model is valid, with onnx's checker and beyond it."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ def check_message(model: ModelProto, label: str = "the model") -> None:
                 f"{label} asks for opset {one.version} of '{one.domain or 'ai.onnx'}': "
                 f"onnx {onnx.__version__} knows them up to {known}"
             )
-    complaint = f"{label} is not valid" if label == "the model" else f"{label} is no valid graph"
+    complaint = f"{label} is not valid" if label == "the model" else f"{label} is not a valid graph"
     checked = model
     if not all(_has_type_and_shape(value.type) for value in (*model.graph.input, *model.graph.output)):
         # The checker wants a type and a shape for each, but makes no use of them.
@@ -95,7 +95,7 @@ def check_splits(graph: Graph, constants: Mapping[str, TensorProto]) -> None:
     graph : Graph
         Not in normal form yet.
     constants : mapping of str to TensorProto
-        What the graph sees of constants.
+        The constants that the graph sees.
     """
     if not _ONNX_DIVIDES:
         return
@@ -170,7 +170,7 @@ def known_opset(domain: str) -> int:
 
 @cache
 def kinds_at(operator: str, version: int, field: str, k: int) -> frozenset[str]:
-    """Return of which kinds an operator's input or output k may be, in protobuf's words."""
+    """Return the kinds that an operator's input or output k may have, in protobuf's words."""
     schema = onnx.defs.get_schema(operator, version) if onnx.defs.has(operator, version) else None
     formal = () if schema is None else getattr(schema, f"{field}s")
     if not formal:

@@ -71,12 +71,12 @@ class Node:
         return self.op_type in op_types and self.domain in STANDARD
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return the value of an attribute that is no graph, or a default."""
+        """Return the value of an attribute that is not a graph, or a default."""
         attribute = self._attributes.get(name)
         return default if attribute is None else helper.get_attribute_value(attribute)
 
     def attribute_names(self) -> list[str]:
-        """Return the names of the attributes that are no graphs."""
+        """Return the names of the attributes that are not graphs."""
         return list(self._attributes)
 
     def tensor(self, name: str) -> TensorProto:
@@ -87,7 +87,7 @@ class Node:
         self._attributes[name] = helper.make_attribute(name, value)
 
     def attribute_messages(self) -> Iterator[AttributeProto]:
-        """Yield the attributes that are no graphs."""
+        """Yield the attributes that are not graphs."""
         yield from self._attributes.values()
 
     def input(self, i: int) -> str:
@@ -130,8 +130,8 @@ class Graph:
     inputs, outputs : list of str
     nodes : list of Node
     declared : dict of str to TypeProto
-        What the file says of the types of inputs, outputs and values on the way. Nobody has checked it.
-        Once the model is normal, what its readers are to be told.
+        The types of inputs, outputs and other values, as the file declares them, unchecked. In a normal
+        model, as its readers should see them.
     defaults : dict of str to TensorProto
         Of inputs inside a model that have one. The main graph's constants stand in the model.
     """
@@ -220,9 +220,9 @@ class Model:
         Domain → version. The standard domain is "".
     ir_version : int
     constants : dict of str to TensorProto
-        What never changes, for all depths. Weights among them are `Weight`s.
+        The constants of all graphs. Weights among them are stubs.
     defaults : dict of str to TensorProto
-        What inputs of the model are that aren't fed.
+        The defaults of inputs.
     """
 
     def __init__(self, graph: Graph, opsets: dict[str, int], ir_version: int) -> None:

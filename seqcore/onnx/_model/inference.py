@@ -1,7 +1,7 @@
 """Types and shapes of all values of a model, through branches, around loops and inside of sequences.
 
-Each operator's record says what comes out for what goes in; here it is followed. The states of a loop begin
-with what they are given, and climb (see `types`) to what the body makes of them, until nothing changes:
+Each operator's record infers its outputs. The states of a loop begin with the types of their initial values,
+and get more general (see `types`) until the body changes nothing:
 
     Loop (n, c, s = [], x: (4))            round 1        round 2
         state u: elements                  never          (4)
@@ -58,7 +58,7 @@ Memo = dict[str, list[tuple[Given, Made]]]
 
 
 class Inference:
-    """What is known while a model is followed.
+    """The types that are known while a model is followed.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Inference:
     constant : callable
         Returns the value of a small constant.
     memo : dict, optional
-        What was inferred before, in this model or in one that it came of: more is added.
+        Earlier results, of this model or the one before it was rewritten. More are added.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Inference:
                 self.numbers[name] = told
 
     def _infer(self, node: Node) -> list[Type]:
-        """Return what a node makes. Where it reads an element of which there never is one, so is that."""
+        """Return the types of a node's outputs: `NEVER` if it reads an element that never exists."""
         record = record_of(node)
         names = [name for name in node.inputs if self.type(name).is_tensor and self.shape(name) == NEVER]
         if not names or node.graphs or record.is_of_lists:
@@ -163,6 +163,17 @@ class Inference:
             return None
         return tuple(map(int, constant.reshape(-1))) if constant.size <= _MOST_FOLLOWED else None
 
+    def count_after(self, edit: Node, inserts: bool) -> int | None:
+        """Return how many elements a sequence has after an edit, None if that or the place isn't known."""
+        n = self.type(edit.inputs[0]).count
+        if n is None:
+            return None
+        if position := edit.input(1 + inserts):
+            told = self.numbers_of(position)
+            if not told or len(told) > 1 or not isinstance(told[0], int) or not -n <= told[0] < n + inserts:
+                return None
+        return n + 1 if inserts else n - 1 if n else None
+
     def condition(self, name: str) -> bool | None:
         """Return what a condition is, None where that isn't known."""
         told = self.numbers_of(name)
@@ -180,7 +191,6 @@ class Inference:
             return unknown
         proto = _message_of(node)
         types = {name: to_type_proto(self.type(name), with_shape=True) for name in names}
-        types[""] = TypeProto()  # onnx before 1.18 asks for what is left out as well
         data = {}
         for name in names:
             if self.constant(name) is not None:

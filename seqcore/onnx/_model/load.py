@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, ModelProto
 
-from seqcore._shown import got
+from seqcore._arguments.shown import got
 from seqcore.onnx._model.tensors import one_line
 
 
@@ -21,12 +21,12 @@ def parse(model: Any, name: str = "the bytes") -> ModelProto:
     ----------
     model : ModelProto, bytes, str or os.PathLike
     name : str, optional
-        What bytes are called in messages.
+        The name of bytes in messages.
 
     Raises
     ------
     ValueError
-        If the bytes or the file are no model.
+        If the bytes or the file are not a model.
     TypeError
         If `model` is none of these.
     FileNotFoundError
@@ -51,7 +51,7 @@ def parse(model: Any, name: str = "the bytes") -> ModelProto:
 
 
 def check_kind(model: Any) -> None:
-    """Raise TypeError for what is neither a model nor bytes or a path of one."""
+    """Raise TypeError if it is neither a model nor bytes or a path of one."""
     if not isinstance(model, ModelProto | bytes | bytearray | memoryview | str | os.PathLike):
         raise TypeError(f"model must be a path, bytes or a ModelProto, got {got(model)}")
 

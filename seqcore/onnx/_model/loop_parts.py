@@ -1,4 +1,4 @@
-"""What stands where among the inputs and outputs of a Loop and its body.
+"""The inputs and outputs of a Loop and its body, by their roles.
 
 (trips, condition, *initial)  ──▶  body (iteration, going_in, *states)
                                    ──▶ (going_out, *next_states, *scans)  ──▶  (*final, *stacked)

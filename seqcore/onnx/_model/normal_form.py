@@ -301,7 +301,7 @@ def _rename_reads(graph, old, new):
 
 
 def drop_dead_nodes(graph: Graph) -> None:
-    """Take out the nodes of which nobody reads an output, in all depths."""
+    """Remove dead nodes, in all depths."""
     read = set(graph.outputs)
     live = []
     for node in reversed(graph.nodes):

@@ -21,7 +21,9 @@ def position_of(prepared: Prepared, name: str) -> Position:
     constant = prepared.constant(name)
     if constant is not None and constant.size == 1 and constant.dtype.kind in "iu":
         return Position(name, int(constant.reshape(-1)[0]), constant.ndim)
-    return Position(name, None, prepared.type(name).rank)
+    told = prepared.numbers.get(name, ())
+    value = told[0] if len(told) == 1 and isinstance(told[0], int) else None
+    return Position(name, value, prepared.type(name).rank)
 
 
 def is_iteration_over(prepared: Prepared, name: str, sequence: str) -> bool:

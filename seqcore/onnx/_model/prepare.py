@@ -1,4 +1,4 @@
-"""Preparing: a message is checked and brought into normal form, and what is known of it is put together."""
+"""Check a message, bring it into normal form and infer its types."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = 
     Raises
     ------
     ValueError
-        If it is no valid model, as onnx's checker or its type inference has it, or as we have it.
+        If the model is invalid, by onnx's checker, its type inference or our own checks.
     """
     weights.check()
     check_message(weightless)
@@ -57,7 +57,7 @@ def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = 
     check_splits(model.graph, model.constants)
     fault = type_fault(weightless)
     normalise(model, weights)
-    # onnx minds outputs that a loop leaves out; a normal model has none.
+    # onnx reports outputs that a loop leaves out; a normal model has all.
     if fault and type_fault(to_message(model, weights_are_inputs=True)):
         raise ValueError(f"the model is not valid: {fault}")
     prepared = Prepared(model, weights, believes_elements)
@@ -116,15 +116,15 @@ _REDUCTIONS = (
 )
 
 
-# What graphs inside a model declare of types, put right: files may say of shapes what no run checks.
+# The declared types of graphs inside a model, corrected: no run checks the shapes that files declare.
 
 
 def declare_types(model: Model, prepared: Prepared) -> None:
     """Declare in a normal model what is known of its graphs' inputs and outputs, and no shapes on the way.
 
     onnxruntime infers less: it plans memory and picks kernels by the shapes of a loop's states, say, where
-    the body declares them. What a file says of scan outputs stays where nothing is known, since that counts
-    where there is no trip.
+    the body declares them. The declared shapes of scan outputs stay if no others are known, since they matter
+    for a loop without iterations.
 
     Parameters
     ----------

@@ -15,27 +15,26 @@ from seqcore.onnx._model.weights import MOST_NUMBERS, Weights
 
 
 class Prepared:
-    """A model and what is known of it before it runs.
+    """A model, and everything that is known of it before it runs.
 
     Attributes
     ----------
     model : Model
         In normal form.
     weights : Weights
-        Where the data of its weights are.
+        The data of its weights.
     believes_elements : bool
-        Whether fed sequences are taken to have elements as the model declares them, which who feeds has to
-        check.
+        If True, the elements of input sequences have the declared shapes: the caller checks that in each run.
     types : dict of str to Type
-        What is known of each value, constants included. Like the next three, it is found out when it is first
-        asked for, and then the model may not change.
+        The types of all values, constants included. Like the next three, they are computed at first use, and
+        then the model may not change.
     numbers : dict of str to tuple of (int, str or None)
         The integers in vectors and scalars, as far as they are known: what shapes are computed from. Of
         conditions 0 and 1.
     producers : dict of str to (Node, Graph)
-        Who makes a value, and where. Inputs and constants have none.
+        The node that makes a value, and its graph; inputs and constants are missing.
     readers : dict of str to list of (Node or None, Graph)
-        Who reads a value, and where; None for the graph whose output it is.
+        The nodes that read a value, and their graphs; None for the graph whose output it is.
     """
 
     def __init__(self, model: Model, weights: Weights, believes_elements: bool = False) -> None:
@@ -105,7 +104,7 @@ class Prepared:
         return self.types.get(name, UNKNOWN)
 
     def is_tensor(self, name: str) -> bool:
-        """Return whether a value is a tensor: neither a sequence nor optional. What isn't known is one."""
+        """Return whether a value is a tensor, not a sequence or optional. An unknown type counts as one."""
         return self.type(name).is_tensor
 
     def is_sequence(self, name: str) -> bool:
@@ -133,7 +132,7 @@ class Prepared:
         return self.small_constant(name)
 
     def small_constant(self, name: str) -> np.ndarray | None:
-        """Return a constant of the model as an array, None for what is none, or large."""
+        """Return a constant of the model as an array, None if it isn't a constant, or is large."""
         if name not in self._arrays:
             tensor = self.model.constants.get(name)
             is_small = tensor is not None and tensor.data_location != TensorProto.EXTERNAL

@@ -34,28 +34,27 @@ class Declined(Exception):
 
 
 class Operator:
-    """An operator of which nothing is known. Records override what they know better.
+    """An unknown operator. Records override its attributes and methods.
 
     Attributes
     ----------
     is_of_lists : bool
-        Whether a model with it has to do with sequences or optionals, whatever its types.
+        True if a model with it has sequences or optionals, whatever its types.
     only_reads : bool
-        Whether it only looks at the sequences that it reads, where others make a value out of one.
+        True if it only reads sequences, False if it may return or edit one.
     never_fails : bool
-        Whether it fails at no values: it may mind the shapes and types of what it gets.
+        True if it fails for no values. It may fail for shapes and types.
     is_cheap_in_runs : bool
-        Whether onnxruntime may run it many times in one go: it is quick there with short sequences.
+        True if onnxruntime runs it fast many times in a loop, with short sequences.
     broadcasts, elementwise : bool
-        Whether each number of its output depends on one number of each input, broadcast; whether it takes
-        each number of its one input for itself.
+        True if each number of its output depends on one number of each broadcast input; True if it is
+        elementwise in its one input.
     numpy : callable or None
-        What does the same to integers and conditions in NumPy.
+        The same for integers and conditions in NumPy.
     batch_rule : BatchRule or None
-        How its node in a loop's body goes to all iterations at once. Who has one gives the same for the same
-        inputs, and nothing else.
+        Its batching rule. An operator with a rule is a pure function.
     verb : str
-        What it does to a sequence, in a sentence.
+        A phrase for notes: what it does to a sequence.
     """
 
     is_of_lists = False
@@ -67,7 +66,7 @@ class Operator:
     batch_rule: BatchRule | None = None
     verb = ""
 
-    # What it is
+    # Validity and types
 
     def fault(self, node: Node) -> str:
         """Return in which way a node doesn't fit its own graphs, "" where it does."""
@@ -77,7 +76,7 @@ class Operator:
         """Return what is known of the outputs."""
         return known.by_onnx(node)
 
-    # What becomes of values
+    # Aliases
 
     def aliases(self, node: Node) -> Iterator[tuple[str, str]]:
         """Yield the pairs (from, to) of names between which it hands a value on as it is."""
@@ -102,7 +101,7 @@ class Operator:
     def deviates(self, node: Node, prepared: Prepared) -> str:
         """Return where onnxruntime (1.31) deviates from the specification, "" where a model may trust it.
 
-        Where `guard` can let it fail instead, it is no deviation.
+        If `guard` can let it fail instead, that is not a deviation.
         """
         return ""
 
@@ -143,7 +142,7 @@ class Operator:
         raise NotImplementedError(node.op_type)
 
     def continues(self, node: Node) -> Iterator[tuple[str, str]]:
-        """Yield the pairs of names of which the other is the one, passed on or edited.
+        """Yield the pairs of names where the second is the first, passed on or edited.
 
         Where they are sequences that are packed, they have one form.
         """
@@ -179,7 +178,7 @@ class Looks(Operator):
         self.lower(node, forms[node.inputs[0]], nodes, prepared, is_read)
 
 
-# What a step of ours costs in µs.
+# The cost of a step of ours, in µs.
 STEP = 0.7
 _RECORDS: dict[str, Operator] = {}
 _WORST = Operator()
@@ -202,7 +201,7 @@ def register_record(op_type: str, record: Operator) -> None:
 
 
 def record_of(node: Node) -> Operator:
-    """Return the record of a node's operator: the worst that there could be for one that has none."""
+    """Return the record of a node's operator, or that of an unknown operator."""
     return _RECORDS.get(node.op_type, _WORST) if node.domain in STANDARD else _WORST
 
 

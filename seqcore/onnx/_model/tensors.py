@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, ValueInfoProto, numpy_helper
 
-from seqcore._shown import shown_error
+from seqcore._arguments.shown import shown_error
 from seqcore.dtypes import ELEMENT_TYPES, STRING, element_type, type_name
 
 # ONNX's words for the types where they are not NumPy's.
@@ -47,7 +47,7 @@ def declared_dtype(value: ValueInfoProto) -> np.dtype | None:
     Raises
     ------
     ValueError
-        If it is no tensor, or one of a type that sequences don't have.
+        If it is not a tensor, or has a type that sequences don't support.
     """
     kind = value.type.WhichOneof("value")
     if kind is None:
@@ -82,7 +82,7 @@ def from_tensor_proto(proto: TensorProto) -> np.ndarray:
     try:
         return _from_tensor_proto(proto)
     except KeyError as error:
-        raise ValueError(f"the tensor '{proto.name}' of the model is of no known type: {error}") from error
+        raise ValueError(f"the tensor '{proto.name}' of the model has an unknown type: {error}") from error
     except (TypeError, ValueError) as error:
         raise ValueError(f"the tensor '{proto.name}' of the model can't be read: {error}") from error
 

@@ -24,7 +24,7 @@ NEVER: tuple[int, ...] = (-1,)
 
 
 class Type(NamedTuple):
-    """What is known of a value.
+    """The known part of a value's type.
 
     Attributes
     ----------
@@ -36,16 +36,19 @@ class Type(NamedTuple):
         Of a tensor, or what the tensors inside have in common.
     inner : str
         The kind of what an optional may hold.
+    count : int or None
+        The length of a sequence, if it is the same in all runs and each edit is at a known position.
     """
 
     kind: str = ""
     number: int = 0
     shape: Shape = None
     inner: str = ""
+    count: int | None = None
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor. What isn't known is one."""
+        """True if it is a tensor. An unknown type counts as one."""
         return self.kind in (TENSOR, "sparse_tensor_type", "")
 
     @property
@@ -60,8 +63,8 @@ def tensor(number: int, shape: Shape = None) -> Type:
     return Type(TENSOR, number, shape)
 
 
-def sequence(number: int, shape: Shape = None) -> Type:
-    return Type(SEQUENCE, number, shape)
+def sequence(number: int, shape: Shape = None, count: int | None = None) -> Type:
+    return Type(SEQUENCE, number, shape, count=count)
 
 
 def join(one: Type, other: Type) -> Type:
@@ -75,7 +78,8 @@ def join(one: Type, other: Type) -> Type:
     if one.kind != other.kind:
         optional = one if one.kind == OPTIONAL else other
         return Type(optional.kind, number, join_shapes(one.shape, other.shape), optional.inner)
-    return Type(one.kind, number, join_shapes(one.shape, other.shape), one.inner or other.inner)
+    count = one.count if one.count == other.count else None
+    return Type(one.kind, number, join_shapes(one.shape, other.shape), one.inner or other.inner, count)
 
 
 def join_shapes(one: Shape, other: Shape) -> Shape:
@@ -89,11 +93,11 @@ def join_shapes(one: Shape, other: Shape) -> Shape:
 
 
 def without_shape(type_: Type) -> Type:
-    return type_._replace(shape=None)
+    return type_._replace(shape=None, count=None)
 
 
 def is_told_by_size(shape: Shape) -> bool:
-    """Return whether two tensors of which that is known have the same shape if they are of the same size."""
+    """Return whether two tensors of such a shape have the same shape if they have the same size."""
     if shape is None:
         return False
     unknown = shape.count(None)

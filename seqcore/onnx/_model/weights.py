@@ -25,12 +25,12 @@ _WHOLE_BYTES = frozenset(range(1, 17)) - {TensorProto.STRING}
 
 
 class Weights:
-    """Where the data of weights are.
+    """The data of weights, and the files that they are in.
 
     Attributes
     ----------
     folder : str or None
-        What external data are relative to.
+        The folder of external data.
     buffers : dict of str to bytes
         The location that a tensor names → its data, where they came with the model.
     stubs : dict of str to TensorProto
@@ -49,7 +49,7 @@ class Weights:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes all of them have."""
+        """The size of all of them in bytes."""
         return nbytes_of(self.stubs.values())
 
     def take(self, tensor: TensorProto) -> TensorProto:
@@ -82,7 +82,7 @@ class Weights:
                     del self.buffers[location]
 
     def keep_only(self, names: set[str]) -> None:
-        """Let go of the data of all but some tensors."""
+        """Release the data of all tensors except some."""
         kept = {location_of(self.stubs[name]) for name in names if name in self.stubs}
         self.buffers = {location: raw for location, raw in self.buffers.items() if location in kept}
 
@@ -153,7 +153,7 @@ class Weights:
                 self._stamps[path] = _stamp_of(path)
 
     def check_files(self, tensors: Iterable[TensorProto]) -> None:
-        """Raise ValueError where a file of some tensors isn't what it was when the model was loaded."""
+        """Raise ValueError if a file has changed since the model was loaded."""
         for path in {self._path_of(one) for one in tensors if location_of(one) not in self.buffers}:
             if not os.path.isfile(path) or self._stamps.get(path) != _stamp_of(path):
                 raise ValueError(f"the file {path} was changed since the model was loaded, or is gone")
@@ -214,7 +214,7 @@ def _stamp_of(path: str) -> tuple[int, int]:
 
 
 def nbytes_of(tensors: Iterable[TensorProto]) -> int:
-    """Return about how many bytes some tensors have, wherever these are."""
+    """Return the approximate size of tensors in bytes."""
     return sum(math.prod(one.dims) * _itemsize(one) for one in tensors)
 
 

@@ -70,7 +70,7 @@ class Writer:
             proto.attribute.add().CopyFrom(message)
         for key, graph in node.graphs.items():
             attribute = proto.attribute.add(name=key, type=AttributeProto.GRAPH)
-            # The bodies of maps are functions to onnxruntime, and have none.
+            # onnxruntime makes functions of the bodies of maps, which don't have any.
             self.write_graph(graph, attribute.g, is_own=node.op_type != "SequenceMap")
 
     def _own_name(self, name: str, own: dict[str, str]) -> str:

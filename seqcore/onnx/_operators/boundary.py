@@ -1,6 +1,6 @@
 """Sequences that a model takes and gives as tensors: nodes of our own, while it is lowered.
 
-They are no operators of ONNX. None is left in a lowered model (see `_lowering/ragged`).
+They are not operators of ONNX. None is left in a lowered model (see `_lowering/ragged`).
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ class FromExtents(Operator):
         return ""
 
     def pack(self, node, forms, nodes, prepared, is_read):
-        """Hand the tensors on, where they fit each other and what is declared of the elements."""
+        """Pass the tensors on, if they fit each other and the declared shape of the elements."""
         given, extents = node.inputs
         told = node.attribute("shape")
         least = np.maximum(told, 0)

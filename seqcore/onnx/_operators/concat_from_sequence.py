@@ -36,7 +36,7 @@ class ConcatFromSequence(Looks):
             checks.want_filled(node.inputs[0], prepared)
 
     def _fit(self, node, prepared):
-        """Return whether all elements are known to fit each other, but for errors that it makes too."""
+        """Return whether all elements fit each other, except for errors that onnxruntime raises too."""
         shape = prepared.shape(node.inputs[0])
         if shape is None or shape == NEVER:
             return shape == NEVER

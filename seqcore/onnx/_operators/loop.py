@@ -6,7 +6,7 @@ What stands where among its inputs and outputs, `loop_parts` tells.
 from onnx import TensorProto
 
 from seqcore.onnx._engines.control import LoopStep
-from seqcore.onnx._lists.loop_lists import find_loop_list
+from seqcore.onnx._lists.accumulate import accumulated
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import NEVER, from_type_proto, is_told_by_size, tensor, without_shape
@@ -104,7 +104,7 @@ class Loop(Operator):
         nodes.nodes.append(node)
 
     def represent(self, node, k, forms):
-        return find_loop_list(forms, node, k)
+        return accumulated(forms, node, k)
 
     def why_not_packed(self, node, forms, prepared, read):
         return ""

@@ -18,7 +18,7 @@ class Scan(Operator):
             return ""
         states = len(node.inputs) - scanned
         if scanned < 1 or states < 0:
-            return f"has {count_of(node.inputs, 'input')}, of which it can't scan {scanned}"
+            return f"has {count_of(node.inputs, 'input')}, and can't scan {scanned} of them"
         if len(body.inputs) != len(node.inputs):
             return f"has {count_of(node.inputs, 'input')}, its body {len(body.inputs)}"
         if len(body.outputs) < states or len(node.outputs) != len(body.outputs):

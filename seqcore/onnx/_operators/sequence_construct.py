@@ -3,7 +3,7 @@
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._lists.listed import Listed
 from seqcore.onnx._model.record import Operator, register
-from seqcore.onnx._model.types import SEQUENCE, Type, join
+from seqcore.onnx._model.types import join, sequence
 
 
 @register("SequenceConstruct")
@@ -19,7 +19,7 @@ class SequenceConstruct(Operator):
         first, *others = (known.type(name) for name in node.inputs)
         for other in others:
             first = join(first, other)
-        return [Type(SEQUENCE, first.number, first.shape)]
+        return [sequence(first.number, first.shape, len(node.inputs))]
 
     def step(self, entry, planner, in_loop):
         (node,) = entry.nodes

@@ -16,7 +16,7 @@ class SequenceEmpty(Operator):
     never_fails = True
 
     def infer(self, node, known):
-        return [sequence(node.attribute("dtype", TensorProto.FLOAT), NEVER)]
+        return [sequence(node.attribute("dtype", TensorProto.FLOAT), NEVER, count=0)]
 
     def step(self, entry, planner, in_loop):
         (node,) = entry.nodes

@@ -11,7 +11,7 @@ class SequenceErase(Operator):
     verb = "erases from it"
 
     def infer(self, node, known):
-        return [known.type(node.inputs[0])]
+        return [known.type(node.inputs[0])._replace(count=known.count_after(node, inserts=False))]
 
     def shares(self, node):
         return ((name, node.outputs[0]) for name in node.inputs[:1])

@@ -3,7 +3,7 @@
 from seqcore.onnx._lists.representations import edited
 from seqcore.onnx._model.positions import guard_position, position_of
 from seqcore.onnx._model.record import STEP, Operator, register
-from seqcore.onnx._model.types import SEQUENCE, Type, join_shapes
+from seqcore.onnx._model.types import join_shapes, sequence
 
 
 @register("SequenceInsert")
@@ -13,7 +13,8 @@ class SequenceInsert(Operator):
 
     def infer(self, node, known):
         before, tensor = known.type(node.inputs[0]), known.type(node.inputs[1])
-        return [Type(SEQUENCE, before.number or tensor.number, join_shapes(before.shape, tensor.shape))]
+        count = known.count_after(node, inserts=True)
+        return [sequence(before.number or tensor.number, join_shapes(before.shape, tensor.shape), count)]
 
     def shares(self, node):
         return ((name, node.outputs[0]) for name in node.inputs[:2])

@@ -12,6 +12,8 @@ class SequenceLength(Looks):
     never_fails = True
 
     def infer(self, node, known):
+        if (count := known.type(node.inputs[0]).count) is not None:
+            known.numbers[node.outputs[0]] = (count,)
         return [tensor(TensorProto.INT64, ())]
 
     def shares(self, node):

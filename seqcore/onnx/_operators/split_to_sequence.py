@@ -19,29 +19,31 @@ class SplitToSequence(Operator):
 
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
-        return [sequence(type_.number, self._piece_shape(node, type_.shape, known))]
+        return [sequence(type_.number, *self._pieces(node, type_.shape, known))]
 
-    def _piece_shape(self, node, shape, known):
-        if shape is None:
-            return None
-        axis = axis_from_front(node.attribute("axis", 0), len(shape))
+    def _pieces(self, node, shape, known):
+        """Return the shape of the pieces, and how many there are."""
+        axis = None if shape is None else axis_from_front(node.attribute("axis", 0), len(shape))
         if axis is None:
-            return None
+            return None, None
         before, total, behind = shape[:axis], shape[axis], shape[axis + 1 :]
+        total = total if isinstance(total, int) else None
         keeps = node.attribute("keepdims", 1)
+        of_one = (*before, 1, *behind) if keeps else before + behind
         if not node.input(1):
-            return (*before, 1, *behind) if keeps else before + behind
+            return of_one, total
         lengths, rank = known.constant(node.inputs[1]), known.type(node.inputs[1]).rank
         if lengths is None:
-            return (*before, None, *behind) if keeps or rank == 1 else None
+            return ((*before, None, *behind) if keeps or rank == 1 else None), None
         if lengths.ndim == 0:
             n = int(lengths)
             if n == 1:
-                return (*before, 1, *behind) if keeps else before + behind
-            is_even = isinstance(total, int) and n > 0 and total % n == 0
-            return (*before, n if is_even else None, *behind)
+                return of_one, total
+            is_known = total is not None and n > 0
+            is_even = is_known and total % n == 0
+            return (*before, n if is_even else None, *behind), -(-total // n) if is_known else None
         is_even = lengths.ndim == 1 and lengths.size and (lengths == lengths[0]).all()
-        return (*before, int(lengths[0]) if is_even else None, *behind)
+        return (*before, int(lengths[0]) if is_even else None, *behind), lengths.size
 
     def shares(self, node):
         return iter([(node.inputs[0], node.outputs[0])])

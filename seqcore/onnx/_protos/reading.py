@@ -52,7 +52,7 @@ def _strings(tensors):
     for i, tensor in enumerate(tensors):
         encoded = tensor.string_data[:]
         message = tensor.SerializeToString()
-        # Before each string stand two bytes, or more if it is long. Then this is no head that we know.
+        # Before each string stand two bytes, or more if it is long. Then this is another head than ours.
         head = message[: len(message) - sum(map(len, encoded)) - 2 * len(encoded)]
         shape = plain.get((head, len(encoded)))
         decoded = None if shape is None else _decoded(encoded)

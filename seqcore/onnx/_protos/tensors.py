@@ -14,7 +14,7 @@ from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._model.tensors import dtype_of, tensor_type
 from seqcore.operators import concat_from_sequence
 
-# Which typed field has the values of which types, and what NumPy calls its numbers.
+# Each typed field, the NumPy type of its numbers, and the types that use it.
 _FIELDS = {
     "float_data": ("float32", ("float32", "complex64")),
     "int32_data": ("int32", ("bool", "int8", "int16", "int32", "uint8", "uint16", "float16", "bfloat16")),
@@ -32,7 +32,7 @@ _MOST_DIMENSIONS = 64
 #
 # A head is the tag of the element's field, the length of the element, its shape and type, the tag of its
 # data and their length. So heads of one shape are equal, and such elements are rows of one length. Protobuf
-# itself takes some 30 ns for a row; each of its Python objects takes a microsecond.
+# itself takes about 30 ns for a row; each of its Python objects takes a microsecond.
 
 LIMIT = 2**31 - 1  # of protobuf, for the bytes of a message
 
@@ -50,7 +50,7 @@ def read_tensor(tensor):
     TypeError
         If it is of a type that sequences don't have.
     """
-    # One call for what is there at all: to ask for each field makes an object each time.
+    # One call for all fields: a lookup of each field makes an object each time.
     fields = {field.name: value for field, value in tensor.ListFields()}
     if fields.get("data_location") == TensorProto.EXTERNAL or "external_data" in fields:
         raise ValueError("the data is in another file, and a sequence has no place to look for that")
@@ -134,7 +134,7 @@ def check_size(nbytes):
         )
 
 
-# What a sequence has before the length of each element.
+# The tag before the length of each element.
 ELEMENT = field_tag(SequenceProto.TENSOR_VALUES_FIELD_NUMBER)
 
 
@@ -183,7 +183,7 @@ def _strings(values):
         strings[:] = [text.decode() for text in values]
     except UnicodeDecodeError as error:
         i = next(i for i, text in enumerate(values) if text == error.object)
-        raise ValueError(f"string {i} is no UTF-8: {error.reason} at byte {error.start}") from None
+        raise ValueError(f"string {i} is not UTF-8: {error.reason} at byte {error.start}") from None
     return strings
 
 
@@ -191,7 +191,7 @@ def _numbers(values, field, dtype):
     numbers = np.array(values, _FIELDS[field][0])
     if field in ("float_data", "double_data"):
         return numbers.view(dtype)
-    # The types of 16 bits that are no integers stand there as their bits.
+    # 16-bit types other than integers are stored as their bits.
     stored = dtype if dtype.kind in "iu" else np.dtype("uint8" if dtype.kind == "b" else "uint16")
     low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(stored).min, np.iinfo(stored).max)
     wrong = (numbers < low) | (numbers > high)

@@ -27,6 +27,8 @@ class Builder:
 
     def __init__(self, model: Model, prefix: str = "lowered") -> None:
         self.opset = model.opset
+        # The attribute with which a 0 in the shape for a Reshape means a length of 0.
+        self.allow_zeros: dict[str, Any] = {"allowzero": 1} if self.opset >= ZEROS_ALLOWED else {}
         self._prefix = prefix
         self._model = model
         self._taken = model.names()
@@ -116,7 +118,7 @@ class Nodes:
         return other
 
     def declare(self, name: str, element_type: int, shape: Sequence[int | str | None] | None) -> None:
-        """Say of which type a value is that is made: onnx infers less than is known."""
+        """Declare the type of a value: onnx infers less than is known."""
         if self.declares:
             self.builder.declare(name, element_type, shape)
 
@@ -233,8 +235,7 @@ class Nodes:
         zero, one, two, most = (self.constant([k]) for k in (0, 1, 2, 1 << 30))
         both = self.op("Mul", self.slice(lengths, zero, one, 0), self.slice(lengths, one, two, 0))
         whole = self.join_axes(both, self.slice(lengths, two, most, 0))
-        zeros: dict[str, Any] = {"allowzero": 1} if self.builder.opset >= 14 else {}
-        return self.op("Reshape", tensor, whole, **zeros)
+        return self.op("Reshape", tensor, whole, **self.builder.allow_zeros)
 
     def length(self, tensor: str, axis: int = 0, out: str = "") -> str:
         """Return the length of a tensor's axis, as a scalar."""

@@ -21,7 +21,7 @@ def write_out_maps(model: Model, prepared: Prepared, builder: Builder, kept: set
     ----------
     model : Model
     prepared : Prepared
-        What is known of this model.
+        The types of this model.
     builder : Builder
         Of this model.
     kept : set of str

@@ -1,9 +1,13 @@
 """Taking out of a normal model what nothing reads: nodes, states of loops, outputs of branches, constants."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 
 
 def prune(model: Model) -> bool:
@@ -32,7 +36,7 @@ def read_names(model: Model) -> set[str]:
 
 
 class _Live:
-    """The names of what is needed for a graph's outputs."""
+    """The names of the values that a graph's outputs need."""
 
     def __init__(self, graph: Graph, for_shapes: bool) -> None:
         self.names: set[str] = set()
@@ -70,7 +74,7 @@ class _Live:
         elif self._for_shapes or not node.is_op("Shape", "Size"):
             self._todo += node.inputs
             for inner in node.graphs.values():
-                # What the nodes in it read is visited when they are.
+                # The inputs of its nodes are visited with the nodes.
                 self._todo += inner.outputs
 
 
@@ -101,7 +105,7 @@ def _drop_outputs(node: Node, live: set[str]) -> bool:
 def drop_aliases(model: Model, is_sequence: Callable[[str], bool]) -> bool:
     """Let the readers of a sequence that an Identity passes on read it where it comes from.
 
-    `is_sequence` tells by a name. What a graph returns as it got it keeps its Identity, as runtimes want it.
+    `is_sequence` takes a name. An Identity from an input to an output of a graph stays, as runtimes want it.
     Return whether there was one.
     """
     aliases: dict[str, str] = {}
@@ -127,3 +131,81 @@ def drop_aliases(model: Model, is_sequence: Callable[[str], bool]) -> bool:
         if graph is not model.graph:
             graph.outputs = [aliases.get(name, name) for name in graph.outputs]
     return True
+
+
+# Values that are read only for their number or shape: if they may fail, they are computed all the same.
+#
+# l = SequenceInsert (rows, bad)    n = Add (Shape (l), what is 0 once l is made)
+# n = SequenceLength (l)      ──▶
+#
+# A runtime that knows the shape of l would leave out `bad`, and its error. See also `Listed`.
+
+
+def is_only_counted(name: str, prepared: Prepared, read: set[str]) -> bool:
+    """Return whether only the length of a list is read, and an element may fail.
+
+    `read` has the names of values that are read, not only their shapes.
+    """
+    readers = prepared.readers[name]
+    if not any(node is not None and node.is_op("SequenceLength") for node, _ in readers):
+        return False
+    place = prepared.producers[name][1] if name in prepared.producers else None
+    for node, graph in readers:
+        is_data = node is not None and node.is_op("SequenceAt", "ConcatFromSequence")
+        if node is not None and is_data and graph is place and node.outputs[0] in read:
+            return False
+    return _makes_errors(name, prepared)
+
+
+def why_errors_are_lost(loop: Node, prepared: Prepared, read: set[str]) -> str:
+    """Return why a loop must stay, "" if it needn't: it may fail, and only a shape is read.
+
+    A runtime runs a loop, but drops an operator if it knows the shape.
+    """
+    for name, inner in zip(loop.outputs, loop.body.outputs[1:], strict=False):
+        if name and name not in read and prepared.readers[name] and may_fail(prepared, inner):
+            return f"makes '{name}', whose shape alone is read, and may fail"
+    return ""
+
+
+def may_fail(prepared: Prepared, name: str) -> bool:
+    """Return whether making a value can be an error: of a position, a join or a split, not of its shapes."""
+    seen: set[Node] = set()
+    todo = [name]
+    while todo:
+        node = prepared.producer(todo.pop())
+        if node is None or node in seen:
+            continue  # an input, a constant, or what a graph is given: there already
+        seen.add(node)
+        if not record_of(node).never_fails:
+            return True
+        todo += filter(None, node.inputs)
+    return False
+
+
+def _makes_errors(name: str, prepared: Prepared) -> bool:
+    """Return whether making a list's elements may be an error."""
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        node = prepared.producer(name)
+        if node is None or name in seen:
+            continue
+        seen.add(name)
+        if any(map(_has_errors, node.graphs.values())):
+            return True
+        for source in filter(None, node.inputs):
+            if prepared.is_sequence(source):
+                todo.append(source)
+            elif may_fail(prepared, source):
+                return True
+    return False
+
+
+def _has_errors(graph: Graph) -> bool:
+    return any(_is_unsure(node) for node in graph.all_nodes())
+
+
+def _is_unsure(node: Node) -> bool:
+    return not (record_of(node).never_fails or node.is_op("SequenceInsert", "If"))

@@ -1,1 +1,1 @@
-"""What runs tensor operators: onnxruntime, or where it has no kernel, onnx's reference evaluator."""
+"""Runtimes for tensor operators: onnxruntime, or onnx's reference evaluator if it has no kernel."""

@@ -1,4 +1,4 @@
-"""What runs a model: onnxruntime, or where it has no kernel, onnx's reference evaluator."""
+"""Run a model in onnxruntime, or in onnx's reference evaluator if it has no kernel."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def make_runner(model, label, make=_own_session, filled=lambda model: model):
         # It has nine kinds of exceptions, and most can mean a missing kernel; so what it says decides, and
         # what onnx says: either knows rules about types that the other doesn't.
         if "Type Error: " in str(refusal):
-            raise ValueError(f"{label} is no valid graph: {one_line(refusal)}") from refusal
+            raise ValueError(f"{label} is not a valid graph: {one_line(refusal)}") from refusal
         try:
             onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         except onnx.shape_inference.InferenceError as error:
-            raise ValueError(f"{label} is no valid graph: {one_line(error)}") from refusal
+            raise ValueError(f"{label} is not a valid graph: {one_line(error)}") from refusal
         try:
             return ReferenceRunner(filled(model))
         except Exception:  # whatever it is, it becomes an error here
@@ -153,7 +153,7 @@ class Loop(op_loop.Loop):
         return *states, *map(_nothing, self._declared()[1 + len(names) :])
 
     def _declared(self):
-        """What the body declares of its outputs."""
+        """The outputs as the body declares them."""
         return next(attribute.g for attribute in self.onnx_node.attribute if attribute.name == "body").output
 
 

@@ -16,7 +16,7 @@ REFUSALS: tuple[type[Exception], ...] = (
         for one in vars(_state).values()
         if isinstance(one, type) and issubclass(one, Exception) and one.__module__ == _state.__name__
     ),
-    *(RuntimeError, ValueError),  # of what is fed, by the wrapper in Python and where arrays are converted
+    *(RuntimeError, ValueError),  # for feeds, from the wrapper in Python and the conversion of arrays
 )
 
 
@@ -66,11 +66,11 @@ class Sessions:
         ----------
         model : ModelProto
         weights : Weights, optional
-            Where the data are that the model has outside.
+            The data of its external tensors.
         spins : bool, optional
-            Whether its threads wait busily: not where sessions take turns.
+            If True, its threads spin while they wait: not for sessions that take turns.
         arena : bool, optional
-            Whether results come from an arena, which rounds each up to 256 bytes and never shrinks: not where
+            If True, results come from an arena, which rounds each up to 256 bytes and never shrinks: not if
             they live long in sequences.
         """
         options = self.sess_options
@@ -116,7 +116,7 @@ class Sessions:
         return model
 
 
-# What protobuf can write, with some room for what is around the tensors.
+# Protobuf's limit, minus room for everything except tensors.
 _MOST_NBYTES = (1 << 31) - (1 << 24)
 _IN_MEMORY = "add_external_initializers_from_files_in_memory"
 _FOLDER = "session.model_external_initializers_file_folder_path"

@@ -3,7 +3,7 @@
     y = If (c) {a = Neg (x)} {b = Exp (x)}    ──▶    y = Where (c, Neg (x), Exp (x))
 
 So branches have to be short, and nothing in them may fail in an iteration that would not have taken them.
-What they pick at a position is picked at 0 there.
+A position is 0 there.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     out = Loop (n, true) <i: Gather, Add>    ──▶    out = Gather, Add    (see `vector_body`)
 
 What an iteration may read of those before it is a count, and what the one right before it has computed. Three
-ways of putting it, by what is known of sizes:
+ways, by the known sizes:
 
     all at once                                    small iterations that make little on the way
     If (n > 0) {all at once} else {nothing}        … where a node could fail without an iteration
@@ -26,15 +26,14 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Type, tensor, to_type_proto
-from seqcore.onnx._rewrite.effects import why_errors_are_lost
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-from seqcore.onnx._rewrite.prune import read_names
+from seqcore.onnx._rewrite.prune import read_names, why_errors_are_lost
 from seqcore.onnx._vmap.shapes import LoopShapes
 from seqcore.onnx._vmap.sizes import fits_padded, sizes_of
 from seqcore.onnx._vmap.states import States, appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._vmap.tracer import Tracer, Value
 
-# What there is beside all iterations at once, and what is said of it.
+# The alternative to the vectorized loop, and the words for it.
 _OTHERWISE = {
     "": "",
     "nothing": "",
@@ -43,7 +42,7 @@ _OTHERWISE = {
 
 
 class LoopNote(NamedTuple):
-    """What became of a loop: its name, whether it is one operator, and why not, or else when it isn't."""
+    """A loop, whether it is vectorized, and why not, or else when it isn't."""
 
     loop: str
     is_vectorised: bool
@@ -66,13 +65,13 @@ def vectorise_loops(
     model : Model
         Changed in place.
     prepared : Prepared
-        What is known of this model.
+        The types of this model.
     builder : Builder
         Of this model.
     settled : set of str
-        The names of loops that stay: they are there for what is large. More of them are added.
+        The names of loops that stay, for large iterations. More of them are added.
     is_portable : bool, optional
-        Whether runtimes other than onnxruntime are to run it.
+        If True, other runtimes than onnxruntime run it too.
     """
     notes = []
     read = read_names(model)
@@ -101,7 +100,7 @@ class _Vectorised:
     Attributes
     ----------
     otherwise : str
-        What there is beside it, once it is written: see `LoopNote`.
+        The alternative, once it is written: see `LoopNote`.
 
     Raises
     ------
@@ -132,7 +131,7 @@ class _Vectorised:
         self._ragged: list[int] = []  # which of the lists
 
     def write(self) -> set[str]:
-        """Put the nodes into the builder; return the names of the loops that are left for what is large."""
+        """Put the nodes into the builder; return the names of the loops that stay for large iterations."""
         loop, parts, builder = self._loop, self._parts, self._builder
         before = Nodes(builder, loop)
         trips = parts.trips
@@ -174,7 +173,7 @@ class _Vectorised:
         return {node.name for node in branch if node.is_op("Loop")}
 
     def _give_lists(self, nodes: Nodes) -> None:
-        """Make the lists, of what comes in their place."""
+        """Make the lists of their tensors."""
         at = len(self._loop.outputs) - len(self._lists)
         for j, one in enumerate(self._lists):
             name = self._given.outputs[one.k]
@@ -198,7 +197,7 @@ class _Vectorised:
         ]
 
     def _join_flat(self, flat: str, name: str) -> None:
-        """What stands one behind the other is joined."""
+        """Replace joins of contiguous elements with the tensor."""
         for one, reader in self._joins():
             rank = self._prepared.type(name).rank
             axis = axis_from_front(reader.attribute("axis", 0), rank)
@@ -283,7 +282,7 @@ class _Vectorised:
         body.values[self._parts.going_in] = Value(going, False)
 
     def _nothing(self) -> tuple[Nodes, list[str]]:
-        """What a loop without an iteration gives."""
+        """Return the outputs of a loop without iterations."""
         nodes = Nodes(self._builder, self._loop)
         results = list(self._parts.initial)
         for name in self._parts.scans:

@@ -1,7 +1,7 @@
-"""How operators go to all iterations of a loop where each has a length of its own on the first axis.
+"""Batching rules for values whose first axis differs in length between iterations.
 
-Such values are padded: lengths beside a tensor that is as long as the longest. What stands behind an end is
-whatever comes out for it; who adds up or compares along the axis fills it first.
+Such values are padded: lengths beside a tensor that is as long as the longest. The padding is arbitrary; a
+reduction along the axis fills it first.
 
     part = Slice (x, starts[i], ends[i])         part: (n, longest, 8), lengths: (n)
     y = ReduceSum (part, axis 0)           ──▶   y = ReduceSum (Where (position < length, part, 0), axis 1)
@@ -41,7 +41,7 @@ def elementwise(node: Node, body: Tracer) -> list[Value]:
 
 
 def broadcast(node: Node, body: Tracer) -> list[Value]:
-    """What else there is must not reach the first axis, or be of length 1 there."""
+    """Other inputs must not reach the first axis, or have length 1 there."""
     lengths = _lengths(node, body)
     rank = max(body.rank(name) for name in node.inputs)
     for name in node.inputs:

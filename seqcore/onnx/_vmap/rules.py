@@ -1,7 +1,7 @@
-"""How operators on tensors go from one iteration of a loop to all of them, each value with an axis more.
+"""Batching rules: operators on tensors for all iterations of a loop, each value with a leading axis.
 
-A rule gets a node of the loop's body, of which an input varies between the iterations, and the `Tracer`
-that it is written out in; it adds nodes and returns what stands for the outputs. Axes behind the leading one
+A rule gets a node of the loop's body, with an input that varies between the iterations, and the `Tracer`. It
+adds nodes and returns the values for the outputs. Axes behind the leading one
 move by one, those counted from the back stay:
 
     one iteration        y: (3, 4) = Softmax (x: (3, 4), axis = 0)
@@ -46,7 +46,7 @@ def _others(node: Node, body: Tracer) -> list[str]:
 
 
 def cast_like(node: Node, body: Tracer) -> list[Value]:
-    """What it casts like may vary, for only its type is asked for."""
+    """The second input may vary, because only its type matters."""
     made = body.again(node, [body.name(name) for name in node.inputs])
     return [Value(made[0], body.varies(node.inputs[0]))]
 
@@ -183,7 +183,7 @@ def _in_front(name: str, more: int, nodes: Nodes) -> str:
 
 
 def gemm(node: Node, body: Tracer) -> list[Value]:
-    """Where only A varies, its rows are those of one large A; else it is written out."""
+    """If only A varies, its rows are those of one large A; otherwise write it out."""
     nodes = body.nodes
     a, b, c = node.inputs[0], node.inputs[1], node.input(2)
     is_row = not c or (not body.varies(c) and body.rank(c) < 2)
@@ -440,7 +440,7 @@ def flatten(node: Node, body: Tracer) -> list[Value]:
 
 
 def _flat_behind_first(node: Node, body: Tracer, rank: int) -> str:
-    """Where the first axis is of length 0, a Reshape can't tell for -1 how long the others are together."""
+    """Reshape rows: if there are none, -1 in the shape is ambiguous."""
     nodes, tensor = body.nodes, body.name(node.inputs[0])
     if rank < 3:
         return nodes.op("Identity", tensor) if rank == 2 else nodes.unsqueeze(tensor, 2)
@@ -536,5 +536,5 @@ def scatter_elements(node: Node, body: Tracer) -> list[Value]:
 
 
 def only_same(node: Node, body: Tracer) -> list[Value]:
-    """What comes out would have another shape in each iteration."""
+    """Decline: the output would have another shape in each iteration."""
     raise _no(node, "makes another shape in each iteration")

@@ -1,4 +1,4 @@
-"""What batching rules say of failures: whether shapes fit, and whether a node may run all the same.
+"""The parts of batching rules that say whether a node may fail.
 
 Each takes a node of a loop's body and the `Tracer`; see `BatchRule`.
 """
@@ -83,7 +83,7 @@ def _multiply(one: Sequence[Length], other: Sequence[Length]) -> bool:
 
 
 def gather_runs_empty(node: Node, body: Tracer) -> bool:
-    """Where the indices vary, there are none; else they have to be within the data."""
+    """Indices that vary are empty then; others have to be in range."""
     if body.varies(node.inputs[1]):
         return True
     shape, at = _shape(node.inputs[0], body), body.integers(node, 1)

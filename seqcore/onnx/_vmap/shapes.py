@@ -36,7 +36,7 @@ class Size(NamedTuple):
 
 
 class LoopShapes:
-    """What is known of the values in a loop.
+    """The types of the values in a loop.
 
     Attributes
     ----------

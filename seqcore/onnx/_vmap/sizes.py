@@ -1,4 +1,4 @@
-"""How many numbers an iteration of a loop makes, and whether so many may be made at once."""
+"""The sizes of the values of an iteration, and whether all iterations fit in memory at once."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _TIMES = 4
 
 
 class LoopSizes:
-    """How many numbers an iteration makes."""
+    """The sizes of the values of an iteration."""
 
     def __init__(self, made: list[Size], within: list[Size], shapes: LoopShapes, has_scans: bool) -> None:
         self._shapes = shapes
         self._largest = list(largest(made))
-        # onnxruntime keeps some hundred bytes for each value that is to be put together.
+        # onnxruntime keeps a few hundred bytes for each value of a scan output.
         small = Size(_SMALL // 32 if has_scans else _SMALL // 256)
         self.grow = not all(
             size.is_within(small, 1) or any(size.is_within(other, _TIMES) for other in within)
@@ -71,7 +71,7 @@ class LoopSizes:
 
 
 def terms(name: str, bound: list[Size] | None) -> list[Size]:
-    """Return sizes of which the largest is that of a value at least."""
+    """Return sizes; the largest of them is an upper bound of a value's."""
     if bound is None:
         raise Declined(f"makes '{name}', of whose size too little is known")
     return [size._replace(number=len(bound) * size.number) for size in bound]
@@ -102,10 +102,10 @@ def sizes_of(loop: Node, body: Tracer) -> LoopSizes:
                 made += terms(name, bounds.of(name))
         is_row = node.is_op("Gather") and node.inputs[1] == parts.iteration
         if is_row and (size := shapes.size(node.outputs[0])):
-            within.append(size)  # of what is there already
+            within.append(size)  # it exists already
     sizes = LoopSizes([*made, *repeated], within, shapes, bool(parts.scans))
     for lengths, items in padded.items():
-        # The first is what was cut; the guard is made for what is as large.
+        # The first is the sliced value; the guard covers values as large as that.
         if grown := [one for one in items if not one.is_within(items[0], _TIMES)]:
             row = sizes.number_of(largest(grown), body.nodes)
             body.padded.append((lengths, body.longest(lengths), row))
@@ -125,7 +125,7 @@ def fits_padded(
     trips : str
     body : Tracer
     is_list_packed : bool
-        Whether the loop would append to a packed list, and copy it each time.
+        If True, the loop would append to a packed list, and copy it each time.
     """
     lengths, longest, row = entry
     items = nodes.op("Mul", trips, longest)
@@ -329,7 +329,7 @@ def axis_of_transpose(node: Node, k: int, rank: int, bounds: SizeBounds) -> Boun
 
 
 def _sum(bounds: list[Bound | None], is_once: bool = False) -> Bound | None:
-    """Return the sum of bounds; of what is the same once, if so asked."""
+    """Return the sum of bounds; with `is_once`, equal terms count once."""
     numbers: dict[tuple[str, ...], int] = {}
     for bound in bounds:
         if bound is None:

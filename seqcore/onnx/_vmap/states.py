@@ -45,7 +45,7 @@ class States:
         return name
 
     def _step_of(self, state: str, after: str) -> int | None:
-        """Return by how much a state grows in each iteration, None where it is no count."""
+        """Return by how much a state grows in each iteration, None if it isn't an induction variable."""
         after = self._source(after)
         if after == state:
             return 0
@@ -186,7 +186,7 @@ class AppendedList(NamedTuple):
     k : int
         Which state it is.
     element : str
-        What the body appends.
+        The element that the body appends.
     insert : Node
         The node that does.
     counts : list of (Node, int)
@@ -232,7 +232,7 @@ def appended_lists(loop: Node, prepared: Prepared) -> list[AppendedList]:
 def with_scans(loop: Node, lists: list[AppendedList], builder: Builder) -> Node:
     """Return a loop that gives the elements of lists as scan outputs, behind its own, and has no such lists.
 
-    Its other states and scan outputs are as they were, and the nodes of its body, but for the counts.
+    Its other states and scan outputs are as they were, and the nodes of its body, except the counts.
     """
     made = Node.copy(loop)
     body = made.body
@@ -291,7 +291,7 @@ def flat_in_loop(
     dtype = dtype_of(number)
     rest = [length for length in shape[1:] if isinstance(length, int)]
     if dtype is None or len(rest) < len(shape) - 1:
-        raise Declined("gives elements of several lengths, of which too little is known")
+        raise Declined("gives elements of several lengths and unknown shapes")
     before, at_end = Nodes(builder, loop), Nodes(builder, loop)
     empty = before.constant(np.zeros((0, *rest)), dtype)
     loop.inputs[2 + state] = before.op("SequenceConstruct", empty)

@@ -26,16 +26,16 @@ from seqcore.onnx._vmap.shapes import LoopShapes
 
 
 class Value(NamedTuple):
-    """What stands for a value of the body.
+    """The batched value for a value of the body.
 
     Attributes
     ----------
     name : str
     varies : bool
-        Whether it has the axis of iterations.
+        True if it has the axis of iterations.
     lengths : str
-        Where iterations have several lengths on their first axis: these, a vector. The tensor is as long as
-        the longest.
+        If iterations differ in length along their first axis: the lengths, a vector. The tensor is as long
+        as the longest.
     """
 
     name: str
@@ -48,7 +48,7 @@ def _always(node: Node, body: Tracer) -> bool:
 
 
 class BatchRule(NamedTuple):
-    """How an operator goes from one iteration of a loop to all of them, and all that is asked of it then.
+    """A batching rule: how an operator runs for all iterations of a loop, and when it may fail.
 
     All at once, a node runs where no iteration would have come to it. Without an iteration, what it gets has
     an axis of length 0 in front; in a branch that an iteration doesn't take, it gets what the others do.
@@ -56,20 +56,20 @@ class BatchRule(NamedTuple):
     Attributes
     ----------
     apply : callable
-        Takes a node of the loop's body, of which an input varies, and the `Tracer`; returns the values
-        that stand for the outputs.
+        Takes a node of the loop's body, with an input that varies, and the `Tracer`; returns the batched
+        outputs.
     ragged : callable or None
         Does the same where an input has several lengths; None where that can't be.
     fits : callable
         Takes the same, and returns whether the shapes of what the node gets fit together for sure.
     minds_shapes_only : bool
-        Whether it fails at no values, where the shapes fit, although its record doesn't say so.
+        True if it fails for no values, if the shapes fit, although its record doesn't say so.
     divides : callable or None
         Takes the same, and returns whether it may divide an integer by 0.
     runs_empty : bool or callable
-        Whether it runs without an iteration, where the shapes fit. What never fails does.
+        True if it runs without an iteration, if the shapes fit. An operator that never fails does.
     in_branch : bool or callable or None
-        Whether it fails in no iteration that would not have come to it; None for what never fails.
+        True if it never fails in an iteration that skips it; None for an operator that never fails.
     size : callable or None
         Takes a node, an output and `SizeBounds`, and returns at most how many numbers that has. See `sizes`.
     axis : callable or None
@@ -93,26 +93,26 @@ class Tracer:
     Parameters
     ----------
     prepared : Prepared
-        What is known of the model with the loop.
+        The types of the model with the loop.
     shapes : LoopShapes
-        What is known of values in an iteration.
+        The types of values in an iteration.
     nodes : Nodes
-        Where the nodes go.
+        The emitter.
     count : str
-        How many iterations there are, as a tensor of shape [1].
+        The trip count, as a tensor of shape [1].
     trips : str
         The same as a scalar, where the iterations are all of the loop's, in order; else "".
     is_portable : bool, optional
-        Whether runtimes other than onnxruntime are to run it.
+        If True, other runtimes than onnxruntime run it too.
 
     Attributes
     ----------
     values : dict of str to Value
         Names in the body → what stands for them. Others are from outside.
     may_fail_empty : bool
-        Whether it may fail without an iteration, where the loop would not.
+        True if it may fail without an iteration, and the loop would not.
     needs_filled : bool
-        Whether it goes wrong where an iteration's length is 0.
+        True if it goes wrong if an iteration's length is 0.
     taken : str
         Within a branch, which iterations take it; "" elsewhere.
     guards : list of str
@@ -193,7 +193,7 @@ class Tracer:
         return is_known and rule.fits(node, self) and not (rule.divides and rule.divides(node, self))
 
     def _runs_empty(self, node: Node, rule: BatchRule) -> bool:
-        """Return whether a node of which an input varies runs without an iteration."""
+        """Return whether a node with a varying input runs without an iteration."""
         if callable(rule.runs_empty):
             return rule.runs_empty(node, self)
         return (rule.runs_empty or record_of(node).never_fails) and rule.fits(node, self)

@@ -3,11 +3,11 @@
 import random
 import warnings
 
-import damage
 import numpy as np
 import onnxruntime
 from hardening.fuzz.tape import Tape, bits
 from onnx import ModelProto
+from support.models import damage
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 from hardening.fuzz.tape import HUGE, Tape, bits, filled, raised
-from strategies import LAYOUTS, NAMES, dtype_of, laid_out
+from support.strategies import LAYOUTS, NAMES, dtype_of, laid_out
 
 from seqcore import TensorSequence, split_to_sequence
 

@@ -4,7 +4,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from hardening.fuzz.tape import Tape, bits, filled
 from onnx import SequenceProto, TensorProto, numpy_helper
-from strategies import NAMES, dtype_of
+from support.strategies import NAMES, dtype_of
 
 from seqcore import TensorSequence
 from seqcore.onnx import from_proto, to_proto

@@ -7,7 +7,7 @@ import pickle
 import ml_dtypes
 import numpy as np
 from hardening.fuzz.tape import HUGE, Tape, bits, filled, raised
-from strategies import NAMES
+from support.strategies import NAMES
 
 from seqcore import concat_from_sequence, split_to_sequence
 

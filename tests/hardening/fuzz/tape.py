@@ -1,7 +1,7 @@
 """What every target reads its bytes with: choices, numbers and arrays, one after the other."""
 
 import numpy as np
-from strategies import LAYOUTS, dtype_of, laid_out
+from support.strategies import LAYOUTS, dtype_of, laid_out
 
 # Numbers at the ends of what the machine's integers hold, and beyond them.
 HUGE = (*(1 << 31, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 70),)

@@ -1,6 +1,7 @@
 """What the export scripts share: they register modules, export them, and keep what PyTorch answers.
 
-The feeds come from `tests/exported.py`, and so do the dynamic axes: an axis whose length depends on the size.
+The feeds come from `tests/support/models/exported.py`, and so do the dynamic axes: an axis whose length
+depends on the size.
 """
 
 import inspect
@@ -15,7 +16,7 @@ import torch
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parents[1]))
 
-from exported import MODELS, flat  # noqa: E402  (it is found by now)
+from support.models.exported import MODELS, flat  # noqa: E402  (it is found by now)
 
 OPSET = 17
 MODULES = {}  # a model's name → the module's class

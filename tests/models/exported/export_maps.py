@@ -1,6 +1,7 @@
 """Models with SequenceMap, which PyTorch doesn't export, as ONNX text.
 
-Run with onnx 1.23: `python export_maps.py [NAME ...]`. `tests/test_onnx_exported.py` has what they compute.
+Run with onnx 1.23: `python export_maps.py [NAME ...]`. `tests/onnx_engines/test_exported.py` has what they
+compute.
 """
 
 import onnx

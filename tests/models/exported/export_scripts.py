@@ -1,6 +1,6 @@
 """Functions of onnxscript with sequences. Run with onnxscript 0.7: `python export_scripts.py [NAME ...]`.
 
-`tests/test_onnx_exported.py` has what they compute, in NumPy.
+`tests/onnx_engines/test_exported.py` has what they compute, in NumPy.
 """
 
 from common import main, onnx_model

@@ -1,0 +1,319 @@
+"""Read what may go into a sequence: as one tensor, or as an iterable of tensors."""
+
+from collections.abc import Iterable, Mapping, MutableSequence
+
+import numpy as np
+
+from seqcore._arguments.protocols import from_protocol
+from seqcore._arguments.shown import got, shown, shown_error
+from seqcore.dtypes import STRING, element_type, type_name
+
+_MOST_AXES = 64  # of NumPy's arrays
+_PYTHON_VALUES = (bool, int, float, complex, str)
+_NUMBERS = {bool, int, float, complex}
+_WEAK = {bool: False, int: 0, float: 0.0, complex: 0j}
+
+
+def as_tensor(value, dtype=None, copy=False, at=None):
+    """Return a tensor as an exact, native `np.ndarray` of an element type.
+
+    Parameters
+    ----------
+    value : array_like
+        An array, a NumPy scalar, an object with NumPy's or DLPack's protocol or a buffer, or Python
+        values: a number, a string, or nested lists of them.
+    dtype : np.dtype, optional
+        The element type that it must have. Python values are converted to it where NumPy's promotion
+        keeps it; arrays are never cast. By default the type is the value's own.
+    copy : bool, optional
+        If True, copy the data. Strings are always copied.
+    at : int or str, optional
+        The name of the value in messages, or its position among several tensors.
+
+    Raises
+    ------
+    TypeError
+        If the value is not a tensor, has another or an unsupported type, or is a masked array.
+    OverflowError
+        If a Python number does not fit the type.
+    ValueError
+        If nested lists are ragged.
+    """
+    if isinstance(value, np.ndarray):
+        array = value if type(value) is np.ndarray else _plain(value, at)
+    elif isinstance(value, np.generic):
+        array = np.asarray(value)
+    elif isinstance(value, (*_PYTHON_VALUES, list, tuple)):
+        return _from_python(value, dtype, at)
+    else:
+        if not hasattr(value, "__dlpack__") and isinstance(value, MutableSequence):
+            refuse_sequence(value, at)
+        array = from_protocol(value, name_of(at))
+    try:
+        own = element_type(array.dtype)
+    except TypeError as error:
+        raise TypeError(f"{name_of(at)} has an unsupported dtype: {shown_error(error)}") from None
+    if dtype is not None and own != dtype:
+        raise TypeError(mismatch(name_of(at), own, dtype))
+    if own == STRING:
+        return _strings(array, at)
+    if copy or array.dtype != own:
+        array = array.astype(own, order="C", copy=True)
+    return array
+
+
+def as_tensors(tensors):
+    """Return what was given for several tensors as an iterable of them.
+
+    A pandas Series and a 1-D object array of arrays count as lists of their items.
+
+    Raises
+    ------
+    TypeError
+        If it is a single array, a table, a mapping, a string or not iterable.
+    """
+    if isinstance(tensors, str | bytes):
+        raise TypeError(f"tensors must be an iterable of tensors, got {got(tensors)}: put it into a list")
+    if isinstance(tensors, Mapping):
+        raise TypeError(
+            f"tensors must be an iterable of tensors, got a {type(tensors).__name__}, whose keys would "
+            "become the elements: pass list(mapping.values())"
+        )
+    if isinstance(tensors, set | frozenset):
+        raise TypeError(f"tensors must be in an order, got a {type(tensors).__name__}: pass a list")
+    if hasattr(tensors, "__array__") or hasattr(tensors, "__dlpack__"):
+        return _items_of(tensors)
+    if not isinstance(tensors, Iterable) and not hasattr(type(tensors), "__getitem__"):
+        raise TypeError(f"tensors must be an iterable of tensors, got {got(tensors)}")
+    return tensors
+
+
+def _items_of(array):
+    """Return the items of an object array of arrays, or of such a Series."""
+    kind = type(array).__name__
+    if hasattr(array, "columns"):
+        raise TypeError(
+            f"tensors must be an iterable of tensors, got a {kind}, which is a table: pass a column"
+        )
+    if getattr(array, "dtype", None) == STRING and getattr(array, "ndim", None) == 1:
+        missing = np.flatnonzero(array.isna()) if hasattr(array, "isna") else np.empty(0, int)
+        if missing.size:
+            raise TypeError(
+                f"tensors[{missing[0]}] is missing in this {kind}: fill or drop missing values first"
+            )
+        items = list(array)
+        if not items or not isinstance(items[0], (*_PYTHON_VALUES, np.generic)):
+            return items
+    if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
+        remedy = "TensorSequence.from_arrow(...) takes the elements of a column of lists"
+    else:
+        remedy = "split_to_sequence(array) splits it along axis 0"
+    given = got(array) if isinstance(array, np.ndarray) else f"one {kind}"
+    raise TypeError(
+        f"tensors must be an iterable of tensors, got {given}: {remedy}, [array] is a sequence of one element"
+    )
+
+
+def refuse_sequence(value, at):
+    """Raise the error for a TensorSequence that is given as one tensor."""
+    from seqcore.core.container import Container  # which imports this module
+
+    if isinstance(value, Container):
+        raise TypeError(
+            f"{name_of(at)} is a TensorSequence, which can't be one tensor or element: extend(...) adds its "
+            "elements to a sequence, concat_from_sequence(...) joins them into one tensor"
+        )
+
+
+def not_an_array(function):
+    """Return the message for a function of NumPy that is given a TensorSequence."""
+    name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
+    if function in (np.shape, np.ndim, np.size):
+        return f"{name} takes an array, got a TensorSequence: seq.shapes has the shape of each element"
+    return (
+        f"{name} takes arrays, got a TensorSequence: sequence_map({name}, seq) calls it for each element, "
+        f"{name}(seq.values()) for all values at once, "
+        f"{name}(np.asarray(seq)) for elements of one shape, stacked"
+    )
+
+
+def name_of(at):
+    """Return how messages call a value."""
+    return "the tensor" if at is None else f"tensors[{at}]" if isinstance(at, int) else at
+
+
+def _plain(array, at):
+    """An array without its subclass, which may say anything of itself."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name_of(at)} is a masked array, whose mask would be lost: pass array.filled() or array.data"
+        )
+    return np.ndarray.view(array, np.ndarray)
+
+
+def mismatch(name, own, dtype):
+    """Return the message for a value of another dtype than the sequence's."""
+    if STRING in (own, dtype):
+        remedy = "strings and numbers can't be in one sequence"
+    else:
+        remedy = f"convert it first, for example with .astype({type_name(dtype)!r})"
+    return (
+        f"{name} has dtype {type_name(own)}, expected {type_name(dtype)}, the dtype of the sequence: {remedy}"
+    )
+
+
+def _strings(array, at):
+    """Copy an array of text into a new object array of exact `str`."""
+    if array.dtype.kind != "O":
+        array = array.astype(object)
+    strings = np.empty(array.shape, object)
+    flat = strings.reshape(-1)
+    # Not .flat, which NumPy has up to rank 32 only.
+    for i, item in enumerate(np.asarray(array).reshape(-1)):
+        if not isinstance(item, str):
+            raise TypeError(
+                f"{name_of(at)} is an object array, whose item {i} is {got(item)}: {_remedy(item)}"
+            )
+        flat[i] = item if type(item) is str else str.__str__(item)
+    return strings
+
+
+def _remedy(item):
+    """Return how an object array with such an item gets into a sequence."""
+    if isinstance(item, np.ndarray | list | tuple):
+        return "TensorSequence(list(array)) makes each an element"
+    return "expected str in all items; numbers need a dtype of their own, for example array.astype(float)"
+
+
+def _from_python(value, dtype, at):
+    if (set(map(type, value)) if type(value) in (list, tuple) else {type(value)}) <= _NUMBERS:
+        # Numbers, or a list of them, most often are of the type that is wanted: there is nothing to find out.
+        array = np.array(value)
+        if array.dtype != object and (dtype is None or array.dtype == dtype):
+            return array
+    weak: set[type] = set()
+    strong: set[np.dtype] = set()
+    _collect_types(value, weak, strong, at)
+    if (str in weak or STRING in strong) and len(weak | strong) > 1 and ({*weak, *strong} - {str, STRING}):
+        raise TypeError(
+            f"{name_of(at)} mixes strings and numbers, expected one kind: {shown(value, 80)}; "
+            "convert the numbers with str(...)"
+        )
+    if dtype is None and str in weak:
+        dtype = STRING
+    elif dtype is None:
+        array = _rectangular(value, None, at)
+        if array.dtype == object and int in weak:
+            raise OverflowError(f"{name_of(at)} is {shown(value, 80)}, which fits no integer dtype of NumPy")
+        dtype = element_type(array.dtype)
+    else:
+        _check_promotion(value, dtype, weak, strong, at)
+    if dtype == STRING:
+        array = np.array(value, dtype=object)
+        if any(isinstance(item, list | tuple) for item in array.reshape(-1)):
+            raise ValueError(_ragged(value, at))
+        return _strings(array, at)
+    try:
+        with np.errstate(over="ignore"):
+            array = _rectangular(value, dtype, at)
+    except OverflowError:
+        limits = f" ({np.iinfo(dtype).min} to {np.iinfo(dtype).max})" if dtype.kind in "iu" else ""
+        raise OverflowError(
+            f"{name_of(at)} is {shown(value, 80)}, which does not fit {type_name(dtype)}{limits}"
+        ) from None
+    # NumPy raises OverflowError for integers; for floats it gives infinity.
+    if dtype.kind not in "biu":
+        wide = np.array(value, dtype=np.complex128 if dtype.kind == "c" else np.float64)
+        if not np.array_equal(np.isfinite(array), np.isfinite(wide)):
+            raise OverflowError(
+                f"{name_of(at)} is {shown(value, 80)}, which is too large for {type_name(dtype)}"
+            )
+    return array
+
+
+def _rectangular(value, dtype, at):
+    """Return `np.array(value, dtype)`; for ragged lists an error that says where they are."""
+    try:
+        return np.array(value, dtype=dtype)
+    except ValueError:
+        reason = _ragged(value, at)
+        if reason is None:
+            raise
+        raise ValueError(reason) from None
+
+
+def _ragged(value, at):
+    """Return the message for a ragged nested list, or None if it is not ragged."""
+    found = _first_misfit(value, (), {})
+    if found is None:
+        return None
+    path, extent, first_path, first_extent = found
+    return (
+        f"{name_of(at)} is a ragged nested list: item {_path(path)} {_extent(extent)}, but item "
+        f"{_path(first_path)} {_extent(first_extent)}; a tensor needs one length at each level, so make each "
+        "list an element of its own"
+    )
+
+
+def _first_misfit(value, path, seen):
+    """Return where a list has another length than the first one of its level, and both lengths."""
+    if isinstance(value, list | tuple):
+        extents = (len(value),)
+    else:
+        extents = (*np.shape(value if isinstance(value, _PYTHON_VALUES) else as_tensor(value)), None)
+    for level, extent in enumerate(extents, start=len(path)):
+        first_path, first_extent = seen.setdefault(level, (path, extent))
+        if extent != first_extent:
+            return path, extent, first_path, first_extent
+    if isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            found = _first_misfit(item, (*path, i), seen)
+            if found is not None:
+                return found
+    return None
+
+
+def _path(path):
+    return "".join(f"[{i}]" for i in path)
+
+
+def _extent(extent):
+    return "is not a list" if extent is None else f"has length {extent}"
+
+
+def _check_promotion(value, dtype, weak, strong, at):
+    if dtype == STRING or str in weak or STRING in strong:
+        if dtype == STRING and weak <= {str} and strong <= {STRING}:
+            return
+        raise TypeError(
+            f"{name_of(at)} is {shown(value, 80)}, but the dtype of the sequence is {type_name(dtype)}: "
+            "strings and numbers can't be in one sequence"
+        )
+    try:
+        needed = np.result_type(dtype, *(_WEAK[kind] for kind in weak), *strong)
+    except TypeError:
+        needed = None
+    if needed == dtype:
+        return
+    needs = "" if needed is None else f", which needs dtype {needed.name}"
+    remedy = "" if needed is None else f", or the sequence with seq.astype({needed.name!r})"
+    raise TypeError(
+        f"{name_of(at)} is {shown(value, 80)}{needs}, but the dtype of the sequence is {type_name(dtype)}: "
+        f"convert the value{remedy}"
+    )
+
+
+def _collect_types(value, weak, strong, at, level=0):
+    """Add the types of the leaves: Python's, which adapt, and arrays', which don't."""
+    if isinstance(value, (list, tuple)):
+        if level == _MOST_AXES:
+            raise ValueError(
+                f"{name_of(at)} is nested more than {_MOST_AXES} deep: NumPy's arrays have at most "
+                f"{_MOST_AXES} axes"
+            )
+        for item in value:
+            _collect_types(item, weak, strong, at, level + 1)
+    elif isinstance(value, _PYTHON_VALUES) and not isinstance(value, np.generic):
+        weak.add(next(kind for kind in _PYTHON_VALUES if isinstance(value, kind)))
+    else:
+        strong.add(as_tensor(value, at=f"an item of {name_of(at)}").dtype)

@@ -1,0 +1,402 @@
+"""Errors say what is wrong, where, what was expected and which call helps: a row for each typical mistake."""
+
+import re
+
+import numpy as np
+import pytest
+
+import seqcore as sq
+
+F8 = np.zeros(2)
+F4 = np.zeros(2, np.float32)
+
+
+def names():
+    """Return what the rows use: `seq` has float32 elements of lengths 3, 2 and 4, `ints` int64 ones."""
+    return {
+        "np": np,
+        "sq": sq,
+        "F4": F4,
+        "F8": F8,
+        "seq": sq.TensorSequence([np.arange(n, dtype=np.float32) for n in (3, 2, 4)]),
+        "ints": sq.TensorSequence([[1, 2], [3]]),
+        "bools": sq.TensorSequence([np.array(True), np.array(False), np.array(True)]),
+        "array": np.arange(6.0).reshape(3, 2),
+        "rows": np.arange(10),
+        "mask": np.ones((2, 3), bool),
+    }
+
+
+# The mistake, the exception, and the words that its message must have, in any order.
+MISTAKES = [
+    ("seq[seq.lengths]", TypeError, ["the method lengths", "not called", "lengths()"]),
+    ("sq.TensorSequence({1, 2})", TypeError, ["order", "set", "list"]),
+    # A tensor of another dtype: which one, both dtypes, astype.
+    (
+        "sq.TensorSequence([F8] * 777 + [F4])",
+        TypeError,
+        ["tensors[777]", "float32", "float64", ".astype('float64')"],
+    ),
+    (
+        "sq.TensorSequence([F8, F4], copy=True)",
+        TypeError,
+        ["tensors[1]", "float32", "float64", ".astype('float64')"],
+    ),
+    ("sq.TensorSequence(iter([F8, F8, F4]))", TypeError, ["tensors[2]", "float32", "float64"]),
+    (
+        "sq.TensorSequence([F8], dtype='float32')",
+        TypeError,
+        ["tensors[0]", "float32", "float64", ".astype('float32')"],
+    ),
+    ("sq.sequence_construct(F8, F4)", TypeError, ["tensors[1]", "float32", "float64"]),
+    ("sq.sequence_map(np.add, [F8, F8, F4], 1)", TypeError, ["tensors[2]", "float32", "float64"]),
+    ("seq.extend([F4, F4, F8])", TypeError, ["tensors[2]", "float32", "float64", ".astype('float32')"]),
+    ("seq += [F4, F8]", TypeError, ["tensors[1]", "float32", "float64"]),
+    ("seq + [F4, F8]", TypeError, ["tensors[1]", "float32", "float64"]),
+    ("seq[0:2] = [F4, F8]", TypeError, ["tensors[1]", "float32", "float64"]),
+    ("seq[[0, 2]] = [F4, F8]", TypeError, ["tensors[1]", "float32", "float64"]),
+    ("seq.append(F8)", TypeError, ["the tensor", "float32", "float64", ".astype('float32')"]),
+    ("seq[0] = F8", TypeError, ["the tensor", "float32", "float64", ".astype('float32')"]),
+    ("seq + sq.TensorSequence([F8])", TypeError, ["the sequence has dtype float64", ".astype('float32')"]),
+    ("sq.TensorSequence([F8, ['a']])", TypeError, ["tensors[1]", "'a'", "float64", "strings"]),
+    ("sq.TensorSequence(['a', F8])", TypeError, ["tensors[1]", "float64", "string"]),
+    # Python values that would need another dtype.
+    ("ints.append([1.5])", TypeError, ["[1.5]", "float64", "int64", "seq.astype('float64')"]),
+    ("ints.extend([[1], [2.5]])", TypeError, ["tensors[1]", "[2.5]", "float64", "int64"]),
+    ("ints.to_padded(np.nan)", TypeError, ["padding_value", "nan", "float64", "int64", "seq.astype"]),
+    ("ints.append([2**70])", OverflowError, ["the tensor", str(2**70), "int64"]),
+    (
+        "sq.TensorSequence(dtype='int8').extend([[1], [300]])",
+        OverflowError,
+        ["tensors[1]", "[300]", "int8", "127"],
+    ),
+    ("sq.TensorSequence([1j], dtype='complex64').append(10**999)", OverflowError, ["does not fit complex64"]),
+    # Ragged nested lists: which tensor, and where in it.
+    (
+        "sq.TensorSequence([[1, 2], [[1, 2], [3]]])",
+        ValueError,
+        ["tensors[1]", "ragged", "[1] has length 1", "length 2"],
+    ),
+    (
+        "sq.TensorSequence([[[1], [2], 3]])",
+        ValueError,
+        ["tensors[0]", "ragged", "[2] is not a list", "length 1"],
+    ),
+    (
+        "ints.append([[[1], [2]], [[3], [4, 5]]])",
+        ValueError,
+        ["the tensor", "[1][1] has length 2", "[0][0] has length 1"],
+    ),
+    ("ints.append([[1, 2], np.arange(3)])", ValueError, ["ragged", "[1] has length 3", "[0] has length 2"]),
+    ("sq.TensorSequence([['a'], [['b'], 'c']])", ValueError, ["tensors[1]", "ragged", "[1] is not a list"]),
+    # Values that are not tensors.
+    ("sq.TensorSequence([F8, None])", TypeError, ["tensors[1]", "None", "expected an array"]),
+    ("sq.TensorSequence([{'a': F8}])", TypeError, ["tensors[0]", "dict", "expected an array"]),
+    ("sq.TensorSequence([F8, np.ma.array([1.0])])", TypeError, ["tensors[1]", "masked", ".filled()"]),
+    (
+        "sq.TensorSequence([F8, np.array(['2020'], 'M8[D]')])",
+        TypeError,
+        ["tensors[1]", "datetime64", "float32"],
+    ),
+    ("seq.append(seq)", TypeError, ["the tensor is a TensorSequence", "extend", "concat_from_sequence"]),
+    ("sq.TensorSequence([seq, seq])", TypeError, ["tensors[0] is a TensorSequence", "concat_from_sequence"]),
+    ("sq.split_to_sequence(seq)", TypeError, ["TensorSequence", "concat_from_sequence"]),
+    # Values that are not several tensors.
+    ("sq.TensorSequence(array)", TypeError, ["ndarray", "(3, 2)", "split_to_sequence(array)", "[array]"]),
+    ("seq.extend(array)", TypeError, ["ndarray", "(3, 2)", "split_to_sequence(array)"]),
+    ("seq[0:2] = array", TypeError, ["ndarray", "split_to_sequence(array)"]),
+    ("sq.TensorSequence({'a': F8})", TypeError, ["dict", "keys", "values()"]),
+    ("seq.extend({'a': F4})", TypeError, ["dict", "keys", "values()"]),
+    ("sq.TensorSequence('abc')", TypeError, ["'abc'", "iterable of tensors", "list"]),
+    ("sq.TensorSequence(5)", TypeError, ["5 of type int", "iterable of tensors"]),
+    ("sq.TensorSequence([])", ValueError, ["dtype", "TensorSequence(dtype='float32')"]),
+    ("sq.sequence_map(np.sum, array)", TypeError, ["TensorSequence", "(3, 2)", "split_to_sequence(array)"]),
+    ("sq.sequence_length(5)", TypeError, ["5 of type int", "TensorSequence", "list"]),
+    # Positions, masks and indices.
+    ("seq[7]", IndexError, ["position 7", "-3 to 2"]),
+    ("seq[1.5]", TypeError, ["integer", "1.5 of type float"]),
+    ("seq[:, 0]", TypeError, ["one axis", "seq[i][j]", "sequence_map"]),
+    ("seq[np.where(np.array([True, False, True]))]", TypeError, ["tuple", "seq[mask]", "np.flatnonzero"]),
+    ("seq[np.array([True, False])]", IndexError, ["mask has length 2", "sequence has length 3"]),
+    ("del seq[[True]]", IndexError, ["mask has length 1", "sequence has length 3"]),
+    ("seq[ints]", TypeError, ["TensorSequence", "1-D array", "np.array(index)"]),
+    ("seq[bools[:2]]", IndexError, ["mask has length 2", "sequence has length 3"]),
+    ("seq[[0, True]]", TypeError, ["integers or bools", "1 bool among 2"]),
+    ("seq[[0, 'a']]", TypeError, ["item 1", "'a'", "integers or bools"]),
+    ("seq[[0, 2]] = [F4]", ValueError, ["expected 2 tensors", "got 1"]),
+    ("seq.index([9.0])", ValueError, ["no element equals", "[9.0]"]),
+    ("seq.index(seq[0], 1, 2)", ValueError, ["from position 1 to 2"]),
+    # Splits, lengths and offsets.
+    ("sq.split_to_sequence(rows, -1)", ValueError, ["split must be positive", "-1"]),
+    ("sq.split_to_sequence(rows, 0)", ValueError, ["split must be positive", "0"]),
+    ("sq.split_to_sequence(rows, [4, 3])", ValueError, ["the sum of split is 7", "axis 0 has length 10"]),
+    ("sq.split_to_sequence(rows, [0, 4, 10])", ValueError, ["split[2] is 10", "offsets?", "np.diff"]),
+    (
+        "sq.TensorSequence.from_lengths(rows, [0, 4, 10])",
+        ValueError,
+        ["lengths[2] is 10", "offsets?", "from_offsets"],
+    ),
+    ("sq.TensorSequence.from_lengths(rows, [4., 6.])", TypeError, ["lengths", "integers", "[4.0, 6.0]"]),
+    (
+        "sq.TensorSequence.from_lengths(rows, np.array([4., 6.]))",
+        TypeError,
+        ["lengths", "integers", "float64"],
+    ),
+    (
+        "sq.TensorSequence.from_offsets(rows, [6, 4])",
+        ValueError,
+        ["offsets[1] is 4", "lengths?", "from_lengths"],
+    ),
+    ("sq.TensorSequence.from_offsets(rows, [0, 12])", ValueError, ["offsets[1] is 12", "length 10"]),
+    # Padding.
+    ("sq.TensorSequence.from_padded(array)", TypeError, ["needs lengths", "split_to_sequence"]),
+    ("sq.TensorSequence.from_padded(array, mask)", TypeError, ["lengths", "bool", "mask.sum(axis=1)"]),
+    ("seq.to_padded((2, 5))", TypeError, ["padding_value", "scalar", "shape="]),
+    ("seq.to_padded(shape=2)", ValueError, ["element 0", "(3,)", "2", "truncate=True"]),
+    ("seq.to_padded(shape=(2, 3))", ValueError, ["shape", "2", "rank 1"]),
+    # Arrays.
+    ("np.array(seq)", ValueError, ["element 1", "(2,)", "(3,)", "seq.to_padded()"]),
+    ("np.save('unwritten.npy', seq)", ValueError, ["element 1", "(2,)", "(3,)", "seq.to_padded()"]),
+    ("np.asarray(ints, copy=False)", ValueError, ["copy", "seq.values()"]),
+    (
+        "sq.concat_from_sequence(seq, 0, new_axis=1)",
+        ValueError,
+        ["element 1", "(2,)", "(3,)", "seq.to_padded()"],
+    ),
+    ("seq + F4", TypeError, ["ndarray", "(2,)", "seq.append", "sequence_map(np.add"]),
+    ("np.mean(seq)", TypeError, ["np.mean", "sequence_map(np.mean, seq)", "seq.values()"]),
+    ("np.argmax(ints)", TypeError, ["np.argmax", "sequence_map(np.argmax, seq)", "seq.values()"]),
+    ("np.shape(ints)", TypeError, ["np.shape", "seq.shapes"]),
+    ("seq.astype(str)", TypeError, ["float32", "string", "sequence_map"]),
+    # Maps.
+    ("sq.sequence_map(lambda a: None, seq)", TypeError, ["element 0", "None", "return"]),
+    ("sq.sequence_map(lambda a: None if len(a) > 3 else a, seq)", TypeError, ["element 2", "None", "return"]),
+    ("sq.map_batches(lambda a: None, seq)", TypeError, ["elements 0 to 2", "None", "return"]),
+    ("sq.sequence_map(np.sum, seq, axis=0)", TypeError, ["'axis'", "functools.partial", "lambda"]),
+    ("sq.map_batches(np.cumsum, seq, axis=0)", TypeError, ["'axis'", "functools.partial", "lambda"]),
+    ("sq.sequence_map(np.multiply, seq, [1.0, 2.0])", ValueError, ["input 1", "2", "3", "np.array(...)"]),
+    (
+        "sq.sequence_map(np.sin, seq, max_workers=-1)",
+        ValueError,
+        ["max_workers is -1", "max_workers=None", "CPU"],
+    ),
+    ("sq.sequence_map(np.sin, seq, max_workers=0)", ValueError, ["max_workers is 0", "max_workers=None"]),
+    ("sq.sequence_map(array, seq)", TypeError, ["body", "callable", "ndarray"]),
+    ("sq.sequence_map(np.sin, [])", ValueError, ["output_dtypes"]),
+]
+
+
+@pytest.mark.parametrize(("mistake", "error", "words"), MISTAKES, ids=[row[0] for row in MISTAKES])
+def test_mistake(mistake, error, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = names()
+    before = given["seq"].copy(), given["ints"].copy()
+    with pytest.raises(error) as caught:
+        exec(mistake, given)
+    message = str(caught.value)
+    assert [word for word in words if word not in message] == [], message
+    assert "\n" not in message
+    assert (given["seq"], given["ints"]) == before
+
+
+# NumPy's and Python's own errors, and code that is right by the contract: docstrings name the right call.
+DOCUMENTED = [
+    ("np.sqrt(seq)", TypeError, "__array_ufunc__=None", sq.TensorSequence, "sequence_map(np.sqrt, seq)"),
+    (
+        "seq * 2",
+        TypeError,
+        "unsupported operand",
+        sq.TensorSequence,
+        "`sequence_map(np.multiply, seq, np.float32(2))` stands for `seq * 2`",
+    ),
+    ("seq.lengths > 1", TypeError, "'>' not supported", sq.TensorSequence, "`lengths()`"),
+    (
+        "seq.shapes()",
+        TypeError,
+        "not callable",
+        sq.TensorSequence,
+        "`dtype`, `shapes`, `nbytes` and `pinned_nbytes`",
+    ),
+    (
+        "sorted(seq)",
+        ValueError,
+        "could not be broadcast",
+        sq.TensorSequence,
+        "seq[np.argsort(seq.lengths())]",
+    ),
+    (
+        "[seq.__setitem__(0, 5), seq.shapes[0]][1]",
+        None,
+        (),
+        sq.TensorSequence,
+        "`seq[0] = 5` stores a tensor of rank 0",
+    ),
+    ("seq == [F4]", None, False, sq.TensorSequence, "a list of arrays too, it is False"),
+    (
+        "seq.to_padded(512).shape",
+        None,
+        (3, 4),
+        sq.TensorSequence.to_padded,
+        "`to_padded(512)` pads with the value 512",
+    ),
+    (
+        "sq.TensorSequence.from_offsets(rows, [4, 6]).tolist()",
+        None,
+        [[4, 5]],
+        sq.TensorSequence.from_offsets,
+        "lengths passed by mistake can go unnoticed",
+    ),
+    (
+        "sq.sequence_map(np.multiply, seq, [1.0, 2.0, 3.0]).tolist()[1]",
+        None,
+        [0.0, 2.0],
+        sq.sequence_map,
+        "A list counts as a sequence",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "gives", "where", "words"), DOCUMENTED, ids=[row[0] for row in DOCUMENTED]
+)
+def test_silent_or_foreign_errors_are_documented(code, error, gives, where, words):
+    if error is None:
+        assert eval(code, names()) == gives
+    else:
+        with pytest.raises(error, match=re.escape(gives)):
+            eval(code, names())
+    assert words in " ".join(where.__doc__.split())
+
+
+class TestColumnsOfArrays:
+    """A Series and a 1-D object array of arrays count as lists of their items."""
+
+    @staticmethod
+    def column(*items):
+        column = np.empty(len(items), object)
+        column[:] = items
+        return column
+
+    def test_an_object_array_of_arrays(self):
+        column = self.column(np.arange(3.0), np.arange(1.0))
+        assert sq.TensorSequence(column) == sq.TensorSequence([np.arange(3.0), np.arange(1.0)])
+        assert np.shares_memory(sq.TensorSequence(column)[0], column[0])
+
+    def test_an_object_array_of_lists(self):
+        assert sq.TensorSequence(self.column([1, 2], [3])).tolist() == [[1, 2], [3]]
+
+    def test_an_empty_object_array(self):
+        assert len(sq.TensorSequence(np.empty(0, object), dtype="int8")) == 0
+        with pytest.raises(ValueError, match="dtype"):
+            sq.TensorSequence(np.empty(0, object))
+
+    def test_extend_and_slices_take_them_too(self):
+        seq = sq.TensorSequence([[1.0]])
+        seq.extend(self.column(np.arange(2.0), np.arange(1.0)))
+        seq[:1] = self.column(np.arange(3.0), np.arange(1.0))
+        assert seq.lengths().tolist() == [3, 1, 2, 1]
+
+    def test_the_item_at_fault_is_named(self):
+        with pytest.raises(TypeError, match=r"tensors\[1\] has dtype float32, expected float64"):
+            sq.TensorSequence(self.column(np.arange(3.0), np.arange(1, dtype=np.float32)))
+        with pytest.raises(TypeError, match=r"tensors\[0\] is None"):
+            sq.TensorSequence(self.column(None, np.arange(1.0)))
+
+    @pytest.mark.parametrize("items", [("a", "b"), (1, 2), (1.5, np.arange(2))])
+    def test_an_object_array_of_scalars_is_one_array(self, items):
+        with pytest.raises(TypeError, match="iterable of tensors, got an ndarray of dtype object"):
+            sq.TensorSequence(self.column(*items))
+
+    def test_an_object_array_as_one_element(self):
+        with pytest.raises(
+            TypeError, match=r"tensors\[0\] is an object array.*TensorSequence\(list\(array\)\)"
+        ):
+            sq.TensorSequence([self.column(np.arange(3.0), np.arange(1.0))])
+
+    def test_a_series(self):
+        pd = pytest.importorskip("pandas")
+        column = pd.Series([np.arange(3.0), np.arange(1.0)], index=["b", "a"])
+        assert sq.TensorSequence(column) == sq.TensorSequence([np.arange(3.0), np.arange(1.0)])
+        assert sq.TensorSequence(column[column.map(len) > 9], dtype="float64").shapes == []
+
+    def test_a_series_with_missing_values(self):
+        pd = pytest.importorskip("pandas")
+        for missing in (None, np.nan, pd.NA):
+            with pytest.raises(TypeError, match=r"tensors\[1\] is missing in this Series: fill or drop"):
+                sq.TensorSequence(pd.Series([np.arange(3.0), missing]))
+
+    def test_other_columns_and_tables(self):
+        pd = pytest.importorskip("pandas")
+        with pytest.raises(TypeError, match=r"got one Series.*from_arrow"):
+            sq.TensorSequence(pd.Series([1.0, 2.0]))
+        with pytest.raises(TypeError, match="DataFrame, which is a table: pass a column"):
+            sq.TensorSequence(pd.DataFrame({"a": [1.0]}))
+
+
+class TestArrayOfASequence:
+    @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "string"])
+    def test_elements_of_one_shape_are_stacked(self, dtype):
+        elements = [np.zeros((2, 3)).astype("str" if dtype == "string" else dtype) for _ in range(4)]
+        seq = sq.TensorSequence(elements)
+        result = np.array(seq)
+        assert result.dtype == seq.dtype
+        assert result.shape == (4, 2, 3)
+        assert result.tolist() == seq.tolist()
+        assert result.flags.writeable
+        assert not any(np.shares_memory(result, element) for element in seq)
+
+    def test_of_rank_0_and_of_none(self):
+        assert np.asarray(sq.TensorSequence([1.0, 2.0])).tolist() == [1.0, 2.0]
+        empty = np.asarray(sq.TensorSequence(dtype="int8"))
+        assert (empty.shape, empty.dtype) == ((0,), np.int8)
+
+    def test_another_dtype(self):
+        result = np.array(sq.TensorSequence([[1, 2], [3, 4]]), dtype="float32")
+        assert (result.dtype, result.tolist()) == (np.float32, [[1, 2], [3, 4]])
+
+    def test_objects(self):
+        ragged = np.array(sq.TensorSequence([[1, 2], [3]]), dtype=object)
+        assert [item.tolist() for item in ragged] == [[1, 2], [3]]
+        assert np.array(sq.TensorSequence([[1, 2], [3, 4]]), dtype=object).shape == (2, 2)
+
+    def test_a_subclass_that_was_not_initialised(self):
+        with pytest.raises(TypeError, match="not initialised"):
+            np.array(sq.TensorSequence.__new__(sq.TensorSequence))
+
+
+MODEL = """<ir_version: 8, opset_import: ["": 17]>
+count (seq(float[N]) parts, float[2] x) => (int64 n, float[2] y) {
+    n = SequenceLength (parts)
+    y = Neg (x)
+}"""
+
+# What is fed and asked for, the exception, and the words that its message must have.
+FEEDS = [
+    ({"parts": [F4]}, None, ValueError, ["lacks 'x'", "'parts', 'x'"]),
+    ({"parts": [F4], "x": F4, "z": F4}, None, ValueError, ["no input 'z'", "'parts', 'x'"]),
+    ({"parts": [F4], "x": F4}, ["nope"], ValueError, ["no output 'nope'", "its outputs are '24', 'y'"]),
+    ({"parts": [F4], "x": F4}, "y", TypeError, ["output_names", "list", "'y'"]),
+    ({"parts": [F4], "x": F8}, None, TypeError, ["'x'", "float64", "expected float32"]),
+    ({"parts": [F4], "x": F4[:1]}, None, ValueError, ["'x'", "(1,)", "expected (2)"]),
+    ({"parts": [F4], "x": None}, None, TypeError, ["'x'", "None", "tensor"]),
+    ({"parts": [F4, F8], "x": F4}, None, TypeError, ["'parts'", "tensors[1]", "float64", "float32"]),
+    ({"parts": F4, "x": F4}, None, TypeError, ["'parts'", "list of tensors", "ndarray"]),
+    ([F4], None, TypeError, ["input_feed", "dict", "list"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("feed", "outputs", "error", "words"), FEEDS, ids=[" ".join(row[3]) for row in FEEDS]
+)
+def test_session(feed, outputs, error, words):
+    pytest.importorskip("onnxruntime")
+    from onnx import parser
+
+    from seqcore.onnx import InferenceSession
+
+    model = parser.parse_model(MODEL)
+    model.graph.node[0].output[0] = model.graph.output[0].name = "24"  # a name as PyTorch gives them
+    with pytest.raises(error) as caught:
+        InferenceSession(model).run(outputs, feed)
+    message = str(caught.value)
+    assert [word for word in words if word not in message] == [], message

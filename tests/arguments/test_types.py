@@ -1,0 +1,488 @@
+"""Element types, and what Python values become."""
+
+import datetime
+import decimal
+import fractions
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.strategies import NAMES, NUMBER_NAMES, NUMERIC_NAMES, assert_holds, dtype_of, filled
+
+from seqcore import TensorSequence, sequence_empty, split_to_sequence
+
+pytestmark = pytest.mark.mostly_slow(2)
+
+INTEGERS = [name for name in NUMERIC_NAMES if "int" in name]
+FLOATS = ["float16", "float32", "float64"]
+COMPLEX = ["complex64", "complex128"]
+
+
+def holds(seq, *arrays):
+    assert_holds(seq, list(arrays))
+    return True
+
+
+# --- the types ---
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_type_goes_in_and_comes_out(name):
+    array = filled(name, (2, 3))
+    seq = TensorSequence([array])
+    assert seq.dtype == array.dtype
+    assert isinstance(seq.dtype, np.dtype)
+    seq.append(array[0])
+    holds(seq, array, array[0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_types_have_names(name):
+    names = [name, dtype_of(name), dtype_of(name).type]
+    names += {
+        "string": [str, object, "object", "O"],
+        "bool": [bool],
+        "float64": [float],
+        "complex128": [complex],
+    }.get(name, [])
+    for dtype in names:
+        assert TensorSequence(dtype=dtype).dtype == dtype_of(name)
+        assert TensorSequence([filled(name, 2)], dtype).dtype == dtype_of(name)
+        assert sequence_empty(dtype).dtype == dtype_of(name)
+
+
+@pytest.mark.parametrize(
+    "kind", ["byte", "short", "intc", "int_", "long", "longlong", "intp", "double", "single", "half"]
+)
+def test_c_types_are_the_types_of_their_size(kind):
+    """On any one platform two of NumPy's C types are the same element type under two type numbers."""
+    array = np.arange(3).astype(kind)
+    name = ("int" if array.dtype.kind == "i" else "float") + str(8 * array.itemsize)
+    seq = TensorSequence([array], dtype=name)
+    seq.append(array.astype(seq.dtype))
+    holds(seq, array, array)
+    assert seq == TensorSequence([array, array])
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([b"x", b"y"]),
+        np.array([1, 2], "datetime64[s]"),
+        np.array([1, 2], "timedelta64[s]"),
+        np.zeros(2, "i4,f4"),
+        np.zeros(2, np.dtype([("a", "i4")])),
+        np.zeros(2, "V4"),
+        np.array([1, 2], object),
+        np.array(["a", None], object),
+        np.array(["a", b"b"], object),
+        np.array(["a", 1], object),
+        np.array(["a", float("nan")], object),
+        np.array([["a", "b"], ["c", ["d"]]], object),
+        np.array([None], object),
+        np.zeros(2, ml_dtypes.float8_e4m3fn),
+        np.zeros(2, ml_dtypes.int4),
+        np.datetime64("2020-01-01"),
+        np.void(b"xyz"),
+        np.bytes_(b"x"),
+    ],
+    ids=lambda a: repr(a).replace("\n", ""),
+)
+def test_other_types_are_type_errors(array):
+    with pytest.raises(TypeError):
+        TensorSequence([array])
+    for name in NAMES:
+        seq = TensorSequence([filled(name, 2)])
+        with pytest.raises(TypeError):
+            seq.append(array)
+        holds(seq, filled(name, 2))
+    with pytest.raises(TypeError):
+        split_to_sequence(np.atleast_1d(array))
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="longdouble is a double here")
+@pytest.mark.parametrize("dtype", [np.longdouble, np.clongdouble])
+def test_long_doubles_are_type_errors(dtype):
+    with pytest.raises(TypeError):
+        TensorSequence([np.zeros(2, dtype)])
+    with pytest.raises(TypeError):
+        TensorSequence(dtype=dtype)
+    with pytest.raises(TypeError):
+        TensorSequence(dtype="float64").append(np.zeros(2, dtype))
+
+
+def test_the_last_wrong_object_of_many_is_found():
+    array = np.array(["x"] * 10_000 + [None], object)
+    with pytest.raises(TypeError):
+        TensorSequence([array])
+    with pytest.raises(TypeError):
+        TensorSequence([array[::-1]])
+    holds(TensorSequence([array[:-1]]), array[:-1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("other", NAMES)
+def test_a_mismatch_is_a_type_error_that_names_both(name, other):
+    if name == other:
+        return
+    seq, wrong = TensorSequence([filled(name, 2)]), filled(other, 2)
+    named = [{"string": "(string|str|object)"}.get(n, rf"\b{n}\b") for n in (name, other)]
+    match = rf"(?s)(?=.*{named[0]})(?=.*{named[1]})"
+    for put in (
+        seq.append,
+        lambda wrong: seq.insert(0, wrong),
+        lambda wrong: seq.extend([wrong]),
+        lambda wrong: seq.__setitem__(0, wrong),
+        lambda wrong: seq.__setitem__(slice(0, 0), [wrong]),
+        lambda wrong: TensorSequence([wrong], dtype=name),
+        lambda wrong: TensorSequence([filled(name, 2), wrong]),
+        lambda wrong: seq.extend(TensorSequence([wrong])),
+        lambda wrong: seq + TensorSequence([wrong]),
+        lambda wrong: TensorSequence(TensorSequence([wrong]), dtype=name),
+    ):
+        with pytest.raises(TypeError, match=match):
+            put(wrong)
+    holds(seq, filled(name, 2))
+
+
+# --- strings ---
+
+
+@pytest.mark.parametrize("dtype", ["U", "U10", ">U10", np.dtypes.StringDType(), object])
+@pytest.mark.parametrize("shape", [(), (3,), (1, 3), (3, 1)])
+def test_string_arrays_become_objects(dtype, shape):
+    texts = np.array(["a", "", "longer"], object) if shape else np.array("a", object)
+    texts = texts.reshape(shape)
+    seq = TensorSequence([texts.astype(dtype)])
+    seq.append(texts.astype(dtype))
+    holds(seq, texts, texts)
+    assert all(type(text) is str for element in seq for text in element.ravel())
+
+
+@pytest.mark.parametrize("text", ["é", "日本", "\U0001f600", "a\0b", "\n", "x" * 1000])
+def test_any_text_survives(text):
+    for value in (
+        np.array([text]),
+        np.array([text], object),
+        np.array([text], np.dtypes.StringDType()),
+        [text],
+    ):
+        holds(TensorSequence([value]), np.array([text], object))
+
+
+def test_missing_strings_are_type_errors():
+    for missing in (None, np.nan):
+        texts = np.array(["a", missing], np.dtypes.StringDType(na_object=missing))
+        with pytest.raises(TypeError):
+            TensorSequence([texts])
+
+
+def test_numpy_strings_are_strings():
+    seq = TensorSequence([np.str_("a")], dtype=str)
+    seq.append(np.array([np.str_("b")], object))
+    holds(seq, np.array("a", object), np.array(["b"], object))
+
+
+def test_str_subclasses_are_strings():
+    class Text(str):
+        __slots__ = ()
+
+    holds(TensorSequence([np.array([Text("a")], object)]), np.array(["a"], object))
+
+
+def test_empty_object_arrays_are_empty_string_arrays():
+    holds(TensorSequence([np.zeros((0, 2), object)]), np.zeros((0, 2), object))
+
+
+# --- Python values where the type is known ---
+
+
+def becomes(name, value, expected=None):
+    """A value goes into a sequence of the type, alone and among others, and comes out as expected."""
+    expected = np.array(value if expected is None else expected, dtype_of(name))
+    seq = TensorSequence([value], dtype=name)
+    seq.append(value)
+    seq.insert(0, value)
+    seq[1:1] = [value]
+    seq[0] = value
+    seq += [value]
+    holds(seq, *[expected] * 5)
+
+
+def is_refused(name, value, error):
+    """A value doesn't go into a sequence of the type, which stays as it was."""
+    seq = TensorSequence([filled(name, 2)])
+    for put in (
+        lambda: seq.append(value),
+        lambda: seq.__setitem__(0, value),
+        lambda: seq.__setitem__(slice(0, 1), [value]),
+        lambda: TensorSequence([value], dtype=name),
+        lambda: TensorSequence([filled(name, 2), value]),
+    ):
+        with pytest.raises(error):
+            put()
+    holds(seq, filled(name, 2))
+
+
+@pytest.mark.parametrize("name", [n for n in NUMERIC_NAMES if n != "bool"])
+@pytest.mark.parametrize(
+    "value", [0, 1, 100, True, [1, 2], [[1, 2], [3, 4]], (1, 2), [True, False], [[], []]]
+)
+def test_small_integers_go_into_all_numbers(name, value):
+    becomes(name, value)
+
+
+@pytest.mark.parametrize("value", [True, False, [True, False], [[True], [False]]])
+def test_bools_go_into_bools(value):
+    becomes("bool", value)
+
+
+@pytest.mark.parametrize("name", [*FLOATS, *COMPLEX])
+@pytest.mark.parametrize("value", [1.5, -0.25, float("inf"), [1.5, 2], [[0.5], [1]]])
+def test_floats_go_into_floats(name, value):
+    becomes(name, value)
+
+
+@pytest.mark.parametrize("name", [*FLOATS, *COMPLEX])
+def test_nan_goes_into_floats(name):
+    seq = TensorSequence([float("nan"), [1.0, float("nan")]], dtype=name)
+    assert np.isnan(seq[0])
+    assert np.isnan(seq[1]).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+@pytest.mark.parametrize("value", [1j, 1 + 2j, [1, 2.5, 3j]])
+def test_complex_numbers_go_into_complex(name, value):
+    becomes(name, value)
+
+
+@pytest.mark.parametrize("value", ["", "a", ["a", "bc"], [["a"], ["b"]], "a\0"])
+def test_text_goes_into_strings(value):
+    becomes("string", value)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_are_taken_up_to_the_limits(name):
+    info = np.iinfo(name)
+    for value in (info.min, info.max, [info.min, info.max]):
+        becomes(name, value)
+    for value in (
+        info.min - 1,
+        info.max + 1,
+        [0, info.max + 1],
+        [[info.min - 1]],
+        10**30,
+        -(10**30),
+        [10**30],
+    ):
+        is_refused(name, value, OverflowError)
+
+
+@given(st.sampled_from(INTEGERS), st.integers(-(2**70), 2**70) | st.integers(-300, 300))
+def test_an_integer_is_never_wrapped(name, value):
+    info = np.iinfo(name)
+    seq = TensorSequence(dtype=name)
+    if info.min <= value <= info.max:
+        seq.append(value)
+        seq.append([value])
+        assert [int(element.item()) for element in seq] == [value, value]
+    else:
+        for wrapped in (value, [value]):
+            with pytest.raises(OverflowError):
+                seq.append(wrapped)
+        assert len(seq) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("float16", 1e300),
+        ("float16", 70000),
+        ("float16", 7e4),
+        ("float16", [1.0, -1e10]),
+        ("float32", 1e300),
+        ("float32", -1e39),
+        ("float32", [[1e39]]),
+        ("float32", 10**40),
+        ("float32", 10**400),
+        ("float64", 10**400),
+        ("float64", [1.0, 10**400]),
+        ("complex64", 1e300),
+        ("complex64", 1e300j),
+        ("complex64", [1, 1e39 + 1j]),
+        ("complex64", 10**400),
+        ("complex128", 10**400),
+    ],
+)
+def test_too_large_for_the_type_is_an_overflow_error(name, value):
+    is_refused(name, value, OverflowError)
+
+
+@pytest.mark.parametrize("name", NUMBER_NAMES)
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [None],
+        [1, None],
+        [1.0, None],
+        [True, None],
+        "1",
+        ["1", "2"],
+        [1, "2"],
+        b"1",
+        [b"1"],
+        pytest.param(object(), id="object"),
+        decimal.Decimal(1),
+        fractions.Fraction(1, 2),
+        datetime.datetime(2020, 1, 1),
+        [datetime.date(2020, 1, 1)],
+        {},
+        {1},
+        {"a": 1},
+        len,
+    ],
+    ids=repr,
+)
+def test_what_is_no_number_is_a_type_error(name, value):
+    is_refused(name, value, TypeError)
+
+
+@pytest.mark.parametrize(
+    "value", [None, 1, 1.5, True, 1j, [1], ["a", 1], [1, "a"], ["a", None], [True, "a"], b"a", [b"a"]]
+)
+def test_what_is_no_text_is_a_type_error_to_strings(value):
+    is_refused("string", value, TypeError)
+
+
+@pytest.mark.parametrize("name", ["bool", *INTEGERS])
+@pytest.mark.parametrize(
+    "value", [1.7, 1.0, [1.0], [1, 2.0], float("nan"), float("inf"), 1j, [0, 1j]], ids=repr
+)
+def test_integers_and_bools_take_no_fractions(name, value):
+    is_refused(name, value, TypeError)
+
+
+@pytest.mark.parametrize("value", [1, 0, [1], [True, 1]], ids=repr)
+def test_bools_take_no_integers(value):
+    is_refused("bool", value, TypeError)
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("value", [1j, 1 + 0j, [1.0, 0j]], ids=repr)
+def test_floats_take_no_complex_numbers(name, value):
+    is_refused(name, value, TypeError)
+
+
+@pytest.mark.parametrize("value", [[[1], [2, 3]], [1, [2]], [[[1]], [2]]], ids=repr)
+@pytest.mark.parametrize("name", ["int64", "float32", "string"])
+def test_ragged_lists_are_errors(name, value):
+    is_refused(name, value, (TypeError, ValueError))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("float32", np.float64(1)),
+        ("float32", [np.float64(1)]),
+        ("float16", np.float32(1)),
+        ("float64", np.float32(1)),
+        ("int32", np.int64(1)),
+        ("int64", np.int32(1)),
+        ("uint8", np.int8(1)),
+        ("int8", np.bool_(True)),
+        ("float64", np.bool_(True)),
+        ("float64", np.int64(1)),
+        ("complex128", np.float64(1)),
+        ("complex64", np.complex128(1)),
+        ("bool", np.int8(1)),
+        ("float32", [np.zeros(2, "float32"), np.zeros(2)]),
+        ("int8", [np.array(1, "int64")]),
+        ("string", [np.int64(1)]),
+    ],
+    ids=repr,
+)
+def test_numpy_scalars_and_arrays_have_their_own_type(name, value):
+    is_refused(name, value, TypeError)
+
+
+@pytest.mark.parametrize("name", NUMBER_NAMES)
+def test_numpy_scalars_of_the_type_go_in(name):
+    scalar = filled(name, 2)[1]
+    seq = TensorSequence([scalar])
+    seq.append(scalar)
+    seq.append([scalar, scalar])
+    holds(seq, np.array(scalar), np.array(scalar), np.array([scalar, scalar]))
+
+
+numbers = st.one_of(
+    st.booleans(),
+    st.integers(-(2**65), 2**65),
+    st.floats(allow_nan=False),
+    st.complex_numbers(allow_nan=False),
+    st.sampled_from(NUMERIC_NAMES).map(lambda name: filled(name, 2)[1]),
+)
+
+
+@given(st.lists(numbers, max_size=4), st.sampled_from([None, *NUMERIC_NAMES]), st.sampled_from([list, tuple]))
+def test_numbers_and_flat_lists_become_what_nested_ones_do(values, name, kind):
+    """Flat ones of the type that is wanted take a short way."""
+    for flat in (kind(values), *[value for value in values if not isinstance(value, np.generic)]):
+        try:
+            nested = TensorSequence([[flat]], name)[0]
+        except (TypeError, OverflowError) as error:
+            with pytest.raises(type(error)):
+                TensorSequence([flat], name)
+        else:
+            seq = TensorSequence([flat], name)
+            seq.append(flat)
+            holds(seq, nested[0], nested[0])
+
+
+# --- Python values where there is no type yet ---
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1,
+        True,
+        1.5,
+        1j,
+        "a",
+        2**63,
+        [1, 2],
+        [1, 2.5],
+        [True, 1],
+        [[1], [2]],
+        ["a", "b"],
+        [1, 1j],
+        -(2**63),
+        np.float16(1),
+    ],
+    ids=repr,
+)
+def test_numpys_default_counts_where_there_is_no_type(value):
+    expected = np.array(value)
+    expected = expected.astype(object) if expected.dtype.kind == "U" else expected
+    holds(TensorSequence([value]), expected)
+
+
+def test_the_first_tensor_sets_the_type_of_those_after():
+    holds(TensorSequence([np.float32(1), 2, [3]]), *[np.array(v, "float32") for v in (1, 2, [3])])
+    holds(TensorSequence([1.5, 2, True]), np.array(1.5), np.array(2.0), np.array(1.0))
+    for values in ([1, 1.5], [1, 1j], ["a", 1], [1, "a"], [True, 2], [np.int8(1), np.int16(1)], [1, None]):
+        with pytest.raises(TypeError):
+            TensorSequence(values)
+    with pytest.raises(OverflowError):
+        TensorSequence([np.int8(1), 200])
+
+
+@pytest.mark.parametrize(
+    "value", [None, [None], b"a", [b"a"], object(), [1, None], decimal.Decimal(1), {}, 2**64, [2**70]]
+)
+def test_what_numpy_makes_no_tensor_of_is_refused(value):
+    with pytest.raises((TypeError, OverflowError)):
+        TensorSequence([value])

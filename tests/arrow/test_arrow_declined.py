@@ -1,0 +1,176 @@
+"""Schemas that a consumer asks for in vain, and what is no schema."""
+
+import gc
+
+import numpy as np
+import pytest
+from support.strategies import filled
+
+from seqcore import TensorSequence, split_to_sequence
+
+pa = pytest.importorskip("pyarrow")
+
+from support.arrow_values import Given, storage_of  # noqa: E402
+from support.c_data import Array, Schema, decode, release, take  # noqa: E402
+from support.c_producers import Node, capsule_of  # noqa: E402
+from test_arrow_requested import address, asked, assert_holds_same  # noqa: E402
+
+OTHERS = [
+    *(
+        pa.float32(),
+        pa.string(),
+        pa.null(),
+        pa.binary(),
+        pa.date32(),
+        pa.timestamp("us", "UTC"),
+        pa.decimal128(5),
+    ),
+    *(
+        pa.list_(pa.float64()),
+        pa.large_list(pa.int8()),
+        pa.list_(pa.string()),
+        pa.list_(pa.list_(pa.int32())),
+    ),
+    *(pa.struct([("a", pa.int32())]), pa.struct([]), pa.map_(pa.string(), pa.int32()), pa.list_(pa.null())),
+    *(pa.dictionary(pa.int8(), pa.int32()), pa.list_(pa.dictionary(pa.int8(), pa.int32()))),
+    *(pa.run_end_encoded(pa.int16(), pa.int32()), pa.dense_union([pa.field("a", pa.int32())])),
+    *(pa.list_(pa.int32(), 7), pa.list_(pa.list_(pa.int32()), 1), pa.list_(pa.list_(pa.int32(), 2))),
+]
+
+
+SEQUENCES = {
+    "rank 0": lambda: TensorSequence([filled("uint16", ())]),
+    "rank 1": lambda: TensorSequence([filled("int32", 3), filled("int32", 2)]),
+    "rank 2": lambda: TensorSequence([filled("uint16", (2, 3))]),
+    "variable": lambda: TensorSequence([filled("uint16", (2, 3)), filled("uint16", (2, 2))]),
+    "none": lambda: TensorSequence(dtype="uint16"),
+}
+
+
+@pytest.mark.parametrize("make", SEQUENCES.values(), ids=SEQUENCES)
+@pytest.mark.parametrize("kind", OTHERS, ids=str)
+def test_other_types_give_the_elements_all_the_same(kind, make):
+    seq = make()
+    made = asked(seq, kind)
+    if pa.types.is_struct(storage_of(made).type):
+        assert_holds_same(made, list(seq))
+    else:
+        assert made.to_pylist() == [one.tolist() for one in seq]
+
+
+@pytest.mark.parametrize("make", SEQUENCES.values(), ids=SEQUENCES)
+@pytest.mark.parametrize("kind", OTHERS, ids=str)
+def test_other_types_are_left_to_the_consumer(kind, make):
+    """The default is given, or the very type: pyarrow 26 casts nothing in `pa.array`."""
+    seq = make()
+    assert asked(seq, kind).type in (pa.array(seq).type, kind)
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+def test_pyarrow_casts(kind):
+    seq = split_to_sequence(filled("float32", 5), [2, 0, 3])
+    made = pa.chunked_array(seq, kind(pa.float64()))
+    assert made.type == kind(pa.float64())
+    assert made.to_pylist() == [one.tolist() for one in seq]
+    assert pa.array(seq).cast(kind(pa.float64())).to_pylist() == made.to_pylist()
+
+
+def test_pyarrow_casts_arrays():
+    try:
+        pa.array(Given(pa.array([1], pa.int8())), pa.int16())
+    except AttributeError:
+        pytest.skip("this pyarrow can't cast what it gets by the protocol")
+    seq = split_to_sequence(filled("float32", 5), [2, 0, 3])
+    made = pa.array(seq, pa.list_(pa.float64()))
+    assert made.type == pa.list_(pa.float64())
+    assert made.to_pylist() == [one.tolist() for one in seq]
+
+
+def test_lists_of_other_lists_where_lengths_differ():
+    seq = TensorSequence([filled("int32", (2, 3)), filled("int32", (1, 4))])
+    made = asked(seq, pa.large_list(pa.list_(pa.int32())))
+    if made.type == pa.large_list(pa.list_(pa.int32())):
+        assert made.to_pylist() == [one.tolist() for one in seq]
+    else:
+        assert_holds_same(made, list(seq))
+
+
+def test_offsets_that_do_not_fit():
+    values = np.zeros(2**31 + 8, "int8")  # never written to: it takes no memory
+    seq = TensorSequence.from_offsets(values, [0, 2**31 + 3, 2**31 + 8])
+    kind = pa.list_(pa.int8())
+    made = pa.Array._import_from_c_capsule(*seq.__arrow_c_array__(kind.__arrow_c_schema__()))
+    assert made.type == pa.large_list(pa.int8())
+    assert made.offsets.to_pylist() == [0, 2**31 + 3, 2**31 + 8]
+    assert address(values) == made.values.buffers()[1].address
+    made = pa.array(seq[1:], kind)
+    assert made.type == kind
+    assert made.to_pylist() == [[0] * 5]
+
+
+def test_not_null_items():
+    """Never a crash; and what says that it has no nulls has none."""
+    kind = pa.list_(pa.field("item", pa.int32(), nullable=False))
+    seq = TensorSequence([filled("int32", 3)])
+    assert_holds_same(asked(seq, kind), list(seq))
+    assert_holds_same(asked(seq, pa.list_(pa.field("element", pa.int32()))), list(seq))
+
+
+# --- schemas by ctypes ---
+
+
+@pytest.mark.parametrize(
+    "code", [b"+l", b"+vl", b"", b"x", b"+w:", b"+w:-1", b"+w:99999999999999999999", b"+s", b"\xff"]
+)
+def test_a_schema_is_released_once(code):
+    seq = split_to_sequence(filled("int32", 5), [2, 3])
+    for items in ([], [Node("i", 0, [None, None])], [Node("i", 0, [None, None]) for _ in range(2)]):
+        node = Node(code, 0, [], items)
+        if code.startswith(b"+w:"):  # no type of Arrow's
+            with pytest.raises(ValueError, match="not a valid format of a fixed-size list"):
+                seq.__arrow_c_array__(node.__arrow_c_schema__())
+            assert node.settled()
+            continue
+        schema, array = (
+            take(*one)
+            for one in zip(seq.__arrow_c_array__(node.__arrow_c_schema__()), (Schema, Array), strict=True)
+        )
+        assert decode(schema, array) == [one.tolist() for one in seq]
+        release(schema)
+        release(array)
+        assert node.settled()
+
+
+def test_a_released_schema():
+    seq = split_to_sequence(filled("int32", 5), [2, 3])
+    node = Node("+l", 0, [], [Node("i", 0, [None, None])])
+    capsule = node.__arrow_c_schema__()
+    release(node.schema)
+    with pytest.raises(ValueError, match="released"):
+        seq.__arrow_c_array__(capsule)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [5, "schema", b"", object(), (), pa.int8(), pa.list_(pa.int32())],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_schema(value):
+    seq = split_to_sequence(filled("int32", 5), [2, 3])
+    for give in (seq.__arrow_c_array__, seq.__arrow_c_stream__):
+        with pytest.raises(TypeError):
+            give(value)
+        with pytest.raises(TypeError):
+            give(requested_schema=value)
+
+
+def test_capsules_of_other_things():
+    seq = split_to_sequence(filled("int32", 5), [2, 3])
+    node = Node("+l", 0, [], [Node("i", 0, [None, None])])
+    for capsule in (seq.__arrow_c_array__()[1], seq.__arrow_c_stream__(), capsule_of(node.schema, b"schema")):
+        for give in (seq.__arrow_c_array__, seq.__arrow_c_stream__):
+            with pytest.raises(TypeError):
+                give(capsule)
+    gc.collect()
+    assert node.settled()
+    assert_holds_same(pa.array(seq), list(seq))

@@ -1,0 +1,290 @@
+"""from_arrow of memory that others own, without any package: what is shared, and that it is let go once."""
+
+import gc
+
+import numpy as np
+import pytest
+from support.c_data import FORMATS
+from support.c_producers import Node, bits, fixed_size_lists, lists, numbers
+from support.strategies import assert_holds, filled, laid_out
+
+from seqcore import TensorSequence, concat_from_sequence
+
+NUMBERS = [name for name in FORMATS if name not in ("bool", "string")]
+from_arrow = TensorSequence.from_arrow
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def offsets(*numbers, dtype="i8"):
+    return np.array(numbers, dtype)
+
+
+def pairs(name="int32"):
+    """Lists [0, 1], [], [2, 3, 4] and their values."""
+    values = filled(name, 5)
+    return lists(offsets(0, 2, 2, 5), numbers(values)), [values[:2].copy(), values[:0], values[2:].copy()]
+
+
+def shared(seq, *addresses):
+    assert [address(one) for one in seq if one.size] == list(addresses)
+    for one in seq:
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            one.flags.writeable = True
+
+
+# --- what is shared ---
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_are_elements_of_rank_0(name):
+    values = filled(name, 5)
+    expected = [*values[2:].copy()]
+    node = numbers(values, offset=2)
+    seq = from_arrow(node)
+    assert seq.dtype == values.dtype
+    assert_holds(seq, [np.array(one) for one in expected])
+    shared(seq, *(address(values) + i * values.itemsize for i in range(2, 5)))
+    del seq
+    assert node.settled()
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_lists_are_elements_of_rank_1(name, dtype):
+    values = filled(name, 9)
+    copy = values.copy()
+    node = lists(offsets(1, 3, 3, 4, 6, dtype=dtype), numbers(values, offset=2), offset=1)
+    seq = from_arrow(node)
+    assert seq.dtype == values.dtype
+    assert_holds(seq, [copy[5:5], copy[5:6], copy[6:8]])
+    shared(seq, *(address(values) + i * values.itemsize for i in (5, 6)))
+    del seq
+    assert node.settled()
+
+
+@pytest.mark.parametrize("code", ["+vl", "+vL"])
+def test_list_views(code):
+    width = "i4" if code == "+vl" else "i8"
+    values = filled("uint16", 8)
+    copy = values.copy()
+    starts, sizes = offsets(9, 5, 0, 7, 4, 1, dtype=width), offsets(9, 2, 3, 0, 3, 1, dtype=width)
+    node = Node(code, 5, [None, starts, sizes], [numbers(values)], offset=1)
+    seq = from_arrow(node)
+    assert_holds(seq, [copy[5:7], copy[:3], copy[:0], copy[4:7], copy[1:2]])
+    shared(seq, *(address(values) + 2 * i for i in (5, 0, 4, 1)))
+    del seq
+    assert node.settled()
+
+
+def test_offsets_on_every_level():
+    values = filled("float32", 60)
+    copy = values.copy()
+    inner = fixed_size_lists(3, 9, numbers(values, offset=4), offset=1)
+    middle = fixed_size_lists(2, 3, inner, offset=1)
+    node = lists(offsets(9, 0, 2, 2, 3, dtype="i4"), middle, offset=1)
+    seq = from_arrow(node)
+    rows = copy[4 + 3 * 3 :][: 3 * 6].reshape(3, 2, 3)
+    assert_holds(seq, [rows[:2], rows[2:2], rows[2:]])
+    shared(seq, address(values) + 13 * 4, address(values) + 25 * 4)
+    del seq
+    assert node.settled()
+
+
+def test_fixed_size_lists():
+    values = filled("int64", 14)
+    copy = values.copy()
+    node = fixed_size_lists(3, 3, numbers(values, offset=2), offset=1)
+    seq = from_arrow(node)
+    assert_holds(seq, list(copy[5:14].reshape(3, 3)))
+    shared(seq, *(address(values) + 8 * i for i in (5, 8, 11)))
+    del seq
+    assert node.settled()
+
+
+def test_bools_are_copied():
+    flags = np.arange(30) % 3 == 0
+    node = lists(offsets(0, 9, 9, 20), Node("b", 22, [None, bits(flags)], offset=5))
+    seq = from_arrow(node)
+    assert_holds(seq, [flags[5:14], flags[:0], flags[14:25]])
+    del seq
+    assert node.settled()
+
+
+@pytest.mark.parametrize("code", ["u", "U"])
+def test_strings_are_copied(code):
+    words = ["", "aé", "\U0001f600", "a\0b", "xyz"]
+    text = np.frombuffer("".join(words).encode(), "u1").copy()
+    ends = offsets(0, *np.cumsum([len(one.encode()) for one in words]), dtype="i4" if code == "u" else "i8")
+    node = lists(offsets(0, 1, 3, 3), Node(code, 4, [None, ends, text], offset=1))
+    seq = from_arrow(node)
+    assert_holds(seq, [np.array(one, object) for one in (words[1:2], words[2:4], [])])
+    assert node.settled()  # with the sequence still there
+    assert seq[1].tolist() == words[2:4]
+
+
+def test_string_views():
+    long = "longer than twelve bytes"
+    text = np.frombuffer(f"..{long}".encode(), "u1").copy()
+    views = np.zeros((3, 16), "u1")
+    for row, word in zip(views, ["", "short", "twelve bytes"], strict=True):
+        row[:4] = np.frombuffer(np.int32(len(word)).tobytes(), "u1")
+        row[4 : 4 + len(word)] = np.frombuffer(word.encode(), "u1")
+    last = np.array([len(long), int.from_bytes(long[:4].encode(), "little"), 0, 2], "<i4")
+    views = np.concatenate([views.ravel(), last.view("u1")])
+    node = Node("vu", 4, [None, views, text, np.array([text.size], "i8")])
+    seq = from_arrow(node)
+    assert_holds(seq, [np.array(one, object) for one in ("", "short", "twelve bytes", long)])
+    del seq
+    assert node.settled()
+
+
+def test_dictionaries_are_decoded():
+    words = Node("g", 3, [None, np.array([0.5, 1.5, 2.5])])
+    node = lists(offsets(0, 2, 3), Node("c", 3, [None, np.array([2, 0, 2], "i1")], dictionary=words))
+    seq = from_arrow(node)
+    assert_holds(seq, [np.array([2.5, 0.5]), np.array([2.5])])
+    del seq
+    assert node.settled()
+
+
+def test_a_column_of_a_batch():
+    node, expected = pairs()
+    batch = Node("+s", 2, [None], [node], offset=1, name=b"")
+    assert_holds(from_arrow(batch), expected[1:])
+    gc.collect()
+    assert batch.settled()
+    two = Node(
+        "+s", 3, [None], [pairs()[0], Node("i", 3, [None, np.zeros(3, "i4")], name=b"label")], name=b""
+    )
+    with pytest.raises(TypeError, match=r"item.*label"):
+        from_arrow(two)
+    assert two.settled()
+
+
+def test_extension_types_are_their_storage():
+    node = numbers(np.arange(3.0), metadata={b"ARROW:extension:name": b"their.own", b"k": b"\xff\0"})
+    assert_holds(from_arrow(node), [np.array(i) for i in (0.0, 1.0, 2.0)])
+    assert node.settled()
+
+
+@pytest.mark.parametrize("node", [pairs, lambda: (numbers(filled("int8", 3)), [*filled("int8", 3)])])
+def test_subclasses(node):
+    class Frames(TensorSequence):
+        pass
+
+    node, expected = node()
+    seq = Frames.from_arrow(node)
+    assert type(seq) is Frames
+    assert_holds(seq, [np.asarray(one) for one in expected])
+
+
+# --- nulls ---
+
+
+def test_a_bitmap_without_nulls():
+    items = Node("l", 5, [bits([True] * 5), np.arange(5)], null_count=-1)
+    node = lists(offsets(0, 2, 5), items, valid=bits([True] * 2), null_count=-1)
+    assert_holds(from_arrow(node), [np.arange(2), np.arange(2, 5)])
+    assert node.settled()
+
+
+@pytest.mark.parametrize("count", [-1, 0])
+def test_no_bitmap(count):
+    node = lists(offsets(0, 2, 5), numbers(np.arange(5), null_count=count), null_count=count)
+    assert_holds(from_arrow(node), [np.arange(2), np.arange(2, 5)])
+
+
+@pytest.mark.parametrize("count", [-1, 1])
+@pytest.mark.parametrize("level", ["list", "item", "number"])
+def test_nulls_are_errors_that_name_the_element(level, count):
+    valid = bits([True] * 3 + [False] + [True] * 3)
+    values = np.arange(7)
+    options = {"valid": valid, "null_count": count}
+    if level == "number":
+        node = Node("l", 7, [valid, values], null_count=count)
+    elif level == "list":
+        node = lists(offsets(*range(8)), numbers(values), **options)
+    else:
+        node = lists(offsets(*range(8)), Node("l", 7, [valid, values], null_count=count))
+    with pytest.raises(TypeError, match=r"\b3\b.*null|null.*\b3\b") as caught:
+        from_arrow(node)
+    assert "fill" in str(caught.value)
+    assert "drop" in str(caught.value)
+    del caught
+    assert node.settled()
+
+
+@pytest.mark.parametrize("count", [-1, 1])
+def test_nulls_that_nobody_sees(count):
+    valid = bits([False, True, True, True, False])
+    hidden = Node("l", 5, [valid, np.arange(5)], null_count=-1 if count == -1 else 2)
+    node = lists(offsets(1, 2, 4), hidden)
+    assert_holds(from_arrow(node), [np.array([1]), np.array([2, 3])])
+    valid = bits([False, True, True, True, False])  # what was released is spoilt
+    sliced = Node("l", 3, [valid, np.arange(5)], offset=1, null_count=0 if count == 1 else -1)
+    assert_holds(from_arrow(sliced), [np.array(i) for i in (1, 2, 3)])
+
+
+def test_a_null_row_of_a_batch():
+    def batch(offset, length):
+        valid = bits([True, False, True, True])
+        items = lists(offsets(*range(5)), numbers(np.arange(4)))
+        return Node("+s", length, [valid], [items], offset=offset, null_count=-1, name=b"")
+
+    assert_holds(from_arrow(batch(2, 2)), [np.array([2]), np.array([3])])
+    node = batch(0, 4)
+    with pytest.raises(TypeError, match="null"):
+        from_arrow(node)
+    assert node.settled()
+
+
+# --- odd memory ---
+
+
+@pytest.mark.parametrize("width", ["i4", "i8"])
+def test_empty_arrays_have_no_buffers(width):
+    code = "+l" if width == "i4" else "+L"
+    for node, shape in [
+        (Node("f", 0, [None, None]), ()),
+        (Node(code, 0, [None, None], [Node("f", 0, [None, None])]), (0,)),
+        (fixed_size_lists(3, 0, Node("f", 0, [None, None])), (3,)),
+        (lists(np.zeros(1, width), Node("f", 0, [None, None])), (0,)),
+    ]:
+        seq = from_arrow(node)
+        assert_holds(seq, [])
+        assert seq.dtype == "float32"
+        seq.append(np.zeros(shape, "float32"))
+        assert node.settled()
+
+
+def test_empty_elements_have_no_memory():
+    for node, shape in [
+        (lists(offsets(0, 0, 0), Node("f", 0, [None, None])), (0,)),
+        (lists(offsets(0, 0, 0), Node("b", 0, [None, None])), (0,)),
+        (lists(offsets(0, 0, 0), Node("U", 0, [None, None, None])), (0,)),
+        (lists(offsets(0, 0, 0), fixed_size_lists(3, 0, Node("f", 0, [None, None]))), (0, 3)),
+        (fixed_size_lists(0, 2, Node("f", 0, [None, None])), (0,)),
+    ]:
+        seq = from_arrow(node)
+        assert seq.shapes == [shape] * 2
+        seq._check()
+        assert concat_from_sequence(seq, 0).size == 0
+        del seq
+        assert node.settled()
+
+
+@pytest.mark.parametrize("name", ["int16", "float64"])
+def test_unaligned_memory(name):
+    values = laid_out(filled(name, 6), "unaligned")
+    ends = laid_out(offsets(0, 2, 6), "unaligned")
+    assert values.ctypes.data % 2
+    copy = values.copy()
+    node = lists(ends, numbers(values))
+    seq = from_arrow(node)
+    assert_holds(seq, [copy[:2], copy[2:]])
+    assert concat_from_sequence(seq, 0).tolist() == copy.tolist()
+    node = Node("+vL", 2, [None, laid_out(offsets(4, 0), "unaligned"), ends[:2]], [numbers(copy)])
+    assert from_arrow(node).shapes == [(0,), (2,)]

@@ -1,0 +1,337 @@
+"""Producers that fail, lie or make no sense: from_arrow raises, and lets go of everything once."""
+
+import contextlib
+import gc
+import itertools
+
+import numpy as np
+import pytest
+from support.c_data import release
+from support.c_producers import Node, Stream, bits, fixed_size_lists, lists, numbers
+from support.damaged_elements import assert_damaged
+from support.strategies import assert_holds
+
+from seqcore import TensorSequence
+
+from_arrow = TensorSequence.from_arrow
+NONSENSE = (TypeError, ValueError)
+
+
+def rows():
+    return lists(np.array([0, 2, 5]), numbers(np.arange(5)))
+
+
+def refused(node, error=NONSENSE, match=None):
+    """An error, and everything is released once."""
+    with pytest.raises(error, match=match) as caught:
+        from_arrow(node)
+    text = str(caught.value)
+    assert text
+    del caught
+    assert node.settled()
+    return text
+
+
+def survived(node):
+    """An error or a sound sequence, and everything is released once."""
+    with contextlib.suppress(*NONSENSE):
+        from_arrow(node)._check()
+    assert node.settled()
+
+
+# --- streams that fail ---
+
+
+@pytest.mark.parametrize("fails_at", ["schema", 0, 1, 2])
+@pytest.mark.parametrize("errno", [5, 12, 22, 99999])
+def test_the_producers_message(fails_at, errno):
+    stream = Stream(rows, [rows(), rows()], fails_at=fails_at, errno=errno)
+    with pytest.raises(Exception, match="the disk is gone") as caught:
+        from_arrow(stream)
+    assert isinstance(caught.value, (OSError, ValueError, RuntimeError, MemoryError, NotImplementedError))
+    del caught
+    assert stream.settled()
+
+
+@pytest.mark.parametrize("message", [None, b"", b"\xff\xfe no UTF-8", b"x" * 10000, "§".encode()])
+def test_odd_messages(message):
+    stream = Stream(rows, [rows()], fails_at=1, message=message)
+    with pytest.raises((OSError, ValueError, RuntimeError)) as caught:
+        from_arrow(stream)
+    assert str(caught.value)
+    del caught
+    assert stream.settled()
+
+
+def test_the_chunks_before_are_let_go():
+    chunks = [rows(), rows()]
+    stream = Stream(rows, chunks, fails_at=2)
+    with pytest.raises((OSError, RuntimeError, ValueError)):
+        from_arrow(stream)
+    gc.collect()
+    assert [one.released for one in chunks] == [1, 1]
+    assert stream.settled()
+
+
+def test_a_chunk_with_nulls_names_the_element_of_all():
+    def chunk(valid):
+        return lists(np.array([0, 2, 4]), numbers(np.arange(4)), valid=bits(valid), null_count=-1)
+
+    stream = Stream(rows, [chunk([1, 1]), chunk([1, 1]), chunk([1, 0])])
+    assert "5" in refused(stream, TypeError, "null")
+
+
+def test_a_type_without_a_counterpart_reads_no_chunk():
+    def dates():
+        return Node("tdD", 2, [None, np.arange(2, dtype="i4")])
+
+    refused(Stream(dates, [dates()]), TypeError, "date")
+
+
+# --- already released ---
+
+
+@pytest.mark.parametrize("which", ["schema", "array", "both"])
+def test_released_structs(which):
+    node = rows()
+    if which != "array":
+        release(node.schema)
+    if which != "schema":
+        release(node.array)
+    refused(node)
+
+
+def test_taken_twice():
+    node = rows()
+    seq = from_arrow(node)
+    with pytest.raises(NONSENSE, match="released"):
+        from_arrow(node)
+    assert_holds(seq, [np.arange(2), np.arange(2, 5)])
+    del seq
+    assert node.settled()
+
+
+def test_a_stream_taken_twice():
+    stream = Stream(rows, [rows()])
+    seq = from_arrow(stream)
+    with pytest.raises(NONSENSE, match="released"):
+        from_arrow(stream)
+    assert_holds(seq, [np.arange(2), np.arange(2, 5)])
+
+
+# --- types ---
+
+
+@pytest.mark.parametrize(
+    "format",
+    [
+        *(b"", b"x", b"+", b"+x", b"ff", b"+lx", b"li", b"\xff", b"\xff\xfe", b" i", b"i ", b"+l:", b"I:3"),
+        *(b"+w", b"+w:", b"+w:x", b"+w:-1", b"+w:1.5", b"+w:3x", b"+w: 3", b"+w:99999999999999999999"),
+        *(
+            b"+w:9223372036854775807",
+            b"d:",
+            b"d:19",
+            b"w:",
+            b"w:x",
+            b"tss",
+            b"ts",
+            b"+u",
+            b"+ud:",
+            b"x" * 10000,
+        ),
+    ],
+)
+def test_unknown_formats(format):
+    for items in ([], [numbers(np.arange(4))]):
+        refused(Node(format, 2, [None, np.array([0, 2, 4])], items))
+        refused(lists(np.array([0, 1, 2]), Node(format, 2, [None, np.array([0, 2, 4])], items)))
+
+
+def test_no_format():
+    node = rows()
+    node.schema.format = None
+    refused(node)
+
+
+OTHERS = {  # with Arrow's word for them, and the number of their buffers
+    b"n": ("null", 0),
+    b"z": ("binary", 3),
+    b"Z": ("binary", 3),
+    b"vz": ("binary", 3),
+    b"w:4": ("binary", 2),
+    b"d:19,10": ("decimal", 2),
+    b"d:19,10,256": ("decimal", 2),
+    b"tdD": ("date", 2),
+    b"tdm": ("date", 2),
+    b"tts": ("time", 2),
+    b"ttn": ("time", 2),
+    b"tss:": ("timestamp", 2),
+    b"tsu:Europe/Berlin": ("timestamp", 2),
+    b"tDm": ("duration", 2),
+    b"tiM": ("interval", 2),
+    b"tin": ("interval", 2),
+}
+
+
+@pytest.mark.parametrize("format", OTHERS)
+def test_types_without_a_counterpart(format):
+    name, n = OTHERS[format]
+
+    def node():
+        return Node(format, 2, [None, *(np.zeros(64, "u1") for _ in range(n - 1))][:n])
+
+    refused(node(), TypeError, name)
+    refused(lists(np.array([0, 2]), node()), TypeError, name)
+
+
+@pytest.mark.parametrize("format", [b"+l", b"+L", b"+vl", b"+vL", b"+w:2", b"+s", b"+r", b"+m"])
+def test_children_missing(format):
+    count = {b"+r": 0, b"+w": 1, b"+s": 1, b"+v": 3}.get(format[:2], 2)
+    for number in (0, 2):
+        buffers = [None, np.array([0, 2, 4]), np.array([2, 2, 2])][:count]
+        node = Node(format, 2, buffers, [numbers(np.arange(1, 9)) for _ in range(number)])
+        (survived if number else refused)(node)
+
+
+@pytest.mark.parametrize("n", [0, 2, -1, 2**40])
+def test_children_of_one_and_not_of_the_other(n):
+    for changed in ("schema", "array"):
+        node = rows()
+        getattr(node, changed).n_children = n
+        refused(node)
+
+
+def test_no_pointers_to_children():
+    for changed in ("schema", "array"):
+        node = rows()
+        getattr(node, changed).children = None
+        refused(node)
+        node = rows()
+        getattr(node, changed).children[0] = None
+        refused(node)
+
+
+MAKERS = {
+    "numbers": lambda: numbers(np.arange(4)),
+    "bools": lambda: Node("b", 4, [None, bits([1, 0, 0, 1])]),
+    "lists": rows,
+    "fixed": lambda: fixed_size_lists(2, 2, numbers(np.arange(4))),
+    "text": lambda: Node("u", 1, [None, np.zeros(2, "i4"), np.zeros(4, "u1")]),
+    "views of text": lambda: Node("vu", 1, [None, np.zeros(16, "u1"), np.zeros(1, "i8")]),
+    "views": lambda: Node("+vl", 1, [None, np.zeros(1, "i4"), np.ones(1, "i4")], [numbers(np.arange(4))]),
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_another_number_of_buffers(kind):
+    node = MAKERS[kind]()
+    right = node.array.n_buffers
+    for n in (-1, *range(right)):
+        node = MAKERS[kind]()
+        node.array.n_buffers = n
+        survived(node)
+    if kind not in ("fixed", "views of text"):
+        node = MAKERS[kind]()
+        node.array.n_buffers = right - 1
+        refused(node)
+
+
+def test_no_buffers():
+    for make in (rows, MAKERS["numbers"]):
+        node = make()
+        node.array.buffers = None
+        refused(node)
+    refused(Node("l", 4, [None, None]))
+    refused(Node("+L", 1, [None, None], [numbers(np.arange(4))]))
+    refused(lists(np.array([0, 4]), Node("l", 4, [None, None])))
+    refused(lists(np.array([0, 4]), Node("b", 4, [None, None])))
+    refused(Node("u", 1, [None, np.array([0, 4], "i4"), None]))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda one: fixed_size_lists(1, 1, one), lambda one: lists(np.array([0, 1]), one)]
+)
+def test_types_of_many_levels(make):
+    """NumPy has 64 dimensions."""
+    node = numbers(np.arange(1))
+    for _ in range(60):
+        node = make(node)
+    assert from_arrow(node)[0].shape == (1,) * 60
+    assert node.settled()
+    for levels in (70, 300):
+        node = numbers(np.arange(1))
+        for _ in range(levels):
+            node = make(node)
+        refused(node)
+
+
+# --- numbers ---
+
+
+@pytest.mark.parametrize("field", ["length", "offset"])
+@pytest.mark.parametrize("number", [-2, -(2**63)])
+def test_numbers_below_0(field, number):
+    for make in (rows, lambda: numbers(np.arange(4)), lambda: fixed_size_lists(2, 2, numbers(np.arange(4)))):
+        node = make()
+        setattr(node.array, field, number)
+        refused(node)
+
+
+@pytest.mark.parametrize(
+    "ends", [(-1, 2, 3, 5), (0, 2, 3, 6), (0, 2, 3, 2**40), (5, 4, 3, 2), (-(2**62), 2, 3)], ids=str
+)
+def test_the_first_or_the_last_offset_is_out_of_the_child(ends):
+    refused(lists(np.array(ends), numbers(np.arange(5))))
+    if max(map(abs, ends)) < 2**31:
+        refused(lists(np.array(ends, "i4"), numbers(np.arange(5))))
+
+
+@pytest.mark.parametrize(
+    ("ends", "damaged"),
+    [((0, 3, 2, 5), {1}), ((0, -(2**62), 2, 3), {0, 1}), ((0, 2**62, 2, 3), {0, 1}), ((2, 1, 5), {0, 1})],
+    ids=str,
+)
+def test_other_offsets_out_of_the_child(ends, damaged):
+    """The array is taken; each element that they spoil is an error when it is used, and no other."""
+    pairs = enumerate(itertools.pairwise(ends))
+    elements = [None if at in damaged else np.arange(*pair) for at, pair in pairs]
+    for width in ("i8", "i4") if max(map(abs, ends)) < 2**31 else ("i8",):
+        node = lists(np.array(ends, width), numbers(np.arange(5)))
+        seq = from_arrow(node)
+        assert_damaged(seq, damaged, elements)
+        del seq
+        assert node.settled()
+
+
+@pytest.mark.parametrize("code", ["+vl", "+vL"])
+@pytest.mark.parametrize(("start", "size"), [(-1, 2), (4, 2), (0, -1), (2**31 - 1, 2**31 - 1)])
+def test_views_out_of_the_child(code, start, size):
+    width = "i4" if code == "+vl" else "i8"
+    node = Node(
+        code, 2, [None, np.array([0, start], width), np.array([1, size], width)], [numbers(np.arange(5))]
+    )
+    refused(node)
+
+
+def test_children_too_short():
+    refused(fixed_size_lists(3, 2, numbers(np.arange(5))))
+    refused(fixed_size_lists(3, 1, numbers(np.arange(5)), offset=1))
+    refused(lists(np.array([0, 2]), fixed_size_lists(3, 2, numbers(np.arange(5)))))
+    refused(fixed_size_lists(2**40, 2**40, numbers(np.arange(5))))
+    refused(Node("+s", 3, [None], [numbers(np.arange(2))]))
+
+
+@pytest.mark.parametrize("index", [-1, 3, 127])
+def test_dictionary_indices_out_of_it(index):
+    words = Node("g", 3, [None, np.array([0.5, 1.5, 2.5])])
+    refused(Node("c", 3, [None, np.array([2, index, 0], "i1")], dictionary=words))
+
+
+@pytest.mark.parametrize("ends", [(0, 3, 2), (-1, 2, 3), (3, 2, 2), (-(2**31), -3, 0)], ids=str)
+def test_string_offsets_that_fall(ends):
+    refused(Node("u", 2, [None, np.array(ends, "i4"), np.zeros(4, "u1")]), ValueError)
+
+
+def test_strings_that_are_not_utf8():
+    node = Node("u", 1, [None, np.array([0, 2], "i4"), np.array([0xFF, 0xFE], "u1")])
+    refused(node, ValueError)

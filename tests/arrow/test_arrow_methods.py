@@ -1,0 +1,123 @@
+"""Objects whose methods give no capsules, or other ones than they should: from_arrow raises."""
+
+import numpy as np
+import pytest
+from support.c_data import NAMES, Array, ArrayStream, Schema
+from support.c_producers import Node, Stream, capsule_of, lists, numbers
+
+from seqcore import TensorSequence
+
+from_arrow = TensorSequence.from_arrow
+NONSENSE = (TypeError, ValueError)
+
+
+def rows():
+    return lists(np.array([0, 2, 5]), numbers(np.arange(5)))
+
+
+@pytest.mark.parametrize("kind", [Schema, Array, ArrayStream])
+@pytest.mark.parametrize("name", [b"", b"arrow", b"arrow_device_array", b"dltensor", *NAMES.values()])
+def test_capsules_with_other_names(kind, name):
+    if name == NAMES[kind]:
+        return
+    node, stream = rows(), Stream(rows, [rows()])
+    wrong = capsule_of({Schema: node.schema, Array: node.array, ArrayStream: stream.stream}[kind], name)
+
+    class Wrong:
+        if kind is ArrayStream:
+
+            def __arrow_c_stream__(self, requested_schema=None):
+                return wrong
+
+        else:
+
+            def __arrow_c_array__(self, requested_schema=None):
+                right = node.__arrow_c_array__()
+                return (wrong, right[1]) if kind is Schema else (right[0], wrong)
+
+    with pytest.raises(NONSENSE):
+        from_arrow(Wrong())
+    assert node.settled()
+    assert stream.settled()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, 5, "ab", (), (1,), (1, 2), (None, None), [1, 2, 3], {}, object()],
+    ids=lambda value: type(value).__name__,
+)
+def test_methods_that_give_nonsense(given):
+    class Nonsense:
+        def __arrow_c_array__(self, requested_schema=None):
+            return given
+
+    class NonsenseStream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return given
+
+    for one in (Nonsense(), NonsenseStream()):
+        with pytest.raises(NONSENSE):
+            from_arrow(one)
+
+
+def test_one_capsule_too_many_or_too_few():
+    node = rows()
+
+    class Nonsense:
+        def __arrow_c_array__(self, requested_schema=None):
+            return self.given
+
+    pair = node.__arrow_c_array__()
+    for given in (pair[:1], (*pair, pair[0]), pair[0], pair[1], pair[::-1], (pair[0], pair[0])):
+        Nonsense.given = given
+        with pytest.raises(NONSENSE):
+            from_arrow(Nonsense())
+    assert node.settled()
+
+
+class TornError(Exception):
+    pass
+
+
+def test_methods_that_raise():
+    class Torn:
+        def __arrow_c_array__(self, requested_schema=None):
+            raise TornError("no data any more")
+
+    class TornStream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise TornError("no data any more")
+
+    class TornProperty:
+        @property
+        def __arrow_c_array__(self):
+            raise TornError("no data any more")
+
+    for one in (Torn(), TornStream(), TornProperty()):
+        with pytest.raises(TornError, match="no data any more"):
+            from_arrow(one)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, 5, "ab", [1, 2], np.arange(3), object(), {}, {"a": [1]}],
+    ids=lambda value: type(value).__name__,
+)
+def test_objects_with_neither_method(value):
+    with pytest.raises(TypeError, match="__arrow_c_array__") as caught:
+        from_arrow(value)
+    assert "__arrow_c_stream__" in str(caught.value)
+
+
+def test_a_class_is_no_array():
+    with pytest.raises(TypeError):
+        from_arrow(Node)
+
+
+def test_a_device_array_alone_has_neither():
+    class OnDevice:
+        def __arrow_c_device_array__(self, requested_schema=None, **keywords):
+            raise AssertionError("nobody asks")
+
+    with pytest.raises(TypeError, match="__arrow_c_array__"):
+        from_arrow(OnDevice())

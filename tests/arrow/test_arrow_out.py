@@ -1,0 +1,298 @@
+"""Sequences become Arrow's arrays: their types, values and memory, as pyarrow sees them."""
+
+import numpy as np
+import pytest
+from support.strategies import LAYOUTS, filled, laid_out, same
+
+from seqcore import TensorSequence, split_to_sequence
+
+pa = pytest.importorskip("pyarrow")
+
+from support.arrow_values import (  # noqa: E402
+    ITEM_NAMES,
+    ITEMS,
+    SHARED_NAMES,
+    addresses_of,
+    array_of,
+    elements_of,
+    sound,
+    storage_of,
+    type_of,
+    variable_of,
+)
+from support.c_data import Schema, metadata_of, release, take  # noqa: E402
+
+SHAPES = [
+    [(), ()],
+    [(3,), (0,), (2,)],
+    [(0,), (0,)],
+    [(2, 3), (0, 3), (1, 3)],
+    [(0, 3)],
+    [(2, 0), (0, 0), (3, 0)],
+    [(2, 3, 4), (1, 3, 4)],
+    [(2, 0, 3), (1, 0, 3)],
+    [(2, 3, 0)],
+    [(1, 2, 1, 3), (2, 2, 1, 3)],
+]
+VARIABLE = [
+    [(2, 3), (1, 4), (0, 2), (3, 0)],
+    [(2, 3, 4), (2, 4, 3)],
+    [(2, 3, 4), (2, 3, 5)],
+    [(0, 3), (0, 4)],
+    [(1, 0), (1, 2)],
+]
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def tensors(name, shapes):
+    return [filled(name, shape, start=7 * i) for i, shape in enumerate(shapes)]
+
+
+def assert_same(got, expected):
+    assert len(got) == len(expected)
+    for one, array in zip(got, expected, strict=True):
+        assert same(one, array), (one, array)
+
+
+# --- types and values ---
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+@pytest.mark.parametrize("name", ITEM_NAMES)
+def test_types_and_values(name, shapes):
+    arrays = tensors(name, shapes)
+    made = sound(pa.array(TensorSequence(arrays)))
+    assert made.type == type_of(name, shapes)
+    assert_same(elements_of(made), arrays)
+
+
+@pytest.mark.mostly_slow(7)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(), (4,), (3, 4), (2, 3, 2), (0, 3), (2, 0)], ids=str)
+@pytest.mark.parametrize("name", ITEM_NAMES)
+def test_layouts(name, shape, layout):
+    array = laid_out(filled(name, shape), layout)
+    for seq in (TensorSequence([array, array]), TensorSequence([array])):
+        made = sound(pa.array(seq))
+        assert made.type == type_of(name, [array.shape])
+        assert_same(elements_of(made), list(seq))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("name", ["bool", "int16", "float64", "string"])
+def test_splits_along_each_axis(name, axis, layout):
+    source = laid_out(filled(name, (4, 4, 4)), layout)
+    for keepdims in (0, 1):
+        seq = split_to_sequence(source, axis=axis, keepdims=keepdims)
+        made = sound(pa.array(seq))
+        assert made.type == type_of(name, seq.shapes)
+        assert_same(elements_of(made), list(seq))
+
+
+@pytest.mark.parametrize("name", ITEM_NAMES)
+def test_no_elements(name):
+    empty = TensorSequence(dtype=name)
+    cleared = split_to_sequence(filled(name, (4, 3)))
+    cleared.clear()
+    for seq in (
+        empty,
+        cleared,
+        split_to_sequence(filled(name, (0, 3))),
+        TensorSequence([filled(name, ())])[:0],
+    ):
+        made = sound(pa.array(seq))
+        assert made.type == pa.large_list(ITEMS[name])
+        assert len(made) == 0
+
+
+def test_the_items_name_is_items():
+    seq = TensorSequence([filled("float32", 3)])
+    assert pa.array(seq).type == pa.large_list(pa.float32())
+    field = pa.array(seq).type.value_field
+    assert (field.name, field.nullable) == ("item", True)
+    inside = pa.array(TensorSequence([filled("float32", (2, 3))])).type.value_field.type.value_field
+    assert (inside.name, inside.nullable) == ("item", True)
+
+
+def test_nan_is_a_value():
+    values = np.array([1.0, np.nan, -0.0, np.inf])
+    made = sound(pa.array(TensorSequence([values])))
+    assert made.values.null_count == 0
+    assert elements_of(made)[0].tobytes() == values.tobytes()
+
+
+def test_words_of_all_kinds():
+    words = np.array(["", "é", "\U0001f600", "a\0b", "x" * 100_000], object)
+    made = sound(pa.array(TensorSequence([words, words[:0], words[::-1]])))
+    assert made.to_pylist() == [words.tolist(), [], words[::-1].tolist()]
+    square = words[1:].reshape(2, 2)
+    assert sound(pa.array(TensorSequence([square]))).to_pylist() == [square.tolist()]
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 64, 65, 1001])
+def test_bools_of_any_number(count):
+    flags = np.arange(count) % 3 == 0
+    seq = TensorSequence([flags, ~flags, flags[:1]])
+    assert_same(elements_of(sound(pa.array(seq))), list(seq))
+
+
+def test_schemas():
+    seq = TensorSequence([filled("int8", (2, 3))])
+    kind = pa.large_list(pa.list_(pa.int8(), 3))
+    assert pa.DataType._import_from_c_capsule(seq.__arrow_c_schema__()) == kind
+    assert pa.field(seq).type == kind
+    assert len(seq) == 1
+
+
+# --- variable shapes ---
+
+
+@pytest.mark.parametrize("shapes", VARIABLE, ids=str)
+@pytest.mark.parametrize("name", ITEM_NAMES)
+def test_variable_shapes(name, shapes):
+    arrays = tensors(name, shapes)
+    seq = TensorSequence(arrays)
+    made = sound(array_of(seq))
+    storage = storage_of(made)
+    storage.validate(full=True)
+    rank = arrays[0].ndim
+    assert storage.type == pa.struct([("data", pa.list_(ITEMS[name])), ("shape", pa.list_(pa.int32(), rank))])
+    assert_same(variable_of(made), arrays)
+    assert storage.field("data").to_pylist() == [one.ravel().tolist() for one in arrays]
+    assert storage.field("shape").to_pylist() == [list(shape) for shape in shapes]
+    if isinstance(made, pa.ExtensionArray):
+        assert made.type.extension_name == "arrow.variable_shape_tensor"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["bool", "float32", "string"])
+def test_variable_shapes_are_in_c_order(name, layout):
+    arrays = [laid_out(filled(name, shape), layout) for shape in [(2, 3), (3, 2), (0, 4), (4, 1)]]
+    made = sound(array_of(TensorSequence(arrays)))
+    assert_same(variable_of(made), arrays)
+
+
+def test_the_metadata_of_variable_shapes():
+    schema = take(TensorSequence(tensors("int8", VARIABLE[0])).__arrow_c_schema__(), Schema)
+    metadata = metadata_of(schema)
+    assert metadata[b"ARROW:extension:name"] == b"arrow.variable_shape_tensor"
+    assert metadata[b"ARROW:extension:metadata"] in (b"", b"{}")
+    release(schema)
+    field = pa.field(TensorSequence(tensors("int8", VARIABLE[0])))
+    if not isinstance(field.type, pa.BaseExtensionType):
+        assert field.metadata[b"ARROW:extension:name"] == b"arrow.variable_shape_tensor"
+
+
+# --- memory ---
+
+
+def shares(seq):
+    """Each element is given away where it is."""
+    made = sound(pa.array(seq))
+    got = [here for here, one in zip(addresses_of(made), seq, strict=True) if one.size]
+    assert got == [address(one) for one in seq if one.size]
+    assert_same(elements_of(made), list(seq))
+
+
+@pytest.mark.parametrize("shape", [(12,), (12, 2), (12, 2, 3)], ids=str)
+@pytest.mark.parametrize("name", SHARED_NAMES)
+def test_no_copy_where_elements_lie_together(name, shape):
+    source = filled(name, shape)
+    rows = split_to_sequence(source, [3, 0, 5, 4])
+    shares(rows)
+    shares(rows[1:])
+    shares(rows[:2])
+    shares(rows[2:3])
+    shares(split_to_sequence(source, 5))
+    shares(TensorSequence.from_offsets(source, [0, 4, 4, 12]))
+    shares(TensorSequence.from_offsets(source, [2, 4, 9]))
+    shares(TensorSequence.from_offsets(source[1:11], [2, 4, 9])[1:])
+    shares(TensorSequence.from_lengths(source, [5, 7]))
+    shares(TensorSequence([source]))
+    shares(TensorSequence([source[2:5]]))
+    shares(rows.copy())
+    rows.compact()
+    shares(rows)
+
+
+@pytest.mark.parametrize("name", SHARED_NAMES)
+def test_no_copy_of_rows_without_their_axis(name):
+    source = filled(name, (6, 4))
+    rows = split_to_sequence(source, keepdims=0)
+    shares(rows)
+    shares(rows[2:5])
+    numbers = split_to_sequence(filled(name, 6), keepdims=0)
+    shares(numbers)
+    shares(numbers[1:4])
+
+
+@pytest.mark.parametrize("name", SHARED_NAMES)
+def test_no_copy_of_what_came_from_arrow(name):
+    source = filled(name, (9, 2))
+    given = pa.array(split_to_sequence(source, [2, 3, 0, 4]))
+    seq = TensorSequence.from_arrow(given)
+    shares(seq)
+    shares(seq[1:3])
+    assert address(seq[0]) == address(source)
+    again = TensorSequence.from_arrow(pa.array(seq))
+    assert address(again[1]) == address(source[2:])
+    shares(TensorSequence.from_arrow(given[1:]))
+
+
+def test_the_memory_is_read_only():
+    made = pa.array(split_to_sequence(filled("int32", (4, 2))))
+    assert not made.values.values.buffers()[1].is_mutable
+
+
+@pytest.mark.parametrize("layout", ["strided", "reversed", "transposed", "fortran"])
+def test_other_layouts_are_copied_once(layout):
+    source = laid_out(filled("int32", (4, 3)), layout)
+    seq = split_to_sequence(source)
+    made = sound(pa.array(seq))
+    start = address_range(made.values.values)
+    assert not overlaps(start, source)
+    assert_same(elements_of(made), list(seq))
+
+
+@pytest.mark.parametrize("name", ["bool", "string"])
+def test_bools_and_strings_are_copied(name):
+    source = filled(name, 12)
+    seq = split_to_sequence(source, 4)
+    made = sound(pa.array(seq))
+    for one in seq:
+        assert not overlaps(address_range(made.values), one)
+
+
+def address_range(array):
+    buffer = array.buffers()[-1]
+    return buffer.address, buffer.address + buffer.size
+
+
+def overlaps(span, array):
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return span[0] < high and low < span[1]
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize("name", ["complex64", "complex128", "bfloat16"])
+def test_types_that_arrow_has_not(name):
+    for seq in (TensorSequence([filled(name, 3)]), TensorSequence(dtype=name)):
+        for give in (pa.array, pa.chunked_array, pa.field):
+            with pytest.raises(TypeError, match=name):
+                give(seq)
+
+
+@pytest.mark.parametrize("shapes", [[(2,), ()], [(2, 3), (2,)], [(1,), (1,), (1, 1)]], ids=str)
+def test_several_ranks(shapes):
+    seq = TensorSequence(tensors("int8", shapes))
+    for give in (pa.array, pa.chunked_array, pa.field):
+        with pytest.raises(ValueError, match=r"\(.*\).*\(.*\)"):
+            give(seq)
+    seq.pop()
+    sound(pa.array(seq))

@@ -1,0 +1,273 @@
+"""A schema that a consumer asks for: what is honoured, what is not, and what is no schema."""
+
+import numpy as np
+import pytest
+from support.strategies import filled, same
+
+from seqcore import TensorSequence, split_to_sequence
+
+pa = pytest.importorskip("pyarrow")
+
+from support.arrow_values import (  # noqa: E402
+    ITEM_NAMES,
+    ITEMS,
+    SHARED_NAMES,
+    addresses_of,
+    elements_of,
+    sound,
+    storage_of,
+    type_of,
+)
+
+VIEWS = [getattr(pa, name) for name in ("list_view", "large_list_view") if hasattr(pa, name)]
+LISTS = [pa.list_, pa.large_list, *VIEWS]
+kinds = pytest.mark.parametrize("kind", LISTS, ids=lambda kind: kind.__name__)
+views = pytest.mark.parametrize("kind", VIEWS, ids=lambda kind: kind.__name__)
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def assert_holds_same(made, arrays):
+    got = elements_of(made)
+    assert len(got) == len(arrays)
+    for one, array in zip(got, arrays, strict=True):
+        assert same(one, array), (one, array)
+
+
+def asked(seq, kind, arrays=None):
+    """What the sequence itself gives for a type, with no cast by the consumer; and what the stream gives."""
+    arrays = list(seq) if arrays is None else arrays
+    stream = pa.ChunkedArray._import_from_c_capsule(seq.__arrow_c_stream__(kind.__arrow_c_schema__()))
+    made = pa.Array._import_from_c_capsule(*seq.__arrow_c_array__(kind.__arrow_c_schema__()))
+    assert stream.type == made.type
+    for chunk in stream.chunks:
+        sound(chunk)
+    assert stream.length() == len(made)
+    return sound(made)
+
+
+def honoured(seq, kind):
+    made = asked(seq, kind)
+    assert made.type == kind
+    if not isinstance(kind, pa.BaseExtensionType):  # of these pa.array asks for the storage alone
+        assert pa.array(seq, kind).type == kind
+    assert pa.chunked_array(seq, kind).type == kind
+    return made
+
+
+def declined(seq, kind):
+    """The default is given, and is whole."""
+    default = pa.array(seq).type
+    made = asked(seq, kind)
+    assert made.type == default
+    assert_holds_same(made, list(seq))
+
+
+# --- lists ---
+
+
+@kinds
+@pytest.mark.parametrize("name", ITEM_NAMES)
+def test_lists(name, kind):
+    source = filled(name, 9)
+    for seq in (
+        split_to_sequence(source, [2, 0, 3, 4]),
+        split_to_sequence(source, [2, 0, 3, 4])[1:],
+        TensorSequence([source, source[:0], source[1:3]]),
+        TensorSequence([source[:0]]),
+    ):
+        assert_holds_same(honoured(seq, kind(ITEMS[name])), list(seq))
+
+
+@kinds
+@pytest.mark.parametrize("name", ["bool", "int8", "float64", "string"])
+def test_lists_of_fixed_size_lists(name, kind):
+    for shape in [(6, 3), (6, 2, 2), (6, 0)]:
+        seq = split_to_sequence(filled(name, shape), [2, 0, 4])
+        assert_holds_same(honoured(seq, kind(type_of(name, [shape]).value_type)), list(seq))
+
+
+@kinds
+@pytest.mark.parametrize("name", ["bool", "int8", "float64", "string"])
+def test_lists_of_lists(name, kind):
+    for within in (pa.list_, pa.large_list):
+        seq = TensorSequence([filled(name, (2, 3)), filled(name, (0, 3)), filled(name, (1, 3))])
+        made = honoured(seq, kind(within(ITEMS[name])))
+        assert made.to_pylist() == [one.tolist() for one in seq]
+        seq = TensorSequence([filled(name, (2, 3, 2))])
+        made = honoured(seq, kind(within(within(ITEMS[name]))))
+        assert made.to_pylist() == [one.tolist() for one in seq]
+        made = honoured(seq, kind(within(pa.list_(ITEMS[name], 2))))
+        assert made.to_pylist() == [one.tolist() for one in seq]
+        made = honoured(seq, kind(pa.list_(within(ITEMS[name]), 3)))
+        assert made.to_pylist() == [one.tolist() for one in seq]
+
+
+@kinds
+def test_no_elements(kind):
+    for name in ITEM_NAMES:
+        seq = TensorSequence(dtype=name)
+        assert len(honoured(seq, kind(ITEMS[name]))) == 0
+
+
+@kinds
+@pytest.mark.parametrize("name", SHARED_NAMES)
+def test_lists_share_memory(name, kind):
+    source = filled(name, (9, 2))
+    seq = split_to_sequence(source, [2, 3, 4])[1:]
+    made = honoured(seq, kind(pa.list_(ITEMS[name], 2)))
+    assert addresses_of(made) == [address(one) for one in seq]
+
+
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
+def test_strings(text):
+    seq = split_to_sequence(filled("string", 5), [2, 0, 3])
+    assert_holds_same(honoured(seq, pa.large_list(text)), list(seq))
+    assert_holds_same(honoured(seq, pa.list_(text)), list(seq))
+    words = split_to_sequence(filled("string", 5), keepdims=0)
+    assert_holds_same(honoured(words, text), list(words))
+
+
+# --- list views in any order ---
+
+
+@views
+@pytest.mark.parametrize("name", SHARED_NAMES)
+def test_selections_go_without_a_copy(name, kind):
+    source = filled(name, (12, 2))
+    rows = split_to_sequence(source, [3, 0, 5, 4])
+    for seq in (
+        rows[::-1],
+        rows[[3, 0, 0, 2]],
+        rows[[2]],
+        rows[::2],
+        rows[np.array([True, False, True, True])],
+    ):
+        made = honoured(seq, kind(pa.list_(ITEMS[name], 2)))
+        assert_holds_same(made, list(seq))
+        got = [here for here, one in zip(addresses_of(made), seq, strict=True) if one.size]
+        assert got == [address(one) for one in seq if one.size]
+
+
+@views
+def test_other_selections_are_copied(kind):
+    rows = split_to_sequence(filled("int32", 12), [3, 0, 5, 4])
+    for seq in (
+        rows[::-1] + [filled("int32", 2)],
+        rows[[1, 0]] + rows,
+        TensorSequence([filled("int32", 24)[::2], *rows]),
+    ):
+        assert_holds_same(honoured(seq, kind(pa.int32())), list(seq))
+
+
+@views
+@pytest.mark.parametrize("name", ["bool", "string"])
+def test_selections_of_bools_and_strings(name, kind):
+    seq = split_to_sequence(filled(name, 12), [3, 0, 5, 4])[[3, 0, 0, 2]]
+    assert_holds_same(honoured(seq, kind(ITEMS[name])), list(seq))
+
+
+@views
+def test_a_selection_of_overlapping_elements(kind):
+    source = filled("int64", 12)
+    seq = TensorSequence.from_arrow(pa.array(TensorSequence([source])))
+    whole = TensorSequence([source, source[3:7], source[5:], source[:6]])
+    assert_holds_same(honoured(whole, kind(pa.int64())), list(whole))
+    assert_holds_same(honoured(seq, kind(pa.int64())), [source])
+
+
+# --- lengths that are all one ---
+
+
+@pytest.mark.parametrize("name", ITEM_NAMES)
+def test_fixed_sizes(name):
+    for seq in (split_to_sequence(filled(name, 12), 4), TensorSequence([filled(name, 4)] * 3)):
+        assert_holds_same(honoured(seq, pa.list_(ITEMS[name], 4)), list(seq))
+        declined(seq, pa.list_(ITEMS[name], 3))
+    seq = split_to_sequence(filled(name, (12, 3)), 4)
+    made = honoured(seq, pa.list_(pa.list_(ITEMS[name], 3), 4))
+    assert_holds_same(made, list(seq))
+    declined(split_to_sequence(filled(name, 12), 5), pa.list_(ITEMS[name], 5))
+    assert_holds_same(
+        honoured(TensorSequence([filled(name, 0)] * 2), pa.list_(ITEMS[name], 0)), [filled(name, 0)] * 2
+    )
+
+
+@pytest.mark.parametrize("name", SHARED_NAMES)
+def test_fixed_sizes_share_memory(name):
+    source = filled(name, 12)
+    seq = split_to_sequence(source, 4)[1:]
+    made = honoured(seq, pa.list_(ITEMS[name], 4))
+    assert addresses_of(made) == [address(one) for one in seq]
+
+
+def tensor_type(name, shape, **options):
+    return pa.fixed_shape_tensor(ITEMS[name], shape, **options)
+
+
+@pytest.mark.parametrize("name", SHARED_NAMES)
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (2, 3, 2)], ids=str)
+def test_fixed_shape_tensors(name, shape):
+    source = filled(name, (5, *shape))
+    seq = split_to_sequence(source, keepdims=0)
+    made = honoured(seq, tensor_type(name, shape))
+    assert same(made.to_numpy_ndarray(), source)
+    assert addresses_of(made) == [address(one) for one in seq]
+    for other in [(*shape[:-1], shape[-1] + 1), shape[::-1], shape[1:], (*shape, 1)]:
+        if other and other != shape:
+            declined(seq, tensor_type(name, other))
+    mixed = TensorSequence([filled(name, shape), filled(name, (shape[0] + 1, *shape[1:]))])
+    declined(mixed, tensor_type(name, shape))
+
+
+def test_fixed_shape_tensors_with_a_permutation():
+    """Either it is honoured, and then rightly, or the default is given."""
+    seq = split_to_sequence(filled("int32", (5, 2, 3)), keepdims=0)
+    made = asked(seq, tensor_type("int32", (3, 2), permutation=[1, 0]))
+    if isinstance(made.type, pa.FixedShapeTensorType):
+        assert made.type.permutation == [1, 0]
+        flat = np.asarray(made.storage.flatten()).reshape(5, 3, 2)
+        assert same(flat.transpose(0, 2, 1), filled("int32", (5, 2, 3)))
+    else:
+        assert_holds_same(made, list(seq))
+
+
+def variable_type(name, rank):
+    storage = pa.struct([("data", pa.list_(ITEMS[name])), ("shape", pa.list_(pa.int32(), rank))])
+    metadata = {"ARROW:extension:name": "arrow.variable_shape_tensor", "ARROW:extension:metadata": "{}"}
+    return pa.field("", storage, metadata=metadata), storage
+
+
+@pytest.mark.parametrize("name", [*SHARED_NAMES, "bool"])  # pyarrow takes no tensors of words
+@pytest.mark.parametrize("shapes", [[(3,), (0,)], [(2, 3), (1, 3)], [(2, 3), (1, 4)], [(2, 3, 2)]], ids=str)
+def test_variable_shape_tensors(name, shapes):
+    seq = TensorSequence([filled(name, shape) for shape in shapes])
+    field, storage = variable_type(name, len(shapes[0]))
+    made = sound(asked(seq, field))
+    assert storage_of(made).type == storage
+    assert_holds_same(made, list(seq))
+
+
+def test_variable_shape_tensors_of_another_rank():
+    for shapes in ([(3,), (0,)], [(2, 3)], [(2, 3, 2)]):
+        other, _ = variable_type("int32", len(shapes[0]) + 1)
+        declined(TensorSequence([filled("int32", shape) for shape in shapes]), other)
+
+
+@pytest.mark.skipif(not hasattr(pa, "bool8"), reason="this pyarrow has no bool8")
+def test_bool8():
+    source = filled("bool", 12)
+    seq = split_to_sequence(source, [3, 0, 5, 4])
+    made = honoured(seq, pa.large_list(pa.bool8()))
+    items = made.values.storage
+    assert items.buffers()[1].address + items.offset == address(source)
+    assert items.to_pylist() == source.astype(int).tolist()
+    assert TensorSequence.from_arrow(made) == seq
+    flags = split_to_sequence(source, keepdims=0)
+    made = honoured(flags, pa.bool8())
+    assert made.storage.to_pylist() == source.astype(int).tolist()
+    square = split_to_sequence(filled("bool", (6, 2)), 3)
+    assert TensorSequence.from_arrow(honoured(square, pa.list_(pa.list_(pa.bool8(), 2)))) == square
+    declined(split_to_sequence(filled("int8", 4), 2), pa.large_list(pa.bool8()))

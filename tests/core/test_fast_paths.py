@@ -1,0 +1,248 @@
+"""Fast paths are taken where they should be: the core's counters tell, for the results would be the same."""
+
+import copy
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from seqcore.core.batches import items_of, stack
+from seqcore.core.layout import as_lists
+from support.counting import done, pairs, rows, slots, tensor
+
+import seqcore as sq
+from seqcore import TensorSequence
+
+# -- joins --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 33, 100, 1023])
+@pytest.mark.parametrize(
+    ("axis", "keepdims", "split"), [(0, 1, None), (0, 0, None), (1, 1, None), (1, 0, None), (0, 1, 3)]
+)
+def test_a_join_of_a_split_is_one_copy(n, axis, keepdims, split):
+    array = np.arange(2 * n).reshape((n, 2) if axis == 0 else (2, n))
+    seq = sq.split_to_sequence(array, split, axis, keepdims)
+    assert done(lambda: sq.concat_from_sequence(seq, axis, not keepdims)) == {"runs_copied": 1} | (
+        {"copied_without_gil": 1} if array.nbytes >= 8192 else {}
+    )
+
+
+def test_an_uneven_split_is_one_copy_too():
+    seq = TensorSequence.from_lengths(np.arange(60), [7, 0, 3, 50])
+    assert done(lambda: sq.concat_from_sequence(seq, 0)) == {"runs_copied": 1}
+
+
+@pytest.mark.parametrize("where", [slice(None, None, -1), slice(None, None, 3), slice(1, -1, 2), [5] * 40])
+def test_rows_at_equal_distances_are_stacked_in_one_copy(where):
+    seq = sq.split_to_sequence(np.arange(400).reshape(100, 4), keepdims=0)[where]
+    assert done(lambda: sq.concat_from_sequence(seq, 0, 1)) == {"runs_copied": 1}
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_runs_are_what_neighbours_make(axis):
+    array = np.arange(64).reshape(8, 8)
+    seq = sq.split_to_sequence(array, axis=axis)
+    other = sq.split_to_sequence(array + 100, axis=axis)
+    for mixed, runs in [
+        (seq[:3] + seq[5:7] + other[:1], 3),
+        (seq[:4] + seq[4:], 1),
+        (seq + other, 2),
+        (seq[::-1], 8),
+        (seq[:1] + other[1:2] + seq[1:2], 3),
+    ]:
+        assert done(lambda mixed=mixed: sq.concat_from_sequence(mixed, axis)) == {"runs_copied": runs}
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_runs_of_a_join_that_keeps_no_plan_of_them(axis):
+    """Forty runs of two: more than a plan keeps, so they are looked for again."""
+    array = np.arange(200 * 200).reshape(200, 200)
+    seq = sq.split_to_sequence(array, axis=axis)
+    pairs = seq[[5 * i + k for i in range(40) for k in (0, 1)]]
+    assert done(lambda: sq.concat_from_sequence(pairs, axis))["runs_copied"] == 40
+
+
+def test_the_gap_cuts_long_slots_in_two():
+    """A few are read together, whatever is in between."""
+    for n, at, copies in ((6, 3, 1), (100, 50, 2), (100, 3, 2), (100, 97, 2), (100, 0, 1), (100, 100, 1)):
+        seq = slots(n)
+        seq.insert(at, tensor())
+        seq.erase(at)
+        assert done(lambda seq=seq: sq.concat_from_sequence(seq, 0)) == {"runs_copied": copies}
+
+
+@pytest.mark.parametrize("at", [0, 1, 50, 99, 100])
+def test_edits_that_are_undone_leave_one_run(at):
+    seq = rows(100)
+    seq.insert(at, tensor())
+    seq.erase(at)
+    assert done(lambda: sq.concat_from_sequence(seq, 0)) == {"runs_copied": 1}
+
+
+@pytest.mark.parametrize("make_room", ["compact", "astype", "deepcopy"])
+def test_copies_together_go_by_runs(make_room):
+    make = {
+        "compact": lambda seq: seq.compact(),
+        "astype": lambda seq: seq.astype("float32"),
+        "deepcopy": copy.deepcopy,
+    }[make_room]
+    seq = rows(100)
+    assert done(lambda: make(seq)) == {"runs_copied": 1}
+    seq = rows(100)
+    seq = seq[50:] + seq[:50]
+    assert done(lambda: make(seq)) == {"runs_copied": 2}
+
+
+def test_what_was_compacted_is_one_run():
+    seq = TensorSequence([tensor(i) for i in range(9)])
+    assert done(lambda: sq.concat_from_sequence(seq, 0)) == {"runs_copied": 9}
+    seq.compact()
+    assert done(lambda: sq.concat_from_sequence(seq, 0)) == {"runs_copied": 1}
+
+
+# -- views --------------------------------------------------------------------------------------------
+
+
+def loaded(tmp_path):
+    pytest.importorskip("pyarrow")
+    sq.save(tmp_path / "rows.arrow", rows())
+    return sq.load(tmp_path / "rows.arrow")
+
+
+VIEWS = {
+    "split": rows,
+    "slice": lambda: rows()[2:5],
+    "from_lengths": lambda: TensorSequence.from_lengths(np.arange(6), [0, 3, 0, 2, 1]),
+    "from_offsets": lambda: TensorSequence.from_offsets(np.arange(9), [2, 2, 5, 9]),
+    "from_padded": lambda: TensorSequence.from_padded(np.ones((3, 4)), [4, 4, 2]),
+    "halves": lambda: rows()[:3] + rows()[:0] + rows()[3:3],
+    "edited back": lambda: [seq := rows(), seq.insert(3, tensor()), seq.erase(3)][0],
+    "compacted": lambda: [seq := rows()[::-1], seq.compact()][0],
+    "pickled": lambda: pickle.loads(pickle.dumps(rows())),
+    "converted": lambda: rows()[::-1].astype("float32"),
+    "in batches": lambda: sq.map_batches(np.negative, rows()),
+    "from Arrow": lambda: TensorSequence.from_arrow(rows()),
+    "whole arrays of one memory": lambda: TensorSequence([a := np.arange(9)[:4], a.base[4:]]),
+    "one": lambda: rows()[3:4],
+}
+
+
+@pytest.mark.parametrize("make", [*VIEWS.values(), loaded], ids=[*VIEWS, "loaded"])
+def test_values_that_lie_together_are_a_view(make, tmp_path):
+    seq = make(tmp_path) if make is loaded else make()
+    values = []
+    assert done(lambda: values.append(seq.values())) == {"left_in_place": 1}
+    assert np.array_equal(values[0], np.concatenate(list(seq)))
+
+
+@pytest.mark.parametrize(
+    ("make", "runs"),
+    [
+        (lambda: pairs()[::-1], 6),
+        (lambda: pairs()[::2], 3),
+        (lambda: pairs()[[0, 1, 4, 5]], 2),
+        (lambda: pairs() + pairs(), 2),
+        (lambda: rows() + [tensor()], 2),
+        (lambda: sq.split_to_sequence(np.arange(6).reshape(2, 3), axis=1), 3),
+    ],
+)
+def test_values_that_lie_apart_are_joined_by_runs(make, runs):
+    seq = make()
+    assert done(seq.values) == {"joined": 1, "runs_copied": runs}
+    assert np.array_equal(seq.values(), np.concatenate(list(seq)))
+
+
+@pytest.mark.parametrize("position", range(7))
+@pytest.mark.parametrize("of", ["rows", "pairs", "arrays"])
+def test_values_are_a_view_wherever_the_gap_is(position, of):
+    array = np.arange(24).reshape(12, 2)
+    seq = {
+        "rows": lambda: sq.split_to_sequence(array, 2),
+        "pairs": lambda: sq.split_to_sequence(array[:6]) + sq.split_to_sequence(array[6:]),
+        "arrays": lambda: TensorSequence([array[i : i + 2] for i in range(0, 12, 2)]),
+    }[of]()
+    seq.insert(position, array)
+    seq.erase(position)
+    assert done(seq.values) == {"left_in_place": 1}
+    assert np.array_equal(seq.values(), array)
+    seq[position - 1] = array[:1] + 1
+    assert done(seq.values).keys() == {"joined", "runs_copied"}
+
+
+@pytest.mark.parametrize("position", range(7))
+def test_items_and_stacks_are_views_wherever_the_gap_is(position):
+    array = np.arange(24).reshape(6, 2, 2)
+    seq = sq.split_to_sequence(array, keepdims=0)
+    seq.insert(position, array[0])
+    seq.erase(position)
+    assert done(lambda: stack(seq)) == {"left_in_place": 1}
+    assert np.array_equal(stack(seq), array)
+    seq = sq.split_to_sequence(array.reshape(12, 2), 2)
+    seq.insert(position, array[0])
+    seq.erase(position)
+    assert done(lambda: items_of(seq)) == {"left_in_place": 1}
+    assert np.array_equal(items_of(seq), array.reshape(-1))
+    values, offsets = as_lists(seq, np.dtype(np.int64), False)
+    assert np.shares_memory(values, array)
+    assert offsets.tolist() == [*range(0, 13, 2)]
+    seq[position - 1] = array[0]
+    assert "left_in_place" not in done(lambda: items_of(seq))
+    assert as_lists(seq, np.dtype(np.int64), False) is None
+    assert np.array_equal(items_of(seq), np.concatenate([t.reshape(-1) for t in seq]))
+
+
+def test_a_body_gets_views():
+    seq = rows(100)
+    for map_ in (
+        lambda seq: sq.map_batches(np.negative, seq),
+        lambda seq: sq.map_batches(lambda a: a + 1, seq, batch_size=30),
+        lambda seq: sq.map_batches(np.negative, seq, new_axis=1),
+        lambda seq: sq.sequence_map(np.negative, seq),
+    ):
+        counts = done(lambda map_=map_: map_(seq))
+        assert counts["left_in_place"]
+        assert counts.keys().isdisjoint(["joined", "runs_copied"])
+        assert done(lambda map_=map_: map_(seq[np.arange(100) * 37 % 100]))["joined"]
+    assert "joined" not in done(lambda: sq.map_batches(np.negative, seq[::-2], new_axis=1))
+
+
+def test_arrow_takes_what_lies_together_as_it_is():
+    assert done(rows(1000).__arrow_c_array__) == {}
+    assert done(pairs()[::-1].__arrow_c_array__) == {"joined": 1, "runs_copied": 6}
+
+
+def peak_of(action):
+    """The most that an action has allocated, in bytes."""
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.thread_unsafe
+def test_padding_writes_straight_into_out():
+    seq = TensorSequence([np.ones((n, 1000)) for n in (3, 1, 4)])
+    out = np.zeros((3, 4, 1000))
+    assert peak_of(lambda: seq.to_padded(out=out)) < out.nbytes // 4
+    overlapping = TensorSequence([out[1], out[0], out[2]])
+    expected = np.stack(list(overlapping))
+    assert peak_of(lambda: overlapping.to_padded(out=out)) > out.nbytes
+    assert np.array_equal(out, expected)
+
+
+@pytest.mark.thread_unsafe
+def test_a_join_allocates_its_result_alone():
+    seq = rows(1000, 100)
+    nbytes = seq.nbytes
+    for make in (
+        lambda: sq.concat_from_sequence(seq, 0),
+        lambda: sq.concat_from_sequence(seq[::-1], 0),
+        lambda: sq.concat_from_sequence(seq, 1),
+        (seq[::2] + seq[1::2]).values,
+        seq.to_padded,
+    ):
+        assert nbytes <= peak_of(make) < 1.2 * nbytes
+    assert peak_of(seq.values) < nbytes // 10

@@ -1,0 +1,265 @@
+"""Several files as one sequence, columns of files by others, and what load says where it can't."""
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.bodies import within
+from support.saved import lies_in, needs_proc, pa, ragged, write_column, write_table
+from support.strategies import assert_holds, filled
+
+import seqcore as sq
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Three files of int32, and the elements that they hold."""
+    paths = [tmp_path / f"part {i}.arrow" for i in range(3)]
+    seqs = [ragged([3, 0, 1], start=i) for i in range(3)]
+    for path, seq in zip(paths, seqs, strict=True):
+        sq.save(path, seq)
+    return paths, [element for seq in seqs for element in seq]
+
+
+# --- several files ---
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("spelled", [str, Path])
+def test_files_become_one_sequence(three, kind, spelled):
+    paths, arrays = three
+    assert_holds(sq.load(kind(map(spelled, paths))), arrays)
+    assert_holds(sq.load(kind(map(spelled, paths[::-1]))), arrays[6:] + arrays[3:6] + arrays[:3])
+
+
+def test_one_file_in_a_list(three):
+    paths, arrays = three
+    assert_holds(sq.load(paths[:1]), arrays[:3])
+
+
+def test_one_file_twice(three):
+    paths, arrays = three
+    assert_holds(sq.load([paths[0], paths[1], paths[0]]), arrays[:6] + arrays[:3])
+
+
+def test_files_of_several_ranks_and_extents(tmp_path):
+    parts = [[(2, 3), (1, 3)], [(2, 4), (1, 5)], [(), ()], [], [(0,), (3,)]]
+    arrays = [[filled("float32", shape) for shape in shapes] for shapes in parts]
+    for i, part in enumerate(arrays):
+        sq.save(tmp_path / str(i), sq.TensorSequence(part, "float32"))
+    back = sq.load([tmp_path / str(i) for i in range(len(parts))])
+    assert_holds(back, [array for part in arrays for array in part])
+
+
+@pytest.mark.parametrize("name", ["bool", "string"])
+def test_files_of_bools_and_strings(tmp_path, name):
+    arrays = [filled(name, (2, 3)), filled(name, (1, 3)), filled(name, (3, 2))]
+    for i, array in enumerate(arrays):
+        sq.save(tmp_path / str(i), [array])
+    assert_holds(sq.load([tmp_path / str(i) for i in range(3)]), arrays)
+
+
+def test_no_file_at_all():
+    for nothing in ([], ()):
+        with pytest.raises(ValueError, match=r"no .*(file|path)|empty|at least one"):
+            sq.load(nothing)
+
+
+def test_another_type_is_named_with_its_file(three, tmp_path):
+    paths, _ = three
+    sq.save(tmp_path / "floats.arrow", [np.float64([1])])
+    with pytest.raises(TypeError, match=r"floats\.arrow") as caught:
+        sq.load([*paths, tmp_path / "floats.arrow"])
+    assert "float64" in str(caught.value)
+    assert "int32" in str(caught.value)
+
+
+def test_a_missing_one_is_named(three, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.arrow"):
+        sq.load([*three[0], tmp_path / "absent.arrow"])
+
+
+def test_a_damaged_one_is_named(three, tmp_path):
+    (tmp_path / "short.arrow").write_bytes(three[0][0].read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"short\.arrow"):
+        sq.load([*three[0], tmp_path / "short.arrow"])
+
+
+# --- columns ---
+
+
+@pytest.fixture
+def columns(tmp_path):
+    table = pa.table({"a": [[1, 2], []], "b": ["x", "y"], "tensors": [[0.5], [1.5]], "odd, name": [1, 2]})
+    return write_table(tmp_path / "table.arrow", table)
+
+
+def test_a_column_is_chosen(columns):
+    assert_holds(sq.load(columns, "a"), [np.array([1, 2]), np.array([], int)])
+    assert_holds(sq.load(columns, column="tensors"), [np.array([0.5]), np.array([1.5])])
+    assert_holds(sq.load(columns, column="b"), [np.array("x", object), np.array("y", object)])
+    assert_holds(sq.load([columns, columns], column="odd, name"), [np.array(n) for n in (1, 2, 1, 2)])
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_several_columns_are_columns(columns, many):
+    loaded = sq.load([columns] if many else columns)
+    assert type(loaded) is sq.Columns
+    assert {"a", "b", "tensors", "odd, name"} <= set(loaded.names)
+    for name in loaded.names:
+        assert sq.Columns({name: sq.load(columns, column=name)})[name].tolist() == loaded[name].tolist()
+
+
+@pytest.mark.parametrize("name", ["c", "", "A", "a.item"])
+def test_no_such_column(columns, name):
+    with pytest.raises((ValueError, KeyError), match=r"table\.arrow") as caught:
+        sq.load(columns, column=name)
+    assert "tensors" in str(caught.value)
+    sq.save(columns, [np.arange(3)])
+    with pytest.raises((ValueError, KeyError), match=r"table\.arrow"):
+        sq.load(columns, column=name)
+
+
+def test_the_only_column_may_have_any_name(tmp_path):
+    for name in ("x", "", "日本"):
+        path = write_column(tmp_path / "own.arrow", pa.array([[1], [2, 3]], pa.list_(pa.int8())), name)
+        assert_holds(sq.load(path), [np.int8([1]), np.int8([2, 3])])
+        assert_holds(sq.load(path, column=name), [np.int8([1]), np.int8([2, 3])])
+
+
+def test_two_columns_of_one_name(tmp_path):
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
+    path = write_table(tmp_path / "twins.arrow", table)
+    for column in (None, "a"):
+        with pytest.raises((ValueError, KeyError), match=r"twins\.arrow"):
+            sq.load(path, column)
+
+
+def test_no_column(tmp_path):
+    path = write_table(tmp_path / "bare.arrow", pa.table({}))
+    with pytest.raises(ValueError, match=r"bare\.arrow"):
+        sq.load(path)
+
+
+@pytest.mark.parametrize("column", [0, b"a", ["a"], True])
+def test_a_column_is_a_name(columns, column):
+    with pytest.raises(TypeError, match=r"column"):
+        sq.load(columns, column=column)
+
+
+@needs_proc
+def test_other_columns_do_no_harm(tmp_path):
+    """Dates, nulls and text beside the column that is chosen; its numbers are not copied."""
+    table = pa.table(
+        {
+            "when": pa.array([1, None, 3], pa.timestamp("us")),
+            "tensors": pa.array([[1.0, 2.0], [], [3.0]], pa.list_(pa.float32())),
+            "nothing": pa.nulls(3),
+        }
+    )
+    path = write_table(tmp_path / "beside.arrow", table)
+    back = sq.load(path, column="tensors")
+    assert_holds(back, [np.float32([1, 2]), np.float32([]), np.float32([3])])
+    assert lies_in(back[0], path)
+    for other in ("when", "nothing"):
+        with pytest.raises((TypeError, ValueError), match=r"beside\.arrow"):
+            sq.load(path, column=other)
+
+
+# --- what load takes, and what it says ---
+
+
+@pytest.mark.thread_unsafe
+def test_a_relative_path(three, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_holds(sq.load("part 0.arrow"), three[1][:3])
+    back = sq.load(["part 0.arrow", os.path.join("..", tmp_path.name, "part 1.arrow")])
+    monkeypatch.chdir("/")
+    assert_holds(back, three[1][:6])
+
+
+def test_a_missing_file(tmp_path):
+    for path in (tmp_path / "absent.arrow", tmp_path / "no folder" / "a"):
+        with pytest.raises(FileNotFoundError, match=re.escape(str(path))) as caught:
+            sq.load(path)
+        assert os.fspath(caught.value.filename) == os.fspath(path)
+    with pytest.raises(OSError):  # noqa: PT011
+        sq.load("")
+
+
+@pytest.mark.thread_unsafe
+def test_no_home_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        sq.load("~/a")
+
+
+@pytest.mark.parametrize("path", [None, 3, 0, True, 1.5, {"a"}, {"a": 1}, Ellipsis], ids=repr)
+def test_what_is_no_path(path):
+    with pytest.raises(TypeError):
+        sq.load(path)
+    with pytest.raises(TypeError):
+        sq.load([path])
+    with pytest.raises(TypeError):
+        sq.save(path, [np.arange(3)])
+
+
+def test_a_zero_in_a_path(tmp_path):
+    for call in (sq.load, lambda path: sq.save(path, [np.arange(3)])):
+        with pytest.raises((ValueError, OSError)):
+            call(f"{tmp_path}/a\0b")
+
+
+def test_a_folder(tmp_path):
+    with pytest.raises((OSError, ValueError), match=re.escape(str(tmp_path))):
+        sq.load(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes that have names here")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    def load():
+        with pytest.raises((OSError, ValueError), match="pipe"):
+            sq.load(tmp_path / "pipe")
+
+    within(5, load)
+
+
+NO_PYARROW = """
+import sys
+sys.modules["pyarrow"] = None
+import numpy as np, pickle, seqcore as sq
+calls = {
+    "load": lambda: sq.load(sys.argv[1]),
+    "save": lambda: sq.save(sys.argv[1], [np.arange(3)]),
+    "loads": lambda: pickle.loads(bytes.fromhex(sys.argv[2])),
+}
+for name, call in calls.items():
+    try:
+        call()
+    except ImportError as error:
+        print(name, error)
+"""
+
+
+def test_without_pyarrow_the_extra_is_named(three):
+    path, data = three[0][0], pickle.dumps(sq.load(three[0][0]))
+    before = path.read_bytes()
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", NO_PYARROW, str(path), data.hex()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["load", "save", "loads"]
+    assert all(re.search(r"pyarrow.*seqcore\S*\[arrow\]", line) for line in lines), lines
+    assert path.read_bytes() == before

@@ -1,0 +1,161 @@
+"""How what is saved is cut into batches, and what is kept of files that were opened."""
+
+import errno
+import os
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.strategies import assert_holds
+
+import seqcore as sq
+from seqcore import TensorSequence
+
+pa = pytest.importorskip("pyarrow")
+
+from seqcore._files import parts, paths  # noqa: E402
+
+RAGGED = TensorSequence.from_lengths(np.arange(1_000, dtype=np.int32), [*range(40), 220])
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "some.arrow"
+
+
+def many_batches(path):
+    with pa.OSFile(os.fspath(path)) as file:
+        return pa.ipc.open_file(file).num_record_batches
+
+
+@pytest.mark.parametrize(
+    "seq",
+    [
+        RAGGED,
+        RAGGED[::-1],
+        RAGGED[5:30],
+        sq.split_to_sequence(np.arange(600.0).reshape(300, 2), keepdims=0),
+        TensorSequence(list(range(300))),
+        TensorSequence([np.ones((k % 3 + 1, k % 4 + 1)) * k for k in range(60)]),
+        TensorSequence([[True, False], [True]] * 90),
+        TensorSequence([["to", "be"], ["or"]] * 90),
+    ],
+    ids=["lists", "backwards", "slice", "rows", "scalars", "tensors", "bools", "strings"],
+)
+def test_what_is_large_goes_in_batches(path, seq, monkeypatch):
+    monkeypatch.setattr(parts, "_BATCH", 300)
+    monkeypatch.setattr(parts, "_COPIED", 200)
+    sq.save(path, seq)
+    assert many_batches(path) > 1
+    loaded = sq.load(path)
+    assert_holds(loaded, [np.array(one) for one in seq])
+    some = np.random.default_rng(0).permutation(len(seq))
+    assert pickle.loads(pickle.dumps(loaded[some])) == seq[some]
+
+
+@given(
+    lengths=st.lists(st.integers(0, 9), min_size=1, max_size=30),
+    batch=st.integers(1, 60),
+    backwards=st.booleans(),
+)
+def test_batches_of_any_size(tmp_path_factory, lengths, batch, backwards):
+    path = tmp_path_factory.getbasetemp() / "any.arrow"
+    seq = TensorSequence.from_lengths(np.arange(sum(lengths), dtype=np.int8), lengths)[
+        :: -1 if backwards else 1
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "_BATCH", batch)
+        patch.setattr(parts, "_COPIED", batch)
+        sq.save(path, seq)
+    assert sq.load(path) == seq
+
+
+def test_a_generator_may_fill_one_array_again_and_again(path):
+    def frames():
+        frame = np.empty(3)
+        for i in range(4):
+            frame[:] = i
+            yield frame
+
+    sq.save(path, frames())
+    assert sq.load(path).tolist() == [[i] * 3 for i in range(4)]
+
+
+def test_the_element_with_a_null_is_counted_over_batches(path):
+    batch = pa.record_batch([pa.array([[1], [2]])], ["a"])
+    with pa.OSFile(os.fspath(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
+        writer.write_batch(pa.record_batch([pa.array([[3], [None]])], ["a"]))
+    with pytest.raises(ValueError, match="element 3 has nulls"):
+        sq.load(path)
+
+
+@pytest.mark.parametrize("made", [pa.array([[1]]), pa.chunked_array([[1]]), pa.table({"a": [1]})], ids=type)
+def test_arrays_of_arrow_are_to_be_taken_first(path, made):
+    with pytest.raises(TypeError, match="from_arrow"):
+        sq.save(path, made)
+    assert not path.exists()
+
+
+class Unreadable:
+    def __array__(self, *args, **kwargs):
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+
+def test_errors_of_tensors_name_the_part(path):
+    with pytest.raises(ValueError, match=r"part 1: .*invalid start byte"):
+        sq.save(path, iter([np.zeros(3), Unreadable()]))
+
+
+def test_errors_of_writing_name_the_path_alone(tmp_path):
+    missing = tmp_path / "none" / "some.arrow"
+    with pytest.raises(FileNotFoundError) as caught:
+        sq.save(missing, [[1]])
+    assert caught.value.filename == os.fspath(missing)
+    assert "->" not in str(caught.value)
+
+
+def test_a_device_is_no_folder():
+    with pytest.raises(OSError, match="device") as caught:
+        sq.load(os.devnull)
+    assert caught.value.errno == errno.EINVAL
+
+
+def test_a_time_without_fractions_will_do(path):
+    """As archives keep it."""
+    sq.save(path, RAGGED)
+    sent = pickle.dumps(sq.load(path))
+    time = os.stat(path).st_mtime_ns // 10**9 * 10**9
+    os.utime(path, ns=(time, time))
+    assert pickle.loads(sent) == RAGGED
+    os.utime(path, ns=(time + 1, time + 1))
+    with pytest.raises(ValueError, match=r"\d bytes from \d.*, now it has .* from \d"):
+        pickle.loads(sent)
+
+
+def test_files_that_stay_open_are_few(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "_OPEN", {})
+    monkeypatch.setattr(paths, "_MOST", 2)
+    sent = []
+    for i in range(6):
+        sq.save(tmp_path / f"{i}.arrow", RAGGED)
+        sent.append(pickle.dumps(sq.load(tmp_path / f"{i}.arrow")[3:5]))
+    for one in [*sent, sent[1]]:
+        assert pickle.loads(one) == RAGGED[3:5]
+    assert [os.path.basename(path) for path, _ in paths._OPEN] == ["5.arrow", "1.arrow"]
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_one_column_of_several(path, compression):
+    table = pa.table({"a": [[1], [2, 3]], "b": ["x", "y"], "c": [0.5, 1.5]})
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with (
+        pa.OSFile(os.fspath(path), "wb") as file,
+        pa.ipc.new_file(file, table.schema, options=options) as writer,
+    ):
+        writer.write_table(table, max_chunksize=1)
+    assert sq.load(path, column="a").tolist() == [[1], [2, 3]]
+    assert sq.load(path, column="b").tolist() == ["x", "y"]
+    assert pickle.loads(pickle.dumps(sq.load(path, column="c"))).tolist() == [0.5, 1.5]

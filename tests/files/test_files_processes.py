@@ -1,0 +1,186 @@
+"""Loaded sequences in other processes: pools and loaders of every start method open the files themselves."""
+
+import contextlib
+import multiprocessing
+import os
+import queue
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.reduction import ForkingPickler
+
+import numpy as np
+import pytest
+from support import bodies, loaders
+from support.saved import Tagged, look_at, ragged, sum_of, touched
+from support.strategies import assert_holds
+
+import seqcore as sq
+from seqcore import TensorSequence
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+METHODS = [
+    name for name in ("fork", "forkserver", "spawn") if name in multiprocessing.get_all_start_methods()
+]
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def context(request):
+    return multiprocessing.get_context(request.param)
+
+
+@pytest.fixture(scope="module")
+def pool(context):
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        yield pool
+
+
+@pytest.fixture
+def seq(tmp_path):
+    paths = [tmp_path / "a b.arrow", tmp_path / "c.arrow"]
+    sq.save(paths[0], ragged([i % 5 for i in range(200)], "float64"))
+    sq.save(paths[1], iter([ragged([3, 0], "float64", start=5), ragged([2, 9], "float64")]))
+    for path in paths:
+        touched(path, 1_000_000_000)
+    return sq.load(paths)
+
+
+def test_sums(pool, seq):
+    asked = [seq, seq[::-1], seq[[203, 5, 5, 0]], seq[:0], seq[5:60] + seq[200:]]
+    asked.append(seq + TensorSequence([[7.0]]))
+    assert list(pool.map(sum_of, asked)) == [sum_of(one) for one in asked]
+
+
+def test_elements_arrive_as_they_are(pool, seq):
+    kind, arrays, read_only = pool.submit(look_at, seq).result(60)
+    assert kind is TensorSequence
+    assert read_only
+    assert_holds(seq, arrays)
+
+
+def test_what_comes_from_a_process_is_a_path_too(pool, seq):
+    back = pool.submit(identity, seq[::-1]).result(60)
+    assert_holds(back, list(seq[::-1]))
+    assert len(ForkingPickler.dumps(back)) < 2_000 + 8 * len(back)
+
+
+def identity(seq):
+    return seq
+
+
+def load(path):
+    return sq.load(path)
+
+
+def test_loaded_there_used_here(pool, seq, tmp_path, monkeypatch):
+    back = pool.submit(load, str(tmp_path / "c.arrow")).result(60)
+    assert_holds(back, list(seq[200:]))
+
+
+def test_a_changed_file_is_an_error_there(pool, seq, tmp_path):
+    assert pool.submit(sum_of, seq).result(60) == sum_of(seq)
+    touched(tmp_path / "c.arrow", 2_000_000_000)
+    with pytest.raises(ValueError, match=r"c\.arrow.*has changed"):
+        loads(seq)
+    assert pool.submit(sum_of, seq[:200]).result(60) == sum_of(seq[:200])
+
+
+def loads(seq):
+    return ForkingPickler.loads(ForkingPickler.dumps(seq))
+
+
+@pytest.mark.mostly_slow(5)
+def test_processes_that_get_it_as_an_argument(context, seq):
+    """With fork it is simply there, with the others it is opened again."""
+    answers = context.SimpleQueue()
+    processes = [context.Process(target=put_sum, args=(answers, seq[i:])) for i in range(3)]
+    for process in processes:
+        process.start()
+    found = sorted(answers.get() for _ in processes)
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert found == sorted(sum_of(seq[i:]) for i in range(3))
+
+
+def put_sum(answers, seq):
+    answers.put(sum_of(seq))
+
+
+def test_whoever_saves_in_a_forked_process(pool, tmp_path):
+    paths = [str(tmp_path / f"{i}.arrow") for i in range(6)]
+    assert list(pool.map(save_ones, paths)) == [None] * 6
+    assert sum_of(sq.load(paths)) == 60
+    assert sorted(os.listdir(tmp_path)) == [os.path.basename(path) for path in paths]
+
+
+def save_ones(path):
+    sq.save(path, (np.ones(5) for _ in range(2)))
+
+
+@pytest.mark.mostly_slow(5)
+def test_attributes_arrive(pool, seq):
+    assert pool.submit(tag_and_sum, Tagged(seq, "x")).result(60) == ("Tagged", "x", sum_of(seq))
+
+
+def tag_and_sum(seq):
+    return type(seq).__name__, seq.tag, sum_of(seq)
+
+
+@contextlib.contextmanager
+def workers(context, dataset, collate, count=2):
+    """A data loader in few lines: batches of positions go in, batches come out."""
+    questions, answers = context.Queue(), context.Queue()
+    processes = [
+        context.Process(target=loaders.work, args=(dataset, collate, questions, answers), daemon=True)
+        for _ in range(count)
+    ]
+    for process in processes:
+        process.start()
+
+    def epoch(batches):
+        for question in enumerate(batches):
+            questions.put(question)
+        found = {}
+        while len(found) < len(batches):
+            try:
+                number, batch = answers.get(timeout=5)
+            except queue.Empty:
+                assert all(process.is_alive() for process in processes), "a worker died"
+            else:
+                found[number] = batch
+        return [found[i] for i in range(len(batches))]
+
+    try:
+        yield epoch
+    finally:
+        for _ in processes:
+            questions.put(None)
+        for process in processes:
+            process.join(60)
+        questions.close()
+        answers.close()
+    assert [process.exitcode for process in processes] == [0] * count
+
+
+@pytest.mark.mostly_slow(5)
+def test_a_loader_without_pytorch(context, seq):
+    """Two workers, shuffled epochs: each element once, padded as it should be."""
+    rng = np.random.default_rng(9)
+    with workers(context, seq, loaders.padded) as epoch:
+        for _ in range(2):
+            order = rng.permutation(len(seq))
+            batches = np.array_split(order, 12)
+            for (kind, lengths, array, _), positions in zip(epoch(batches), batches, strict=True):
+                assert kind == "TensorSequence"
+                assert lengths.tolist() == [len(seq[i]) for i in positions]
+                assert np.array_equal(array, seq[positions].to_padded(-1))
+
+
+@pytest.mark.mostly_slow(5)
+def test_a_map_in_a_worker_over_what_was_loaded(pool, seq):
+    (found,) = pool.map(doubled, [seq[:40]])
+    assert_holds(found, [2 * element for element in seq[:40]])
+
+
+def doubled(seq):
+    return sq.sequence_map(bodies.double, seq)

@@ -1,0 +1,168 @@
+"""Files written part by part: what parts may be, and how little of them is in memory at once."""
+
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.saved import FILE_NAMES, lies_in, needs_proc, pa, ragged, saved
+from support.strategies import assert_holds, dtype_of, filled
+
+import seqcore as sq
+from seqcore import TensorSequence, split_to_sequence
+
+pytestmark = pytest.mark.mostly_slow(3)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "tensors.arrow"
+
+
+def part(shapes, name="int32", start=0):
+    return TensorSequence([filled(name, shape, start + 5 * i) for i, shape in enumerate(shapes)], name)
+
+
+def elements(parts):
+    return [element for part in parts for element in part]
+
+
+# --- parts ---
+
+PARTS = {
+    "rows": [[(3,), (0,)], [(1,)], [(2,), (40,)]],
+    "numbers": [[()], [(), ()]],
+    "one": [[(3, 2), (0, 2)]],
+    "matrices": [[(2, 3)], [(0, 3), (1, 3)]],
+    "other widths later": [[(2, 3), (1, 3)], [(2, 4)], [(1, 3)]],
+    "other widths at last": [*[[(2, 3)]] * 20, [(2, 3), (2, 4)]],
+    "other widths at first": [[(2, 3), (1, 5)], [(2, 3)], [(4, 3)]],
+    "other widths of nothing": [[(2, 3)], [(0, 4)], [(3, 0)]],
+    "other depths later": [[(1, 2, 3)], [(1, 2, 3)], [(2, 2, 4)], [(2, 1, 4)]],
+    "empty first": [[], [(2, 3)]],
+    "empty between": [[(2, 3)], [], [(2, 4)], []],
+    "empty before other widths": [[], [], [(2, 3)], [(2, 4)]],
+    "all empty": [[], []],
+}
+
+
+@pytest.mark.parametrize("shapes", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("name", FILE_NAMES)
+def test_sequences_are_written_one_behind_the_other(path, name, shapes):
+    parts = [part(some, name, 11 * i) for i, some in enumerate(shapes)]
+    back = saved(path, (part for part in parts))
+    assert back.dtype == dtype_of(name)
+    assert_holds(back, elements(parts))
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_parts_from_anything_that_gives_them(path, kind):
+    parts = [part([(3,), (1,)]), part([(2,)], start=9)]
+    assert_holds(saved(path, kind(parts)), elements(parts))
+
+
+def test_parts_may_be_selections_and_loaded(path, tmp_path):
+    loaded = saved(tmp_path / "older.arrow", ragged([3, 0, 2, 1]))
+    seq = ragged([1, 2, 3], start=50)
+    parts = [loaded[::-1], seq[[2, 0]], loaded + seq, seq[:0]]
+    assert_holds(saved(path, iter(parts)), elements(parts))
+
+
+def test_a_part_may_be_changed_once_it_is_written(path):
+    def parts():
+        array = np.zeros((4, 3), np.int32)
+        seq = split_to_sequence(array)
+        for i in range(5):
+            array[...] = i
+            yield seq
+
+    assert_holds(saved(path, parts()), [np.full((1, 3), i, np.int32) for i in range(5) for _ in range(4)])
+
+
+@pytest.mark.parametrize("name", FILE_NAMES)
+@pytest.mark.parametrize(
+    "shapes", [[(3,), (0,), (2,)], [(), ()], [(2, 3), (1, 3)], [(2, 3), (2, 4)]], ids=str
+)
+def test_tensors_are_gathered(path, name, shapes):
+    arrays = [filled(name, shape, i) for i, shape in enumerate(shapes)]
+    back = saved(path, (array for array in arrays))
+    assert back.dtype == dtype_of(name)
+    assert_holds(back, arrays)
+
+
+def test_many_tensors_are_gathered_into_few_parts(path):
+    arrays = [np.full(i % 5, i, np.int32) for i in range(20_000)]
+    assert_holds(saved(path, iter(arrays)), arrays)
+    with pa.memory_map(str(path)) as source:
+        assert pa.ipc.open_file(source).num_record_batches < 100
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([2, 3])), max_size=3), max_size=6))
+def test_any_parts(tmp_path_factory, shapes):
+    parts = [part(some, "int16", i) for i, some in enumerate(shapes)]
+    path = tmp_path_factory.getbasetemp() / "parts.arrow"
+    if parts:
+        assert_holds(saved(path, iter(parts)), elements(parts))
+    if elements(parts):
+        assert_holds(saved(path, iter(elements(parts))), elements(parts))
+
+
+@needs_proc
+@pytest.mark.parametrize("name", ["int32", "bool"])
+def test_elements_of_all_parts_lie_in_the_file(path, name):
+    for last in (3, 4):
+        back = saved(
+            path, iter([part([(2, 3)], name), part([(1, 3), (5, 3)], name), part([(2, last)], name)])
+        )
+        assert all(lies_in(element, path) for element in back)
+
+
+# --- what takes no memory ---
+
+LARGE = 1 << 22
+
+
+def peak_of(path, parts):
+    """The most that is allocated at once, in bytes, while the parts are saved."""
+    held = pa.total_allocated_bytes()
+    arrows = []
+
+    def watched():
+        for one in parts:
+            arrows.append(pa.total_allocated_bytes() - held)
+            yield one
+            del one
+
+    tracemalloc.start()
+    try:
+        sq.save(path, watched())
+        return tracemalloc.get_traced_memory()[1] + max(arrows)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.thread_unsafe
+@pytest.mark.parametrize("last", [8, 9], ids=["same", "other widths at last"])
+@pytest.mark.parametrize("name", ["float32", "bool"])
+def test_parts_are_not_gathered_in_memory(path, last, name):
+    rows = LARGE // np.dtype(name).itemsize // 8
+
+    def parts():
+        for i in range(30):
+            yield split_to_sequence(np.full((rows, 8 if i < 29 else last), i % 2, name), rows // 4)
+
+    assert peak_of(path, parts()) < 5 * LARGE
+    assert len(sq.load(path)) == 120
+
+
+@pytest.mark.slow
+@pytest.mark.thread_unsafe
+def test_tensors_are_not_all_gathered_in_memory(path):
+    peak = peak_of(path, (np.full(1 << 14, i, np.float32) for i in range(4096)))  # 256 MB
+    assert peak < 128 << 20
+    back = sq.load(path)
+    assert [int(element[-1]) for element in back] == [*range(4096)]

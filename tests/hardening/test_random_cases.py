@@ -1,0 +1,168 @@
+"""Seeds of random tests: none, a given one or any, and how a failure comes back; and which cases are slow."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import random_cases
+
+TESTS_FOLDER = Path(__file__).parents[1]
+TESTS = """
+import pytest
+from hypothesis import given, strategies as st
+from support.random_cases import examples, seeds
+
+@pytest.mark.parametrize("seed", seeds(2, 3))
+def test_ours(seed):
+    assert seed < 2
+
+drawn = []
+
+@given(st.integers(0, 2**40))
+def test_hypothesis(n):
+    drawn.append(n)
+
+def test_drawn():
+    print("DRAWN", len(drawn), sum(drawn))
+    assert examples(100) == 10
+"""
+
+
+MOSTLY_SLOW = """
+import pytest
+
+pytestmark = pytest.mark.mostly_slow(3)
+
+@pytest.mark.parametrize("k", range(8))
+@pytest.mark.parametrize("word", ["a"])
+def test_of_the_file(word, k):
+    pass
+
+class TestOne:
+    @pytest.mark.mostly_slow(5)
+    @pytest.mark.parametrize("k", range(6))
+    def test_of_its_own(self, k):
+        pass
+
+    def test_single(self):
+        pass
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """What pytest says of the tests above, with some arguments and a seed in the environment."""
+    (tmp_path / "support").mkdir()
+    for name in ("conftest.py", "support/random_cases.py"):
+        shutil.copy(TESTS_FOLDER / name, tmp_path / name)
+
+    def run(*arguments, seed=None, tests=TESTS):
+        (tmp_path / "test_them.py").write_text(tests)
+        environment = {key: value for key, value in os.environ.items() if "SEQCORE" not in key}
+        environment |= {"PYTHONPATH": "", "PYTEST_ADDOPTS": ""} | ({"SEQCORE_SEED": seed} if seed else {})
+        command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    return run
+
+
+class TestSeeds:
+    @pytest.fixture
+    def settle(self, monkeypatch):
+        """Settle on what is given, beside what the environment has; afterwards all is as it was."""
+
+        def settle(given, variable=""):
+            monkeypatch.setenv("SEQCORE_SEED", variable)
+            random_cases.settle(given)
+            return random_cases.run_seed()
+
+        return settle
+
+    def test_none(self, settle):
+        assert settle(None) is None
+        assert random_cases.seeds(2, 9) == range(2)
+        assert [random_cases.examples(n) for n in (300, 100, 10)] == [30, 10, 5]
+
+    def test_one(self, settle):
+        assert settle("77") == settle(None, "77") == settle("77", "78") == 77
+        assert random_cases.seeds(2, 9) == range(77, 86)
+        assert random_cases.examples(300) == 300
+        assert settle("0") == 0
+        assert random_cases.seeds(2, 9) == range(9)
+
+    def test_any(self, settle):
+        seen = {settle("new") for _ in range(20)} | {settle(None, "new") for _ in range(20)}
+        assert len(seen) > 30
+        assert os.environ["SEQCORE_SEED"] == str(random_cases.run_seed())  # for other processes
+
+    @pytest.mark.parametrize("given", ["some", "-1", "1.5"])
+    def test_what_is_none(self, settle, given):
+        with pytest.raises(ValueError, match=f"a whole number or 'new', not '{given}'"):
+            settle(given)
+
+
+def drawn(said):
+    return re.search(r"DRAWN (\d+) (\d+)", said).groups()
+
+
+@pytest.mark.slow
+def test_without_a_seed_the_same_few(run):
+    said = run()
+    assert "4 passed" in said
+    assert int(drawn(said)[0]) == 10
+    assert drawn(said) == drawn(run())
+
+
+@pytest.mark.slow
+def test_a_seed_gives_many_others(run):
+    said = run("--seed", "77")
+    assert all(f"FAILED test_them.py::test_ours[{seed}]" in said for seed in (77, 78, 79))
+    assert int(drawn(said)[0]) == 100
+    assert drawn(said) == drawn(run(seed="77"))
+    assert drawn(said) != drawn(run("--seed", "78"))
+    assert "random tests: --seed 77" in said
+
+
+@pytest.mark.slow
+def test_a_failure_says_how_it_comes_back(run):
+    said = run(seed="new")
+    seed = int(re.search(r"random tests: --seed (\d+)", said)[1])
+    commands = re.findall("^pytest (.*test_them.*)$", said, re.M)
+    assert len(commands) == 4
+    (command,) = (one for one in commands if f"[{seed + 1}]" in one)
+    again = run(*shlex.split(command))
+    assert "1 failed" in again
+    assert f"assert {seed + 1} < 2" in again
+
+
+@pytest.mark.slow
+def test_workers_have_the_seed_too(run):
+    pytest.importorskip("xdist")
+    said = run("-n", "2", "--seed", "new")
+    seed = int(re.search(r"random tests: --seed (\d+)", said)[1])
+    assert all(f"FAILED test_them.py::test_ours[{n}]" in said for n in range(seed, seed + 3))
+
+
+@pytest.mark.slow
+def test_what_is_no_seed(run):
+    assert "a seed is a whole number or 'new', not 'some'" in run("--seed", "some")
+
+
+@pytest.mark.slow
+def test_mostly_slow_leaves_the_first_and_each_nth(run):
+    said = run("-m", "not slow", tests=MOSTLY_SLOW)
+    assert re.findall(r"PASSED test_them.py::(?:\w+::)?(\S+)", said) == [
+        "test_of_the_file[a-0]",
+        "test_of_the_file[a-3]",
+        "test_of_the_file[a-6]",
+        "test_of_its_own[0]",
+        "test_of_its_own[5]",
+        "test_single",
+    ]
+    assert "15 passed" in run("-m", "", tests=MOSTLY_SLOW)

@@ -1,0 +1,188 @@
+"""PyTorch's DataLoader takes sequences as they are: each element once an epoch, batches as sequences."""
+
+import multiprocessing
+from multiprocessing.reduction import ForkingPickler
+
+import numpy as np
+import pytest
+from support import loaders
+from support.saved import Tagged, lies_in, needs_proc, ragged, saved
+from support.strategies import assert_holds
+
+import seqcore as sq
+from seqcore import TensorSequence
+
+torch = pytest.importorskip("torch")
+from torch.utils.data import DataLoader, Subset  # noqa: E402
+
+COUNT = 203
+LENGTHS = [i % 7 for i in range(COUNT)]
+
+# From 3.12 on: of the threads that the tests before have left behind.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+
+HERE = multiprocessing.get_all_start_methods()
+METHODS = [name for name in ("fork", "forkserver", "spawn") if name in HERE]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """Element i has i % 7 rows, each of them i and i + 0.5."""
+    values = np.repeat(np.arange(COUNT, dtype=np.float32), LENGTHS)[:, None] + np.float32([0, 0.5])
+    seq = TensorSequence.from_lengths(values, LENGTHS)
+    folder = tmp_path_factory.mktemp("data")
+    sq.save(folder / "first", seq[:90])
+    sq.save(folder / "second", iter([seq[90:100], seq[100:]]))
+    return sq.load([folder / "first", folder / "second"])
+
+
+def expected(i):
+    return np.tile(np.float32([i, i + 0.5]), (LENGTHS[i], 1))
+
+
+def loader_of(dataset, collate, seed=0, **options):
+    generator = torch.Generator().manual_seed(seed)
+    options = {"batch_size": 16, "shuffle": True, "generator": generator, **options}
+    return DataLoader(dataset, collate_fn=collate, **options)
+
+
+def order_of(seed, epochs=1):
+    """The order in which PyTorch shuffles: what it does with one number for each element."""
+    options = {"num_workers": 2, "persistent_workers": True, "multiprocessing_context": METHODS[0]}
+    loader = loader_of(range(COUNT), list, seed, **(options if epochs > 1 else {}))
+    return [[i for batch in loader for i in batch] for _ in range(epochs)]
+
+
+def holds(batch, positions):
+    """Whether a padded batch is of these elements."""
+    kind, lengths, array, _ = batch
+    assert kind == "TensorSequence"
+    assert lengths.tolist() == [LENGTHS[i] for i in positions]
+    for row, i in zip(array, positions, strict=True):
+        assert np.array_equal(row[: LENGTHS[i]], expected(i))
+        assert np.all(row[LENGTHS[i] :] == -1)
+    return True
+
+
+# --- in this process ---
+
+
+@pytest.mark.parametrize("batch_size", [1, 16, 203, 500])
+def test_batches_are_sequences(dataset, batch_size):
+    (order,) = order_of(0)
+    batches = list(loader_of(dataset, lambda batch: batch, batch_size=batch_size))
+    assert all(type(batch) is TensorSequence for batch in batches)
+    loaded = [element for batch in batches for element in batch]
+    assert sorted(order) == list(range(COUNT))
+    if batch_size == 16:
+        assert_holds(sum(batches[1:], batches[0]), [expected(i) for i in order])
+    assert len(loaded) == COUNT
+    assert sorted(len(element) for element in loaded) == sorted(LENGTHS)
+
+
+def test_of_one_by_one(dataset):
+    loader = loader_of(dataset, lambda element: element, batch_size=None, shuffle=False)
+    assert all(np.array_equal(element, expected(i)) for i, element in enumerate(loader))
+
+
+def test_jagged_tensors(dataset):
+    (order,) = order_of(3)
+    seen = []
+    for values, offsets in loader_of(dataset, loaders.flat, 3):
+        jagged = torch.nested.nested_tensor_from_jagged(
+            torch.from_numpy(np.array(values)), torch.from_numpy(offsets)
+        )
+        assert jagged.is_nested
+        assert jagged.layout == torch.jagged
+        seen += [row.numpy() for row in jagged.unbind()]
+    assert all(np.array_equal(row, expected(i)) for row, i in zip(seen, order, strict=True))
+
+
+def test_padded_tensors_as_pad_sequence_has_them(dataset):
+    def both(batch):
+        rows = [torch.from_numpy(np.array(element)) for element in batch]
+        return torch.from_numpy(batch.to_padded()), torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+    for ours, theirs in loader_of(dataset, both):
+        assert torch.equal(ours, theirs)
+
+
+def test_subsets(dataset):
+    where = list(range(0, COUNT, 3))
+    batches = list(loader_of(Subset(dataset, where), lambda batch: batch, shuffle=False, batch_size=10))
+    for i, batch in enumerate(batches):
+        assert_holds(batch, [expected(k) for k in where[10 * i : 10 * i + 10]])
+    assert [len(batch) for batch in batches] == [10] * 6 + [8]
+
+
+def test_samplers_of_their_own(dataset):
+    batches = [[5, 3], [202], [0, 0, 1]]
+    loader = DataLoader(dataset, batch_sampler=batches, collate_fn=lambda batch: batch)
+    for batch, positions in zip(loader, batches, strict=True):
+        assert_holds(batch, [expected(i) for i in positions])
+
+
+# --- in workers ---
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", METHODS)
+def test_each_element_once_an_epoch(dataset, context):
+    orders = order_of(11, epochs=2)
+    loader = loader_of(
+        dataset,
+        loaders.padded,
+        11,
+        num_workers=2,
+        multiprocessing_context=context,
+        persistent_workers=True,
+        timeout=100,
+    )
+    by = set()
+    for order in orders:
+        batches = list(loader)
+        assert len(batches) == 13
+        assert all(holds(batch, order[16 * i : 16 * i + 16]) for i, batch in enumerate(batches))
+        assert sorted(order) == list(range(COUNT))
+        by |= {batch[-1] for batch in batches}
+    assert len(by) == 2
+    del loader
+
+
+@pytest.mark.slow
+def test_workers_of_a_selection(dataset):
+    """What goes to them is positions in files; elements of its own go as data."""
+    seq = dataset[::-1][:60] + TensorSequence([np.float32([[7, 7]])])
+    loader = DataLoader(
+        seq, batch_size=10, collate_fn=loaders.elements, num_workers=1, multiprocessing_context="spawn"
+    )
+    found = [element for batch in loader for element in batch]
+    model = [expected(i) for i in range(COUNT)][::-1][:60]
+    assert_holds(TensorSequence(found), [*model, np.float32([[7, 7]])])
+
+
+@pytest.mark.parametrize("kind", ["whole", "shuffled", "subset", "tagged"])
+def test_few_bytes_go_to_a_spawned_worker(tmp_path, kind):
+    seq = saved(tmp_path / "large", ragged([1000] * 500, "float32"))
+    order = np.random.default_rng(0).permutation(500)
+    dataset = {
+        "whole": lambda: seq,
+        "shuffled": lambda: seq[order],
+        "subset": lambda: Subset(seq, order.tolist()),
+        "tagged": lambda: Tagged(seq[:], "x"),
+    }[kind]()
+    nbytes = len(ForkingPickler.dumps(dataset))
+    assert nbytes < (2_000 if kind == "whole" else 2_000 + 40 * 500)
+
+
+@needs_proc
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_worker_has_the_file_and_no_copy(tmp_path, copies):
+    """The pickle of a dataset brings what lies in the file, and not what it held."""
+    path = tmp_path / "large"
+    seq = saved(path, ragged([1000] * 50, "float32"))
+    back = ForkingPickler.loads(ForkingPickler.dumps(seq))
+    for _ in range(copies - 1):
+        back = ForkingPickler.loads(ForkingPickler.dumps(back))
+    assert all(lies_in(element, path) for element in back)

@@ -1,0 +1,284 @@
+"""sequence_map of ufuncs: over whole blocks or not, it gives what the ufunc gives element by element."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.random_cases import examples
+from support.strategies import LAYOUTS, NUMBER_NAMES, filled, laid_out
+
+import seqcore as sq
+from seqcore._maps import elementwise
+
+pytestmark = pytest.mark.mostly_slow(3)
+
+WORKERS = pytest.mark.parametrize("max_workers", [1, 2, None])
+SHAPES = [(2, 3), (), (0,), (5,), (1,), (3, 0, 2), (1, 1), (), (4,), (2, 2, 2), (5,)]
+UNARY = [np.negative, np.sqrt, np.exp, np.sign, np.isfinite, np.logical_not, np.rint, np.square, np.conjugate]
+BINARY = [np.add, np.subtract, np.multiply, np.maximum, np.less, np.divide, np.floor_divide, np.logaddexp]
+TWO_OUTPUTS = [np.modf, np.frexp]
+
+
+def tensors(name, shapes=SHAPES, start=1):
+    return [filled(name, shape, start=start + 3 * i) for i, shape in enumerate(shapes)]
+
+
+def pieces(name, trailing=()):
+    """A split of uneven lengths, with a whole array and nothing among the pieces."""
+    lengths = [3, 0, 1, 5, 2, 0]
+    seq = sq.split_to_sequence(filled(name, (11, *trailing), start=1), lengths)
+    seq.insert(2, filled(name, (4, *trailing), start=7))
+    return seq
+
+
+def serially(body, *inputs):
+    """What a loop over the elements gives, or the first exception with the element's number."""
+    inputs = [one if isinstance(one, (list, sq.TensorSequence)) else np.asarray(one) for one in inputs]
+    rows = []
+    for i in range(len(inputs[0])):
+        row = [one if isinstance(one, np.ndarray) else one[i] for one in inputs]
+        try:
+            rows.append(body(*row))
+        except Exception as error:
+            return error, i
+    return rows, None
+
+
+def assert_close(found, expected):
+    found._check()
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        other = np.asarray(other, object if one.dtype == object else None)
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        if other.dtype.kind in "OSUb":
+            assert np.array_equal(one, other)
+        else:
+            wide = np.complex128 if other.dtype.kind == "c" else np.float64
+            assert np.allclose(one.astype(wide), other.astype(wide), rtol=1e-3, equal_nan=True), (one, other)
+            if other.dtype.kind in "iu":
+                assert np.array_equal(one, other)
+
+
+def assert_maps(body, *inputs, **options):
+    """The map gives what a loop gives, be it tensors or an exception for an element."""
+    with np.errstate(all="ignore"):
+        expected, failed = serially(body, *inputs)
+        if failed is not None:
+            with pytest.raises(type(expected), match=rf"element {failed}\b"):
+                sq.sequence_map(body, *inputs, **options)
+            return
+        found = sq.sequence_map(body, *inputs, **options)
+    if expected and isinstance(expected[0], tuple):
+        assert isinstance(found, tuple)
+        for k, one in enumerate(found):
+            assert_close(one, [row[k] for row in expected])
+    else:
+        assert_close(found, expected)
+
+
+# --- types and shapes ---
+
+
+@pytest.mark.parametrize("name", NUMBER_NAMES)
+@pytest.mark.parametrize("body", [*UNARY, *TWO_OUTPUTS], ids=lambda body: body.__name__)
+def test_one_input(body, name):
+    for seq in (tensors(name), sq.TensorSequence(tensors(name)), pieces(name), pieces(name, (2,))[::-1]):
+        assert_maps(body, seq)
+
+
+@pytest.mark.parametrize("name", NUMBER_NAMES)
+@pytest.mark.parametrize("body", [*BINARY, np.divmod], ids=lambda body: body.__name__)
+def test_two_sequences_of_equal_shapes(body, name):
+    for make in (tensors, pieces):
+        assert_maps(body, make(name), sq.TensorSequence([np.array(one) for one in make(name)]))
+    assert_maps(body, pieces(name, (2,)), pieces(name, (2,)))
+
+
+@pytest.mark.parametrize("first", ["int8", "float32", "bool", "complex64", "uint64"])
+@pytest.mark.parametrize("second", ["int64", "float16", "uint8", "complex128"])
+def test_two_types(first, second):
+    for body in (np.add, np.less, np.multiply):
+        assert_maps(body, tensors(first), tensors(second, start=5))
+
+
+def test_shapes_that_broadcast_element_by_element():
+    left = [(2, 3), (1,), (3,), (), (0, 3), (2, 1), (4, 1), (2, 2)]
+    right = [(3,), (4,), (3,), (2, 2), (1, 3), (1, 5), (4, 1), ()]
+    for make in (list, sq.TensorSequence):
+        assert_maps(np.subtract, make(tensors("int32", left)), make(tensors("int32", right, 50)))
+        assert_maps(np.divmod, make(tensors("int32", left)), make(tensors("int32", right, 50)))
+
+
+def test_equal_sizes_of_other_shapes_do_not_pass_for_equal():
+    left, right = [(2, 3), (1, 6), (6,)], [(2, 3), (6, 1), (1, 6)]
+    assert_maps(np.add, tensors("int32", left), tensors("int32", right))
+    ragged = [sq.split_to_sequence(np.arange(9), lengths) for lengths in ([3, 3, 3], [3, 1, 5])]
+    assert_maps(np.add, *ragged)  # the second element broadcasts, the third fails
+    assert_maps(np.add, *[sq.split_to_sequence(np.arange(6), lengths) for lengths in ([2, 4], [4, 2])])
+
+
+@pytest.mark.parametrize(
+    "whole", [3, -1, 2.5, True, 1j, 300, 2**40, 2**63, np.int8(3), np.float32(2), np.uint64(5)]
+)
+@pytest.mark.parametrize("name", ["int8", "uint8", "int64", "float16", "float32", "bool", "complex64"])
+def test_whole_scalars(name, whole):
+    for body in (np.add, np.less):
+        assert_maps(body, tensors(name), whole)
+        assert_maps(body, pieces(name), np.asarray(whole))
+
+
+def test_integers_too_large_for_any_type():
+    with pytest.raises((TypeError, OverflowError)):
+        sq.sequence_map(np.add, tensors("int8"), 2**70)
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (2,), (3, 2), (1, 2), (4, 1, 2), (3, 1), (0,), (1, 1, 1)], ids=str
+)
+def test_whole_arrays_that_broadcast_or_grow_the_result(shape):
+    whole = filled("int64", shape, start=40)
+    for seq in (
+        pieces("int64", (2,)),
+        pieces("int64"),
+        pieces("int64", (3, 2)),
+        tensors("int64"),
+        tensors("int64", [(), (2,), (1,), ()]),
+        tensors("int64", [(3, 2), (1, 2), (3, 1)]),
+    ):
+        assert_maps(np.subtract, seq, whole)
+        assert_maps(np.divmod, seq, whole)
+
+
+def test_a_whole_array_as_long_as_the_sequence_goes_whole():
+    assert_maps(np.add, tensors("int64", [(3,)] * 3), np.arange(3))
+    assert_maps(np.add, tensors("int64", [()] * 3), np.arange(3))
+
+
+def test_three_inputs():
+    low, high = tensors("float32", [(5,), (2, 1), ()]), np.float32(4)
+    assert_maps(np.clip, tensors("float32", [(5,), (2, 3), (2,)]), low, high)
+
+
+def test_a_third_input_is_out_and_read_only():
+    seq, whole = tensors("int64", [(2,)] * 3), np.zeros(2, np.int64)
+    for out in (whole, [whole.copy() for _ in range(3)]):
+        with pytest.raises(ValueError, match=r"element 0\b"):
+            sq.sequence_map(np.add, seq, seq, out)
+    assert whole.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sources_of_each_layout(layout):
+    table = laid_out(filled("float32", (4, 6), start=1), layout)
+    for seq in (
+        sq.split_to_sequence(table),
+        sq.split_to_sequence(table, axis=1),
+        sq.split_to_sequence(table, axis=1, keepdims=0),
+        sq.split_to_sequence(table)[::-1],
+        sq.TensorSequence([table, table[1:], table[:, ::-1]]),
+    ):
+        assert_maps(np.sqrt, seq)
+        assert_maps(np.subtract, seq, seq[::-1] if len(set(seq.shapes)) == 1 else seq)
+
+
+def test_strings():
+    words = [filled("string", shape, i) for i, shape in enumerate([(2,), (), (0, 2), (2, 2)])]
+    assert_maps(np.add, words, words)
+    assert_maps(np.add, words, "!")
+    assert_maps(
+        np.add, sq.split_to_sequence(filled("string", (6, 2)), [1, 0, 5]), np.array(["a", "b"], object)
+    )
+    assert_maps(np.negative, words)
+    assert_maps(np.add, words, 1)
+
+
+# --- ufuncs of another kind ---
+
+
+def test_gufuncs_are_called_by_the_element():
+    squares = [filled("float64", (k, k)) for k in (2, 3, 1, 2)]
+    assert_maps(np.matmul, squares, squares)
+    assert_maps(np.matmul, [filled("float64", (3,), i) for i in range(4)], [filled("float64", (3,))] * 4)
+    assert_maps(np.matmul, sq.split_to_sequence(filled("float64", (6, 2)), 2), filled("float64", (2, 3)))
+    assert_maps(np.matmul, sq.split_to_sequence(np.arange(6.0), 2), np.ones(6))
+    if hasattr(np, "vecdot"):
+        assert_maps(
+            np.vecdot, sq.split_to_sequence(np.arange(6.0), 2), sq.split_to_sequence(np.arange(6.0), 2)
+        )
+
+
+@pytest.mark.parametrize("kind", ["ragged", "pieces", "strings"])
+def test_a_python_function_is_called_once_for_each_item_in_order(kind):
+    seen = []
+    body = np.frompyfunc(lambda item: seen.append(item) or str(item), 1, 1)
+    seq = {"ragged": tensors("int64"), "pieces": pieces("int64"), "strings": pieces("string")}[kind]
+    result = sq.sequence_map(body, seq)
+    items = [item for one in seq for item in one.ravel().tolist()]
+    assert seen == items
+    assert [item for one in result for item in one.ravel().tolist()] == [str(item) for item in items]
+    assert [one.shape for one in result] == [one.shape for one in seq]
+
+
+def test_a_python_function_that_fails_is_called_up_to_there():
+    seen = []
+
+    def function(item):
+        seen.append(item)
+        if item == 6:
+            raise KeyError("six")
+        return str(item)
+
+    with pytest.raises(KeyError, match=r"element 3\b"):
+        sq.sequence_map(np.frompyfunc(function, 1, 1), sq.split_to_sequence(np.arange(12), 2))
+    assert seen == [*range(7)]
+
+
+def test_a_python_function_of_another_type_later():
+    body = np.frompyfunc(lambda item: item if item == 6 else str(item), 1, 1)
+    with pytest.raises(TypeError, match=r"element 3\b"):
+        sq.sequence_map(body, sq.split_to_sequence(np.arange(12), 2))
+
+
+def test_methods_of_ufuncs_and_subclasses_are_just_callables():
+    assert_maps(np.add.reduce, tensors("int64", [(3,), (2, 2), (1,)]))
+    assert_maps(np.multiply.accumulate, sq.split_to_sequence(np.arange(1, 9), 3))
+    assert_maps(np.subtract.outer, sq.split_to_sequence(np.arange(8), 3), np.arange(2))
+
+
+# --- any ---
+
+
+@settings(max_examples=examples(150))
+@given(
+    data=st.data(),
+    name=st.sampled_from(["int8", "uint16", "int64", "float16", "float32", "complex64", "bool", "bfloat16"]),
+    max_workers=st.sampled_from([1, 2]),
+)
+def test_any_binary_map(data, name, max_workers):
+    shapes = st.lists(
+        st.tuples() | st.tuples(st.integers(0, 3)) | st.tuples(st.integers(0, 3), st.integers(0, 3))
+    )
+    chosen = data.draw(shapes.filter(bool))
+    left = [
+        laid_out(t, data.draw(st.sampled_from(["plain", "reversed", "strided"])))
+        for t in tensors(name, chosen)
+    ]
+    body = data.draw(st.sampled_from([np.add, np.multiply, np.maximum, np.less_equal]))
+    kind = data.draw(st.sampled_from(["equal", "scalar", "array", "broadcast"]))
+    if kind == "equal":
+        other = tensors(name, chosen, start=20)
+    elif kind == "broadcast":
+        other = tensors(name, [data.draw(st.sampled_from([s, (), s[1:], (1, *s)])) for s in chosen], start=20)
+    else:
+        shape = () if kind == "scalar" else data.draw(st.sampled_from([(1,), (2,), (2, 1), (3,)]))
+        other = filled(name, shape, start=20)
+    assert_maps(body, sq.TensorSequence(left), other, max_workers=max_workers)
+
+
+def test_a_block_without_memory_goes_element_by_element(monkeypatch):
+    def no_memory(sequence):
+        raise MemoryError("no memory for a copy of the block")
+
+    monkeypatch.setattr(elementwise, "items_of", no_memory)
+    seq = sq.TensorSequence([[1.0, 4.0], [9.0]])
+    assert [a.tolist() for a in sq.sequence_map(np.sqrt, seq)] == [[1.0, 2.0], [3.0]]

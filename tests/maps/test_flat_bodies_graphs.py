@@ -1,0 +1,305 @@
+"""sequence_map of graphs that work number by number gives what they give element by element."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.random_cases import examples
+from support.strategies import LAYOUTS, assert_holds, filled, laid_out
+
+import seqcore as sq
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from seqcore.onnx import GraphBody  # noqa: E402
+
+pytestmark = pytest.mark.mostly_slow(7)
+
+HEADER = '<ir_version: 8, opset_import: ["" : 17]>\n'
+SHAPES = [(2, 3), (), (0,), (5,), (1,), (3, 0, 2), (1, 1), (), (4,), (2, 2, 2), (5,)]
+WORKERS = pytest.mark.parametrize("max_workers", [1, 2, None])
+
+
+def model(text):
+    return onnx.parser.parse_model(HEADER + text)
+
+
+def tensors(name="float32", shapes=SHAPES, start=-9):
+    return [
+        filled("int64", shape, start=0).astype(name) + np.array(start + i, name)
+        for i, shape in enumerate(shapes)
+    ]
+
+
+def assert_close(found, expected):
+    found._check()
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        if other.dtype == object:
+            assert np.array_equal(one, other)
+        else:
+            assert np.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True), (one, other)
+
+
+def assert_maps(text, *inputs, **options):
+    """The map gives what single runs of the body give, be it tensors or an exception for an element."""
+    body = GraphBody(model(text))
+    expected = []
+    for i in range(len(inputs[0])):
+        row = [one[i] if isinstance(one, (list, sq.TensorSequence)) else one for one in inputs]
+        try:
+            result = body(*row)
+        except Exception:
+            with pytest.raises(Exception, match=rf"element {i}\b"):
+                sq.sequence_map(model(text), *inputs, **options)
+            return
+        expected.append(result if isinstance(result, tuple) else (result,))
+    found = sq.sequence_map(model(text), *inputs, **options)
+    if isinstance(found, sq.TensorSequence):
+        found = (found,)
+    for k, one in enumerate(found):
+        assert_close(one, [row[k] for row in expected])
+
+
+# A type without a shape takes any rank.
+ONE_INPUT = {
+    "relu": "g (float x) => (float y) { y = Relu(x) }",
+    "exp": "g (float x) => (float y) { y = Exp(x) }",
+    "chain": "g (float x) => (float y) { a = Mul(x, x) b = Neg(a) c = Exp(b) y = Add(c, x) }",
+    "itself": "g (float x) => (float y) { y = Add(x, x) }",
+    "cast": "g (float x) => (int64 y) { y = Cast<to = 7>(x) }",
+    "cast to string": "g (float x) => (string y) { i = Cast<to = 7>(x) y = Cast<to = 8>(i) }",
+    "compare": "g (float x) => (bool y, float z) { y = Greater(x, x) z = Abs(x) }",
+    "where": "g (float x) => (float y) { n = Neg(x) c = Less(x, n) y = Where(c, n, x) }",
+    "constant": "g (float x) => (float y) { two = Constant<value = float {2.0}>() y = Mul(x, two) }",
+    "constant of one": "g (float x) => (float y) { c = Constant<value = float[1] {2.0}>() y = Mul(x, c) }",
+    "rank 1": "g (float x) => (float y) { c = Constant<value = float[2] {2.0, 3.0}>() y = Mul(x, c) }",
+    "clip": "g (float x) => (float y) { a = Constant<value = float {-2.0}>() "
+    "b = Constant<value = float {2.0}>() y = Clip(x, a, b) }",
+    "leaky": "g (float x) => (float y) { y = LeakyRelu<alpha = 0.5>(x) }",
+    "sigmoid": "g (float x) => (float y) { y = Sigmoid(x) }",
+    "passed on": "g (float x) => (float x) { y = Identity(x) }",
+    "two outputs": "g (float x) => (float y, float z) { y = Relu(x) z = Neg(x) }",
+    "dead": "g (float x) => (float y) { dead = ReduceSum<keepdims = 0>(x) y = Relu(x) }",
+    "not by number": "g (float x) => (float y) { y = ReduceSum<keepdims = 0>(x) }",
+    "partly by number": "g (float x) => (float y) { s = ReduceSum<keepdims = 0>(x) y = Sub(x, s) }",
+    "shape": "g (float x) => (int64 y) { y = Shape(x) }",
+    "constant output": "g (float x) => (float y) { y = Constant<value = float[2] {2.0, 3.0}>() }",
+}
+
+
+@pytest.mark.parametrize("name", ONE_INPUT)
+def test_one_input(name):
+    text = ONE_INPUT[name]
+    table = np.arange(-8, 8, dtype=np.float32).reshape(8, 2)
+    assert_maps(text, tensors())
+    assert_maps(text, sq.TensorSequence(tensors(shapes=[(2,), (3, 2), (2, 2), (1,)])))
+    assert_maps(text, sq.split_to_sequence(table))
+    assert_maps(text, sq.split_to_sequence(table, [3, 0, 1, 4])[::-1])
+    assert_maps(text, sq.split_to_sequence(table, keepdims=0), max_workers=2)
+    assert_maps(text, sq.split_to_sequence(table[:, 0], 3))
+
+
+def test_against_numpy():
+    seq = sq.TensorSequence(tensors())
+    assert_close(sq.sequence_map(model(ONE_INPUT["relu"]), seq), [np.maximum(a, 0) for a in seq])
+    assert_close(
+        sq.sequence_map(model(ONE_INPUT["chain"]), seq), [(np.exp(-a * a) + a).astype("float32") for a in seq]
+    )
+    assert_holds(sq.sequence_map(model(ONE_INPUT["cast"]), seq), [a.astype(np.int64) for a in seq])
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "int32", "int64"])
+@pytest.mark.parametrize("op", ["Add", "Mul", "Sub", "Div"])
+def test_two_inputs(op, dtype):
+    text = f"g ({dtype} x, {dtype} y) => ({dtype} z) {{ z = {op}(x, y) }}"
+    name = {"float": "float32", "double": "float64"}.get(dtype, dtype)
+    left = tensors(name)
+    right = [np.full(a.shape, 3 + i, name) for i, a in enumerate(left)]
+    assert_maps(text, left, right)
+    assert_maps(text, sq.TensorSequence(left), sq.TensorSequence(right), max_workers=2)
+    for shape in [(), (1,), (2,), (2, 1), (1, 1, 1), (0,)]:
+        assert_maps(text, left[:1] * 3, np.full(shape, 7, name))
+        assert_maps(text, tensors(name, [(2,), (3, 2), (1,), ()]), np.full(shape, 7, name))
+    assert_maps(text, left, np.array(7, name))
+
+
+def test_shapes_that_broadcast_element_by_element():
+    text = "g (float x, float y) => (float z) { z = Sub(x, y) }"
+    left = tensors(shapes=[(2, 3), (1,), (3,), (), (0, 3), (2, 1), (4, 1), (2, 2)])
+    right = tensors(shapes=[(3,), (4,), (3,), (2, 2), (1, 3), (1, 5), (4, 1), ()], start=3)
+    assert_maps(text, left, right)
+    assert_maps(text, tensors(shapes=[(2, 3), (1, 6), (6,)]), tensors(shapes=[(2, 3), (6, 1), (1, 6)]))
+    ragged = [
+        sq.split_to_sequence(np.arange(9, dtype=np.float32), lengths) for lengths in ([3, 3, 3], [3, 1, 5])
+    ]
+    assert_maps(text, *ragged)  # the second element broadcasts, the third fails
+
+
+def test_where_of_three_inputs():
+    text = "g (bool c, float x, float y) => (float z) { z = Where(c, x, y) }"
+    x = tensors()
+    assert_maps(text, [a > 0 for a in x], x, [-a for a in x])
+    assert_maps(text, [np.asarray(a > 0) for a in x], np.float32([1]), x)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sources_of_each_layout(layout):
+    table = laid_out(filled("float32", (4, 6)), layout)
+    for seq in (
+        sq.split_to_sequence(table),
+        sq.split_to_sequence(table, axis=1),
+        sq.split_to_sequence(table, axis=1, keepdims=0)[::-1],
+    ):
+        assert_maps(ONE_INPUT["chain"], seq)
+
+
+# --- declared types and shapes ---
+
+
+@WORKERS
+@pytest.mark.parametrize("at", [0, 5, 39])
+@pytest.mark.parametrize("declared", ["float[2]", "float[N, 2]", "float[1, 2]", "float[1, N]"])
+def test_an_element_that_violates_the_declared_shape_is_named(declared, at, max_workers):
+    text = f"g ({declared} x) => (float y) {{ y = Exp(x) }}"
+    shape = (2,) if declared == "float[2]" else (1, 2)
+    wrong = {"float[2]": (4,), "float[N, 2]": (2, 1), "float[1, 2]": (2, 1), "float[1, N]": (2, 1)}[declared]
+    seq = sq.split_to_sequence(np.zeros((40, *shape), np.float32), keepdims=0)
+    assert_close(
+        sq.sequence_map(model(text), seq, max_workers=max_workers), [np.ones(shape, np.float32)] * 40
+    )
+    for unfitting in (wrong, (*shape, 1), ()):
+        seq[at] = np.zeros(unfitting, np.float32)
+        with pytest.raises(Exception, match=rf"element {at}\b"):
+            sq.sequence_map(model(text), seq, max_workers=max_workers)
+
+
+def test_declared_shapes_of_other_inputs():
+    text = "g (float[N] x, float[2] y) => (float z) { z = Add(x, y) }"
+    seq = tensors(shapes=[(2,), (1,), (2,)])
+    assert_maps(text, seq, tensors(shapes=[(2,), (2,), (2,)]))
+    assert_maps(text, seq, tensors(shapes=[(2,), (2,), (1,)]))
+    assert_maps(text, seq, np.float32([1, 2]))
+    assert_maps(text, seq, np.float32([1]))
+
+
+def test_declared_shapes_of_rank_0_and_of_outputs():
+    for declared in ("float[]", "float[N]", "float[N, M]", "float[2]"):
+        text = f"g (float x) => ({declared} y) {{ y = Exp(x) }}"
+        for shapes in ([(2,)] * 3, [()] * 3, [(1, 2)] * 3):
+            seq = tensors(shapes=shapes)
+            try:
+                GraphBody(model(text))(seq[0])
+            except Exception:
+                continue
+            assert_maps(text, seq)
+
+
+@WORKERS
+def test_types_that_do_not_fit(max_workers):
+    for wrong in (tensors("float64"), tensors("int64"), [np.array(["a"], object)]):
+        with pytest.raises((TypeError, ValueError)):
+            sq.sequence_map(model(ONE_INPUT["relu"]), wrong, max_workers=max_workers)
+
+
+@WORKERS
+def test_output_dtypes(max_workers):
+    body, seq = model(ONE_INPUT["relu"]), tensors()
+    assert sq.sequence_map(body, seq, output_dtypes="float32", max_workers=max_workers).dtype == np.float32
+    for wrong in ("float64", ("float32", "float32")):
+        with pytest.raises((TypeError, ValueError)):
+            sq.sequence_map(body, seq, output_dtypes=wrong, max_workers=max_workers)
+
+
+def test_a_graph_knows_its_types():
+    result = sq.sequence_map(model(ONE_INPUT["cast"]), sq.sequence_empty())
+    assert (len(result), result.dtype) == (0, np.int64)
+
+
+@WORKERS
+def test_unequal_lengths(max_workers):
+    text = "g (float x, float y) => (float z) { z = Add(x, y) }"
+    with pytest.raises(ValueError, match=r"(?s)(?=.*\b11\b)(?=.*\b2\b)"):
+        sq.sequence_map(model(text), tensors(), tensors()[:2], max_workers=max_workers)
+
+
+# --- where it runs ---
+
+
+@pytest.fixture(scope="module")
+def pools():
+    with (
+        ThreadPoolExecutor(2) as threads,
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes,
+    ):
+        yield {
+            "serial": {},
+            "two": {"max_workers": 2},
+            "all": {"max_workers": None},
+            "threads": {"executor": threads},
+            "processes": {"executor": processes},
+        }
+
+
+@pytest.mark.parametrize("chunksize", [None, 1, 4, 100])
+@pytest.mark.parametrize("way", ["serial", "two", "all", "threads", "processes"])
+def test_workers_chunks_and_progress(pools, way, chunksize):
+    table = np.arange(80, dtype=np.float32).reshape(40, 2) / 80
+    for seq in (sq.split_to_sequence(table), tensors() * 4):
+        calls = []
+        options = {
+            "chunksize": chunksize,
+            "progress": lambda *call, calls=calls: calls.append(call),
+            **pools[way],
+        }
+        assert_maps(ONE_INPUT["chain"], seq, **options)
+        assert calls == sorted(set(calls))
+        assert calls[-1] == (len(seq), len(seq))
+    seq = sq.split_to_sequence(table)
+    seq[7] = np.zeros((1, 3), np.float32)
+    with pytest.raises(Exception, match=r"element 7\b"):
+        sq.sequence_map(
+            model("g (float[N, 2] x) => (float y) { y = Exp(x) }"), seq, chunksize=chunksize, **pools[way]
+        )
+
+
+def test_results_share_no_memory_with_the_input_or_are_read_only():
+    table = np.zeros((10, 2), np.float32)
+    seq = sq.split_to_sequence(table)
+    result = sq.sequence_map(model(ONE_INPUT["relu"]), seq)
+    table[...] = 5
+    assert_holds(result, [np.zeros((1, 2), np.float32)] * 10)
+    result.insert(0, np.zeros(2, np.float32))
+    result.compact()
+    result._check()
+
+
+# --- any ---
+
+
+@settings(max_examples=examples(60))
+@given(
+    steps=st.lists(
+        st.sampled_from(["Neg", "Abs", "Sigmoid", "Relu", "Add x", "Mul c", "Sub x", "Max c", "Add w"]),
+        min_size=1,
+        max_size=5,
+    ),
+    shapes=st.lists(st.lists(st.integers(0, 3), max_size=3).map(tuple), min_size=1, max_size=8),
+    whole=st.sampled_from([(), (1,), (2,), (1, 1)]),
+    max_workers=st.sampled_from([1, 2]),
+)
+def test_any_chain(steps, shapes, whole, max_workers):
+    lines, last = ["c = Constant<value = float {0.5}>()", "n = Neg(w)"], "x"
+    for k, step in enumerate(steps):
+        op, *more = step.split()
+        lines.append(f"v{k} = {op}({', '.join([last, *more])})")
+        last = f"v{k}"
+    text = f"g (float x, float w) => (float y) {{ {' '.join(lines)} y = Neg({last}) }}"
+    assert_maps(
+        text, tensors(shapes=shapes, start=-3), np.full(whole, 2, np.float32), max_workers=max_workers
+    )

@@ -1,0 +1,314 @@
+"""map_batches: what the body sees, how its results come back, and what is refused."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.bodies import numbers
+from support.strategies import NAMES, assert_holds, dtype_of, filled, names
+
+import seqcore as sq
+
+WORKERS = pytest.mark.parametrize("max_workers", [1, 2, None])
+SIZES = pytest.mark.parametrize("batch_size", [None, 1, 2, 3, 7, 10, 1000])
+AXES = pytest.mark.parametrize("new_axis", [0, 1])
+
+
+def ragged(name="float64", lengths=(2, 0, 3, 1, 0, 4), trailing=()):
+    return sq.split_to_sequence(filled(name, (sum(lengths), *trailing), start=1), lengths)
+
+
+def rows(count, width=2):
+    return sq.split_to_sequence(np.arange(count * width).reshape(count, width), keepdims=0)
+
+
+class Seen:
+    """A body that keeps what it gets."""
+
+    def __init__(self, body=lambda *batches: batches[0]):
+        self.batches, self.body, self.lock = [], body, threading.Lock()
+
+    def __call__(self, *batches):
+        with self.lock:
+            self.batches.append(batches)
+        return self.body(*batches)
+
+
+@SIZES
+@WORKERS
+class TestJoined:
+    def test_lengths_come_back(self, max_workers, batch_size):
+        seq = ragged(trailing=(2,))
+        result = sq.map_batches(lambda b: b * 2, seq, batch_size=batch_size, max_workers=max_workers)
+        assert isinstance(result, sq.TensorSequence)
+        assert_holds(result, [a * 2 for a in seq])
+
+    @pytest.mark.parametrize("count", [1, 2, 9, 100, 1001])
+    def test_order(self, max_workers, batch_size, count):
+        result = sq.map_batches(np.negative, numbers(count), batch_size=batch_size, max_workers=max_workers)
+        assert_holds(result, [np.array([-i]) for i in range(count)])
+
+    def test_other_types_and_other_shapes_behind_axis_0(self, max_workers, batch_size):
+        seq = ragged(trailing=(2,))
+        result = sq.map_batches(
+            lambda b: b.sum(1, keepdims=True) > 5, seq, batch_size=batch_size, max_workers=max_workers
+        )
+        assert_holds(result, [a.sum(1, keepdims=True) > 5 for a in seq])
+        flat = sq.map_batches(lambda b: b.sum(1), seq, batch_size=batch_size, max_workers=max_workers)
+        assert_holds(flat, [a.sum(1) for a in seq])
+
+    def test_several_outputs(self, max_workers, batch_size):
+        seq = ragged()
+        results = sq.map_batches(
+            lambda b: (b, (b > 3), b.astype("int8")[:, None]),
+            seq,
+            batch_size=batch_size,
+            max_workers=max_workers,
+        )
+        assert isinstance(results, tuple)
+        assert_holds(results[0], [*seq])
+        assert_holds(results[1], [a > 3 for a in seq])
+        assert_holds(results[2], [a.astype("int8")[:, None] for a in seq])
+        (one,) = sq.map_batches(lambda b: (b,), seq, batch_size=batch_size, max_workers=max_workers)
+        assert_holds(one, [*seq])
+
+    def test_more_sequences_and_whole_tensors(self, max_workers, batch_size):
+        seq, whole = ragged(trailing=(2,)), np.array([10.0, 20.0])
+        other = sq.TensorSequence([np.array(a) * 3 for a in seq])
+        result = sq.map_batches(
+            lambda a, b, w, c, k: a + b * w + c + k,
+            seq,
+            other,
+            whole,
+            [*seq],
+            5,
+            batch_size=batch_size,
+            max_workers=max_workers,
+        )
+        assert_holds(result, [a + a * 3 * whole + a + 5 for a in seq])
+
+    def test_another_sequence_may_have_other_lengths(self, max_workers, batch_size):
+        seq, other = ragged("int64", [2, 0, 3, 1]), ragged("int64", [1, 4, 0, 2])
+        body = Seen(lambda a, b: a + len(b))
+        result = sq.map_batches(body, seq, other, batch_size=batch_size, max_workers=max_workers)
+        assert result.shapes == seq.shapes
+        assert sum(len(a) for a, _ in body.batches) == 6
+        assert sum(len(b) for _, b in body.batches) == 7
+        if batch_size == 1:
+            assert_holds(result, [a + len(b) for a, b in zip(seq, other, strict=True)])
+
+
+@SIZES
+@WORKERS
+class TestStacked:
+    def test_first_axis_goes_back(self, max_workers, batch_size):
+        seq = rows(10, 3)
+        body = Seen(lambda b: (b * 2, b.sum(1), b[:, :, None] > 4))
+        results = sq.map_batches(body, seq, new_axis=1, batch_size=batch_size, max_workers=max_workers)
+        assert all(batch.shape[1:] == (3,) for (batch,) in body.batches)
+        assert max(len(batch) for (batch,) in body.batches) <= (batch_size or 10)
+        assert_holds(results[0], [a * 2 for a in seq])
+        assert_holds(results[1], [np.array(a.sum()) for a in seq])
+        assert_holds(results[2], [a[:, None] > 4 for a in seq])
+
+    def test_shapes_are_gathered_from_anywhere(self, max_workers, batch_size):
+        shapes = [(2,), (3, 1), (), (2,), (0, 2), (3, 1), (), (2,), (1,)]
+        seq = sq.TensorSequence([filled("int32", shape, i) for i, shape in enumerate(shapes)])
+        body = Seen(lambda b: b + 1)
+        result = sq.map_batches(body, seq, new_axis=1, batch_size=batch_size, max_workers=max_workers)
+        assert_holds(result, [np.asarray(a + 1) for a in seq])
+        assert sum(len(batch) for (batch,) in body.batches) == len(seq)
+        if batch_size is None or batch_size >= 3:
+            assert len(body.batches) == len({*shapes})
+
+    def test_more_sequences_and_whole_tensors(self, max_workers, batch_size):
+        shapes = [(2,), (3,), (2,), (2,), (3,)]
+        seq = sq.TensorSequence([filled("int32", shape, i) for i, shape in enumerate(shapes)])
+        other = sq.TensorSequence([filled("int32", (), i) for i in range(5)])
+        whole = np.array([100], "int32")
+        result = sq.map_batches(
+            lambda a, b, w: a * b[:, None] + w,
+            seq,
+            other,
+            whole,
+            new_axis=1,
+            batch_size=batch_size,
+            max_workers=max_workers,
+        )
+        assert_holds(result, [a * b + whole for a, b in zip(seq, other, strict=True)])
+
+
+@AXES
+@pytest.mark.parametrize("name", NAMES)
+def test_each_type(name, new_axis):
+    seq = ragged(name, trailing=(2,))
+    for batch_size in (None, 2):
+        result = sq.map_batches(lambda b: b, seq, new_axis=new_axis, batch_size=batch_size)
+        assert result.dtype == dtype_of(name)
+        assert_holds(result, [*seq])
+
+
+@AXES
+@pytest.mark.parametrize("kind", [sq.TensorSequence, list, tuple])
+def test_each_kind_of_sequence(kind, new_axis):
+    result = sq.map_batches(np.add, numbers(9, kind), numbers(9, kind), new_axis=new_axis, batch_size=2)
+    assert_holds(result, [np.array([2 * i]) for i in range(9)])
+
+
+# --- what the body sees ---
+
+
+def test_batches_follow_each_other_and_are_no_larger():
+    seq = ragged("int64", [2, 0, 3, 1, 0, 4, 1], (2,))
+    for batch_size in range(1, 9):
+        body = Seen()
+        sq.map_batches(body, seq, batch_size=batch_size)
+        assert np.array_equal(np.concatenate([batch for (batch,) in body.batches]), seq.values())
+        assert len(body.batches) >= -(-7 // batch_size)
+        assert all(len(batch) <= 4 * batch_size for (batch,) in body.batches)
+    body = Seen()
+    sq.map_batches(body, numbers(10), batch_size=4)
+    assert max(len(batch) for (batch,) in body.batches) <= 4
+
+
+@WORKERS
+def test_a_batch_is_a_view_where_elements_lie_together(max_workers):
+    table = np.arange(60.0).reshape(30, 2)
+    for seq, new_axis in (
+        (sq.split_to_sequence(table, [3, 0, 7, 15, 5]), 0),
+        (sq.split_to_sequence(table), 0),
+        (sq.split_to_sequence(table, keepdims=0), 1),
+        (sq.split_to_sequence(table, 5), 1),
+    ):
+        for batch_size in (None, 2, 100):
+            body = Seen()
+            sq.map_batches(body, seq, new_axis=new_axis, batch_size=batch_size, max_workers=max_workers)
+            assert all(np.shares_memory(batch, table) for (batch,) in body.batches if batch.size)
+
+
+@AXES
+@WORKERS
+def test_batches_and_whole_tensors_are_read_only(max_workers, new_axis):
+    whole = np.arange(2)
+    for seq in (rows(6), sq.TensorSequence([np.array([i, i]) for i in range(6)])):
+        body = Seen()
+        sq.map_batches(body, seq, seq, whole, 5, new_axis=new_axis, batch_size=2, max_workers=max_workers)
+        assert not any(one.flags.writeable for batches in body.batches for one in batches)
+        assert all(type(one) is np.ndarray for batches in body.batches for one in batches)
+    assert whole.flags.writeable
+
+    def write(batch, more):
+        more[...] = 7
+        return batch
+
+    with pytest.raises(ValueError, match="read-only"):
+        sq.map_batches(write, rows(6), whole, new_axis=new_axis, batch_size=2, max_workers=max_workers)
+    assert whole.tolist() == [0, 1]
+
+
+@AXES
+def test_one_worker_is_the_calling_thread(new_axis):
+    where = set()
+    sq.map_batches(
+        lambda b: where.add(threading.get_ident()) or b,
+        rows(20),
+        new_axis=new_axis,
+        batch_size=3,
+        max_workers=1,
+    )
+    assert where == {threading.get_ident()}
+
+
+@AXES
+@WORKERS
+def test_edits_during_the_map_do_not_count(new_axis, max_workers):
+    seq = rows(40)
+
+    def body(batch):
+        seq.clear()
+        return batch
+
+    result = sq.map_batches(body, seq, new_axis=new_axis, batch_size=3, max_workers=max_workers)
+    assert_holds(result, [*rows(40)])
+    assert len(seq) == 0
+
+
+# --- nothing ---
+
+
+@AXES
+@WORKERS
+def test_empty_input(max_workers, new_axis):
+    body, none = Seen(), sq.sequence_empty()
+    options = {"new_axis": new_axis, "max_workers": max_workers}
+    with pytest.raises(ValueError, match="output_dtypes"):
+        sq.map_batches(body, none, **options)
+    one = sq.map_batches(body, none, output_dtypes="int16", **options)
+    assert isinstance(one, sq.TensorSequence)
+    assert (len(one), one.dtype) == (0, np.int16)
+    several = sq.map_batches(body, [], np.zeros(3), output_dtypes=("bool", "string"), **options)
+    assert isinstance(several, tuple)
+    assert [(len(seq), seq.dtype) for seq in several] == [(0, bool), (0, object)]
+    assert body.batches == []
+
+
+def test_elements_without_items():
+    seq = ragged("int32", [0, 0, 0], (2,))
+    assert_holds(sq.map_batches(lambda b: b, seq), [*seq])
+    assert_holds(sq.map_batches(lambda b: b, seq, new_axis=1, batch_size=2), [*seq])
+
+
+# --- against sequence_map ---
+
+
+@given(
+    name=names,
+    lengths=st.lists(st.integers(0, 4), min_size=1, max_size=9),
+    batch_size=st.none() | st.integers(1, 10),
+    new_axis=st.sampled_from([0, 1]),
+    max_workers=st.sampled_from([1, 2]),
+    order=st.randoms(use_true_random=False),
+)
+def test_an_elementwise_body_gives_what_sequence_map_gives(
+    name, lengths, batch_size, new_axis, max_workers, order
+):
+    seq = ragged(name, lengths, (2,))
+    where = [order.randrange(len(lengths)) for _ in lengths]
+    for one in (seq, sq.TensorSequence([seq[i].copy() for i in where], dtype=name), seq[::-1]):
+
+        def body(a, b):
+            return a == b, a.copy()
+
+        expected = sq.sequence_map(body, one, one[::1])
+        found = sq.map_batches(
+            body, one, one[::1], new_axis=new_axis, batch_size=batch_size, max_workers=max_workers
+        )
+        assert found == expected
+        for output in found:
+            output._check()
+
+
+class TestOnAnExecutor:
+    def test_the_first_batch_tells_the_type_of_python_values(self):
+        def body(a):
+            if a[0] == 0:
+                time.sleep(0.1)  # the others would be back before it
+                return [0.5]
+            return [1] * len(a)
+
+        seq = sq.TensorSequence([[float(i)] for i in range(8)])
+        with ThreadPoolExecutor(2) as executor:
+            result = sq.map_batches(body, seq, batch_size=1, executor=executor)
+        assert result.dtype == np.float64
+        assert [a.tolist() for a in result] == [[0.5], *[[1.0]] * 7]
+
+    def test_each_worker_gets_batches(self):
+        seq, calls = sq.split_to_sequence(np.zeros(50_000), 5), []
+        with ThreadPoolExecutor(4) as executor:
+            result = sq.map_batches(lambda a: calls.append(len(a)) or a, seq, executor=executor)
+        assert len(result) == 10_000
+        assert len(calls) >= 8

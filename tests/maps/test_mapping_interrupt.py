@@ -1,0 +1,279 @@
+"""What the caller sees and does while sequence_map runs: progress, and Ctrl-C."""
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from support import bodies
+from support.bodies import FailAt, Inline, Refusal, numbers
+
+import seqcore as sq
+
+COUNTS = pytest.mark.parametrize("count", [1, 2, 7, 100, 1001])
+CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 30])
+
+pytestmark = pytest.mark.thread_unsafe
+
+
+@pytest.fixture(scope="module")
+def pools():
+    """What makes a map run in each way, by its name."""
+    spawn = multiprocessing.get_context("spawn")
+    with ThreadPoolExecutor(2) as threads, ProcessPoolExecutor(2, mp_context=spawn) as processes:
+        yield {
+            "serial": {"max_workers": 1},
+            "threads": {"max_workers": 3},
+            "inline executor": {"executor": Inline()},
+            "thread executor": {"executor": threads},
+            "process executor": {"executor": processes},
+        }
+
+
+@pytest.fixture(params=["serial", "threads", "inline executor", "thread executor", "process executor"])
+def way(request, pools):
+    return pools[request.param]
+
+
+class TestCallback:
+    @pytest.mark.mostly_slow(3)
+    @COUNTS
+    @CHUNKSIZES
+    def test_rises_to_the_end_in_the_calling_thread(self, way, count, chunksize):
+        calls, where = [], set()
+
+        def progress(done, total):
+            calls.append((done, total))
+            where.add(threading.get_ident())
+
+        sq.sequence_map(bodies.double, numbers(count), progress=progress, chunksize=chunksize, **way)
+        done = [done for done, _ in calls]
+        assert done == sorted(set(done))
+        assert done[0] > 0
+        assert calls[-1] == (count, count)
+        assert {total for _, total in calls} == {count}
+        assert where == {threading.get_ident()}
+
+    def test_is_called_on_the_way(self, way):
+        calls = []
+        sq.sequence_map(bodies.slowly, numbers(300), progress=lambda *call: calls.append(call), **way)
+        assert len(calls) > 4
+
+    def test_of_nothing(self, way):
+        calls = []
+        sq.sequence_map(np.copy, [], progress=lambda *call: calls.append(call), output_dtypes="int8", **way)
+        assert calls == [(0, 0)]
+
+    @pytest.mark.mostly_slow(5)
+    @pytest.mark.parametrize("at", [1, 50])
+    @pytest.mark.parametrize("kind", [Refusal, KeyboardInterrupt])
+    @CHUNKSIZES
+    def test_exception_ends_the_map(self, way, kind, at, chunksize):
+        error, after = kind("enough"), []
+
+        def progress(done, total):
+            if after:
+                after.append(done)
+            elif done >= at:
+                after.append(done)
+                raise error
+
+        with pytest.raises(kind) as caught:
+            sq.sequence_map(bodies.slowly, numbers(400), progress=progress, chunksize=chunksize, **way)
+        assert caught.value is error
+        assert len(after) == 1
+
+    def test_exception_starts_no_further_element(self, way, tmp_path):
+        body = bodies.Logged(str(tmp_path / "log"), 0.001)
+
+        def progress(done, total):
+            raise Refusal
+
+        with pytest.raises(Refusal):
+            sq.sequence_map(body, numbers(3000), progress=progress, **way)
+        time.sleep(0.1)
+        assert len(body.started()) < 1500
+
+    def test_no_more_calls_after_a_failure(self, way):
+        calls = []
+        with pytest.raises(Refusal):
+            sq.sequence_map(
+                FailAt({20: Refusal()}),
+                numbers(99),
+                progress=lambda *call: calls.append(call),
+                chunksize=5,
+                **way,
+            )
+        assert all(done < 99 for done, _ in calls)
+
+    def test_may_use_the_sequence_and_map(self, way):
+        seq = numbers(50)
+
+        def progress(done, total):
+            seq.append(np.array([done]))
+            assert len(sq.sequence_map(np.negative, seq, max_workers=2)) == len(seq)
+
+        result = sq.sequence_map(bodies.double, seq, progress=progress, chunksize=7, **way)
+        assert len(result) == 50
+
+    def test_callable_that_is_false(self):
+        class Calls(list):
+            def __call__(self, *call):
+                self.append(call)
+
+        calls = Calls()
+        sq.sequence_map(np.negative, numbers(3), progress=calls)
+        assert calls[-1] == (3, 3)
+
+    @pytest.mark.parametrize(
+        "progress",
+        [0, 1, 2.5, "", "bar", (), [print]],
+        ids=repr,
+    )
+    def test_neither_bool_nor_callable(self, progress):
+        calls = []
+        with pytest.raises(TypeError, match=type(progress).__name__):
+            sq.sequence_map(lambda a: calls.append(a) or a, numbers(3), progress=progress)
+        assert calls == []
+
+
+class TestBar:
+    def test_shows_and_ends(self, way, capsys):
+        sq.sequence_map(bodies.double, numbers(50), progress=True, **way)
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "0/50" in err
+        assert "50/50" in err
+        assert "100%" in err
+        assert err.endswith("\n")
+
+    @pytest.mark.parametrize("error", [Refusal(), KeyboardInterrupt()], ids=repr)
+    def test_ends_on_failure(self, way, capsys, error):
+        with pytest.raises(type(error)):
+            sq.sequence_map(FailAt({20: error}), numbers(50), progress=True, chunksize=4, **way)
+        err = capsys.readouterr().err
+        assert "/50" in err
+        assert "50/50" not in err
+        assert err.endswith("\n")
+
+    def test_of_nothing(self, way, capsys):
+        assert len(sq.sequence_map(np.copy, [], output_dtypes=bool, progress=True, **way)) == 0
+        assert capsys.readouterr().err.endswith("\n")
+
+    @pytest.mark.parametrize("progress", [None, False])
+    def test_no_bar(self, way, capsys, progress):
+        sq.sequence_map(bodies.double, numbers(50), progress=progress, **way)
+        assert capsys.readouterr() == ("", "")
+
+    def test_without_tqdm(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+        with pytest.raises(ImportError, match="pip install tqdm"):
+            sq.sequence_map(bodies.double, numbers(3), progress=True)
+
+
+class TestRaisedInTheBody:
+    """What isn't an Exception arrives like one."""
+
+    @pytest.mark.mostly_slow(5)
+    @pytest.mark.parametrize("chunksize", [None, 3])
+    @pytest.mark.parametrize("at", [0, 20])
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+    def test_arrives(self, way, kind, at, chunksize):
+        with pytest.raises(kind, match=rf"element {at}\b"):
+            sq.sequence_map(FailAt({at: kind("out")}), numbers(50), chunksize=chunksize, **way)
+        assert len(sq.sequence_map(bodies.double, numbers(50), chunksize=chunksize, **way)) == 50
+
+
+# Ctrl-C is tried in processes of its own. Each maps a body, gets the signal, and tells how long the
+# KeyboardInterrupt took to come, and how many elements were started after it had.
+SLOW_BODY = """
+import json, multiprocessing, os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)    # a shell has it ignored in the background
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+import seqcore as sq
+from support import bodies
+
+def press():
+    while len(body.started()) < 5:
+        time.sleep(0.01)
+    time.sleep(0.1)     # all bodies are asleep
+    pressed.append(time.monotonic())
+    os.kill(whom * os.getpid(), signal.SIGINT)
+
+body, pressed = bodies.Logged(sys.argv[1], 0.2), []
+spawn = multiprocessing.get_context("spawn")
+way, whom = eval(sys.argv[2]), int(sys.argv[3])
+threading.Thread(target=press, daemon=True).start()
+try:
+    sq.sequence_map(body, bodies.numbers(1000), **way)
+except KeyboardInterrupt:
+    took, started = time.monotonic() - pressed[0], len(body.started())
+    time.sleep(0.8)
+    print(json.dumps([took, len(body.started()) - started]))
+if whom == 1:
+    assert len(sq.sequence_map(bodies.double, bodies.numbers(9), **way)) == 9
+"""
+COMPILED_BODY = """
+import functools, json, os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import numpy as np, seqcore as sq
+
+def press():
+    pressed.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+
+body = functools.partial(np.add.reduce, keepdims=True)
+tensor, pressed = np.ones(1_000_000), []
+began = time.perf_counter()
+sq.sequence_map(body, [tensor] * 100)
+many = int(500 / (time.perf_counter() - began))
+threading.Timer(0.2, press).start()
+try:
+    sq.sequence_map(body, [tensor] * many)
+except KeyboardInterrupt:
+    print(json.dumps([time.monotonic() - pressed[0], 0]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+class TestCtrlC:
+    def press(self, script, *arguments):
+        """Run a script; return what it tells, and what it has complained about."""
+        outcome = subprocess.run(
+            [sys.executable, "-c", script, *arguments],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert outcome.returncode == 0, outcome.stderr
+        return *json.loads(outcome.stdout), outcome.stderr
+
+    @pytest.mark.parametrize("way", ["{}", "{'max_workers': 4}", "{'executor': ThreadPoolExecutor(4)}"])
+    def test_starts_no_further_element(self, way, tmp_path):
+        took, more, stderr = self.press(SLOW_BODY, str(tmp_path / "log"), way, "1")
+        assert took < 5
+        assert more == 0
+        assert stderr == ""
+
+    # For one process, or for its group too, as a terminal sends it.
+    @pytest.mark.parametrize("whom", ["1", "-1"])
+    def test_on_processes(self, tmp_path, whom):
+        way = "{'executor': ProcessPoolExecutor(2, spawn)}"
+        took, more, stderr = self.press(SLOW_BODY, str(tmp_path / "log"), way, whom)
+        assert took < 5
+        assert more <= 5  # the pool's queue keeps hold of three chunks, and each worker of one
+        assert whom == "-1" or stderr == ""
+
+    def test_compiled_body(self):
+        took, _, stderr = self.press(COMPILED_BODY)
+        assert took < 1
+        assert stderr == ""

@@ -1,0 +1,177 @@
+"""Graphs of three outputs as bodies: the element that fails is named, and the outputs keep their order."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from support.bodies import Inline, Recording
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.graphs import ENOUGH, parsed  # noqa: E402
+from support.models.sessions import assert_values, model, said  # noqa: E402
+
+import seqcore as sq  # noqa: E402
+from seqcore.onnx import GraphBody, InferenceSession  # noqa: E402
+from seqcore.onnx._engines.engines import explain  # noqa: E402
+
+WAYS = ("serial", "two threads", "chunks on threads", "inline", "thread executor", "pickled")
+N = 40
+# The second of three outputs fails where `at` is out of range; what it gives is an element of another row.
+PICKS = """g (float[N] x, int64[M] at) => (float[N] a, float[M] b, int64[M] c) {
+    a = Neg(x) b = Gather(x, at) c = Mul(at, at)
+}"""
+# By number: of a shape that doesn't fit the second output fails alone.
+NUMBERS = """g (float[N] x, float[M] w) => (float[N] a, float[K] b, float[N] c) {
+    a = Neg(x) b = Add(x, w) c = Exp(x)
+}"""
+
+
+@pytest.fixture(scope="module")
+def pools():
+    with ThreadPoolExecutor(2) as threads:
+        yield {
+            "serial": {},
+            "two threads": {"max_workers": 2},
+            "chunks on threads": {"max_workers": 2, "chunksize": 3},
+            "inline": {"executor": Inline()},
+            "thread executor": {"executor": threads, "chunksize": 17},
+            "pickled": {"executor": Recording(), "chunksize": 17},
+        }
+
+
+@pytest.fixture(params=WAYS)
+def way(request, pools):
+    return pools[request.param]
+
+
+def rows(n, width=3, seed=0):
+    return sq.split_to_sequence(np.random.default_rng(seed).random((n, width), np.float32), keepdims=0)
+
+
+def places(n, wrong=()):
+    return sq.TensorSequence([np.array([9 if i in wrong else i % 3]) for i in range(n)])
+
+
+def expected_picks(x, at):
+    return [-one for one in x], [one[k] for one, k in zip(x, at, strict=True)], [k * k for k in at]
+
+
+@pytest.mark.parametrize("is_warm", [False, True], ids=["singly", "in copies"])
+class TestPicks:
+    def body(self, is_warm):
+        body = GraphBody(parsed(PICKS))
+        if is_warm:
+            sq.sequence_map(body, rows(2 * ENOUGH), places(2 * ENOUGH))
+            (program,) = body._programs.values()
+            assert program._many.ncopies > 0
+        return body
+
+    @pytest.mark.parametrize("at", [0, 1, 15, 16, 17, 39])
+    def test_the_element_is_named(self, way, is_warm, at):
+        with pytest.raises(Exception, match=r"(?i)gather|indices") as caught:
+            sq.sequence_map(self.body(is_warm), rows(N), places(N, {at, 39}), **way)
+        assert f"raised for element {at} of a SequenceMap" in caught.value.__notes__
+
+    def test_the_outputs_in_their_order(self, way, is_warm):
+        x, at = rows(N), places(N)
+        found = sq.sequence_map(self.body(is_warm), x, at, **way)
+        for one, other in zip(found, expected_picks(x, at), strict=True):
+            assert_values([one], [other])
+
+
+@pytest.mark.parametrize("is_warm", [False, True], ids=["singly", "in blocks"])
+class TestNumbers:
+    def body(self, is_warm):
+        body = GraphBody(parsed(NUMBERS))
+        if is_warm:
+            sq.sequence_map(body, rows(300), rows(300, seed=1))
+        return body
+
+    @pytest.mark.parametrize("at", [0, 1, 16, 39])
+    def test_the_element_is_named(self, way, is_warm, at):
+        others = [np.ones(2 if i in (at, 39) else 3, np.float32) for i in range(N)]
+        with pytest.raises(Exception, match=r"(?i)broadcast|dimension") as caught:
+            sq.sequence_map(self.body(is_warm), rows(N), others, **way)
+        assert f"raised for element {at} of a SequenceMap" in caught.value.__notes__
+
+    def test_the_outputs_in_their_order(self, jobs, way, is_warm):
+        x, w = rows(N), rows(N, seed=1)
+        found = sq.sequence_map(self.body(is_warm), x, w, **way)
+        expected = [-a for a in x], [a + b for a, b in zip(x, w, strict=True)], [np.exp(a) for a in x]
+        for one, other in zip(found, expected, strict=True):
+            assert_values([one], [other], rtol=1e-6)
+        # A body that was pickled keeps its form for the next chunk, but begins without one.
+        if not isinstance(way.get("executor"), Recording):
+            assert jobs[-1].in_blocks == N * is_warm
+
+
+class TestBatches:
+    """In a batch the second output is long another time than the first and the third."""
+
+    TEXT = """g (float[N, 3] x, int64 k) => (float[N, 3] a, float[M, 3] b, float[N, 3] c) {
+        one = Constant <value = int64[1] {1}> () zero = Constant <value = int64[1] {0}> ()
+        n = Unsqueeze (k, zero) a = Neg(x) b = Slice(x, zero, n, zero) c = Exp(x)
+    }"""
+
+    @pytest.mark.parametrize("new_axis", [0, 1])
+    def test_the_output_that_is_too_short(self, way, new_axis):
+        options = {name: value for name, value in way.items() if name != "chunksize"}
+        seq = sq.split_to_sequence(np.ones((20, 3), np.float32), keepdims=1 - new_axis)
+        body = GraphBody(parsed(self.TEXT))
+        found = sq.map_batches(body, seq, np.array(4), batch_size=4, new_axis=new_axis, **options)
+        assert [len(one) for one in found] == [20, 20, 20]
+        with pytest.raises(ValueError, match=r"^elements 0 to 3 of the map, output 1: .*shape \(3, 3\)"):
+            sq.map_batches(body, seq, np.array(3), batch_size=4, new_axis=new_axis, **options)
+
+
+class TestNodes:
+    """A SequenceMap node with three outputs, whose body picks, whole in onnxruntime and as steps."""
+
+    TEXT = """g (seq(float[]) s, seq(int64[]) at) => (seq(float[]) t, seq(float[]) u, seq(int64[]) v) {
+        [the_map] t, u, v = SequenceMap (s, at) <body = b (float[M] x, int64[K] k)
+                                                 => (float[M] y, float[K] z, int64[K] w) {
+            y = Neg (x) [inside] z = Gather (x, k) w = Mul (k, k)
+        }>
+    }"""
+    IN_A_LIST = TEXT.replace(
+        "[inside] z = Gather (x, k)",
+        "l = SequenceConstruct (x, y) z1 = SequenceAt (l, k) [inside] z = Identity (z1)",
+    )
+
+    @pytest.mark.parametrize("workers", [1, 2])
+    @pytest.mark.parametrize("n", [40, 600])
+    def test_the_element_and_the_node_are_named(self, n, workers):
+        used = InferenceSession(model(self.TEXT), max_workers=workers)
+        for wrong in (0, 17, n - 1):
+            with pytest.raises(Exception, match=r"(?i)gather|indices") as caught:
+                used.run(None, {"s": rows(n), "at": places(n, {wrong, n - 1})})
+            assert f"element {wrong} of a SequenceMap" in said(caught)
+            assert "the_map" in said(caught) or "inside" in said(caught)
+        steps = used._engines.compiled._given_steps.get()
+        assert (steps.taken, steps.failures) == (0, 3)
+
+    @pytest.mark.parametrize("workers", [1, 2])
+    @pytest.mark.parametrize("n", [5, 600])
+    def test_the_outputs_in_their_order(self, n, workers):
+        used = InferenceSession(model(self.TEXT), max_workers=workers)
+        x, at = rows(n), places(n)
+        for _ in range(3):
+            assert_values(used.run(None, {"s": x, "at": at}), [list(one) for one in expected_picks(x, at)])
+
+    def test_a_body_with_lists_names_its_element(self):
+        used = InferenceSession(model(self.IN_A_LIST), max_workers=2)
+        at = [np.array([i % 2]) for i in range(40)]
+        x = rows(40)
+        found = used.run(None, {"s": x, "at": at})
+        assert_values([found[1]], [[-a if i % 2 else a for i, a in enumerate(x)]])
+        for wrong in (0, 17, 39):
+            bad = [np.array([2]) if i in (wrong, 39) else one for i, one in enumerate(at)]
+            with pytest.raises(IndexError, match="SequenceAt") as caught:
+                used.run(None, {"s": x, "at": bad})
+            assert f"element {wrong} of a SequenceMap" in said(caught)
+
+    def test_explain_says_what_runs_them(self):
+        assert any("the_map" in line for line in explain(model(self.TEXT)))

@@ -1,0 +1,223 @@
+"""Whole tensors of a map: read-only wherever they come, and large ones travel once."""
+
+import multiprocessing
+import os
+import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from support import bodies
+from support.bodies import FailAt, Inline, Recording, Refusal, numbers
+from support.strategies import assert_holds, filled
+
+import seqcore as sq
+from seqcore._maps import sharing
+
+LARGE = 2 << 20  # bytes
+
+
+@pytest.fixture(scope="module")
+def ways():
+    spawn = multiprocessing.get_context("spawn")
+    with ThreadPoolExecutor(2) as threads, ProcessPoolExecutor(2, mp_context=spawn) as processes:
+        yield {
+            "serial": {},
+            "threads": {"max_workers": 2, "chunksize": 1},
+            "thread executor": {"executor": threads},
+            "process executor": {"executor": processes},
+        }
+
+
+@pytest.fixture(params=["serial", "threads", "thread executor", "process executor", "pickled"])
+def way(request, ways):
+    return {"executor": Recording()} if request.param == "pickled" else ways[request.param]
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """Where the files go."""
+    monkeypatch.setattr(sharing, "_folders", lambda nbytes: [str(tmp_path)])
+    return tmp_path
+
+
+class Watching(Recording):
+    """Says what files there are when a chunk has arrived, and lets a test do something to them."""
+
+    def __init__(self, folder, act=lambda path: None):
+        super().__init__()
+        self.folder, self.act, self.seen = folder, act, set()
+
+    def submit(self, function, parcel, *args):
+        pickle.dumps(parcel, protocol=5, buffer_callback=lambda buffer: None)
+        for path in self.folder.iterdir():
+            self.seen.add(path.name)
+            self.act(path)
+        return super().submit(function, parcel, *args)
+
+
+def table(dtype=np.float64, nbytes=LARGE):
+    return (np.arange(nbytes // np.dtype(dtype).itemsize) % 1000).astype(dtype)
+
+
+def test_nobody_can_write_into_them(way):
+    wholes = np.zeros(3), table(), np.array(["a"], object), np.array(3.0), np.float32(3)
+    result = sq.sequence_map(bodies.whole_flags, numbers(20), *wholes, **way)
+    assert not any(result)
+    assert wholes[0].flags.writeable
+    wholes[0][0] = 1
+
+
+@pytest.mark.parametrize("max_workers", [1, 2])
+def test_nor_can_a_graph(max_workers):
+    class Rows:
+        """What a map knows of a graph."""
+
+        def check(self, dtypes):
+            return (np.dtype(bool),)
+
+        def run_many(self, rows):
+            return [(bodies.whole_flags(*row),) for row in rows]
+
+        def __call__(self, *row):
+            raise AssertionError("it has run_many")
+
+    result = sq.sequence_map(Rows(), numbers(3000), np.zeros(3), max_workers=max_workers)
+    assert len(result) == 3000
+    assert not any(result)
+
+
+def test_a_mock_is_a_callable():
+    assert_holds(sq.sequence_map(Mock(return_value=np.zeros(2)), numbers(3)), [np.zeros(2)] * 3)
+
+
+class TestLarge:
+    @pytest.mark.parametrize("dtype", ["float64", "bool", "complex64", "bfloat16", "float16"])
+    def test_values(self, ways, dtype):
+        if dtype == "bfloat16":
+            dtype = pytest.importorskip("ml_dtypes").bfloat16
+        whole = table(dtype)
+        result = sq.sequence_map(bodies.at, numbers(50), whole, **ways["process executor"])
+        assert_holds(result, [np.array(whole[i]) for i in range(50)])
+
+    @pytest.mark.mostly_slow(5)
+    @pytest.mark.parametrize("layout", ["F", "stepped", "turned", "empty axis", "strings"])
+    def test_layouts(self, folder, layout):
+        whole = table().reshape(512, -1)
+        whole = {
+            "F": lambda: np.asfortranarray(whole),
+            "stepped": lambda: np.repeat(whole, 2, axis=1)[:, ::2],
+            "turned": lambda: whole.reshape(512, 32, -1).transpose(1, 2, 0),
+            "empty axis": lambda: np.empty((512, 0, 10**6)),
+            "strings": lambda: np.full((100, 2000), "é", object),
+        }[layout]()
+        layouts = []
+
+        def body(a, got):
+            layouts.append(got.flags.f_contiguous)
+            return got[int(a[0])]
+
+        class Here(Recording):
+            def submit(self, function, parcel, *args):
+                parcel.work.body = bodies.at
+                return super().submit(function, parcel, *args)
+
+        result = sq.sequence_map(body, numbers(20), whole, executor=Here())
+        assert_holds(result, list(whole[:20]))
+        sq.sequence_map(body, numbers(20), whole, executor=Inline())
+        assert set(layouts) == {whole.flags.f_contiguous}
+
+    def test_travel_once(self, folder):
+        executor = Watching(folder)
+        result = sq.sequence_map(bodies.at, numbers(500), table(), executor=executor, chunksize=5)
+        assert_holds(result, [np.array(float(i)) for i in range(500)])
+        assert len(executor.seen) == 1
+        assert max(size + sum(buffers) for size, buffers in executor.sizes) < 5000
+        assert list(folder.iterdir()) == []
+
+    def test_small_ones_go_along(self, folder):
+        executor = Watching(folder)
+        sq.sequence_map(bodies.at, numbers(20), np.arange(1000.0), executor=executor)
+        assert executor.seen == set()
+
+    def test_threads_write_no_file(self, folder, monkeypatch, ways):
+        monkeypatch.setattr(sharing, "_write", lambda tensor: pytest.fail("wrote a file"))
+        whole = table()
+        for way in ("serial", "threads", "thread executor"):
+            result = sq.sequence_map(lambda a, b: b, numbers(50), whole, **ways[way])
+            assert all(np.shares_memory(one, whole) for one in result)
+
+    @pytest.mark.parametrize("error", [Refusal(), KeyboardInterrupt()], ids=repr)
+    @pytest.mark.parametrize("by", ["body", "progress"])
+    def test_file_is_gone_after_a_failure(self, folder, error, by):
+        executor = Watching(folder)
+
+        def progress(done, total):
+            if by == "progress":
+                raise error
+
+        body = FailAt({20: Refusal()} if by == "body" else {})
+        with pytest.raises(Refusal if by == "body" else type(error)):
+            sq.sequence_map(
+                bodies.First(body), numbers(50), table(), executor=executor, progress=progress, chunksize=4
+            )
+        assert len(executor.seen) == 1
+        assert list(folder.iterdir()) == []
+
+    @pytest.mark.parametrize("failure", [OSError(28, "disk full"), None])
+    def test_no_place_for_a_file(self, monkeypatch, tmp_path, failure):
+        if failure is None:
+            monkeypatch.setattr(sharing, "_folders", lambda nbytes: [str(tmp_path / "nowhere")])
+        else:
+
+            def full(path, flags):
+                raise failure
+
+            monkeypatch.setattr(sharing, "_private_opener", full)
+        executor = Recording()
+        result = sq.sequence_map(bodies.at, numbers(20), table(), executor=executor, chunksize=10)
+        assert_holds(result, [np.array(float(i)) for i in range(20)])
+        assert min(max(buffers) for _, buffers in executor.sizes) == LARGE
+
+    @pytest.mark.parametrize("damage", [os.remove, lambda path: path.write_bytes(b"short")])
+    def test_worker_that_does_not_see_the_file(self, folder, damage):
+        executor = Watching(folder, damage)
+        result = sq.sequence_map(bodies.at, numbers(30), table(), executor=executor, chunksize=3)
+        assert_holds(result, [np.array(float(i)) for i in range(30)])
+        carried = [max(buffers, default=0) == LARGE for _, buffers in executor.sizes]
+        assert 1 <= sum(carried) <= 11
+        assert list(folder.iterdir()) == []
+
+    def test_file_that_can_not_be_removed_is_tried_again(self, folder, monkeypatch):
+        remove, denied = os.remove, []
+
+        def denying(path):
+            if len(denied) < 1:
+                denied.append(path)
+                raise PermissionError("mapped")
+            remove(path)
+
+        monkeypatch.setattr(os, "remove", denying)
+        sq.sequence_map(bodies.at, numbers(9), table(), executor=Recording())
+        assert len(list(folder.iterdir())) == 1
+        sq.sequence_map(bodies.at, numbers(9), table(), executor=Recording())
+        assert list(folder.iterdir()) == []
+
+    def test_pickled_after_the_end_it_writes_nothing(self, folder):
+        kept = []
+
+        class Keeping(Inline):
+            def submit(self, function, parcel, *args):
+                kept.append(parcel)
+                return super().submit(function, parcel, *args)
+
+        sq.sequence_map(bodies.at, numbers(9), table(), executor=Keeping())
+        pickle.dumps(kept[0])
+        assert list(folder.iterdir()) == []
+
+    @pytest.mark.slow
+    def test_result_that_is_the_whole_tensor(self, ways):
+        whole = filled("float32", (1 << 19,), 3)
+        result = sq.sequence_map(bodies.second, numbers(3), whole, **ways["process executor"], chunksize=2)
+        assert_holds(result, [whole] * 3)

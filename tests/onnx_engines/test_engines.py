@@ -1,0 +1,427 @@
+"""Engines: what they rely on, what errors of ours come to, and what large models cost."""
+
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import onnxruntime
+from onnx import TensorProto, helper
+from support.models.sessions import (
+    assert_fails,
+    assert_value,
+    check,
+    constant,
+    f32,
+    i64,
+    model,
+    run,
+    said,
+    session,
+)
+
+from seqcore.onnx import InferenceSession
+from seqcore.onnx._engines import engines as engines_module
+from seqcore.onnx._engines import loop_batches as loop_batches_module
+from seqcore.onnx._engines import whole as whole_module
+from seqcore.onnx._engines.checked_model import LONG
+from seqcore.onnx._engines.control import LoopStep
+from seqcore.onnx._engines.loop_batches import LoopBatches
+from seqcore.onnx._engines.steps_engine import StepsEngine
+from seqcore.onnx._engines.whole import WholeModel
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+# A loop that appends `t`, of whatever shape, to a sequence of `x`, and a join of all.
+JOIN = """
+    first = SequenceConstruct (x)
+    all = Loop (n, , first) <body = b (int64 i, bool go, seq(float[]) s) => (bool on, seq(float[]) u) {
+        u = SequenceInsert (s, t)
+        on = Identity (go)
+    }>
+    [join] z = ConcatFromSequence <axis = 0, new_axis = 1> (all)
+"""
+EMPTY = {"x": f32(1, 2), "n": i64(1)}
+NO_FLOATS = np.zeros((0, 3, 4), np.float32)
+
+
+class TestDeclaredShapes:
+    """Elements that don't fit are an error, whatever a model declares of their shapes."""
+
+    @pytest.mark.parametrize("element", [NO_FLOATS, f32()])
+    def test_of_fed_elements(self, element):
+        text = f"""g (float[2] x, int64 n, seq(float[2]) q, int64 k) => (float[] z) {{
+            t = SequenceAt (q, k)
+            {JOIN}
+        }}"""
+        assert_fails(session(text), EMPTY | {"q": [element], "k": i64(0)}, ValueError, "join")
+
+    @pytest.mark.parametrize("results", ["float[] z) <float[2] t>", "float[] z, float[2] t)"])
+    def test_of_values(self, results):
+        text = f"""g (float[2] x, int64 n, float[] w, int64[R] h) => ({results} {{
+            t = Reshape (w, h)
+            {JOIN}
+        }}"""
+        feed = EMPTY | {"w": f32(), "h": i64([0, 3, 4])}
+        assert_fails(session(text), feed, ValueError, "join")
+
+    def test_of_branches(self):
+        text = f"""g (float[2] x, int64 n, float[] w, bool c) => (float[] z) {{
+            t = If (c) <then_branch = a () => (float[2] p) {{ p = Neg (w) }},
+                        else_branch = b () => (float[2] q) {{ q = Abs (w) }}>
+            {JOIN}
+        }}"""
+        feed = EMPTY | {"w": NO_FLOATS, "c": np.array(True)}
+        assert_fails(session(text), feed)
+
+    def test_of_a_default(self):
+        text = f"""g (float[2] x, int64 n, float[] w, int64[R] h) => (float[] z) {{
+            t = Reshape (w, h)
+            {JOIN}
+        }}"""
+        given = model(text)
+        given.graph.initializer.append(constant("h", i64([2])))
+        feed = EMPTY | {"w": f32(), "h": i64([0, 3, 4])}
+        assert_fails(session(given), feed, ValueError, "join")
+
+    def test_by_a_name_that_two_inputs_share(self):
+        text = f"g (float[N] x, float[N] t, int64 n) => (float[] z) {{ {JOIN} }}"
+        assert_fails(session(text), {"x": f32(), "t": f32(1, 2), "n": i64(1)}, ValueError, "join")
+
+    def test_by_a_name_of_an_input_in_a_body(self):
+        text = """g (float[N] x, int64 n, seq(float[]) q) => (float[] z, int64 m) {
+            none = SequenceEmpty ()
+            s = Loop (n, , none) <body = b (int64 i, bool go, seq(float[]) u)
+                                       => (bool on, seq(float[]) v) <float[N] r> {
+                zero = Constant <value_ints = [0]> ()
+                one = Constant <value_ints = [1]> ()
+                to = Reshape (i, one)
+                r = Slice (x, zero, to)
+                v = SequenceInsert (u, r)
+                on = Identity (go)
+            }>
+            [join] z = ConcatFromSequence <axis = 0, new_axis = 1> (s)
+            m = SequenceLength (q)
+        }"""
+        assert_fails(session(text), {"x": f32(1, 2, 3), "n": i64(2), "q": []}, ValueError, "join")
+
+    def test_of_what_a_loop_begins_with(self):
+        """onnx infers that a loop's last sequence has elements like the first."""
+        text = f"""g (float[2] x, float[K] y, int64 n, int64 k) => (float[] z) {{
+            before = SequenceConstruct (x)
+            after = Loop (n, , before) <body = c (int64 j, bool f, seq(float[]) p)
+                                              => (bool g, seq(float[]) q) {{
+                q = SequenceInsert (p, y)
+                g = Identity (f)
+            }}>
+            t = SequenceAt (after, k)
+            {JOIN}
+        }}"""
+        assert_fails(session(text), EMPTY | {"y": f32(), "k": i64(1)}, ValueError, "join")
+
+    def test_of_states(self):
+        text = """g (float[2] x, int64 n) => (seq(int64[]) z) {
+            none = SequenceEmpty <dtype = 7> ()
+            last, z = Loop (n, , x, none) <body = b (int64 i, bool go, float[2] u, seq(int64[]) s)
+                                                => (bool on, float[2] v, seq(int64[]) t) <float[2] w> {
+                shape = Shape (u)
+                v = Concat <axis = 0> (u, u)
+                t = SequenceInsert (s, shape)
+                on = Identity (go)
+            }>
+        }"""
+        check(text, {"x": f32(1, 2), "n": i64(3)}, [[i64([2]), i64([4]), i64([8])]], departs=True)
+
+    def test_of_an_iterations_number(self):
+        text = """g (int64 n, bool[1] c, seq(int64[]) q) => (seq(int64[]) z, bool[] more, int64 m) {
+            none = SequenceEmpty <dtype = 7> ()
+            z, more = Loop (n, c, none) <body = b (int64[1] i, bool[1] go, seq(int64[]) s)
+                                              => (bool[1] on, seq(int64[]) t, bool[1] row) {
+                t = SequenceInsert (s, i)
+                row = Identity (go)
+                on = Identity (go)
+            }>
+            m = SequenceLength (q)
+        }"""
+        feed = {"n": i64(2), "c": np.array([True]), "q": []}
+        check(text, feed, [[i64([0]), i64([1])], np.full((2, 1), True), i64(0)])
+
+
+class TestNumbersOfLoops:
+    """A number of trips and a condition are one number each, else onnxruntime takes what lies in memory."""
+
+    @pytest.mark.parametrize("trips", [[], [2, 1]])
+    def test_trips(self, trips):
+        text = """g (seq(float[]) s, int64[K] n, float[N] x) => (seq(float[]) t) {
+            [again] t = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) u)
+                                              => (bool on, seq(float[]) v) {
+                v = SequenceInsert (u, x)
+                on = Identity (go)
+            }>
+        }"""
+        assert_fails(session(text), {"s": [f32(1)], "x": f32(2), "n": i64(trips)}, ValueError, "again")
+
+    @pytest.mark.parametrize("flags", [[], [True, False]])
+    @pytest.mark.parametrize("name", ["before", "after"])
+    def test_conditions(self, flags, name):
+        text = """g (seq(float[]) s, bool[K] before, bool[K] after, float[N] x) => (seq(float[]) t) {
+            [again] t = Loop (, before, s) <body = b (int64 i, bool go, seq(float[]) u)
+                                                  => (bool[] on, seq(float[]) v) {
+                v = SequenceInsert (u, x)
+                on = Not (after)
+            }>
+        }"""
+        feed = {"s": [f32(1)], "x": f32(2), "before": np.array([True]), "after": np.array([True])}
+        assert_fails(session(text), feed | {name: np.array(flags, bool)}, ValueError, "again")
+        assert run(text, **feed)[0].shapes == [(1,), (1,)]
+
+
+class TestNames:
+    def test_loops_of_one_name(self):
+        text = """g (seq(float[]) s, float[N] x, int64 n, int64 m) => (seq(float[]) t) {
+            [again] u = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p)
+                                             => (bool on, seq(float[]) q) {
+                [again] q = Loop (m, , p) <body = c (int64 j, bool g, seq(float[]) v)
+                                                 => (bool h, seq(float[]) w) {
+                    w = SequenceInsert (v, x)
+                    h = Identity (g)
+                }>
+                on = Identity (go)
+            }>
+            t = SequenceInsert (u, x)
+        }"""
+        used = InferenceSession(model(text))
+        for m in (2, 2, 2, 2, LONG + 1, 2, LONG + 1):
+            (found,) = used.run(None, {"s": [f32(1)], "x": f32(2), "n": i64(2), "m": i64(m)})
+            assert_value(found, [f32(1), *[f32(2)] * (2 * m + 1)])
+        attempts = used._engines.compiled.whole.attempts
+        assert (attempts.taken, attempts.failures) == (4, 1)
+
+
+def chain(nodes, outputs):
+    """A model of nodes on a sequence `s`, a tensor `x`, a number `k` and a condition `c`."""
+    inputs = [
+        helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [None]),
+        helper.make_tensor_value_info("k", TensorProto.INT64, []),
+        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+    ]
+    results = [helper.make_tensor_sequence_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    graph = helper.make_graph(nodes, "chain", inputs, results)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def inserts(n):
+    """One after the other."""
+    names = ["s", *(f"s{k}" for k in range(n))]
+    nodes = [helper.make_node("SequenceInsert", [a, "x"], [b]) for a, b in pairwise(names)]
+    return chain(nodes, names[-1:])
+
+
+def readers(n):
+    """Inserts that all begin with the same sequence."""
+    names = [f"s{k}" for k in range(n)]
+    return chain([helper.make_node("SequenceInsert", ["s", "x"], [name]) for name in names], names)
+
+
+def choices(n):
+    """Ifs, one after the other, that insert in both branches."""
+    names = ["s", *(f"s{k}" for k in range(n))]
+
+    def branch(a, b):
+        node = helper.make_node("SequenceInsert", [a, "x"], [b])
+        value = helper.make_tensor_sequence_value_info(b, TensorProto.FLOAT, None)
+        return helper.make_graph([node], b, [], [value])
+
+    nodes = [
+        helper.make_node("If", ["c"], [b], then_branch=branch(a, f"{b}t"), else_branch=branch(a, f"{b}e"))
+        for a, b in pairwise(names)
+    ]
+    return chain(nodes, names[-1:])
+
+
+CHAIN_FEED = {"s": [], "x": f32(1), "k": i64(0), "c": np.array(True)}
+
+
+class TestLargeModels:
+    @pytest.mark.parametrize(("make", "growth"), [(inserts, 1), (readers, 2), (choices, 1)])
+    def test_loading_grows_with_the_model(self, make, growth):
+        """Counted in calls; it was the cube once. Edits of one sequence are looked at against each other."""
+
+        def load(n):
+            calls = 0
+
+            def count(*_):
+                nonlocal calls
+                calls += 1
+
+            given = make(n)
+            sys.setprofile(count)
+            try:
+                used = InferenceSession(given)
+            finally:
+                sys.setprofile(None)
+            assert len(used.run(None, CHAIN_FEED)[0]) == (1 if make is readers else n)
+            return calls
+
+        assert load(200) < 1.2 * 2**growth * load(100)
+
+    @pytest.mark.parametrize("make", [inserts, choices])
+    def test_sequences_that_get_long_without_a_loop(self, make):
+        """onnxruntime copies them at each edit: it isn't tried."""
+        short, long = InferenceSession(make(5)), InferenceSession(make(300))
+        assert short._engines.compiled.whole is not None
+        assert long._engines.compiled.whole is None
+        assert "of its nodes insert into sequences" in long._engines.compiled.declined
+        for _ in range(4):
+            assert_value(long.run(None, CHAIN_FEED)[0], [f32(1)] * 300)
+
+    def test_threads_of_many_parts_do_not_wait_busily(self, monkeypatch):
+        """Those of a model that runs whole may."""
+        made, make = [], onnxruntime.InferenceSession
+
+        def spy(model, options=None, **more):
+            try:
+                made.append(options.get_session_config_entry("session.intra_op.allow_spinning"))
+            except RuntimeError:  # it isn't set
+                made.append(None)
+            return make(model, options, **more)
+
+        def spinning(text):
+            made.clear()
+            InferenceSession(model(text))
+            return set(made)
+
+        monkeypatch.setattr(onnxruntime, "InferenceSession", spy)
+        parts = """g (seq(string[]) s, float[N] x, int64 n) => (seq(string[]) t, float[N] y, float[N] z) {
+            t = Loop (n, "", s) <body = b (int64 i, bool go, seq(string[]) p)
+                                        => (bool go, seq(string[]) q) {
+                j = Mul (i, i)
+                r = Sin (x)
+                k = ReduceMax <keepdims = 0> (r)
+                l = Cast <to = 7> (k)
+                m = Mul (j, l)
+                q = SequenceErase (p, m)
+            }>
+            y = Neg (x)
+            z = Exp (y)
+        }"""
+        assert spinning(parts) == {"0"}
+        assert spinning("g (seq(float[]) s) => (seq(float[]) t) { t = SequenceErase (s) }") == {None}
+
+
+def have_fail(monkeypatch, kind, name, error, condition=lambda self: True):
+    """Have a method raise an error, of the objects that a condition picks."""
+    method = getattr(kind, name)
+
+    def failing(self, *arguments, **options):
+        if condition(self):
+            raise error("ours")
+        return method(self, *arguments, **options)
+
+    monkeypatch.setattr(kind, name, failing)
+
+
+def thrice(used, feed):
+    for _ in range(3):
+        used.run(None, feed)
+
+
+def assert_comes_out(used, error):
+    for _ in range(3):
+        with pytest.raises(error) as caught:
+            used.run(None, ROUND_FEED)
+        assert "ours" in str(caught.value)
+
+
+OURS = [AttributeError, KeyError, TypeError, IndexError, AssertionError, ZeroDivisionError]
+
+# A list whose first element goes round, and a tensor whose rows are a list that goes.
+ROUND = """g (seq(float[]) s, int64 n, float[N, 2] x, int64 i) => (seq(float[]) t, float[2] y) {
+    rows = SplitToSequence <keepdims = 0> (x)
+    y = SequenceAt (rows, i)
+    zero = Constant <value = int64 {0}> ()
+    t = Loop (n, "", s) <body = b (int64 k, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
+        a = SequenceAt (p, zero)
+        e = SequenceErase (p, zero)
+        r = SequenceInsert (e, a)
+    }>
+}"""
+ROUND_FEED = {"s": [f32(1), f32(2)], "n": i64(5000), "x": np.ones((3, 2), np.float32), "i": i64(0)}
+
+
+# Those of them that no node raises.
+NEVER_OF_A_NODE = [AttributeError, KeyError, NameError, AssertionError]
+
+
+@pytest.mark.parametrize("error", OURS)
+class TestErrorsOfOurs:
+    """An error in the code of an engine comes out of a run: no other engine takes over and hides it."""
+
+    @pytest.mark.parametrize("name", ["run", "feed_of"])
+    def test_of_a_whole_model(self, monkeypatch, error, name):
+        used = InferenceSession(model(ROUND))
+        have_fail(monkeypatch, WholeModel, name, error)
+        assert_comes_out(used, error)
+        attempts = used._engines.compiled.whole.attempts
+        assert (attempts.taken, attempts.failures) == (0, 0)
+
+    def test_of_what_makes_a_whole_model(self, monkeypatch, error):
+        have_fail(monkeypatch, WholeModel, "__init__", error)
+        with pytest.raises(error, match="ours"):
+            InferenceSession(model(ROUND))
+
+    @pytest.mark.parametrize("name", ["add_checks", "why_not_whole", "to_message", "restamp"])
+    def test_of_what_a_whole_model_is_made_with(self, monkeypatch, error, name):
+        def fail(*_):
+            raise error("ours")
+
+        monkeypatch.setattr(whole_module, name, fail)
+        with pytest.raises(error, match="ours"):
+            InferenceSession(model(ROUND))
+
+    @pytest.mark.parametrize("kind", [LoopBatches, loop_batches_module._Course, loop_batches_module._Built])
+    def test_of_batches(self, monkeypatch, error, kind):
+        """The steps of the model as it was would do without them too."""
+        name = "__init__" if kind is loop_batches_module._Built else "run"
+        have_fail(monkeypatch, kind, name, error)
+        text = ROUND.replace("SplitToSequence <keepdims = 0> (x)", "SplitToSequence (x, i)")
+        text = text.replace("y = SequenceAt (rows, i)", "y = ReduceSum <keepdims = 0> (x)")
+        used = InferenceSession(model(text))
+        assert not used._engines.compiled._is_lowered
+        assert_comes_out(used, error)
+
+    def test_of_steps(self, monkeypatch, error):
+        used = InferenceSession(model(ROUND))
+        have_fail(monkeypatch, StepsEngine, "run", error)
+        assert_comes_out(used, error)
+
+    def test_of_a_lowering(self, monkeypatch, error):
+        def fail(*_, **__):
+            raise error("ours")
+
+        used = InferenceSession(model(ROUND))
+        monkeypatch.setattr(engines_module, "lower_prepared", fail)
+        with pytest.raises(error, match="ours"):
+            thrice(used, ROUND_FEED)
+
+    def test_of_a_step(self, monkeypatch, error):
+        """It has the node's name."""
+        have_fail(monkeypatch, LoopStep, "__call__", error)
+        used = InferenceSession(model(ROUND))
+        with pytest.raises(error) as caught:
+            used.run(None, ROUND_FEED)
+        assert "Loop 't'" in said(caught)
+
+
+@pytest.mark.parametrize("error", NEVER_OF_A_NODE)
+def test_errors_of_ours_in_lowered_steps(monkeypatch, error):
+    """Only what a node raises is left to the model as it was, which names the node."""
+    used = InferenceSession(model(ROUND))
+    lowered = used._engines.compiled._lowered_steps.get()
+    have_fail(monkeypatch, StepsEngine, "run", error, lambda self: self is lowered)
+    assert_comes_out(used, error)

@@ -1,0 +1,121 @@
+"""Exported models (tests/models/exported): which engines run them, and that nothing fails unseen."""
+
+from functools import cache
+
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.exported import MODELS
+from support.models.sessions import assert_values
+
+from seqcore.onnx import InferenceSession
+from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
+
+# Models that onnxruntime does not run whole → why.
+DECLINED = {}
+# Loops that do not run in batches of iterations → why.
+STEP_BY_STEP = {("map_rounds", "last"): "would be slow there"}
+# Loops of which a batch fails, as pairs of a model and a node.
+FAILING = set()
+
+NAMES = list(MODELS)
+WHOLE = [name for name in NAMES if name not in DECLINED]
+
+
+def engines_of(name, sizes, seeds):
+    """The engines of a compiled model, after runs at some sizes, and how many there were."""
+    one = MODELS[name]
+    used = InferenceSession(one.path)
+    compiled = used._engines.compiled
+    feeds = [one.example(max(size, one.least), seed) for seed in range(seeds) for size in sizes]
+    for feed in feeds:
+        used.run(None, feed)
+    return compiled, len(feeds)
+
+
+@cache
+def after_long_runs(name):
+    return engines_of(name, [MODELS[name].sizes["long"]], 4)
+
+
+def loops_of(engines):
+    """How each loop of the steps that were built runs in batches."""
+    for once in (engines._lowered_steps, engines._given_steps):
+        if once._made:
+            yield from once.get().planner.loops.items()
+
+
+@pytest.mark.mostly_slow(13)
+@pytest.mark.parametrize("name", NAMES)
+def test_declined(name):
+    engines, _ = engines_of(name, (1, 4), 1)
+    assert (engines.whole is None) == (name in DECLINED), engines.declined
+    assert DECLINED.get(name, "") in engines.declined
+
+
+@pytest.mark.mostly_slow(13)
+@pytest.mark.parametrize("name", WHOLE)
+def test_short_runs_go_in_one(name):
+    """All of them, from the first on: no step is even built."""
+    engines, runs = engines_of(name, (1, 2, 4, 8), 3)
+    assert engines.whole is not None, engines.declined
+    assert engines.declined == ""
+    attempts = engines.whole.attempts
+    assert (attempts.taken, attempts.failures) == (runs, 0), attempts.reason
+    assert not list(loops_of(engines))
+
+
+@pytest.mark.mostly_slow(31)
+@pytest.mark.parametrize("name", NAMES)
+def test_long_runs_fail_in_no_batch(name):
+    engines, _ = after_long_runs(name)
+    for node, batches in loops_of(engines):
+        where = name, node.name
+        assert batches.why_not == "" or STEP_BY_STEP[where] in batches.why_not
+        assert where in FAILING or batches.attempts.failures == 0, batches.attempts.reason
+
+
+@pytest.mark.mostly_slow(31)
+@pytest.mark.parametrize("name", WHOLE)
+def test_long_runs_fail_for_being_long(name):
+    """And for nothing else: an index of the checks is out of range."""
+    engines, runs = after_long_runs(name)
+    attempts = engines.whole.attempts
+    assert attempts.taken + attempts.failures <= runs
+    assert engines.whole.has_lists or attempts.taken == runs
+    assert attempts.failures == 0 or "check/" in attempts.reason
+
+
+@pytest.mark.mostly_slow(31)
+@pytest.mark.parametrize("name", WHOLE)
+def test_at_the_limit(name):
+    """About which a run is short or long: what onnxruntime takes, it does, and else steps do."""
+    engines, runs = engines_of(name, (LONG - 1, LONG, LONG + 1, 2), 1)
+    attempts = engines.whole.attempts
+    assert attempts.taken + attempts.failures <= runs
+    assert attempts.failures == 0 or "check/" in attempts.reason
+
+
+@pytest.mark.mostly_slow(31)
+@pytest.mark.parametrize("name", NAMES)
+def test_steps_are_built_once(name):
+    """Of the two that there may be, lowered or not, only those that run."""
+    engines, _ = after_long_runs(name)
+    made = [once for once in (engines._lowered_steps, engines._given_steps) if once._made]
+    assert len(made) <= 1
+
+
+@pytest.mark.parametrize(("name", "limit"), [("finished_beams", LONG), ("kept_and_rest", LONG_TO_COPY)])
+def test_what_steps_copy_settles_the_limit(name, limit):
+    """Lists of 512: of the one, branches hand on short ones, of the other long ones."""
+    one = MODELS[name]
+    used = InferenceSession(str(one.path))
+    assert used._engines.compiled.whole.limit == LONG_TO_COPY
+    expected = used.run(None, one.example(512))
+    for _ in range(4):
+        assert_values(used.run(None, one.example(512)), expected)
+    assert used._engines.compiled.whole.limit == limit
+    used.run(None, one.example(512))
+    assert (used._engines.compiled.whole.attempts.taken > 0) is (limit == LONG)

@@ -1,0 +1,243 @@
+"""What runs where in steps: edits in place, the order of nodes, and what `explain` says of it."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.engines import (
+    APPEND_ROWS,
+    TURN,
+    Used,
+    explained,
+    operators,
+    planner_of,
+    schedule_of,
+    steps_of,
+)
+from support.models.sessions import assert_values, floats, i64, model
+
+from seqcore.onnx import InferenceSession
+from seqcore.onnx._engines.checked_model import LONG
+from seqcore.onnx._engines.engines import explain
+from seqcore.onnx._engines.steps_engine import StepsEngine
+
+
+class TestSteps:
+    def test_what_fails_lowered_is_named_by_the_model_as_it_was(self, monkeypatch):
+        """Both are tried; the error is the one of the model that was given."""
+        text = """g (float[N, 2] x, seq(float[]) s, int64 i) => (float[2] y, seq(float[]) t) {
+            p = SplitToSequence <keepdims = 0> (x)
+            [pick] y = SequenceAt (p, i)
+            t = SequenceErase (s)
+        }"""
+        ran, run = [], StepsEngine.run
+
+        def spy(self, *arguments):
+            ran.append(self)
+            return run(self, *arguments)
+
+        monkeypatch.setattr(StepsEngine, "run", spy)
+        used = Used(text)
+        x = np.ones((3, 2), np.float32)
+        with pytest.raises(IndexError, match="SequenceAt 'pick'"):
+            used.run(x=x, s=floats(1), i=i64(3))
+        assert used.outcomes == [False]
+        assert ran == [used.engines._lowered_steps.get(), used.engines._given_steps.get()]
+        ran.clear()
+        long = floats(*[1] * (LONG + 1))
+        assert_values(used.run(x=x, s=long, i=i64(2)), [x[2], long[:-1]])
+        assert ran == [used.engines._lowered_steps.get()]
+
+    def test_maps_are_left_to_several_workers(self):
+        text = """g (float[N] x) => (float[] y) {
+            s = SplitToSequence (x)
+            u = SequenceMap (s) <body = b (float[] p) => (float[] q) { q = Neg (p) }>
+            y = ConcatFromSequence <axis = 0> (u)
+        }"""
+        for workers in (1, 2):
+            used = Used(text, max_workers=workers)
+            x = np.arange(LONG + 1, dtype=np.float32)
+            assert_values(used.run(x=x), [-x])
+            assert used.outcomes == [True if workers == 1 else None]
+        assert ["SequenceMap"] in operators(steps_of(used.session).planner.schedule)
+
+
+class TestPlaces:
+    def test_edits_at_the_last_use_are_in_place(self):
+        assert [line.strip() for line in explained(TURN)][-4:] == [
+            "seqcore      SequenceAt 'x'",
+            "seqcore      SequenceErase 'e', in place",
+            "onnxruntime  Neg",
+            "seqcore      SequenceInsert 'r', in place",
+        ]
+
+    def test_edits_before_it_are_on_a_copy(self):
+        text = """g (seq(float[]) s, float[N] x) => (seq(float[]) t, seq(float[]) u) {
+            t = SequenceInsert (s, x)
+            u = SequenceErase (s)
+        }"""
+        assert explained(text)[-2:] == [
+            "seqcore      SequenceInsert 't': on a copy, since 's' is needed again",
+            "seqcore      SequenceErase 'u', in place",
+        ]
+
+    def test_a_state_stays_one_object(self):
+        """What a loop appends to is the same from the first iteration to the last."""
+        steps = steps_of(InferenceSession(model(APPEND_ROWS)))
+        (loop,) = steps._plan._steps
+        iterate, seen = loop._iterate, []
+
+        def spy(frame, *arguments):
+            going = iterate(frame, *arguments)
+            seen.append(frame[loop._inner[0]])
+            return going
+
+        loop._iterate = spy
+        x = np.ones((20, 2), np.float32)
+        (result,) = steps.run(None, {"x": x, "s": [], "n": i64(20), "position": i64(0)}, None)
+        assert len(seen) == 20
+        assert all(one is result for one in seen)
+
+
+class TestSchedule:
+    def test_readers_go_before_who_edits(self):
+        schedule = schedule_of("""g (seq(float[]) s, float[N] x) => (seq(float[]) t, int64 n, float[] y) {
+            zero = Constant <value = int64 {0}> ()
+            t = SequenceInsert (s, x)
+            n = SequenceLength (s)
+            y = SequenceAt (s, zero)
+        }""")
+        assert operators(schedule) == [["SequenceLength"], ["SequenceAt"], ["SequenceInsert"]]
+
+    def test_a_reader_that_waits_for_a_part_goes_first_too(self):
+        schedule = schedule_of("""g (seq(float[]) s, float[N] x) => (seq(float[]) t, float[] y) {
+            t = SequenceInsert (s, x)
+            n = SequenceLength (s)
+            two = Constant <value = int64 {2}> ()
+            i = Div (n, two)
+            y = SequenceAt (s, i)
+        }""")
+        assert operators(schedule) == [["SequenceLength"], ["Div"], ["SequenceAt"], ["SequenceInsert"]]
+
+    def test_parts_are_as_large_as_they_can_be(self):
+        schedule = schedule_of("""g (seq(float[2]) s, float[2] x, int64 i) => (float[2] y, int64 m) {
+            a = Exp (x)
+            e = SequenceAt (s, i)
+            b = Sin (a)
+            n = SequenceLength (s)
+            c = Mul (b, e)
+            f = Cos (x)
+            m = Neg (n)
+            y = Add (c, f)
+        }""")
+        assert operators(schedule) == [
+            ["Exp", "Sin", "Cos"],
+            ["SequenceAt"],
+            ["SequenceLength"],
+            ["Mul", "Neg", "Add"],
+        ]
+
+    def test_parts_that_need_one_another_are_apart(self):
+        schedule = schedule_of("""g (seq(float[]) s, int64 i) => (float[] y, float[] z) {
+            a = Neg (i)
+            e = SequenceAt (s, a)
+            k = Size (e)
+            z = SequenceAt (s, k)
+            y = Exp (z)
+        }""")
+        assert operators(schedule) == [["Neg"], ["SequenceAt"], ["Size"], ["SequenceAt"], ["Exp"]]
+
+    def test_control_flow_of_tensors_alone_stays_in_a_part(self):
+        schedule = schedule_of("""g (seq(float[]) s, float[N] x, bool c) => (seq(float[]) t) {
+            y = If (c) <then_branch = a () => (float[N] u) { u = Exp (x) },
+                        else_branch = b () => (float[N] v) { v = Neg (x) }>
+            z = Sin (y)
+            t = SequenceInsert (s, z)
+        }""")
+        assert operators(schedule) == [["If", "Sin"], ["SequenceInsert"]]
+
+    def test_dead_nodes_are_dropped(self):
+        text = """g (seq(float[]) s, float[N] x) => (seq(float[]) t) {
+            dead = Exp (x)
+            gone = SequenceErase (s)
+            n = SequenceLength (gone)
+            t = SequenceInsert (s, x)
+        }"""
+        planner = planner_of(text)
+        assert operators(planner.schedule) == [["SequenceInsert"]]
+        assert [node.op_type for node in planner.prepared.model.graph.all_nodes()] == ["SequenceInsert"]
+
+    @pytest.mark.parametrize(
+        ("node", "in_numpy"),
+        [
+            ("m = Add (n, n)", True),
+            ("m = Mod (n, n)", False),
+            ("a = Add (n, n) b = Sub (a, n) d = Mul (b, b) m = Add (d, n)", True),
+            ("a = Add (n, n) b = Sub (a, n) d = Mul (b, b) f = Add (d, n) m = Add (f, d)", False),
+            ("f = Cast <to = 1> (n) g = Add (f, f) m = Cast <to = 7> (g)", False),
+        ],
+    )
+    def test_small_parts_run_in_numpy(self, node, in_numpy):
+        """A few integers, not floats, and not many."""
+        text = f"g (seq(float[]) s) => (int64 m) {{ n = SequenceLength (s) {node} }}"
+        planner = planner_of(text)
+        part = planner.schedule.entries[-1]
+        assert (part.nodes[0] in planner.by_numpy) is in_numpy
+        assert explained(text)[-1].startswith("numpy" if in_numpy else "onnxruntime")
+
+
+class TestExplain:
+    def test_a_loop(self):
+        assert explained(APPEND_ROWS) == [
+            "onnxruntime  all of it in one go, as long as the sequences are short",
+            "seqcore      Loop 't', in batches in onnxruntime: its sequences are only appended to",
+            "    onnxruntime  Gather, Add",
+            "    seqcore      SequenceInsert 'q', in place",
+        ]
+        assert (
+            explained(TURN)[1]
+            == "seqcore      Loop 't', in batches in onnxruntime while its sequences are short"
+        )
+
+    def test_branches(self):
+        text = """g (seq(float[]) s, bool c, float[N] x) => (seq(float[]) t) {
+            t = If (c) <then_branch = a () => (seq(float[]) u) { y = Exp (x) u = SequenceInsert (s, y) },
+                        else_branch = b () => (seq(float[]) v) { v = Identity (s) }>
+        }"""
+        assert explained(text) == [
+            "onnxruntime  all of it in one go, as long as the sequences are short",
+            "seqcore      If 't'",
+            "    then_branch",
+            "        onnxruntime  Exp",
+            "        seqcore      SequenceInsert 'u', in place",
+            "    else_branch",
+            "        seqcore      Identity 'v'",
+        ]
+
+    def test_what_onnxruntime_does_not_run(self):
+        text = """g (optional(seq(float[])) o) => (bool h) { h = OptionalHasElement (o) }"""
+        assert explained(text) == [
+            "not in one go in onnxruntime: 'o' does not go into onnxruntime or out of it in Python",
+            "seqcore      OptionalHasElement 'h'",
+        ]
+
+    def test_what_is_lowered_whole(self):
+        text = """g (float[N, 2] x, int64 i) => (float[2] y) {
+            s = SplitToSequence <keepdims = 0> (x)
+            y = SequenceAt (s, i)
+        }"""
+        assert explain(model(text)) == [
+            "sequences",
+            "    's' becomes pieces of 'x'",
+            "gain over onnxruntime",
+            "    none: no loop makes a list",
+            "what runs where",
+            "    onnxruntime  the lowered model, whole",
+        ]
+
+    def test_what_comes_and_goes(self):
+        assert explained("g (seq(float[]) s) => (seq(float[]) s2) { s2 = Identity (s) }")[-1] == (
+            "seqcore      Identity 's2'"
+        )

@@ -1,0 +1,261 @@
+"""Which engine gives a run's results, on both sides of each limit, and that none fails unnoticed."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.engines import Used, explained, operators, planner_of, ran, steps_of  # noqa: E402
+from support.models.exported import MODELS  # noqa: E402
+from support.models.sessions import assert_values, constant, f32, floats, i64, model  # noqa: E402
+
+from seqcore.onnx import InferenceSession  # noqa: E402
+from seqcore.onnx._engines import checked_model, loop_batches, tensor_part  # noqa: E402
+from seqcore.onnx._engines.attempts import Attempts  # noqa: E402
+from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little  # noqa: E402
+from seqcore.onnx._engines.engines import LONG_FOR_LOOPS  # noqa: E402
+from seqcore.onnx._engines.whole import MOST_INSERTS, size_of  # noqa: E402
+from seqcore.onnx._model.weights import HEAVY  # noqa: E402
+
+# Exported models whose lowered form onnxruntime runs whole at every length, …
+AT_EVERY_LENGTH = """kv_layers cross_attention delta_features unbind_rows unbind_recurrence unbind_reversed
+    unbind_pairs gated_splits comprehension extended double_states bidirectional skip_states early_exit
+    batched_gru map_then_pick script_relu_rows script_positive_rows script_fifo script_fibonacci
+    script_front_inserts"""
+# … from more than 8 iterations on, since loops are one operator there, …
+FROM_9_ON = """sliding_means ragged_softmax sentence_means sorted_by_length span_pooling unbind_columns
+    chunk_thirds split_pairs list_ends bool_masks proposals map_pairs"""
+# … and from more than 64 on.
+FROM_65_ON = """greedy_gru nucleus speculative viterbi resized_crops ragged_attention split_block_norms
+    pasted_masks dynamo_blocks dynamo_gates dynamo_prefix"""
+# The loops that are one operator, by what there is beside all iterations at once.
+ONE_OPERATOR = {
+    "": """pointer_decoder finished_beams unbind_pairs unbind_columns split_pairs list_updates flattened
+        extended tree_states map_pairs script_relu_rows script_positive_rows script_front_inserts merge_sorted
+        merge_sorted delta_features delta_features map_then_pick map_then_pick comprehension comprehension
+        comprehension reversed_list""",
+    "nothing": "rolling_states unbind_rows script_fifo reversed_list",
+    "loop": """sliding_means ragged_softmax sentence_means span_pooling chunk_thirds list_ends bool_masks
+        proposals sorted_by_length sorted_by_length""",
+}
+SLICES = """g (float[N, 4] x, int64 n) => (float[M, 4] y)
+<bool yes = {1}, int64[1] zero = {0}, int64[1] one = {1}> {
+    none = SequenceEmpty ()
+    l = Loop (n, yes, none) <body = b (int64 i, bool c, seq(float[]) s) => (bool c2, seq(float[]) t) {
+        c2 = Identity (c) i1 = Unsqueeze (i, zero) e = Add (i1, one) p = Slice (x, i1, e, zero)
+        t = SequenceInsert (s, p)
+    }>
+    y = ConcatFromSequence <axis = 0> (l)
+}"""
+
+
+class TestExported:
+    @pytest.mark.mostly_slow(2)
+    @pytest.mark.parametrize("name", MODELS)
+    def test_who_comes_first(self, name):
+        engines = InferenceSession(MODELS[name].path)._engines.compiled
+        assert engines.whole is not None
+        has_second = engines._lowered_whole is not None
+        assert (not engines.whole.has_lists) == (name in AT_EVERY_LENGTH.split())
+        assert has_second == (name in (*FROM_9_ON.split(), *FROM_65_ON.split()))
+        if has_second:
+            assert engines.whole.limit == (FEW if name in FROM_9_ON.split() else LONG_FOR_LOOPS)
+        loops = [note.otherwise for note in engines.loops if note.is_vectorised]
+        assert {way: loops.count(way) for way in ONE_OPERATOR} == {
+            way: names.split().count(name) for way, names in ONE_OPERATOR.items()
+        }
+
+    @pytest.mark.mostly_slow(7)
+    @pytest.mark.parametrize("name", MODELS)
+    def test_nothing_fails_unseen(self, name):
+        """What is long fails in the first engine, and steps give the result, of one model alone."""
+        one = MODELS[name]
+        used = InferenceSession(one.path)
+        compiled = used._engines.compiled
+        sizes = [max(one.least, 2), one.sizes["middle"], min(one.sizes["long"], 200)] * 2
+        for seed, size in enumerate(sizes):
+            used.run(None, one.example(size, seed))
+        counts = ran(compiled)
+        taken, failed = ({name: pair[k] for name, pair in counts.items()} for k in (0, 1))
+        assert sum(taken.values()) == len(sizes)
+        assert failed.pop("whole", 0) <= 2 * compiled.whole.has_lists
+        assert not any(failed.values()), (counts, compiled.whole.attempts.reason)
+        assert len(counts.keys() & {"lowered steps", "given steps", "unsure steps"}) <= 1
+        if name in AT_EVERY_LENGTH.split():
+            assert counts == {"whole": (len(sizes), 0)}
+
+
+class TestOrder:
+    def test_a_lowered_model_of_the_same_size_comes_first(self):
+        text = """g (float[4, 3] x, float[3] w, int64 p) => (float[3] y, float[3] z, float[3] v) {
+            a = SplitToSequence <keepdims = 0> (x) y = SequenceAt (a, p)
+            b = SplitToSequence <keepdims = 0> (x) z = SequenceAt (b, p)
+            l = SequenceConstruct (w, w) v = SequenceAt (l, p)
+        }"""
+        used = Used(text)
+        x, w = np.arange(12, dtype=np.float32).reshape(4, 3), f32(1, 2, 3)
+        assert_values(used.run(x=x, w=w, p=i64(1)), [x[1], x[1], w])
+        assert size_of(used.engines._given_steps.get().planner.prepared) == size_of(used.whole.prepared) == 6
+        assert used.whole.has_lists is False
+        assert ran(used.engines) == {"whole": (1, 0)}
+
+    @pytest.mark.parametrize("n", [1, FEW, FEW + 1, 100])
+    def test_more_than_few_iterations_go_as_one_operator(self, n):
+        used = Used(SLICES)
+        x = np.arange(4 * n, dtype=np.float32).reshape(n, 4)
+        assert used.whole.limit == FEW
+        assert_values(used.run(x=x, n=i64(n)), [x])
+        expected = {"whole": (1, 0)} if n <= FEW else {"whole": (0, 1), "lowered whole": (1, 0)}
+        assert ran(used.engines) == expected
+
+    def test_steps_of_the_lowered_model_come_before_those_of_the_given(self):
+        text = """g (float[N, 4] x, seq(float[4]) s) => (seq(float[4]) t, float[4] y) <int64 zero = {0}> {
+            l = SplitToSequence <keepdims = 0> (x) y = SequenceAt (l, zero) t = SequenceInsert (s, y)
+        }"""
+        used = Used(text)
+        x, s = np.ones((3, 4), np.float32), [np.zeros(4, np.float32)] * (LONG + 1)
+        for _ in range(2):
+            assert_values(used.run(x=x, s=s), [[*s, x[0]], x[0]])
+        assert ran(used.engines) == {"lowered steps": (2, 0)}
+        with pytest.raises(Exception, match=r"(?i)SequenceAt|position"):
+            used.run(x=x[:0], s=s)
+        assert ran(used.engines) == {"lowered steps": (2, 1), "given steps": (0, 1)}
+
+    def test_elements_of_other_shapes_than_declared_run_in_steps_that_believe_nothing(self):
+        text = "g (seq(float[4]) s, float[4] x) => (seq(float[4]) t) { t = SequenceInsert (s, x) }"
+        used = Used(text)
+        odd, x = floats(3), np.zeros(4, np.float32)
+        used.run(s=odd, x=x)
+        assert ran(used.engines) == {"unsure steps": (1, 0)}
+
+
+class TestLimits:
+    @pytest.mark.parametrize("kind", ["list", "tuple"])
+    @pytest.mark.parametrize("n", [LONG - 1, LONG, LONG + 1])
+    def test_fed_lists(self, n, kind):
+        import seqcore as sq
+
+        used = Used("g (seq(float[]) s, float[N] x) => (seq(float[]) t) { t = SequenceInsert (s, x) }")
+        s = floats(*[1] * n)
+        for given in (s, tuple(s), sq.TensorSequence(s)):
+            assert_values(used.run(s=given, x=f32(1)), [[*s, f32(1)]])
+        assert used.outcomes == [True if n <= LONG else None] * 3
+
+    @pytest.mark.parametrize(
+        ("total", "length", "is_short"),
+        [(1024, 2, True), (1025, 2, False), (1535, 3, True), (1537, 3, False)],
+    )
+    def test_pieces_whose_number_is_known(self, total, length, is_short):
+        text = f"""g (float[{total}] x) => (seq(float[]) s) <int64 k = {{{length}}}> {{
+            s = SplitToSequence (x, k)
+        }}"""
+        used = Used(text)
+        x = np.arange(total, dtype=np.float32)
+        (found,) = used.run(x=x)
+        assert len(found) == -(-total // length)
+        assert (used.whole is not None) is is_short
+        assert is_short or f"more than {LONG} pieces" in used.engines.declined
+
+    @pytest.mark.parametrize(("n", "is_short"), [(LONG, True), (LONG + 1, False)])
+    def test_lengths_that_are_known(self, n, is_short):
+        lengths = ", ".join(["1"] * n)
+        text = f"""g (float[N] x) => (seq(float[]) s) <int64[{n}] k = {{{lengths}}}> {{
+            s = SplitToSequence (x, k)
+        }}"""
+        used = Used(text)
+        assert len(used.run(x=np.zeros(n, np.float32))[0]) == n
+        assert (used.whole is not None) is is_short
+
+    @pytest.mark.parametrize(("n", "is_whole"), [(MOST_INSERTS, True), (MOST_INSERTS + 1, False)])
+    def test_many_nodes_that_insert(self, n, is_whole):
+        nodes = " ".join(f"s{k + 1} = SequenceInsert (s{k}, x)" for k in range(n))
+        used = Used(f"g (seq(float[]) s0, float[N] x) => (seq(float[]) s{n}) {{ {nodes} }}")
+        assert len(used.run(s0=floats(1), x=f32(2))[0]) == n + 1
+        assert (used.whole is not None) is is_whole
+        assert (
+            is_whole
+            or used.engines.declined == f"more than {MOST_INSERTS} of its nodes insert into sequences"
+        )
+
+    @pytest.mark.parametrize(("nbytes", "is_whole"), [(HEAVY - 4, True), (HEAVY, False)])
+    def test_heavy_weights(self, nbytes, is_whole):
+        given = model("g (seq(float[]) s, float[N] x) => (seq(float[]) t) { t = SequenceInsert (s, y) }")
+        given.graph.node.insert(0, onnx.helper.make_node("Add", ["x", "w"], ["y"]))
+        given.graph.initializer.append(constant("w", np.ones(nbytes // 4, np.float32)))
+        used = InferenceSession(given)
+        x = np.zeros(nbytes // 4, np.float32)
+        assert_values(used.run(None, {"s": [], "x": x}), [[x + 1]])
+        assert (used._engines.compiled.whole is not None) is is_whole
+        assert is_whole or used._engines.compiled.declined == "its weights would be held twice"
+
+    @pytest.mark.parametrize(
+        ("iterations", "copied", "little"),
+        [(999, 0, False), (1000, 0, True), (1000, 9999, True), (1000, 10_000, False), (2000, 10_000, True)],
+    )
+    def test_copies_that_are_little(self, iterations, copied, little):
+        assert checked_model.COPY == 0.25
+        assert checked_model.PART == 5
+        assert copies_little(iterations, copied) is little
+
+    @pytest.mark.parametrize(("count", "is_numpy"), [(3, True), (4, True), (5, False)])
+    def test_small_parts(self, count, is_numpy):
+        assert tensor_part._MOST_NODES == 4
+        chain = " ".join(f"n{k + 1} = Add (n{k}, n0)" for k in range(count))
+        text = f"""g (seq(float[]) s, int64 n0) => (seq(float[]) t) {{
+            {chain} t = SequenceErase (s, n{count})
+        }}"""
+        planner = planner_of(text)
+        assert operators(planner.schedule) == [["Add"] * count, ["SequenceErase"]]
+        assert bool(planner.by_numpy) is is_numpy
+        assert any(line.startswith("numpy") for line in explained(text)) is is_numpy
+
+    def test_after_failures_it_is_tried_less_and_less(self):
+        attempts, waits = Attempts(), []
+        for _ in range(10):
+            wait = 0
+            while not attempts.is_due():
+                wait += 1
+            waits.append(wait)
+            attempts.failed(ValueError("no"))
+        assert waits == [0, 2, 4, 8, 16, 32, 64, 128, 256, 256]
+        assert (attempts.taken, attempts.failures, attempts.reason) == (0, 10, "no")
+        while not attempts.is_due():
+            pass
+        attempts.succeeded()
+        attempts.failed()
+        assert [attempts.is_due() for _ in range(3)] == [False, False, True]
+
+
+class TestBatches:
+    """Of a loop that runs as steps: when onnxruntime takes many iterations in one go."""
+
+    TEXT = """g (seq(float[]) s, int64 n) => (seq(float[]) t) <int64 zero = {0}> {
+        t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
+            x = SequenceAt (p, zero) e = SequenceErase (p, zero) y = Neg (x) r = SequenceInsert (e, y)
+        }>
+    }"""
+
+    def batches_after(self, n, runs=1):
+        used = InferenceSession(model(self.TEXT))
+        for _ in range(runs):
+            used.run(None, {"s": floats(1, 1), "n": i64(n)})
+        (batches,) = steps_of(used).planner.loops.values()
+        return used, batches
+
+    @pytest.mark.parametrize(("asked", "is_built"), [(63, False), (64, True)])
+    def test_built_after_so_many_iterations(self, asked, is_built):
+        assert loop_batches._PAYS == 64
+        _, batches = self.batches_after(LONG + 1)
+        made = type(batches)(batches._node, batches._captures, batches._planner, batches.costs, "")
+        made.asked = asked
+        assert made.is_built() is is_built
+
+    def test_none_fails(self):
+        used, batches = self.batches_after(2 * LONG, 3)
+        assert batches.why_not == ""
+        assert batches.attempts.taken >= 3
+        assert (batches.attempts.failures, batches.attempts.reason) == (0, "")
+        counts = ran(used._engines.compiled)
+        assert sum(taken for taken, _ in counts.values()) == 3
+        assert steps_of(used).planner.counts.iterations < LONG

@@ -1,0 +1,447 @@
+"""Runs in one go: taken where they pay, declined with a reason, and rarely tried where they fail."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.engines import RARELY, TURN, Used, turned
+from support.models.sessions import assert_values, f32, floats, i64, model
+
+from seqcore import TensorSequence
+from seqcore.onnx import InferenceSession
+from seqcore.onnx._engines import whole as whole_module
+from seqcore.onnx._engines.attempts import Attempts
+from seqcore.onnx._engines.checked_model import LONG
+from seqcore.onnx._engines.engines import LONG_FOR_LOOPS, explain
+from seqcore.onnx._engines.whole import MOST_INSERTS
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+
+class TestWhole:
+    def test_short_runs_go_in_one(self):
+        """From the first on, and no steps are built."""
+        used = Used(TURN)
+        s = floats(1, 2, 3)
+        for _ in range(5):
+            assert_values(used.run(s=s, n=i64(4)), [turned(s, 4)])
+        assert used.outcomes == [True] * 5
+        assert not used.engines._given_steps._made
+        assert not used.engines._lowered_steps._made
+
+    @pytest.mark.parametrize(
+        ("n", "quick"),
+        [(-(2**63), True), (-1, True), (0, True), (LONG, True), (LONG + 1, False), (1000, False)],
+    )
+    def test_loops_of_so_many_iterations(self, n, quick):
+        used = Used(TURN)
+        s = floats(1, 2, 3)
+        for _ in range(4):
+            assert_values(used.run(s=s, n=i64(n)), [turned(s, n)])
+        assert used.outcomes == ([True] * 4 if quick else RARELY)
+
+    @pytest.mark.parametrize("n", [0, 1, 2, LONG, LONG + 1])
+    def test_loops_whose_trips_are_a_length(self, n):
+        used = Used("""lengths (seq(float[]) s) => (seq(float[]) t) {
+            n = SequenceLength (s)
+            zero = Constant <value = int64 {0}> ()
+            e = SequenceErase (s)
+            x = SequenceAt (s, zero)
+            t = Loop (n, "", e) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) q) {
+                q = SequenceInsert (p, x)
+            }>
+        }""")
+        s = floats(*[1] * n)
+        if n == 0:
+            with pytest.raises(IndexError, match="SequenceAt 'x'"):
+                used.run(s=s)
+            assert used.outcomes == [False]
+            return
+        assert_values(used.run(s=s), [[*s[:-1], *[s[0]] * n]])
+        assert used.outcomes == [True if n <= LONG else None]
+
+    @pytest.mark.parametrize(("n", "quick"), [(LONG, True), (LONG + 1, False)])
+    def test_loops_until_a_condition_fails(self, n, quick):
+        used = Used("""until (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t) {
+            yes = Constant <value = bool {1}> ()
+            t = Loop ("", yes, s) <body = b (int64 i, bool go, seq(float[]) p) => (bool on, seq(float[]) q) {
+                q = SequenceInsert (p, x)
+                one = Constant <value = int64 {1}> ()
+                next = Add (i, one)
+                on = Less (next, n)
+            }>
+        }""")
+        for _ in range(4):
+            assert_values(used.run(s=[], x=f32(1), n=i64(n)), [[f32(1)] * n])
+        assert used.outcomes == ([True] * 4 if quick else RARELY)
+
+    @pytest.mark.parametrize(
+        ("n", "m", "quick"), [(3, LONG, True), (3, LONG + 1, False), (0, LONG + 1, True)]
+    )
+    def test_loops_inside_of_so_many_iterations(self, n, m, quick):
+        used = Used("""g (seq(float[]) s, float[N] x, int64 n, int64 m) => (seq(float[]) t) {
+            t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
+                r = Loop (m, "", p) <body = c (int64 j, bool g, seq(float[]) v) => (bool g, seq(float[]) w) {
+                    w = SequenceInsert (v, x)
+                }>
+            }>
+        }""")
+        for _ in range(4):
+            found = used.run(s=floats(2), x=f32(1), n=i64(n), m=i64(m))
+            assert_values(found, [[*floats(2), *[f32(1)] * (n * m)]])
+        assert used.outcomes == ([True] * 4 if quick else RARELY)
+
+    @pytest.mark.parametrize(("n", "m"), [(0, LONG + 1), (LONG, 0), (1, LONG), (LONG + 1, 1)])
+    def test_loops_of_tensors_alone_may_be_long(self, n, m):
+        used = Used("""g (seq(float[]) s, float[N] x, int64 n, int64 m) => (seq(float[]) t) {
+            t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
+                y = Loop (m, "", x) <body = c (int64 j, bool g, float[N] v) => (bool g, float[N] w) {
+                    w = Neg (v)
+                }>
+                r = SequenceInsert (p, y)
+            }>
+        }""")
+        assert_values(used.run(s=[], x=f32(1), n=i64(n), m=i64(m)), [[f32((-1) ** m)] * n])
+        assert used.outcomes == [n <= LONG]
+
+    @pytest.mark.parametrize(
+        ("split", "keepdims"), [(None, 1), (None, 0), (1, 1), (2, 1), ([1], 1), ([1], 0)]
+    )
+    @pytest.mark.parametrize(("n", "quick"), [(1, True), (LONG, True), (LONG + 1, False)])
+    def test_splits_into_so_many_pieces(self, split, keepdims, n, quick):
+        """By default, by a length, and by lengths that a run brings, which keep the axis."""
+        keepdims = 1 if isinstance(split, int) else keepdims  # else onnxruntime departs
+        kind = "[K]" if isinstance(split, list) else ""
+        used = Used(f"""split (float[N] x, int64{kind} k) => (seq(float[]) t) {{
+            s = SplitToSequence <keepdims = {keepdims}> (x {", k" if split else ""})
+            t = SequenceErase (s)
+        }}""")
+        lengths = [split or 1] * n if isinstance(split, int | None) else split * n
+        x = np.arange(sum(lengths), dtype=np.float32)
+        pieces = np.split(x, np.cumsum(lengths)[:-1])[:-1]
+        if not keepdims and split is None:
+            pieces = [np.squeeze(piece, 0) for piece in pieces]
+        for _ in range(4):
+            assert_values(used.run(x=x, k=i64(lengths if kind else split or 1)), [pieces])
+        assert used.outcomes == ([True] * 4 if quick else RARELY)
+
+    @pytest.mark.parametrize("length", [3, LONG + 1, 2**40])
+    def test_splits_by_more_than_there_is(self, length):
+        used = Used("""split (float[N] x, int64 k) => (seq(float[]) t) {
+            s = SplitToSequence (x, k)
+            t = SequenceInsert (s, x)
+        }""")
+        assert_values(used.run(x=f32(1, 2), k=i64(length)), [[f32(1, 2), f32(1, 2)]])
+        assert used.outcomes == [True]
+
+    @pytest.mark.parametrize("lengths", [[], [-1, 3], [1]])
+    def test_splits_by_what_is_no_split(self, lengths):
+        used = Used("""split (float[N] x, int64[K] k) => (seq(float[]) t) {
+            s = SplitToSequence (x, k)
+            t = SequenceInsert (s, x)
+        }""")
+        for _ in range(4):
+            with pytest.raises(ValueError, match="SplitToSequence 's'"):
+                used.run(x=f32(1, 2), k=i64(lengths))
+        assert used.outcomes == RARELY
+
+    @pytest.mark.parametrize("kind", [list, tuple, TensorSequence])
+    def test_a_long_feed_is_not_handed_over(self, kind):
+        """That is no failure: the next short one is tried."""
+        used = Used(TURN)
+        for n in (LONG, LONG, LONG, LONG + 1, LONG):
+            s = kind(floats(*[2] * n))
+            assert_values(used.run(s=s, n=i64(1)), [turned(s, 1)])
+        assert used.outcomes == [True, True, True, None, True]
+
+    def test_a_true_error_is_named_by_the_steps(self):
+        used = Used(TURN)
+        for _ in range(3):
+            used.run(s=floats(1), n=i64(1))
+        with pytest.raises(IndexError, match="SequenceAt 'x'"):
+            used.run(s=[], n=i64(1))
+        assert used.outcomes == [True, True, True, False]
+        assert "SequenceAt" in used.reason
+        for _ in range(3):
+            assert_values(used.run(s=floats(1), n=i64(1)), [turned(floats(1), 1)])
+        assert used.outcomes[4:] == [None, None, True]
+
+    def test_output_names(self):
+        used = Used("""g (seq(float[]) s, float[N] x) => (seq(float[]) t, int64 n) {
+            t = SequenceInsert (s, x)
+            n = SequenceLength (s)
+        }""")
+        feed = {"s": floats(2), "x": f32(1)}
+        sequence, n = [*floats(2), f32(1)], i64(1)
+        for names, expected in (
+            (["n"], [n]),
+            (["t"], [sequence]),
+            (["n", "t"], [n, sequence]),
+            (["t", "t"], [sequence, sequence]),
+            ([], [sequence, n]),
+        ):
+            assert_values(used.session.run(names, feed), expected)
+        assert used.whole.attempts.taken == 5
+
+    def test_lowered_any_length_goes(self):
+        """Where the model as it was is the smaller one, it goes first, as long as lists are short."""
+        used = Used("""g (float[N, 2] x) => (float[N, 2] y) {
+            s = SplitToSequence <keepdims = 0> (x)
+            y = ConcatFromSequence <axis = 0, new_axis = 1> (s)
+        }""")
+        for n in (1, LONG_FOR_LOOPS, LONG_FOR_LOOPS + 1, 10_000):
+            x = np.ones((n, 2), np.float32)
+            assert_values(used.run(x=x), [x])
+        assert used.outcomes == [True] * 4
+        assert (used.whole.attempts.taken, used.whole.attempts.failures) == (2, 1)
+        assert not used.engines._lowered_whole.get().has_lists
+        assert not used.engines._given_steps._made
+
+    def test_elements_that_do_not_fit_are_no_join(self):
+        text = """g (float[N] x, float[M] w, bool c, seq(float[]) s) => (float[] y, seq(float[]) s2) {
+            t = If (c) <then_branch = a () => (seq(float[]) u) { u = SequenceConstruct (x, w) },
+                        else_branch = b () => (seq(float[]) v) { v = SequenceConstruct (w, w) }>
+            y = ConcatFromSequence <axis = 0, new_axis = 1> (t)
+            s2 = Identity (s)
+        }"""
+        used = Used(text)
+        feed = {"w": f32(2), "c": np.array(True), "s": []}
+        assert_values(used.run(x=f32(1), **feed), [np.float32([[1], [2]]), []])
+        for x in (f32(), f32(1, 2)):
+            used = Used(text)
+            with pytest.raises(ValueError, match="ConcatFromSequence 'y'"):
+                used.run(x=x, **feed)
+            assert used.outcomes == [False]
+
+
+class TestDeclaredElements:
+    """What a model declares of fed elements is believed where it is so; else it runs as it was given."""
+
+    TEXT = """g (seq(float[2]) s, float[2] x) => (float[] y, seq(float[]) t) {
+        t = SequenceInsert (s, x)
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (t)
+    }"""
+
+    def test_what_fits_goes_in_one(self):
+        used = Used(self.TEXT)
+        for kind in (list, tuple, TensorSequence):
+            s = kind([f32(1, 2)])
+            assert_values(used.run(s=s, x=f32(3, 4)), [np.stack([f32(1, 2), f32(3, 4)]), [*s, f32(3, 4)]])
+        assert used.outcomes == [True] * 3
+
+    @pytest.mark.parametrize("kind", [list, tuple, TensorSequence])
+    @pytest.mark.parametrize(
+        "element", [f32(), f32(1), f32(1, 2, 3), np.ones((1, 2), np.float32), np.float32(1)]
+    )
+    def test_what_does_not_fit_runs_in_steps(self, kind, element):
+        used = Used(self.TEXT)
+        for _ in range(3):
+            with pytest.raises(ValueError, match="ConcatFromSequence 'y'"):
+                used.run(s=kind([np.asarray(element)]), x=f32(1, 2))
+        assert used.outcomes == [None] * 3
+        assert_values(used.run(s=[], x=f32(1, 2)), [np.stack([f32(1, 2)]), [f32(1, 2)]])
+        assert used.outcomes[-1]
+
+    def test_what_takes_conversion_goes_in_one(self):
+        used = Used(self.TEXT)
+        y = np.float32([[1, 2], [3, 4]])
+        assert_values(used.run(s=[[1, 2]], x=f32(3, 4)), [y, [*y]])
+        assert used.outcomes == [True]
+
+    def test_lengths_by_name_are_any(self):
+        used = Used("""g (seq(float[N]) s, float[N] x) => (seq(float[]) t) { t = SequenceInsert (s, x) }""")
+        assert_values(used.run(s=floats(1, 2), x=f32(3)), [[*floats(1, 2), f32(3)]])
+        assert used.outcomes == [True]
+
+
+class TestDeclined:
+    """Where onnxruntime does not run all: why, and what runs then."""
+
+    def declined(self, text, why, **feed):
+        """The reason; all runs go in steps, and onnxruntime's session is not even made."""
+        used = InferenceSession(model(text))
+        assert used._engines.compiled.whole is None
+        assert why in used._engines.compiled.declined, used._engines.compiled.declined
+        assert any(why in line for line in explain(model(text)))
+        results = [used.run(None, feed) for _ in range(3)]
+        for other in results[1:]:
+            assert_values(other, results[0])
+        return results[0]
+
+    def test_elements_that_may_not_fit(self):
+        """One of another rank ends onnxruntime's process."""
+        text = """g (seq(float[]) s, float[N] x) => (float[] y, seq(float[]) u) {
+            t = SequenceInsert (s, x)
+            y = ConcatFromSequence <axis = 0> (t)
+            u = SequenceErase (t)
+        }"""
+        used = InferenceSession(model(text))
+        for _ in range(4):
+            with pytest.raises(ValueError, match="ConcatFromSequence 'y'"):
+                used.run(None, {"s": [np.ones((2, 2), np.float32)], "x": f32(1)})
+        found = self.declined(text, "'y' joins elements whose ranks may differ", s=[f32(1)], x=f32(2))
+        assert_values(found, [f32(1, 2), [f32(1)]])
+
+    def test_sequences_of_strings(self):
+        text = """g (seq(string[]) s, string[N] x) => (seq(string[]) t) { t = SequenceInsert (s, x) }"""
+        word = np.array(["é"], object)
+        found = self.declined(text, "works on a sequence of strings", s=[word], x=word)
+        assert found[0][1].tolist() == ["é"]
+
+    def test_types_that_onnxruntime_lacks(self):
+        text = """g (uint8[N] x) => (seq(uint8[]) t) {
+            s = SplitToSequence (x)
+            t = SequenceErase (s)
+        }"""
+        x = np.ones(3, np.uint8)
+        assert_values(self.declined(text, "onnxruntime refuses it", x=x), [[x[:1], x[:1]]])
+
+    def test_types_that_do_not_cross(self):
+        text = """g (seq(float[]) s, bfloat16[N] x) => (seq(float[]) t, bfloat16[N] y) {
+            t = SequenceErase (s)
+            y = Identity (x)
+        }"""
+        used = InferenceSession(model(text))
+        assert "'x' does not go into onnxruntime or out of it" in used._engines.compiled.declined
+
+    def test_optionals(self):
+        text = """g (optional(seq(float[])) o) => (bool h) { h = OptionalHasElement (o) }"""
+        found = self.declined(text, "'o' does not go into onnxruntime", o=[f32(1)])
+        assert_values(found, [np.array(True)])
+
+    @pytest.mark.parametrize("inserts", [MOST_INSERTS, MOST_INSERTS + 1])
+    def test_many_inserts(self, inserts):
+        lines = [f"s{k + 1} = SequenceInsert (s{k}, x)" for k in range(inserts)]
+        text = f"g (seq(float[]) s0, float[N] x) => (seq(float[]) s{inserts}) {{ {' '.join(lines)} }}"
+        used = InferenceSession(model(text))
+        assert (used._engines.compiled.whole is None) is (inserts > MOST_INSERTS)
+        assert_values(used.run(None, {"s0": [], "x": f32(1)}), [[f32(1)] * inserts])
+
+    def test_loops_that_are_always_long(self):
+        text = f"""g (seq(float[]) s, float[N] x) => (seq(float[]) t) {{
+            n = Constant <value = int64 {{{LONG + 1}}}> ()
+            t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) q) {{
+                q = SequenceInsert (p, x)
+            }}>
+        }}"""
+        found = self.declined(text, f"Loop 't' has more than {LONG} iterations in every run", s=[], x=f32(1))
+        assert_values(found, [[f32(1)] * (LONG + 1)])
+        used = Used(text.replace(str(LONG + 1), str(LONG)))
+        assert_values(used.run(s=[], x=f32(1)), [[f32(1)] * LONG])
+        assert used.outcomes == [True]
+
+    @pytest.mark.parametrize("split", ["", ", k"])
+    def test_splits_that_are_always_long(self, split):
+        text = f"""g (float[{LONG + 1}] x) => (seq(float[]) t) {{
+            k = Constant <value = int64 {{1}}> ()
+            s = SplitToSequence (x {split})
+            t = SequenceErase (s)
+        }}"""
+        x = np.arange(LONG + 1, dtype=np.float32)
+        why = f"SplitToSequence 's' makes more than {LONG} pieces in every run"
+        assert_values(self.declined(text, why, x=x), [list(x[:-1, None])])
+
+    @pytest.mark.parametrize("split", ["int64 k", "int64[] k"])
+    def test_splits_that_onnxruntime_reads_in_its_own_way(self, split):
+        keepdims = 0 if split == "int64 k" else 1
+        text = f"""g (float[N] x, {split}) => (seq(float[]) t) {{
+            s = SplitToSequence <keepdims = {keepdims}> (x, k)
+            t = SequenceErase (s)
+        }}"""
+        k = i64(1) if keepdims == 0 else i64([1, 1])
+        self.declined(text, "SplitToSequence 's'", x=f32(1, 2), k=k)
+
+    def test_scan_outputs_of_several_shapes(self):
+        text = """g (seq(float[]) s, int64 n) => (seq(float[]) t, float[] y) {
+            zero = Constant <value = int64 {0}> ()
+            t, y = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p)
+                                           => (bool go, seq(float[]) q, float[] x) {
+                x = SequenceAt (p, zero)
+                q = SequenceErase (p, zero)
+            }>
+        }"""
+        s = floats(2, 2, 1)
+        found = self.declined(text, "scan output 'x', whose values may be of several shapes", s=s, n=i64(2))
+        assert_values(found, [s[2:], np.stack(s[:2])])
+
+    def test_maps_for_several_workers(self):
+        text = """g (seq(float[]) s, seq(float[]) t) => (seq(float[]) u) {
+            u = SequenceMap (s, t) <body = b (float[] x, float[] y) => (float[] z) { z = Add (x, y) }>
+        }"""
+        for workers, declined in ((1, ""), (2, "its maps are for several workers")):
+            used = InferenceSession(model(text), max_workers=workers)
+            assert used._engines.compiled.declined == declined
+            feed = {"s": floats(1, 2), "t": floats(1, 2)}
+            assert_values(used.run(None, feed), [[2 * x for x in floats(1, 2)]])
+            for counts in ((1, 2), (1,)):
+                with pytest.raises(ValueError, match="SequenceMap 'u'"):
+                    used.run(None, {"s": floats(1, 2, 3), "t": floats(*counts)})
+
+    def test_weights_that_would_be_held_twice(self, monkeypatch):
+        text = """g (seq(float[]) s, float[N] x) => (seq(float[]) t) { t = SequenceInsert (s, x) }"""
+        monkeypatch.setattr(whole_module, "HEAVY", 0)
+        assert_values(self.declined(text, "weights would be held twice", s=[], x=f32(1)), [[f32(1)]])
+
+
+class TestAttempts:
+    def test_they_become_rare(self):
+        attempts, tried = Attempts(), []
+        for k in range(100):
+            if attempts.is_due():
+                tried.append(k)
+                attempts.failed()
+        assert tried == [0, 3, 8, 17, 34, 67]
+
+    def test_they_never_cease(self):
+        attempts = Attempts()
+        tried = sum(attempts.is_due() and (attempts.failed() or 1) for _ in range(10000))
+        assert tried >= 10000 // 260
+
+    def test_a_success_counts_more(self):
+        attempts = Attempts()
+        attempts.failed()
+        assert [attempts.is_due() for _ in range(3)] == [False, False, True]
+        attempts.succeeded()
+        assert attempts.is_due()
+        attempts.failed()
+        assert [attempts.is_due() for _ in range(3)] == [False, False, True]
+
+    def test_failures_say_why(self):
+        attempts = Attempts()
+        assert (attempts.taken, attempts.failures, attempts.reason) == (0, 0, "")
+        attempts.failed(ValueError("a\nb"))
+        attempts.succeeded()
+        assert (attempts.taken, attempts.failures, attempts.reason) == (1, 1, "a b")
+
+    def test_a_session_whose_loops_are_long_seldom_tries(self):
+        used = Used(TURN)
+        s = floats(1, 2)
+        for _ in range(40):
+            assert_values(used.run(s=s, n=i64(LONG + 2)), [turned(s, LONG + 2)])
+        assert [k for k, outcome in enumerate(used.outcomes) if outcome is False] == [0, 3, 8, 17, 34]
+        for _ in range(40):
+            used.run(s=s, n=i64(1))
+        assert used.outcomes[67:] == [True] * 13
+
+
+def test_scans_go_in_one():
+    """The rank of what they stack is known, so a join of it may be trusted to onnxruntime."""
+    text = """
+        f (float[N, 4] x, int64 k) => (float[M, 4] y) <float[4] zero = {0, 0, 0, 0}> {
+            last, sums = Scan <num_scan_inputs = 1,
+                body = b (float[4] s, float[4] r) => (float[4] t, float[4] u) {
+                t = Add (s, r)
+                u = Neg (t)
+            }> (zero, x)
+            rows = SplitToSequence (sums)
+            some = SequenceErase (rows, k)
+            y = ConcatFromSequence <axis = 0> (some)
+        }"""
+    used = Used(text)
+    assert used.whole is not None, used.engines.declined
+    for n in (2, 5, 2000):
+        x = np.random.default_rng(n).random((n, 4), np.float32)
+        (found,) = used.run(x=x, k=np.array(1))
+        np.testing.assert_allclose(found, np.delete(-np.cumsum(x, 0), 1, 0), rtol=1e-3)

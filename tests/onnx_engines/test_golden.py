@@ -1,0 +1,30 @@
+"""What becomes of the exported models stays as it is written down: see `golden`."""
+
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.exported import MODELS
+from support.models.golden import differences, made, stored
+
+GOLDEN = stored()
+
+
+def test_every_model_is_written_down():
+    assert GOLDEN.keys() == MODELS.keys()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_becomes_what_it_became(name):
+    found = list(differences(GOLDEN[name], made(name)))
+    assert not found, "\n".join([f"'{name}' has changed (see tests/support/models/golden.py):", *found])
+
+
+def test_differences_are_told():
+    before = {"nodes": 3, "notes": ["a", "b"], "lists": {"SequenceAt": 1}}
+    assert not list(differences(before, before))
+    after = {"nodes": 2, "notes": ["a", "c"], "lists": {}}
+    told = ["nodes: 3 -> 2", "notes: - b", "notes: + c", "lists/SequenceAt: 1 -> None"]
+    assert list(differences(before, after)) == told
+    assert list(differences({"runs": [1, 2]}, {"runs": [2, 1]})) == ["runs: the order has changed"]

@@ -1,0 +1,186 @@
+"""python -m seqcore.onnx: lower writes the lowered model, explain says what becomes of each sequence."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.exported import MODELS  # noqa: E402
+from support.models.lowering import left_in, parse, rows  # noqa: E402
+
+from seqcore.onnx import lower  # noqa: E402
+from seqcore.onnx.__main__ import main  # noqa: E402
+from seqcore.onnx._engines.engines import explain  # noqa: E402
+from seqcore.onnx.lowering import lower_with_report  # noqa: E402
+
+MODEL = """g (float[N, 100] x, seq(float[K]) t, int64 i) => (float[100] y, float[K] z) {
+    s = SplitToSequence<keepdims = 0>(x)
+    e = SequenceAt(s, i)
+    y = Neg(e)
+    z = SequenceAt(t, i)
+}"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "in.onnx"
+    onnx.save(parse(MODEL), path)
+    return path
+
+
+def test_lower(path, capsys):
+    out = path.with_name("out.onnx")
+    assert main(["lower", str(path), "-o", str(out)]) == 0
+    assert onnx.load(out) == lower(parse(MODEL))
+    printed = capsys.readouterr()
+    first, stays, then, option = printed.out.splitlines()
+    assert first == f"{out}: 1 sequence lowered, 1 left"
+    assert stays == "  't' stays: it is an input of the model"
+    assert then.startswith(f"next: load {out} in seqcore.onnx.InferenceSession")
+    assert "--ragged-io" in option
+    assert printed.err == ""
+    assert sorted(file.name for file in path.parent.iterdir()) == ["in.onnx", "out.onnx"]
+
+
+def test_lower_in_place(path):
+    assert main(["lower", str(path), "--output", str(path), "--replace-input"]) == 0
+    assert left_in(onnx.load(path)) == ["SequenceAt"]
+
+
+def test_explain(path, capsys):
+    assert main(["explain", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "sequences",
+        "    't' stays: it is an input of the model",
+        "    's' becomes pieces of 'x'",
+        "gain over onnxruntime",
+        "    none: no loop makes a list",
+        "what runs where",
+        "    onnxruntime  all of it in one go, as long as the sequences are short",
+        "    onnxruntime  Gather, Neg",
+        "    seqcore      SequenceAt 'z'",
+        "how to run it",
+        "    seqcore.onnx.InferenceSession runs the model unchanged, as shown above",
+        f"    for other runtimes: python -m seqcore.onnx lower {path} -o OUT --ragged-io",
+    ]
+    onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
+    assert main(["explain", str(path)]) == 0
+    assert capsys.readouterr().out == "the model has no sequences: onnxruntime runs it whole\n"
+
+
+def weighty():
+    """A model that can be lowered in part, and its weights."""
+    model = parse(
+        MODEL.replace("y = Neg(e)", "y = MatMul(e, w)")
+        .replace("{", "<float[1] w = {0}> {", 1)
+        .replace("float[1] w = {0}", "float[100, 100] w = {" + ", ".join("1" for _ in range(10000)) + "}")
+    )
+    weights = rows(100, 100)
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "w"))
+    return model, weights
+
+
+@pytest.mark.parametrize("name", ["in.onnx", "out.onnx"])
+def test_data_outside_stay_where_they_are(tmp_path, name):
+    model, weights = weighty()
+    onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin")
+    for _ in range(2):
+        assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(tmp_path / name), "--replace-input"]) == 0
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted({"in.onnx", "in.bin", name})
+        assert (tmp_path / name).stat().st_size < 5000
+        result = onnx.load(tmp_path / name)
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(result.graph.initializer[0]), weights)
+        assert left_in(result) == ["SequenceAt"]
+
+
+def test_data_outside_come_along_to_another_folder(tmp_path):
+    model, weights = weighty()
+    onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin")
+    (tmp_path / "to").mkdir()
+    for _ in range(2):
+        assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(tmp_path / "to" / "out.onnx")]) == 0
+        assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["out.onnx", "out.onnx.data"]
+        result = onnx.load(tmp_path / "to" / "out.onnx")
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(result.graph.initializer[0]), weights)
+
+
+def failure(capsys, *arguments):
+    assert main(list(map(str, arguments))) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("seqcore.onnx: ")
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_mistakes(path, capsys):
+    out = path.with_name("out.onnx")
+    assert "there is no file" in failure(capsys, "lower", path.with_name("no.onnx"), "-o", out)
+    assert "is a folder" in failure(capsys, "explain", path.parent)
+    assert "there is no folder" in failure(capsys, "lower", path, "-o", path.parent / "no" / "out.onnx")
+    assert "is a folder" in failure(capsys, "lower", path, "-o", path.parent)
+    model = parse(MODEL)
+    model.graph.node[0].op_type = "NoSuch"
+    onnx.save(model, path)
+    assert "the model is not valid: " in failure(capsys, "explain", path)
+    path.write_text("hello")
+    assert "can't be read as an ONNX model" in failure(capsys, "explain", path)
+    assert not out.exists()
+
+
+def test_missing_data(tmp_path, capsys):
+    model = parse(
+        "g (float[N, 100] x) => (seq(float[N, 100]) s) <float[1] w = {0}> "
+        "{ y = Add(x, w) s = SequenceConstruct(y) }"
+    )
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(rows(1, 100)[0], "w"))
+    onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin", size_threshold=0)
+    (tmp_path / "in.bin").unlink()
+    assert "in.bin" in failure(capsys, "explain", tmp_path / "in.onnx")
+
+
+@pytest.mark.slow
+def test_from_a_shell(path):
+    def run(*arguments):
+        command = [sys.executable, "-m", "seqcore.onnx", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    assert run("explain", path).returncode == 0
+    assert run("explain", path.with_name("no.onnx")).returncode == 1
+    wrong = run("lower", path)
+    assert wrong.returncode == 2
+    assert "the following arguments are required: -o" in wrong.stderr
+
+
+class TestExplainAgreesWithLower:
+    def lines(self, name):
+        found = explain(str(MODELS[name].path))
+        return found[1 : found.index("loops")]
+
+    def test_what_a_session_keeps_and_lower_does_not(self):
+        lines = self.lines("queue_delays")
+        assert lines[0].endswith(
+            "stays: the loop '/Loop' erases from it; lower replaces it with a tensor of its stacked "
+            "elements, which each edit copies"
+        )
+        assert lines[1] == "    '/Loop_output_1' becomes a scan output of '/Loop'"
+
+    def test_alike_notes_are_one(self):
+        lines = self.lines("kv_layers")
+        assert lines[0].startswith("    8 sequences ('/SequenceConstruct_output_0', ")
+        assert lines[0].endswith(", …): each becomes its elements")
+        assert len(lines) == 2
+
+    @pytest.mark.parametrize("name", MODELS)
+    @pytest.mark.mostly_slow(7)
+    def test_of_every_exported_model(self, name):
+        """What lower leaves is said to stay, for the same reason; all else is said to be replaced."""
+        text = "\n".join(explain(str(MODELS[name].path)))
+        _, notes = lower_with_report(MODELS[name].path)
+        assert all(note.text in text for note in notes if not note.is_lowered)
+        assert all(note.is_lowered for note in notes) or "stays" in text

@@ -1,0 +1,428 @@
+"""seqcore.onnx.lower: what becomes of a model's sequences, and that the model does what it did."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.lowering import (  # noqa: E402
+    OPSETS,
+    check,
+    left_in,
+    lowered,
+    ops,
+    outcome,
+    parse,
+    quick_report,
+    rows,
+    session,
+)
+
+from seqcore.onnx import lower  # noqa: E402
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+LENGTHS = [0, 1, 2, 7]
+
+
+def loop(insert="t = SequenceInsert(s, e)", after="", x="float[N, 4]", outs="float[A, B] y", element=None):
+    """A loop over the rows of x that inserts them into a list; `after` reads the list l."""
+    element = element or "q = Gather(x, i) e = Add(q, q)"
+    return f"""g ({x} x, int64 n, int64[K] p) => ({outs})
+    <bool yes = {{1}}, int64 zero = {{0}}, int64 one = {{1}}, int64 back = {{-1}}> {{
+        none = SequenceEmpty()
+        l = Loop(n, yes, none) <body = b (int64 i, bool c, seq(float[?]) s) => (bool c2, seq(float[?]) t) {{
+            c2 = Identity(c)
+            {element}
+            {insert}
+        }}>
+        {after}
+    }}"""
+
+
+STACK = "y = ConcatFromSequence<axis = 0, new_axis = 1>(l)"
+
+
+BRANCH = """z = Cast<to = 9>(p) z0 = Squeeze(z)
+    y = If(z0) <
+        then_branch = a () => (float[A, B] u) { u = ConcatFromSequence<axis = 0, new_axis = 1>(l) },
+        else_branch = b () => (float[C, D] v) { v = Identity(x) }
+    >"""
+# Elements that are longer in each round.
+RAGGED = """f = Constant<value = int64[1] {1}>() o = Constant<value = int64[1] {0}>() i1 = Reshape(i, f)
+            n1 = Add(i1, f) q = Gather(x, i) e = Slice(q, o, n1)"""
+
+
+def loop_feeds(*positions, lengths=LENGTHS):
+    return [
+        {"x": rows(max(n, 1)), "n": np.int64(n), "p": np.array([p])}
+        for n in lengths
+        for p in positions or [0]
+    ]
+
+
+class TestLoops:
+    @pytest.mark.parametrize("opset", OPSETS[1:])  # before, a loop has no lists
+    @pytest.mark.parametrize("axis", [0, 1, -1, -2])
+    @pytest.mark.parametrize(
+        "insert", ["t = SequenceInsert(s, e)", "t = SequenceInsert(s, e, zero)"], ids=["back", "front"]
+    )
+    def test_append_and_stack(self, opset, axis, insert):
+        text = loop(insert, f"y = ConcatFromSequence<axis = {axis}, new_axis = 1>(l)")
+        check(text, loop_feeds(), opset)
+
+    @pytest.mark.parametrize("opset", [13, 17])
+    @pytest.mark.parametrize("axis", [0, -1])
+    def test_append_and_concatenate(self, opset, axis):
+        text = loop(after=f"y = ConcatFromSequence<axis = {axis}>(l)", outs="float[A] y")
+        text = text.replace("axis = -1", "axis = -1") if axis else text
+        check(text, loop_feeds(), opset)
+
+    @pytest.mark.parametrize("axis", [0, 1, 2, -3])
+    def test_append_matrices_and_concatenate(self, axis):
+        text = loop(
+            after=f"y = ConcatFromSequence<axis = {axis}>(l)",
+            x="float[N, 2, M, 3]",
+            outs="float[A, B, C] y",
+        ).replace("seq(float[?])", "seq(float[?, ?, ?])")
+        shapes = [(n, 2, m, 3) for n in LENGTHS for m in (0, 1, 5)]
+        feeds = [
+            {"x": np.random.rand(*s).astype("f"), "n": np.int64(s[0]), "p": np.zeros(1, "q")} for s in shapes
+        ]
+        check(text, feeds, 17)
+        check(text, feeds, 13, gone=False)  # a Reshape can't be told of zeros
+
+    def test_many_readers(self):
+        after = f"{STACK} m = SequenceLength(l) a = SequenceAt(l, p) b = SequenceAt(l, back)"
+        text = loop(after=after, outs="float[A, B] y, int64 m, float[C] a, float[D] b")
+        result, _ = check(text, loop_feeds(-3, -2, -1, 0, 1, 2), 17)
+        assert ops(result).count("Loop") == 1
+
+    @pytest.mark.parametrize("what", ["m = SequenceLength(l)", "m = SequenceAt(l, p)"])
+    def test_readers_that_need_one_shape(self, what):
+        outs = "int64 m" if "Length" in what else "float[M] m"
+        check(loop(after=what, outs=outs), loop_feeds(-2, 0, 1))
+        # Rounds differ in shape: only a stack of them would fail anyway.
+        check(loop(after=what, outs=outs, element=RAGGED), loop_feeds(-2, 0, 1), gone=False)
+        check(loop(after=STACK, element=RAGGED), loop_feeds(0))
+
+    def test_rounds_that_differ_in_shape_but_not_in_size_fail(self):
+        element = """f = Constant<value = int64[1] {1}>() m = Constant<value = int64[1] {-1}>()
+            i1 = Reshape(i, f) n1 = Add(i1, f)
+            sh = Concat<axis = 0>(n1, m) q = Gather(x, i) e = Reshape(q, sh)"""
+        text = loop(after=STACK, element=element, outs="float[A, B, C] y")
+        result = lowered(parse(text.replace("seq(float[?])", "seq(float[?, ?])")))
+        assert left_in(result) == []
+        running = session(result)
+        assert outcome(running, loop_feeds(0, lengths=[1])[0])[0].shape == (1, 1, 4)
+        assert outcome(running, loop_feeds(0, lengths=[2])[0]) is None
+
+    def test_a_stack_that_may_not_be_needed_proves_nothing(self):
+        check(loop(after=BRANCH, element=RAGGED), loop_feeds(0, 1), gone=False)
+
+    def test_a_join_in_a_branch_fails_only_there(self):
+        _, running = check(loop(after=BRANCH), loop_feeds(0, 1))
+        empty = {"x": rows(1), "n": np.int64(0)}
+        assert outcome(running, empty | {"p": np.array([1])}) is None
+        assert outcome(running, empty | {"p": np.array([0])}) is not None
+
+    def test_lists_in_one_loop_go_each_on_its_own(self):
+        text = """g (float[N, 4] x, int64 n) => (float[A, B] y, float[C, D] z, float[E] total)
+        <bool yes = {1}, float[4] start = {0, 0, 0, 0}, int64 zero = {0}> {
+            none = SequenceEmpty()
+            l, m, total, k = Loop(n, yes, none, none, start, none)
+            <body = b (int64 i, bool c, seq(float[?]) s, seq(float[?]) u, float[4] w, seq(float[?]) o)
+                => (bool c2, seq(float[?]) t, seq(float[?]) v, float[4] w2, seq(float[?]) o2) {
+                c2 = Identity(c)
+                e = Gather(x, i)
+                w2 = Add(w, e)
+                t0 = SequenceInsert(s, e)
+                t = Identity(t0)
+                v = SequenceInsert(u, e, zero)
+                o1 = SequenceInsert(o, e)
+                o2 = SequenceErase(o1)
+            }>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+            z = ConcatFromSequence<axis = 0, new_axis = 1>(m)
+        }"""
+        feeds = [{"x": rows(max(n, 1)), "n": np.int64(n)} for n in LENGTHS]
+        check(text, feeds)  # nobody reads the third list
+        text = text.replace("float[E] total)", "float[E] total, int64 count)").replace(
+            "y = Concat", "count = SequenceLength(k) y = Concat"
+        )
+        model = parse(text)
+        result = lowered(model, packs=False)
+        assert left_in(result) == ["SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"]
+        before, after = session(model), session(result)
+        for feed in feeds[1:]:
+            for one, other in zip(outcome(before, feed), outcome(after, feed), strict=True):
+                np.testing.assert_array_equal(one, other)
+
+    def test_a_state_that_only_its_loop_reads_is_kept(self):
+        text = """g (float[N, 4] x, int64 n) => (float[A, B] y)
+        <bool yes = {1}, int64 o = {0}, int64 two = {2}> {
+            none = SequenceEmpty()
+            l, last, spare = Loop(n, yes, none, o, o)
+            <body = b (int64 i, bool c, seq(float[?]) s, int64 j, int64 k)
+                => (bool c2, seq(float[?]) t, int64 j2, int64 k2) {
+                c2 = Identity(c)
+                e0 = Gather(x, i)
+                f = Cast<to = 1>(j)
+                e = Mul(e0, f)
+                t = SequenceInsert(s, e)
+                j2 = Add(j, two)
+                k2 = Add(k, i)
+            }>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+        }"""
+        result, _ = check(text, [{"x": rows(3), "n": n} for n in (0, 1, 3)])
+        loop = next(node for node in result.graph.node if node.op_type == "Loop")
+        assert len(loop.input) == 3
+
+    def test_loop_that_counts_what_it_has(self):
+        text = """g (float[N, 4] x, int64 n, int64 most) => (float[A, B] y, int64 last)
+        <bool yes = {1}, int64 o = {0}> {
+            none = SequenceEmpty()
+            l, last = Loop(n, yes, none, o)
+            <body = b (int64 i, bool c, seq(float[?]) s, int64 j) => (bool c2, seq(float[?]) t, int64 j2) {
+                e = Gather(x, i)
+                at = SequenceLength(s)
+                t = SequenceInsert(s, e, at)
+                j2 = SequenceLength(t)
+                c2 = Less(j2, most)
+            }>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+        }"""
+        feeds = [{"x": rows(7), "n": np.int64(n), "most": np.int64(m)} for n in LENGTHS for m in (1, 3, 9)]
+        check(text, feeds)
+
+    def test_no_guard_where_there_is_an_element_for_sure(self):
+        text = (
+            loop(after=STACK)
+            .replace("Loop(n, yes", "Loop(three, yes")
+            .replace("<bool", "<int64 three = {3}, bool")
+        )
+        result, _ = check(text, [{"x": rows(3), "n": np.int64(0), "p": np.array([0])}])
+        assert "Reshape" not in ops(result)
+
+    @pytest.mark.parametrize("trips", ["three, no", "none_, yes", "one, yes"])
+    def test_a_guard_where_the_condition_decides(self, trips):
+        text = loop(after=STACK).replace("Loop(n, yes", f"Loop({trips}")
+        text = text.replace("<bool", "<int64 three = {3}, bool no = {0}, int64 none_ = {0}, bool")
+        check(text, [{"x": rows(3), "n": np.int64(0), "p": np.array([0])}], succeeds=trips == "one, yes")
+
+    @pytest.mark.parametrize("m", [0, 1, 3])
+    def test_nested_loops(self, m):
+        text = """g (float[N, M, 4] x, int64 n, int64 m) => (float[A, B, C] y) <bool yes = {1}> {
+            none = SequenceEmpty()
+            l = Loop(n, yes, none)
+            <body = b (int64 i, bool c, seq(float[?, ?]) s) => (bool c2, seq(float[?, ?]) t) {
+                c2 = Identity(c)
+                row = Gather(x, i)
+                empty = SequenceEmpty()
+                k = Loop(m, yes, empty)
+                <body = d (int64 j, bool d, seq(float[?]) u) => (bool d2, seq(float[?]) v) {
+                    d2 = Identity(d)
+                    f = Gather(row, j)
+                    v = SequenceInsert(u, f)
+                }>
+                e = ConcatFromSequence<axis = 0, new_axis = 1>(k)
+                t = SequenceInsert(s, e)
+            }>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+        }"""
+        x = np.random.rand(7, max(m, 1), 4).astype("f")
+        feeds = [{"x": x, "n": n, "m": m} for n in LENGTHS]
+        check(text, feeds, succeeds=m > 0)
+
+    @pytest.mark.parametrize(
+        ("insert", "why"),
+        [
+            ("t0 = SequenceInsert(s, e) t = SequenceErase(t0)", "erases from it"),
+            ("t = SequenceInsert(s, e, i)", "elsewhere than at an end"),
+            ("t = SequenceInsert(s, e) u = SequenceAt(t, zero) v = Add(u, u)", ""),
+            ("t = SequenceConstruct(e)", "makes it anew"),
+        ],
+    )
+    def test_what_stays(self, insert, why):
+        model = parse(loop(insert, STACK))
+        result, notes = quick_report(model)
+        if why:
+            assert result == model
+            assert any(why in str(note) for note in notes if note.value == "l"), notes
+        else:
+            assert left_in(result) == []  # what isn't needed is no hindrance
+
+    def test_a_list_that_is_read_on_the_way_stays(self):
+        text = """g (float[N, 4] x, int64 n) => (float[A, B] y, float[C] z)
+        <bool yes = {1}, int64 o = {0}, float[4] w = {0, 0, 0, 0}> {
+            none = SequenceEmpty()
+            l, z = Loop(n, yes, none, w)
+            <body = b (int64 i, bool c, seq(float[?]) s, float[4] v)
+                => (bool c2, seq(float[?]) t, float[4] v2) {
+                c2 = Identity(c)
+                e = Gather(x, i)
+                t = SequenceInsert(s, e)
+                a = SequenceAt(t, o)
+                v2 = Add(v, a)
+            }>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+        }"""
+        model = parse(text)
+        result, notes = quick_report(model)
+        assert result == model
+        assert str(notes[0]) == "'l' stays: the loop 'l' reads it on the way, at 'a'"
+
+    def test_a_list_that_is_returned_stays(self):
+        check(loop(outs="seq(float[?]) l"), loop_feeds(), gone=False)
+
+    @pytest.mark.parametrize("dtype", ["float", "double", "int8", "uint8", "int64", "bool", "float16"])
+    def test_types(self, dtype):
+        text = loop(after=STACK, element="e = Gather(x, i)").replace("float", dtype)
+        number = onnx.TensorProto.DataType.Value(dtype.upper())
+        text = text.replace("SequenceEmpty()", f"SequenceEmpty<dtype = {number}>()")
+        result = lowered(parse(text))
+        assert left_in(result) == []
+        x = rows(3).astype({"float": "f", "double": "d"}.get(dtype, dtype))
+        got = outcome(session(result), {"x": x, "n": 3, "p": np.zeros(1, "q")})[0]
+        np.testing.assert_array_equal(got, x)
+        assert got.dtype == x.dtype
+
+    def test_strings(self):
+        element = "o = Constant<value = int64[1] {-1}>() k = Reshape(i, o) e = GatherND(x, k)"
+        text = loop(after=f"{STACK} z = SequenceAt(l, p)", element=element, outs="float[A, B] y, float[C] z")
+        text = text.replace("float", "string").replace("SequenceEmpty()", "SequenceEmpty<dtype = 8>()")
+        check(text, [one | {"x": one["x"].astype(str).astype(object)} for one in loop_feeds(-3, -1, 0, 2)])
+
+    @pytest.mark.parametrize("level", ["DISABLE_ALL", "ENABLE_BASIC", "ENABLE_ALL"])
+    def test_guards_outlive_every_optimizer(self, level):
+        import onnxruntime
+
+        text = loop(after=f"{STACK} z = SequenceAt(l, p)", outs="float[A, B] y, float[C] z")
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
+        running = onnxruntime.InferenceSession(lowered(parse(text)).SerializeToString(), options)
+        for feed, n in zip(loop_feeds(-3, 1), np.repeat(LENGTHS, 2), strict=True):
+            inside = -n <= feed["p"][0] < n
+            assert (outcome(running, feed) is not None) == inside
+
+    def test_an_error_is_kept_where_only_the_shape_is_read(self):
+        for after in (
+            "a = SequenceAt(l, p) m = Shape(a)",
+            "a = SequenceAt(l, zero) b = Add(a, a) m = Shape(b)",
+            "a = ConcatFromSequence<axis = 0, new_axis = 1>(l) m = Size(a)",
+        ):
+            outs = "int64[M] m" if "Shape" in after else "int64 m"
+            check(loop(after=after, outs=outs), loop_feeds(-3, -1, 0, 2))
+
+
+def test_a_model_without_sequences_comes_back_equal():
+    model = parse("g (float[N] x) => (float[N] y) { dead = Neg(x) y = Add(x, x) }")
+    result = lower(model)
+    assert result == model
+    assert result is not model
+    result.graph.node[0].op_type = "Abs"
+    assert model.graph.node[0].op_type == "Neg"
+
+
+def test_arguments():
+    model = parse(loop(after=STACK))
+    assert lower(model.SerializeToString()) == lower(model)
+    with pytest.raises(
+        TypeError, match=r"model must be a path, bytes or a ModelProto, got .* of type GraphProto"
+    ):
+        lower(model.graph)
+    with pytest.raises(FileNotFoundError):
+        lower("no/such.onnx")
+    with pytest.raises(ValueError, match="can't be read as an ONNX model"):
+        lower(b"hello")
+    model.graph.node[0].op_type = "NoSuchOperator"
+    with pytest.raises(ValueError, match="the model is not valid: ") as raised:
+        lower(model)
+    assert "\n" not in str(raised.value)
+
+
+def test_functions_are_inlined_and_metadata_stays():
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17, "own": 1], producer_name: "us">
+    g (float[N, 4] x, int64 i) => (float[4] y) { y = own.pick(x, i) }
+    <opset_import: ["": 17], domain: "own"> pick (a, i) => (b) {
+        s = SplitToSequence<keepdims = 0>(a)
+        b = SequenceAt(s, i)
+    }""")
+    model.metadata_props.add(key="a", value="b")
+    result = lowered(model)
+    assert ops(result) == ["Gather"]
+    assert result.producer_name == "us"
+    assert result.metadata_props == model.metadata_props
+
+
+def test_a_model_that_fits_no_more_once_it_is_lowered_stays():
+    text = """g (float[3, 4] x) => (float[A] y) {
+        s = SplitToSequence<keepdims = 0>(x)
+        w = ConcatFromSequence<axis = 0>(s)
+        t = SequenceMap <body = f (float[K] e, float[L] h) => (float[M] o) { o = Add(e, h) }> (s, w)
+        y = ConcatFromSequence<axis = 0>(t)
+    }"""
+    result, notes = quick_report(parse(text))
+    assert result == parse(text)
+    assert not any(note.is_lowered for note in notes)
+    assert "a lowered model would not be valid" in str(notes[0])
+
+
+def test_weights_come_back():
+    weights = onnx.numpy_helper.from_array(np.random.rand(100, 100).astype("f"), "w")
+    dead = onnx.numpy_helper.from_array(np.random.rand(100, 100).astype("f"), "dead")
+    text = """g (float[N, 100] x, int64 i) => (float[100] y, float[C] z) {
+        s = SplitToSequence<keepdims = 0>(x)
+        e = SequenceAt(s, i)
+        y = MatMul(e, w)
+        t = SplitToSequence<keepdims = 0>(w)
+        z = SequenceAt(t, i)
+    }"""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+    model.graph.initializer.extend([weights, dead])
+    result, _ = check(model, [{"x": rows(3, 100), "i": np.int64(i)} for i in (-4, -3, 0, 2, 3, 99)])
+    # One that nobody ever read goes.
+    assert list(result.graph.initializer[:1]) == [weights]
+    assert not any(tensor.name == "dead" for tensor in result.graph.initializer)
+    # Weights that can be fed are inputs, and stay ones.
+    model.graph.input.append(onnx.helper.make_tensor_value_info("w", 1, [100, 100]))
+    result, _ = check(model, [{"x": rows(3, 100), "i": np.int64(2), "w": np.ones((100, 100), "f")}])
+
+
+WRONG_IN_A_MAP = """g (float[N, 6] x, int64[N, 2] h) => (float[A, B, C] z) {
+    a = SplitToSequence<keepdims = 0>(x)
+    b = SplitToSequence<keepdims = 0>(h)
+    s = SequenceMap (a, b)
+        <body = m (float[6] u, int64[2] k) => (float[2, 3] r) { r = Reshape(u, k) }>
+    z = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+}"""
+ONE_NAME_FOR_TWO_LENGTHS = """g (float[N, M] x, float[M, N] y, int64 n) => (float[A, B, C] z)
+<int64 one = {1}> {
+    e = SequenceEmpty()
+    s = Loop (n, "", e) <body = a (int64 i, bool go, seq(float[]) u) => (bool go, seq(float[]) v) {
+        c = Less(i, one)
+        r = If(c) <then_branch = t () => (float[K, L] p) { p = Neg(x) },
+                   else_branch = f () => (float[K, L] q) { q = Transpose<perm = [1, 0]>(y) }>
+        v = SequenceInsert (u, r)
+    }>
+    z = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "feed"),
+    [
+        (WRONG_IN_A_MAP, {"x": rows(2, 6), "h": np.array([[2, 3], [3, 2]])}),
+        (
+            ONE_NAME_FOR_TWO_LENGTHS,
+            {"x": rows(2, 3), "y": rows(2, 3), "n": np.array(2)},
+        ),
+    ],
+)
+def test_shapes_that_are_declared_wrong(text, feed):
+    """Tensors of one size and two shapes don't join, whatever the model says of them."""
+    assert outcome(session(lowered(parse(text))), feed) is None

@@ -1,0 +1,231 @@
+"""Up to which sizes lists go, and in which way: both sides of each limit of the passes."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.lowering import assert_same, left_in, ops, outcome, parse, quick_report, rows, session  # noqa: E402
+
+from seqcore.onnx._lists import accumulate, fixed_lists, listed, pieces, trace  # noqa: E402
+from seqcore.onnx._vmap import sizes as size_bounds  # noqa: E402
+from seqcore.onnx._vmap.shapes import Size  # noqa: E402
+
+
+def same(model, result, *feeds):
+    """A model and its lowered one give the same."""
+    before, after = session(model), session(result)
+    for feed in feeds:
+        expected = outcome(before, feed)
+        assert expected is not None
+        assert_same(expected, outcome(after, feed))
+
+
+def quick(text, *feeds):
+    """A model as a session lowers it, without packing; it does what it did."""
+    model = parse(text)
+    result, notes = quick_report(model)
+    same(model, result, *feeds)
+    return result, [str(note) for note in notes]
+
+
+class TestListed:
+    """Elements by their names."""
+
+    WINDOW = """g (float[N, 4] x, int64 n) => (float[4] y)
+    <bool yes = {1}, int64 zero = {0}, float[4] a = {1, 2, 3, 4}> {
+        first = SequenceConstruct(MANY)
+        l = Loop(n, yes, first) <body = b (int64 i, bool c, seq(float[4]) s) => (bool c2, seq(float[4]) t) {
+            c2 = Identity(c) q = Gather(x, i) t0 = SequenceErase(s, zero) t = SequenceInsert(t0, q)
+        }>
+        y = SequenceAt(l, zero)
+    }"""
+
+    @pytest.mark.parametrize("more", [-1, 0, 1])
+    def test_lists_that_loops_hand_on(self, more):
+        n = fixed_lists._MOST + more
+        text = self.WINDOW.replace("MANY", ", ".join(["a"] * n))
+        feeds = [{"x": rows(3), "n": np.array(k)} for k in (0, 1, 3)]
+        result, _ = quick(text, *feeds)
+        assert (left_in(result) == []) is (more <= 0)
+
+    @pytest.mark.parametrize("more", [-1, 0, 1])
+    def test_elements_that_are_only_made_to_be_counted(self, more):
+        """Of more elements it isn't settled later whether those that nobody reads are made."""
+        n = listed._FEW + more
+        elements = ", ".join(["a"] * (n - 1) + ["q"])
+        text = f"""g (float[N, 4] x, int64 n, int64 k) => (float[4] y, float[4] z)
+        <bool yes = {{1}}, int64 zero = {{0}}, float[4] a = {{1, 2, 3, 4}}> {{
+            two = SequenceConstruct(a, a)
+            l = Loop(n, yes, two) <body = b (int64 i, bool c, seq(float[4]) s)
+                                      => (bool c2, seq(float[4]) t) {{
+                c2 = Identity(c) q0 = Gather(x, i) t0 = SequenceErase(s, zero) t = SequenceInsert(t0, q0)
+            }}>
+            y = SequenceAt(l, zero)
+            q = Gather(x, k)
+            m = SequenceConstruct({elements})
+            z0 = SequenceAt(m, zero)
+            z = Add(z0, q)
+        }}"""
+        feeds = [{"x": rows(3), "n": np.array(k), "k": np.array(1)} for k in (0, 1, 3)]
+        result, notes = quick(text, *feeds)
+        assert (left_in(result) == []) is (more <= 0), notes
+
+    @pytest.mark.parametrize(("width", "goes"), [(1024, True), (1025, False)])
+    def test_a_stack_in_each_round(self, width, goes):
+        """Four elements of 1024 numbers."""
+        assert listed._MOST_COPIED == 4 * 1024
+        text = f"""g (float[{width}] x, int64 n, int64 p) => (float[{width}] y) <bool yes = {{1}}> {{
+            y = Loop(n, yes, x) <body = b (int64 i, bool c, float[{width}] r)
+                                    => (bool c2, float[{width}] r2) {{
+                c2 = Identity(c) a = Neg(r) s = SequenceConstruct(r, a, x, a) r2 = SequenceAt(s, p)
+            }}>
+        }}"""
+        feeds = [{"x": rows(1, width)[0], "n": np.array(3), "p": np.array(p)} for p in (0, 3, -1)]
+        result, notes = quick(text, *feeds)
+        assert (left_in(result) == []) is goes, notes
+        # Before the loop it is made once, whatever its size.
+        outside = f"""g (float[{width}] x, int64 p) => (float[{width}] y) {{
+            a = Neg(x) s = SequenceConstruct(x, a, x, a) y = SequenceAt(s, p)
+        }}"""
+        result, _ = quick(outside, *({name: feed[name] for name in "xp"} for feed in feeds))
+        assert left_in(result) == []
+
+
+class TestPieces:
+    def cut(self, count, picked):
+        reads = " ".join(f"y{k} = SequenceAt(l, p{k})" for k in range(picked))
+        constants = ", ".join(f"int64 p{k} = {{{k}}}" for k in range(picked))
+        outs = ", ".join(f"float[4] y{k}" for k in range(picked))
+        text = f"""g (float[{count}, 4] x) => ({outs}) <{constants}> {{
+            l = SplitToSequence<keepdims = 0>(x) {reads}
+        }}"""
+        result, _ = quick(text, {"x": rows(count)})
+        assert left_in(result) == []
+        return "Split" in ops(result)
+
+    @pytest.mark.parametrize(
+        ("count", "picked", "is_split"),
+        [
+            (16, 1, True),
+            (17, 1, False),
+            (17, 8, False),
+            (17, 9, True),
+            (18, 9, True),
+            (20, 9, False),
+            (20, 10, True),
+        ],
+    )
+    def test_one_split_where_few_or_half_of_them_are_read(self, count, picked, is_split):
+        assert pieces._FEW == 16
+        assert self.cut(count, picked) is is_split
+
+    @pytest.mark.parametrize("axis", [-1, -2, 0, 1])
+    @pytest.mark.parametrize("keepdims", [0, 1])
+    def test_axes_from_the_back_where_the_rank_is_not_known(self, axis, keepdims):
+        """In a loop too, where pieces are picked at a scalar position."""
+        text = f"""g (float[K, L] x0, int64[R] shape, int64 n) => (float[A, B] y, int64[C, D] s, float[E] z)
+        <bool yes = {{1}}, int64 one = {{1}}, int64[1] flat = {{-1}}> {{
+            x = Reshape(x0, shape) l = SplitToSequence<axis = {axis}, keepdims = {keepdims}>(x)
+            y, s = Loop(n, yes) <body = b (int64 i, bool c) => (bool c2, float[F] e, int64[G] h) {{
+                c2 = Identity(c) p = SequenceAt(l, i) e = Reshape(p, flat) h = Shape(p)
+            }}>
+            q = SequenceAt(l, one) z = Reshape(q, flat)
+        }}"""
+        model = parse(text)
+        result, _ = quick_report(model)
+        assert left_in(result) == []
+        same(model, result, *({"x0": rows(2), "shape": np.array([2, 4]), "n": np.array(n)} for n in (1, 2)))
+
+
+class TestLoops:
+    HEAD = """g (float[N, 4] x, int64 n) => ({outs}) <bool yes = {{1}}, int64 zero = {{0}}{more}> {{
+        none = SequenceEmpty()
+        l{outer} = Loop(n, yes, none{initial}) <body = b (int64 i, bool c, seq(float[4]) s{states})
+                                       => (bool c2, seq(float[4]) t{results}) {{
+            c2 = Identity(c) q = Gather(x, i) {code}
+        }}>
+        {after}
+    }}"""
+
+    def appended(self, code):
+        text = self.HEAD.format(
+            outs="float[A, 4] y",
+            more="",
+            outer="",
+            initial="",
+            states="",
+            results="",
+            code=code,
+            after="y = ConcatFromSequence<axis = 0, new_axis = 1>(l)",
+        )
+        return quick(text, {"x": rows(3), "n": np.array(2)})
+
+    @pytest.mark.parametrize("at_front", [False, True])
+    @pytest.mark.parametrize("more", [-1, 0, 1])
+    def test_inserts_in_a_round(self, more, at_front):
+        n, place = trace._MOST_SLOTS + more, ", zero" * at_front
+        code = " ".join(
+            f"{'t' if k == n - 1 else f't{k}'} = SequenceInsert({f't{k - 1}' if k else 's'}, q{place})"
+            for k in range(n)
+        )
+        result, notes = self.appended(code)
+        assert (left_in(result) == []) is (more <= 0)
+        assert any("more than 32 times in an iteration" in note for note in notes) is (more > 0)
+
+    def test_each_end_counts_for_itself(self):
+        n = trace._MOST_SLOTS
+        places = ["", ", zero"] * n
+        code = " ".join(
+            f"{'t' if k == 2 * n - 1 else f't{k}'} = SequenceInsert({f't{k - 1}' if k else 's'}, q{place})"
+            for k, place in enumerate(places)
+        )
+        assert left_in(self.appended(code)[0]) == []
+
+    @pytest.mark.parametrize(("back", "goes"), [(1, True), (15, True), (16, True), (17, False)])
+    def test_how_far_back_a_round_reads(self, back, goes):
+        """The list starts with as many elements, so that what is read is there."""
+        assert accumulate._FARTHEST == 16
+        start = ", ".join(["a"] * back)
+        text = f"""g (float[N, 4] x, int64 n) => (float[A, 4] y)
+        <bool yes = {{1}}, int64 zero = {{0}}, int64 at = {{-{back}}}, float[4] a = {{1, 2, 3, 4}}> {{
+            first = SequenceConstruct({start})
+            l = Loop(n, yes, first) <body = b (int64 i, bool c, seq(float[4]) s)
+                                        => (bool c2, seq(float[4]) t) {{
+                c2 = Identity(c) q = Gather(x, i) h = SequenceAt(s, at) e = Add(h, q) t = SequenceInsert(s, e)
+            }}>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+        }}"""
+        result, notes = quick(text, *({"x": rows(20), "n": np.array(n)} for n in (0, 1, 16, 17, 18)))
+        assert (left_in(result) == []) is goes, notes
+
+
+class TestBounds:
+    """A sum of sizes has so many terms at most, each of other lengths."""
+
+    def test_terms_of_a_sum(self):
+        terms = [[Size(1, (f"n{k}",))] for k in range(size_bounds._MOST_TERMS + 1)]
+        assert len(size_bounds._sum(terms[:-1])) == size_bounds._MOST_TERMS
+        assert size_bounds._sum(terms) is None
+        assert size_bounds._sum([*terms[:-1], terms[0]])[0] == Size(2, ("n0",))
+
+    def test_terms_of_a_product(self):
+        four = [Size(1, (f"n{k}",)) for k in range(4)]
+        five = [Size(1, (f"m{k}",)) for k in range(5)]
+        assert len(size_bounds._product([four, five[:4]])) == 16
+        assert size_bounds._product([four, five]) is None
+        assert size_bounds._product([four[:1], five[:1]]) == [Size(1, ("m0", "n0"))]
+
+    @pytest.mark.parametrize(
+        ("bounds", "total"),
+        [
+            ([[Size(3)], [Size(1)]], [Size(3)]),
+            ([[Size(1)], [Size(2, ("n",))]], [Size(2, ("n",))]),
+            ([[Size(2)], [Size(2, ("n",))]], [Size(2), Size(2, ("n",))]),
+            ([[Size(1)]], [Size(1)]),
+        ],
+    )
+    def test_an_axis_of_length_1_is_broadcast(self, bounds, total):
+        assert size_bounds._sum(bounds, is_once=True) == total

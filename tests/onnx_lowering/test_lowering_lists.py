@@ -1,0 +1,477 @@
+"""seqcore.onnx.lower: lists that a loop goes on with, and to which a round adds several elements, or none."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.lists_in_loops import (
+    APPEND,
+    LENGTHS,
+    NONE,
+    ONE,
+    OPSETS,
+    SOME,
+    STACK,
+    TWO,
+    feeds,
+    loop,
+    why,
+)
+from support.models.lowering import check, left_in, lowered, ops, outcome, parse, quick_report, rows, session
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+
+class TestStarts:
+    """Lists that don't start empty."""
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize("insert", ["", ", zero"], ids=["back", "front"])
+    @pytest.mark.parametrize(
+        "start", [ONE, TWO, "z = SequenceConstruct(a) first = SequenceInsert(z, b, zero)"]
+    )
+    def test_named_elements(self, opset, insert, start):
+        after = f"{STACK} m = SequenceLength(l) z0 = SequenceAt(l, p)"
+        text = loop(APPEND.replace("e)\n", "").replace("(s, e)", f"(s, e{insert})"), after, start)
+        text = text.replace("float[A, B] y", "float[A, B] y, int64 m, float[C] z0")
+        result, _ = check(text, feeds(-3, -1, 0, 1, 4), opset)
+        assert ops(result).count("Loop") == 1
+
+    @pytest.mark.parametrize("axis", [0, -1])
+    def test_joined_along_an_axis(self, axis):
+        check(loop(after=f"y = ConcatFromSequence<axis = {axis}>(l)", outs="float[A] y"), feeds())
+
+    def test_there_is_an_element_without_a_trip(self):
+        result, running = check(loop(), feeds())
+        assert outcome(running, feeds(lengths=[0])[0])[0].shape == (1, 4)
+        assert "Compress" not in ops(result)
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    def test_pieces_of_a_split(self, opset):
+        check(loop(start="first = SplitToSequence<keepdims = 0>(x)"), feeds(), opset)
+
+    @pytest.mark.parametrize("start", [NONE, ONE])
+    def test_two_loops_one_after_the_other(self, start):
+        second = """m = Loop(n, yes, l)
+            <body = d (int64 j, bool d0, seq(float[?]) u) => (bool d2, seq(float[?]) v) {
+                d2 = Identity(d0)
+                r = Gather(x, j)
+                h = Neg(r)
+                w = SequenceLength(u)
+                w1 = Cast<to = 1>(w)
+                g0 = Add(h, w1)
+                v = SequenceInsert(u, g0)
+            }> y = ConcatFromSequence<axis = 0, new_axis = 1>(m) z = SequenceLength(m)"""
+        text = loop(after=second, start=start, outs="float[A, B] y, int64 z")
+        check(text, feeds())
+        both = loop(after=f"{second} o = SequenceAt(l, p)", start=start)
+        check(both.replace("float[A, B] y", "float[A, B] y, int64 z, float[C] o"), feeds(-1, 2))
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    def test_lengths_that_an_input_gives(self, opset):
+        """Without a trip a scan output has them only if somebody says so."""
+        start = "r = Gather(x, zero) first = SequenceConstruct(r)"
+        text = loop(start=start, x="float[N, M]")
+        check(text, feeds(), opset)
+        from onnx.reference import ReferenceEvaluator
+
+        found = ReferenceEvaluator(lowered(parse(text, opset))).run(None, feeds(lengths=[2])[0])
+        assert found[0].shape == (3, 4)
+        both = "q = Gather(x, i) e = Neg(q) t0 = SequenceInsert(s, q, zero) t = SequenceInsert(t0, e)"
+        check(loop(both, start=start, x="float[N, M]"), feeds(), opset)
+
+    def test_what_another_loop_needs_stays_for_all(self):
+        second = """m = Loop(n, yes, l)
+            <body = d (int64 j, bool d0, seq(float[?]) u) => (bool d2, seq(float[?]) v) {
+                d2 = Identity(d0)
+                r = Gather(x, j)
+                v = SequenceInsert(u, r)
+            }>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(m)
+            o = SequenceErase(l, p) z = SequenceLength(o)"""
+        text = loop(after=second, start=NONE, outs="float[A, B] y, int64 z")
+        check(text, feeds(), gone=False)
+        assert why(text) == "stays: 'o' erases from it"
+        assert why(text, "m") == "stays: the loop 'm' starts with 'l', which stays"
+
+    def test_the_start_that_is_read_elsewhere(self):
+        text = loop(after=f"{STACK} z = ConcatFromSequence<axis = 0, new_axis = 1>(first)", start=TWO)
+        check(text.replace("float[A, B] y", "float[A, B] y, float[C, D] z"), feeds())
+
+    def test_the_start_that_is_returned(self):
+        text = loop(start=TWO).replace("float[A, B] y", "float[A, B] y, seq(float[4]) first")
+        result = lowered(parse(text))
+        assert left_in(result) == ["SequenceConstruct"]
+        for feed in feeds():
+            got = outcome(session(result), feed)
+            np.testing.assert_array_equal(got[0][:2], got[1])
+
+    def test_one_list_that_starts_two_states(self):
+        text = """g (float[N, 4] x, float[4] a, int64 n) => (float[A, B] y, float[C, D] z) <bool yes = {1}> {
+            first = SequenceConstruct(a)
+            l, m = Loop(n, yes, first, first)
+            <body = b (int64 i, bool c, seq(float[?]) s, seq(float[?]) u)
+                => (bool c2, seq(float[?]) t, seq(float[?]) v) {
+                c2 = Identity(c)
+                e = Gather(x, i)
+                t = SequenceInsert(s, e)
+                d = Neg(e)
+                v = SequenceInsert(u, d)
+            }>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+            z = ConcatFromSequence<axis = 0, new_axis = 1>(m)
+        }"""
+        check(text, [{"x": rows(max(n, 1)), "a": rows(1)[0], "n": np.int64(n)} for n in LENGTHS])
+
+    def test_elements_of_other_shapes_stay(self):
+        text = loop(start="k = Slice(a, p, p) first = SequenceConstruct(k)")
+        assert "whose elements may be of several shapes" in why(text)
+        assert quick_report(parse(text))[0] == parse(text)
+        other = loop(x="float[N, 3]")
+        assert "their shapes may differ" in why(other)
+        check(other, [one | {"x": one["x"][:, :3]} for one in feeds()], gone=False)
+
+    def test_a_list_that_is_fed_stays(self):
+        text = loop(start="").replace("float[N, 4] x,", "float[N, 4] x, seq(float[4]) first,")
+        assert why(text) == "stays: the loop 'l' doesn't start with an empty list"
+
+    def test_strings(self):
+        body = "o = Constant<value = int64[1] {0}>() e = GatherND(x, o) t = SequenceInsert(s, e)"
+        text = loop(body, start=TWO).replace("float[", "string[")
+        texts = [
+            {k: v.astype(str).astype(object) if k in "xab" else v for k, v in one.items()} for one in feeds()
+        ]
+        check(text, texts)
+
+
+class TestReads:
+    """Elements that a round reads of the list that it goes on with."""
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize("at", ["s, back", "s, before", "t, back", "t, before", "s, zero", "s, one"])
+    def test_last_and_first(self, at, opset):
+        step = f"q = Gather(x, i) h = SequenceAt({at}) e = Add(q, h) t = SequenceInsert(s, e)"
+        if at.startswith("t"):
+            step = f"e = Gather(x, i) t = SequenceInsert(s, e) h = SequenceAt({at}) v2 = Add(v, h)"
+        text = loop(step, start=TWO)
+        if at.startswith("t"):
+            text = text.replace("seq(float[?]) s)", "seq(float[?]) s, float[4] v)")
+            text = text.replace("seq(float[?]) t)", "seq(float[?]) t, float[4] v2)")
+            text = text.replace("l = Loop(n, yes, first)", "l, w = Loop(n, yes, first, a)")
+            text = text.replace("float[A, B] y", "float[A, B] y, float[4] w")
+        check(text, feeds(), opset)
+
+    @pytest.mark.parametrize("at", ["zero", "one", "back"])
+    def test_front(self, at):
+        step = f"q = Gather(x, i) h = SequenceAt(s, {at}) e = Add(q, h) t = SequenceInsert(s, e, zero)"
+        check(loop(step, start=TWO), feeds())
+
+    def test_several_at_once(self):
+        step = """q = Gather(x, i) h = SequenceAt(s, back) k = SequenceAt(s, before) m = SequenceAt(s, back)
+            e0 = Add(q, h) e1 = Sub(e0, k) e = Mul(e1, m) t = SequenceInsert(s, e)"""
+        result, _ = check(loop(step, start=TWO), feeds(lengths=[0, 1, 2, 3]))
+        body = next(node for node in result.graph.node if node.op_type == "Loop").attribute[0].g
+        assert len(body.input) == 4
+
+    def test_after_the_start_of_another_loop(self):
+        second = """m = Loop(n, yes, l)
+            <body = d (int64 j, bool d0, seq(float[?]) u) => (bool d2, seq(float[?]) v) {
+                d2 = Identity(d0)
+                h0 = SequenceAt(u, back)
+                h1 = SequenceAt(u, before)
+                h2 = Sub(h0, h1)
+                v = SequenceInsert(u, h2)
+            }>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(m)"""
+        for start in (NONE, ONE, TWO):
+            check(loop(after=second, start=start), feeds())
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    def test_a_read_fails_where_there_is_none(self, opset):
+        step = "e = Gather(x, i) h = SequenceAt(s, {}) t = SequenceInsert(s, e) v2 = Add(v, h)"
+        for start, at in ((NONE, "back"), (ONE, "before")):
+            text = loop(step.format(at), "m = SequenceLength(l)", start, "int64 m, float[4] w")
+            text = text.replace("seq(float[?]) s)", "seq(float[?]) s, float[4] v)")
+            text = text.replace("seq(float[?]) t)", "seq(float[?]) t, float[4] v2)")
+            text = text.replace("l = Loop(n, yes, first)", "l, w = Loop(n, yes, first, a)")
+            _, running = check(text, feeds(lengths=[0, 1, 3]), opset)
+            assert outcome(running, feeds(lengths=[1])[0]) is None
+
+    @pytest.mark.parametrize("position", ["back", "before"])
+    def test_a_read_in_a_branch_fails_only_there(self, position):
+        step = f"""q = Gather(x, i) m = SequenceLength(s) some = Less(m, p0)
+            e = If(some) <then_branch = f () => (float[4] f1) {{ f1 = Add(q, q) }},
+                else_branch = h () => (float[4] h1) {{ w = SequenceAt(s, {position}) h1 = Add(q, w) }}>
+            t = SequenceInsert(s, e)"""
+        text = loop(step, start=f"{NONE} p0 = Squeeze(p)")
+        _, running = check(text, feeds(0, 1, 2, 3))
+        for p, n in ((0, 0), (1, 0), (1, 3), (2, 3)):
+            feed = feeds(p, lengths=[n])[0]
+            assert (outcome(running, feed) is None) == (n == 0 or p < 1 + (position == "before"))
+
+    @pytest.mark.parametrize(
+        "position",
+        [
+            "m = SequenceLength(s) p1 = Sub(m, one)",
+            "m = SequenceLength(s) p0 = Add(back, m) p1 = Sub(p0, one)",
+            "p1 = Add(i, one)",
+            "p0 = Mul(one, i) p1 = Identity(p0)",
+            "t9 = SequenceInsert(s, q) m = SequenceLength(t9) p1 = Sub(m, two)",
+        ],
+    )
+    @pytest.mark.parametrize("shape", ["", "f = Constant<value = int64[1] {0}>() p2 = Unsqueeze(p1, f)"])
+    def test_counted_in_the_run(self, position, shape):
+        read = f"{position} {shape} h = SequenceAt(s, {'p2' if shape else 'p1'}) e = Add(q, h)"
+        insert = "t = SequenceInsert(s, e)"
+        if "t9" in position:
+            read, insert = read.replace("t9", "t"), "v2 = Add(h, e)"
+        text = loop(f"q = Gather(x, i) {read} {insert}", start=TWO)
+        if "v2" in insert:
+            text = text.replace("seq(float[?]) s)", "seq(float[?]) s, float[4] v)")
+            text = text.replace("seq(float[?]) t)", "seq(float[?]) t, float[4] v2)")
+            text = text.replace("l = Loop(n, yes, first)", "l, w = Loop(n, yes, first, a)")
+            text = text.replace("float[A, B] y", "float[A, B] y, float[4] w")
+        check(text, feeds())
+
+    def test_counted_from_the_back_where_there_may_be_too_few(self):
+        step = """m = SequenceLength(s) p1 = Sub(m, two) q = Gather(x, i) h = SequenceAt(s, p1) e = Add(q, h)
+            t = SequenceInsert(s, e)"""
+        assert "reads it on the way" in why(loop(step, start=ONE))  # of one element, the last
+        check(loop(step, start=TWO), feeds())
+
+    @pytest.mark.parametrize(
+        "position", ["p1 = Mod(i, two)", "p1 = Mul(i, two)", "p1 = Add(i, two)", "p1 = Add(i, p)"]
+    )
+    def test_elsewhere_stays(self, position):
+        step = f"q = Gather(x, i) {position} h = SequenceAt(s, p1) e = Add(q, h) t = SequenceInsert(s, e)"
+        assert "reads it on the way" in why(loop(step, start=TWO))
+
+    def test_no_optimizer_drops_the_error(self):
+        import onnxruntime
+
+        step = "q = Gather(x, i) h = SequenceAt(s, back) t = SequenceInsert(s, q) c3 = Shape(h)"
+        text = loop(step, "m = SequenceLength(l)", NONE, "int64 m, int64[1] w")
+        text = text.replace("seq(float[?]) s)", "seq(float[?]) s, int64[1] v)")
+        text = text.replace("seq(float[?]) t)", "seq(float[?]) t, int64[1] c3)")
+        text = text.replace("l = Loop(n, yes, first)", "l, w = Loop(n, yes, first, p)")
+        for level in ("DISABLE_ALL", "ENABLE_BASIC", "ENABLE_ALL"):
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 4
+            options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
+            given = session(parse(text))
+            running = onnxruntime.InferenceSession(lowered(parse(text)).SerializeToString(), options)
+            for feed in feeds(lengths=[0, 1, 2]):
+                assert (outcome(running, feed) is None) == (outcome(given, feed) is None)
+
+    def test_the_other_end_of_a_list_that_may_be_short_stays(self):
+        step = "q = Gather(x, i) h = SequenceAt(s, zero) e = Add(q, h) t = SequenceInsert(s, e)"
+        assert why(loop(step, start=NONE)) == "stays: the loop 'l' reads it on the way, at 'h'"
+
+    def test_elements_that_grow(self):
+        step = "h = SequenceAt(s, back) e = Concat<axis = 0>(h, h) t = SequenceInsert(s, e)"
+        assert "their shapes may differ" in why(loop(step))
+
+
+class TestSeveral:
+    """Several elements in a round."""
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize("start", [NONE, TWO])
+    @pytest.mark.parametrize(
+        "inserts",
+        [
+            "t0 = SequenceInsert(s, e) t = SequenceInsert(t0, d)",
+            "t0 = SequenceInsert(s, e, zero) t = SequenceInsert(t0, d, zero)",
+            "t0 = SequenceInsert(s, e) t1 = SequenceInsert(t0, d, zero) t2 = SequenceInsert(t1, q, zero) "
+            "m = SequenceLength(t2) t = SequenceInsert(t2, e, m)",
+            "t0 = SequenceInsert(s, e) k = SequenceAt(t0, back) t1 = SequenceInsert(t0, k) "
+            "o = SequenceAt(t1, before) o1 = Neg(o) t = SequenceInsert(t1, o1)",
+        ],
+    )
+    def test_their_order(self, inserts, start, opset):
+        after = f"{STACK} m0 = SequenceLength(l) z0 = SequenceAt(l, p)"
+        text = loop(f"q = Gather(x, i) e = Add(q, q) d = Neg(q) {inserts}", after, start)
+        text = text.replace("float[A, B] y", "float[A, B] y, int64 m0, float[C] z0")
+        check(text, feeds(-5, -1, 0, 3), opset)
+
+    @pytest.mark.parametrize("axis", [0, 1, -1])
+    @pytest.mark.parametrize("stacks", [0, 1])
+    def test_joined(self, axis, stacks):
+        body = """q = Gather(x, i) d = Neg(q) t0 = SequenceInsert(s, q) t1 = SequenceInsert(t0, d)
+            t = SequenceInsert(t1, q)""".replace("[?]", "[?, ?]")
+        after = f"y = ConcatFromSequence<axis = {axis}, new_axis = {stacks}>(l)"
+        text = loop(body, after, NONE, "float[A, B, C] y" if stacks else "float[A, B] y", "float[N, 2, 3]")
+        check(
+            text.replace("seq(float[?])", "seq(float[?, ?])"),
+            [one | {"x": np.random.rand(7, 2, 3).astype("f")} for one in feeds()],
+        )
+
+    def test_elements_of_length_0(self):
+        body = "q = Gather(x, i) d = Neg(q) t0 = SequenceInsert(s, q) t = SequenceInsert(t0, d)"
+        text = loop(body, start=NONE, x="float[N, M]")
+        some = [one | {"x": np.zeros((7, m), "f")} for one in feeds() for m in (0, 3)]
+        check(text, some)
+        check(text, some, 13, gone=False)
+        assert "from opset 14 on" in next(
+            note.text for note in quick_report(parse(text, 13))[1] if note.value == "l"
+        )
+
+    @pytest.mark.parametrize("many", [33, 2000])
+    def test_many_stay(self, many):
+        chain = " ".join(f"t{k + 1} = SequenceInsert(t{k}, q)" for k in range(many))
+        body = f"q = Gather(x, i) t0 = SequenceInsert(s, q) {chain} t = SequenceInsert(t{many}, q)"
+        assert why(loop(body)) == "stays: the loop 'l' inserts into it more than 32 times in an iteration"
+
+    @pytest.mark.slow
+    def test_many_branches_stay(self):
+        branches = " ".join(
+            f"""t{k + 1} = If(big) <then_branch = f{k} () => (seq(float[?]) f1_{k})
+                {{ f1_{k} = SequenceInsert(t{k}, q) }},
+                else_branch = h{k} () => (seq(float[?]) h1_{k}) {{ h1_{k} = Identity(t{k}) }}>"""
+            for k in range(1500)
+        )
+        body = f"""q = Gather(x, i) k = Gather(q, zero) big = Greater(k, fifty) t0 = SequenceInsert(s, q)
+            {branches} t = SequenceInsert(t1500, q)"""
+        assert "32 times" in why(loop(body))
+
+    def test_counts_on_the_way(self):
+        body = """q = Gather(x, i) m = SequenceLength(s) m1 = Cast<to = 1>(m) e = Mul(q, m1)
+            t0 = SequenceInsert(s, e) k = SequenceLength(t0) k1 = Cast<to = 1>(k) d = Mul(q, k1)
+            t = SequenceInsert(t0, d)"""
+        for start in (NONE, ONE, TWO, "first = SplitToSequence<keepdims = 0>(x)"):
+            check(loop(body, start=start), feeds())
+
+
+class TestConditions:
+    """Elements that only some rounds have."""
+
+    @pytest.mark.parametrize("opset", OPSETS[1:])  # before, Identity takes no list
+    @pytest.mark.parametrize("start", [NONE, TWO])
+    @pytest.mark.parametrize("insert", ["(s, e)", "(s, e, zero)"])
+    def test_one_branch_appends(self, insert, start, opset):
+        after = f"{STACK} m0 = SequenceLength(l) z0 = SequenceAt(l, p)"
+        text = loop(SOME.replace("(s, e)", insert), after, start)
+        text = text.replace("float[A, B] y", "float[A, B] y, int64 m0, float[C] z0")
+        check(text, feeds(-1, 0, 2, lengths=[0, 1, 2, 7, 20]), opset)
+
+    def test_an_element_of_no_branch_needs_no_if(self):
+        text = loop(SOME.replace("e = Add(q, q) f1", "f1").replace("(s, e)", "(s, q)"), start=NONE)
+        result, _ = check(text, feeds())
+        assert "If" not in ops(result)
+        assert "Compress" in ops(result)
+
+    def test_both_branches_append(self):
+        text = loop(SOME.replace("h1 = Identity(s)", "d = Neg(q) h1 = SequenceInsert(s, d)"), start=NONE)
+        result, _ = check(text, feeds())
+        assert "If" in ops(result)
+        assert "Compress" not in ops(result)
+
+    @pytest.mark.parametrize("start", [NONE, TWO])
+    @pytest.mark.parametrize(
+        "other",
+        [
+            "d = Neg(q) h0 = SequenceInsert(s, d) h1 = SequenceInsert(h0, q)",
+            "d = Neg(q) h0 = SequenceInsert(s, d, zero) h1 = SequenceInsert(h0, q)",
+            "two0 = Constant<value = float {80}>() huge = Greater(k, two0) "
+            "h1 = If(huge) <then_branch = v () => (seq(float[?]) v1) { v1 = Identity(s) }, "
+            "else_branch = w () => (seq(float[?]) w1) "
+            "{ r = Neg(q) w0 = SequenceInsert(s, r) w1 = SequenceInsert(w0, q) }>",
+        ],
+    )
+    def test_branches_that_append_several(self, other, start):
+        text = loop(SOME.replace("h1 = Identity(s)", other), start=start)
+        check(text, feeds(lengths=[0, 1, 2, 7, 20]))
+
+    def test_conditions_one_after_the_other(self):
+        body = f"""{SOME.replace(" t = If", " t1 = If")}
+            low = Not(big) t2 = SequenceInsert(t1, q) m = SequenceLength(t2) m1 = Cast<to = 1>(m)
+            z = Mul(q, m1)
+            t = If(low) <then_branch = o () => (seq(float[?]) o1) {{ o1 = SequenceInsert(t2, z) }},
+                else_branch = r () => (seq(float[?]) r1) {{ r1 = Identity(t2) }}>"""
+        for start in (NONE, ONE):
+            check(loop(body, start=start), feeds(lengths=[0, 1, 2, 7, 20]))
+
+    @pytest.mark.parametrize("start", [NONE, ONE, TWO])
+    def test_reads_and_counts(self, start):
+        body = """q = Gather(x, i) m = SequenceLength(s) m1 = Cast<to = 1>(m) k = Gather(q, zero)
+            big = Greater(k, fifty) none = Less(m1, p1) new = Or(big, none)
+            t = If(new) <
+                then_branch = f () => (seq(float[?]) f1) { d = Mul(q, m1) f1 = SequenceInsert(s, d) },
+                else_branch = h () => (seq(float[?]) h1) {
+                    w = SequenceAt(s, back) w0 = SequenceLength(s) w1 = Cast<to = 1>(w0)
+                    w2 = Add(w, w1) h0 = SequenceInsert(s, w2) h1 = SequenceInsert(h0, w) }>"""
+        text = loop(body, start=f"{start} p0 = Squeeze(p) p1 = Cast<to = 1>(p0)")
+        check(text, feeds(0, 1, 2, lengths=[0, 1, 2, 7, 20]))
+
+    def test_a_dynamic_axis_of_an_input(self):
+        text = loop(SOME, start=NONE, x="float[N, M]")
+        check(text, feeds())
+        matrices = SOME.replace("k = Gather(q, zero)", "k = ReduceMax<keepdims = 0>(q)")
+        text = loop(matrices, start=NONE, x="float[N, M, 3]", outs="float[A, B, C] y")
+        text = text.replace("seq(float[?])", "seq(float[?, ?])")
+        check(
+            text, [one | {"x": 99 * np.random.rand(20, m, 3).astype("f")} for m in (1, 5) for one in feeds()]
+        )
+
+    def test_shapes_that_are_not_known_stay(self):
+        text = loop(SOME.replace("e = Add(q, q)", "e = Slice(q, p, p)"), start=NONE)
+        assert "their shapes may differ" in why(text)
+
+    def test_a_condition_of_one_axis(self):
+        text = loop(
+            SOME.replace(
+                "big = Greater(k, fifty)",
+                "k1 = Greater(k, fifty) o = Shape(q) o1 = Shape(o) big = Reshape(k1, o1)",
+            ),
+            start=NONE,
+        )
+        check(text, feeds())
+
+    @pytest.mark.parametrize("dtype", ["double", "int8", "uint8", "int64", "bool", "float16", "string"])
+    def test_types(self, dtype):
+        import onnx
+
+        number = onnx.TensorProto.DataType.Value(dtype.upper())
+        body = f"""q0 = Gather(f0, i) q = Cast<to = {number}>(q0) k = Gather(q0, zero) big = Greater(k, fifty)
+            t = If(big) <then_branch = f () => (seq({dtype}[?]) f1) {{
+                    e = Cast<to = {number}>(q0) f1 = SequenceInsert(s, e) }},
+                else_branch = h () => (seq({dtype}[?]) h1) {{ h1 = Identity(s) }}>"""
+        start = f"f0 = Add(x, x) first = SequenceEmpty<dtype = {number}>()"
+        text = loop(body, start=start, outs=f"{dtype}[A, B] y").replace("seq(float[?])", f"seq({dtype}[?])")
+        result = lowered(parse(text))
+        assert left_in(result) == []
+        for feed in feeds(lengths=[1, 7]):
+            kept = [2 * row for row in feed["x"] if 2 * row[0] > 50]
+            got = outcome(session(result), feed)
+            if not kept:
+                assert got is None
+            elif dtype != "string":
+                np.testing.assert_array_equal(got[0], np.array(kept).astype(got[0].dtype))
+            else:
+                np.testing.assert_array_equal(got[0].astype(float), kept)
+
+
+def test_chains_of_loops():
+    """A loop reads what another made, at its own position, and shapes are proved through both."""
+    second = """m = SequenceLength(l) z = Loop(m, yes, none)
+            <body = d (int64 j, bool d0, seq(float[?]) u) => (bool d2, seq(float[?]) v) {
+                d2 = Identity(d0)
+                r = SequenceAt(l, j)
+                h = Neg(r)
+                v = SequenceInsert(u, h)
+            }>
+            w = Loop(m, yes, none)
+            <body = d1 (int64 j1, bool d3, seq(float[?]) u1) => (bool d4, seq(float[?]) v1) {
+                d4 = Identity(d3)
+                r1 = SequenceAt(z, j1)
+                h1 = SequenceAt(l, j1)
+                h2 = Sub(r1, h1)
+                v1 = SequenceInsert(u1, h2)
+            }>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(w)"""
+    for body in (APPEND, SOME):
+        for start in (ONE, "first = SequenceEmpty()"):
+            check(loop(body, second, f"{start} none = SequenceEmpty()"), feeds())

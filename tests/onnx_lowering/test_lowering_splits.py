@@ -1,0 +1,678 @@
+"""seqcore.onnx.lower: splits, lists of known elements and maps."""
+
+import re
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.lowering import (  # noqa: E402
+    OPSETS,
+    assert_same,
+    check,
+    left_in,
+    lowered,
+    ops,
+    outcome,
+    parse,
+    quick_report,
+    rows,
+    session,
+    unchecked,
+)
+
+from seqcore import split_to_sequence  # noqa: E402
+
+pytestmark = pytest.mark.mostly_slow(11)
+
+LENGTHS = [0, 1, 2, 5, 6, 7]
+TWO, LISTED = "int64 k = {2}", "int64[3] k = {3, 0, 4}"
+
+
+def split(readers, outs, constants="int64 k = {2}", split="x, k", shape="N, 4", attributes="", inputs=""):
+    """A split of x, and what reads the pieces s."""
+    return f"""g (float[{shape}] x{inputs}) => ({outs}) <{constants}> {{
+        s = SplitToSequence{attributes}({split})
+        {readers}
+    }}"""
+
+
+def feeds(lengths=LENGTHS, **more):
+    return [{"x": rows(n)} | more for n in lengths]
+
+
+def positions(kind, lengths=LENGTHS):
+    shape = () if kind == "scalar" else (1,)
+    return [one | {"p": np.full(shape, p)} for one in feeds(lengths) for p in range(-5, 5)]
+
+
+AT = "y = SequenceAt(s, p)"
+
+
+class TestPicking:
+    @pytest.mark.mostly_slow(7)
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize("kind", ["scalar", "int64[1] p", "int32[1] p", "int64[K] p"])
+    @pytest.mark.parametrize("keepdims", [0, 1])
+    @pytest.mark.parametrize("axis", [0, 1, -1, -2])
+    def test_unit_pieces(self, opset, kind, keepdims, axis):
+        attributes = f"<axis = {axis}, keepdims = {keepdims}>"
+        inputs = ", " + (kind if kind != "scalar" else "int64 p")
+        outs = "float[A, B] y" if keepdims else "float[A] y"
+        dtype = np.int32 if "32" in kind else np.int64
+        fed = [one | {"p": one["p"].astype(dtype)} for one in positions(kind)]
+        check(split(AT, outs, split="x", attributes=attributes, inputs=inputs), fed, opset)
+
+    @pytest.mark.mostly_slow(7)
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize("constants", [TWO, "int32 k = {3}", "int64 k = {9}", "int64 k = {1}", LISTED])
+    @pytest.mark.parametrize("shape", ["N, 4", "7, 4", "N, M"])
+    def test_longer_pieces(self, opset, constants, shape):
+        lengths = [7] if shape[0] == "7" else LENGTHS
+        text = split(AT, "float[A, B] y", constants, shape=shape, inputs=", int64 p")
+        check(text, positions("scalar", lengths), opset)
+
+    @pytest.mark.parametrize("axis", [1, -1])
+    def test_pieces_of_another_axis(self, axis):
+        text = split(
+            "y = SequenceAt(s, p) n = SequenceLength(s)",
+            "float[A, B] y, int64 n",
+            "int64 k = {3}",
+            inputs=", int64 p",
+            attributes=f"<axis = {axis}>",
+        )
+        check(text, positions("scalar"))
+
+    @pytest.mark.mostly_slow(11)
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize("k", [-1, 0, 1, 2, 7, 9])
+    def test_length_that_is_fed(self, opset, k):
+        reads = "n = SequenceLength(s) y = SequenceAt(s, p) z = ConcatFromSequence<axis = 0>(s)"
+        text = split(reads, "int64 n, float[A, B] y, float[C, D] z", "", inputs=", int64 k, int64 p")
+        text = text.replace("<> ", "")
+        fed = [one | {"k": np.array(k)} for one in positions("scalar")]
+        check(text, fed, opset, succeeds=k > 0)
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize("reads", ["n = SequenceLength(s)", AT, "y = ConcatFromSequence<axis = 0>(s)"])
+    def test_lengths_that_are_fed(self, opset, reads):
+        outs = "int64 n" if "Length" in reads else "float[A, B] y"
+        text = split(reads, outs, "", inputs=", int64[K] k, int64 p").replace("<> ", "")
+        result = lowered(parse(text, opset))
+        assert left_in(result) == []
+        running = session(result)
+        for k in ([7], [3, 4], [3, 0, 4], [3, 3], [8, -1], [], [2**62, 2**62, 2**62, 2**62, 7]):
+            for p in range(-4, 4):
+                x = rows(7)
+                try:
+                    pieces = split_to_sequence(x, np.array(k, np.int64))
+                    want = {"int64 n": len(pieces)}.get(outs)
+                    if want is None:
+                        want = pieces[p] if "At" in reads else x
+                        if not len(pieces):
+                            raise ValueError
+                except (ValueError, IndexError):
+                    want = None
+                got = outcome(running, {"x": x, "k": np.array(k, np.int64), "p": np.array(p)})
+                assert (got is None) == (want is None), (k, p)
+                if got:
+                    np.testing.assert_array_equal(got[0], want)
+
+    @pytest.mark.parametrize("reads", ["n = SequenceLength(s)", AT, "y = SequenceAt(s, o)"])
+    def test_lengths_that_do_not_sum_to_the_axis_fail(self, reads):
+        outs = "int64 n" if "Length" in reads else "float[A, B] y"
+        constants = f"{LISTED}, int64 o = {{0}}"
+        text = split(reads, outs, constants, inputs=", int64 p")
+        check(text, positions("scalar"))
+        if outs == "float[A, B] y":
+            text = text.replace("y = ", "z = ").replace("float[A, B] y", "int64[A] y")
+            text = text.replace("    }", "y = Shape(z) }")
+            check(text, positions("scalar"))
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize(
+        ("constants", "given", "keepdims"),
+        [(TWO, "x, k", 1), (LISTED, "x, k", 0), (TWO, "x", 0), (TWO, "x", 1), ("int64 k = {4}", "x, k", 1)],
+    )
+    def test_constant_positions_become_a_split(self, opset, keepdims, constants, given):
+        constants += ", int64 a = {0}, int64[1] b = {-1}"
+        text = split(
+            "y = SequenceAt(s, a) z = SequenceAt(s, b)",
+            "float[A, B] y, float[C, D] z" if keepdims or given == "x, k" else "float[A] y, float[B] z",
+            constants,
+            given,
+            "7, 4",
+            f"<axis = 0, keepdims = {keepdims}>",
+        )
+        result, _ = check(text, feeds([7]), opset)
+        assert ops(result).count("Split") == 1
+        assert not {"Gather", "Slice"} & set(ops(result))
+
+    def test_keepdims_where_texts_and_onnxruntime_differ(self):
+        # So PyTorch exports unbind: onnx infers rows of rank 2, onnxruntime makes them of rank 1, as does
+        # what it is lowered to. Of a length that a run brings neither is known.
+        text = """g (float[N, 4] x%s) => (float[A] f, float[B, C] y)
+        <int64 k = {1}, int64 o = {0}, bool yes = {1}> {
+            s = SplitToSequence<keepdims = 0>(x, %s)
+            n = SequenceLength(s)
+            none = SequenceEmpty()
+            l = Loop(n, yes, none)
+            <body = b (int64 i, bool c, seq(float[?]) u) => (bool c2, seq(float[?]) t) {
+                c2 = Identity(c)
+                e = SequenceAt(s, i)
+                r = Neg(e)
+                t = SequenceInsert(u, r)
+            }>
+            f = SequenceAt(s, o)
+            y = ConcatFromSequence<axis = %d, new_axis = 1>(l)
+        }"""
+        for inputs, k, axis in (("", "k", 0), (", int64 j", "j", 0), ("", "k", 1), ("", "k", -1)):
+            model = unchecked(text % (inputs, k, axis))
+            result, notes = quick_report(model)
+            assert notes[0].is_lowered is (k == "k")
+            assert ("SplitToSequence" in left_in(result)) is (k == "j")
+            before, after = session(model), session(result)
+            for n in (0, 1, 3):
+                feed = {"x": rows(n)} | ({"j": 1} if inputs else {})
+                assert_same(outcome(before, feed), outcome(after, feed))
+                assert outcome(after, feed) is not None or n == 0
+
+    def test_one_of_many_is_not_worth_a_split(self):
+        text = split("y = SequenceAt(s, a)", "float[A, B] y", "int64 a = {70}", "x", "100, 4")
+        result, _ = check(text, feeds([100]))
+        assert ops(result) == ["Gather"]
+
+    @pytest.mark.slow
+    def test_readers_in_branches_and_loops(self):
+        text = split(
+            """b = SequenceAt(s, k)
+            y = If(w) <then_branch = f () => (float[A, B] u) { u = SequenceAt(s, p) },
+                       else_branch = h () => (float[C, D] v) { v0 = SequenceAt(s, k) v = Add(v0, v0) }>
+            n = SequenceLength(s)
+            t = Loop(n, yes, b) <body = l (int64 i, bool c, float[E, F] r) => (bool c2, float[E2, F2] r2) {
+                c2 = Identity(c)
+                e = SequenceAt(s, i)
+                r2 = Add(r, e)
+            }>""",
+            "float[A, B] y, float[C, D] t",
+            "int64 k = {0}, bool yes = {1}",
+            "x",
+            inputs=", int64 p, bool w",
+        )
+        fed = [one | {"w": np.array(w)} for one in positions("scalar") for w in (True, False)]
+        for opset in OPSETS:
+            check(text, fed, opset)
+        check(text.replace("SplitToSequence", "SplitToSequence<axis = -1>"), fed)
+        check(
+            text.replace("N, 4", "N, M")
+            .replace("(x)", "(x, k2)")
+            .replace("<int64 k =", "<int64 k2 = {2}, int64 k ="),
+            fed,
+        )
+
+    @pytest.mark.parametrize(
+        "dtype", ["float", "int8", "uint8", "int64", "bool", "string", "float16", "double"]
+    )
+    @pytest.mark.parametrize("given", ["x", "x, k"])
+    @pytest.mark.parametrize(
+        "read", ["SequenceAt(s, p)", "SequenceAt(s, k)", "ConcatFromSequence<axis = 1>(s)"]
+    )
+    def test_types(self, dtype, given, read):
+        text = split(f"y = {read}", "float[A, B] y", TWO, given, "6, 4", inputs=", int64 p")
+        result = lowered(parse(text.replace("float", dtype)))
+        assert left_in(result) == []
+        x = rows(6).astype({"float": "f", "double": "d"}.get(dtype, dtype if dtype != "string" else str))
+        x = x.astype(object) if dtype == "string" else x
+        got = outcome(session(result), {"x": x, "p": np.array(-1)})[0]
+        pieces = split_to_sequence(x, 2) if given == "x, k" else split_to_sequence(x)
+        want = np.concatenate(list(pieces), 1) if "Concat" in read else pieces[-1 if "p" in read else 2]
+        np.testing.assert_array_equal(got, want)
+
+    @pytest.mark.parametrize("given", ["x", "x, k"])
+    def test_an_error_is_kept_where_only_the_shape_is_read(self, given):
+        for read in ("SequenceAt(s, p)", "SequenceAt(s, a)", "ConcatFromSequence<axis = 0>(s)"):
+            text = split(
+                f"y0 = {read} y1 = Add(y0, y0) y = Shape(y1)",
+                "int64[K] y",
+                f"{TWO}, int64 a = {{1}}",
+                given,
+                inputs=", int64 p",
+            )
+            check(text, positions("scalar"))
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize(
+        ("trips", "is_in_length"),
+        [
+            ("trips = Identity(n)", True),
+            # PyTorch exports `enumerate` and `zip` so.
+            (
+                "a = Reshape(n, one) b = Reshape(p, one) both = Concat<axis = 0>(a, b) "
+                "trips = ReduceMin<keepdims = 0>(both)",
+                True,
+            ),
+            ("trips = Add(n, p)", False),
+            ("trips = Identity(p)", False),
+        ],
+    )
+    def test_shapes_read_in_a_loop(self, trips, is_in_length, opset):
+        """What is never out of range is not looked at, though no number of the element is read."""
+        readers = f"""n = SequenceLength(s) {trips}
+            y = Loop(trips, yes, zero) <body = b (int64 i, bool c, int64 t) => (bool d, int64 u) {{
+                d = Identity(c)
+                e = SequenceAt(s, i)
+                f = Neg(e)
+                shape = Shape(f)
+                items = Gather(shape, zero)
+                m = Add(t, items)
+                u = Mul(m, three)
+            }}>"""
+        constants = "int64[1] one = {1}, int64 three = {3}, int64 zero = {0}, bool yes = {1}"
+        text = split(readers, "int64 y", constants, "x", "N, 4", "<keepdims = 0>", ", int64 p")
+        check(text, positions("scalar"), opset, packs=False)
+        assert ("Or" in ops(lowered(parse(text, opset), packs=False))) != is_in_length
+
+
+class TestJoiningPieces:
+    @pytest.mark.mostly_slow(7)
+    @pytest.mark.parametrize("opset", [11, 17])
+    @pytest.mark.parametrize("split_axis", [0, 1, 2, -1])
+    @pytest.mark.parametrize(
+        ("given", "keepdims", "new_axis", "axis"),
+        [
+            (given, keepdims, new_axis, axis)
+            for given, keepdims in (("x", 0), ("x", 1), ("x, k", 1))
+            for new_axis in (0, 1)
+            for axis in (0, 1, 2, -1, -3)
+            if -(2 + keepdims + new_axis) <= axis < 2 + keepdims + new_axis
+        ],
+    )
+    def test_joins(self, opset, given, split_axis, axis, new_axis, keepdims):
+        rank = 2 + keepdims + new_axis
+        outs = ", ".join("ABCD"[:rank])
+        text = split(
+            f"y = ConcatFromSequence<axis = {axis}, new_axis = {new_axis}>(s)",
+            f"float[{outs}] y",
+            TWO,
+            given,
+            "4, 2, 6",
+            f"<axis = {split_axis}, keepdims = {keepdims}>",
+        )
+        check(text, [{"x": np.random.rand(4, 2, 6).astype("f")}], opset)
+
+    @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (4, 5)])
+    @pytest.mark.parametrize("axis", [0, 1, -1])
+    def test_joins_of_any_number(self, shape, axis):
+        for given, new_axis in (("x", 0), ("x", 1), ("x, k", 0)):
+            text = split(
+                f"y = ConcatFromSequence<axis = {axis}, new_axis = {new_axis}>(s)",
+                f"float[{'A, B, C' if new_axis else 'A, B'}] y",
+                TWO,
+                given,
+                "N, M",
+            )
+            gone = given == "x" or axis == 0
+            x = np.random.rand(*shape).astype("f")
+            # onnxruntime joins empty elements of whatever lengths.
+            check(text, [{"x": x}], gone=gone, succeeds=shape[0] > 0, packs=shape != (3, 0))
+
+    @pytest.mark.parametrize("k", [-1, 0, 1, 7])
+    def test_a_check_outlives_a_reshape(self, k):
+        reads = (
+            "z = ConcatFromSequence<axis = 0>(s) to = Constant<value = int64[2] {4, 7}>() y = Reshape(z, to)"
+        )
+        text = split(reads, "float[A, B] y", "float z0 = {0}", inputs=", int64 k", split="x, k", shape="7, 4")
+        check(text, [one | {"k": k} for one in feeds([7])], succeeds=k > 0)
+        text = text.replace("int64 k", "int64[K] k")
+        check(text, [feeds([7])[0] | {"k": [k, rest]} for rest in (7 - k, 8)], succeeds=k >= 0)
+
+    def test_a_check_is_kept_where_only_the_shape_is_read(self):
+        reads = "z = ConcatFromSequence<axis = 0>(s) y = Shape(z)"
+        text = split(reads, "int64[A] y", "float z0 = {0}", inputs=", int64[K] k", split="x, k", shape="7, 4")
+        check(text, [feeds([7])[0] | {"k": k} for k in ([7], [3, 4], [3, 3], [8, -1])])
+
+    def test_join_of_listed_pieces(self):
+        text = split("y = ConcatFromSequence<axis = 0>(s)", "float[A, B] y", LISTED)
+        check(text, feeds())
+        result, _ = check(text.replace("N, 4", "7, 4"), feeds([7]))
+        assert ops(result) == ["Identity"]
+
+
+STAYS = [
+    ("y = Identity(s)", "seq(float[A, B]) y", "it is returned|passes it on"),
+    ("t = SequenceErase(s) y = SequenceLength(t)", "int64 y", "erases from it"),
+    ("t = SequenceInsert(s, x) y = SequenceLength(t)", "int64 y", "inserts into it"),
+    ("y = ConcatFromSequence<axis = 1>(s)", "float[A, B] y", "their shapes may differ"),
+    ("y = ConcatFromSequence<axis = 0, new_axis = 1>(s)", "float[A, B, C] y", "their shapes may differ"),
+]
+
+
+@pytest.mark.parametrize(("readers", "outs", "why"), STAYS)
+def test_splits_that_stay(readers, outs, why):
+    model = parse(split(readers, outs))
+    result, notes = quick_report(model)
+    assert result == model
+    assert re.search(why, str(notes[0]))
+
+
+@pytest.mark.parametrize(
+    ("constants", "shape", "why"),
+    [
+        ("int64 k = {0}", "N, 4", "can't split into lengths of 0"),
+        ("int64[2] k = {3, -1}", "N, 4", r"can't split into lengths of \[3, -1\]"),
+        ("int64[2] k = {3, 1}", "5, 4", "don't sum to 5"),
+        ("int64 k = {2}, int64 j = {3}", "5, 4", "position 3 at 'y' is out of range for its 3 elements"),
+    ],
+)
+def test_splits_that_always_fail_stay(constants, shape, why):
+    read = "y = SequenceAt(s, j)" if "j" in constants else "y = SequenceAt(s, k)"
+    constants = constants if "j" in constants or "[" not in constants else constants + ", int64 j = {0}"
+    model = unchecked(
+        split(read.replace("k", "j") if "j" in constants else read, "float[A, B] y", constants, shape=shape)
+    )
+    result, notes = quick_report(model)
+    assert result == model
+    with pytest.raises(AssertionError, match=why):
+        raise AssertionError(str(notes[0]))
+
+
+def test_a_split_whose_form_is_not_known_stays():
+    text = """g (float[N, 4] x, int64[K] k0, int64[R] r) => (float[A, B] y) <int64 z = {0}> {
+        k = Reshape(k0, r) s = SplitToSequence(x, k) y = SequenceAt(s, z)
+    }"""
+    _, notes = quick_report(parse(text))
+    assert "one length or a list of them is not known" in str(notes[0])
+
+
+LIST_FEEDS = [
+    {"x": rows(n), "w": rows(m), "p": np.array(p)} for n in (0, 3) for m in (0, 3, 5) for p in range(-4, 4)
+]
+
+
+class TestLists:
+    TEXT = """g (float[N, 4] x, float[M, 4] w, int64 p) => (%s)
+    <int64 o = {0}, int64 i = {1}, int64[1] b = {-1}, int64 far = {3}> {
+        a = Neg(x)
+        s = SequenceConstruct(x, a)
+        t = SequenceInsert(s, w, %s)
+        u = SequenceErase(t%s)
+        %s
+    }"""
+
+    @pytest.mark.mostly_slow(7)
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize("at", ["", "o", "i", "b"])
+    @pytest.mark.parametrize("erased", ["", ", o", ", b"])
+    def test_edits(self, opset, at, erased):
+        reads = """c = ConcatFromSequence<axis = 0>(t) d = ConcatFromSequence<axis = -1, new_axis = 1>(s)
+        e = SequenceAt(u, o) f = SequenceAt(u, b) n = SequenceLength(t) m = SequenceLength(u)"""
+        outs = "float[A, B] c, float[C, D, E] d, float[F, G] e, float[H, I] f, int64 n, int64 m"
+        check(self.TEXT % (outs, at or "", erased, reads), LIST_FEEDS, opset)
+
+    @pytest.mark.parametrize(
+        ("at", "erased", "reads", "why"),
+        [
+            ("far", "", "y = SequenceAt(u, o)", "position 3 at 't' is out of range for 2 elements"),
+            ("", ", far", "y = SequenceAt(u, o)", "position 3 at 'u' is out of range for 3 elements"),
+            ("p", "", "y = SequenceAt(u, o)", "where 't' edits is known only at run time"),
+            ("", "", "y = SequenceAt(u, far)", "position 3 at 'y' is out of range for its 2 elements"),
+            ("", "", "y = SequenceAt(t, p)", "their shapes aren't known|their shapes differ"),
+            (
+                "",
+                "",
+                "v = SequenceErase(u) e = SequenceErase(v) y = ConcatFromSequence<axis = 0>(e)",
+                "there is none",
+            ),
+            ("", "", "y = ConcatFromSequence<axis = 2>(u)", "axis 2 is out of range"),
+        ],
+    )
+    def test_what_stays(self, at, erased, reads, why):
+        model = unchecked(self.TEXT % ("float[A, B] y", at, erased, reads))
+        result, notes = quick_report(model)
+        assert result == model
+        assert any(re.search(why, str(note)) for note in notes), list(map(str, notes))
+
+    def test_any_position_where_the_shapes_are_one(self):
+        text = """g (float[3, 4] x, int64 n, int64 p) => (float[A, B] y, float[C, D] z) <bool yes = {1}> {
+            a = Neg(x) none = SequenceEmpty() s0 = SequenceInsert(none, a) s = SequenceInsert(s0, x)
+            y = SequenceAt(s, p)
+            z = Loop(n, yes, x) <body = l (int64 i, bool c, float[E, F] r) => (bool c2, float[E2, F2] r2) {
+                c2 = Identity(c) e = SequenceAt(s, i) r2 = Add(r, e)
+            }>
+        }"""
+        fed = [{"x": rows(3), "n": np.array(n), "p": np.array(p)} for n in (0, 2, 3) for p in range(-4, 4)]
+        check(text, fed)
+
+    def test_lists_inside_a_body(self):
+        text = """g (float[N, 4] x, int64 n) => (float[A, B, C] y) <bool yes = {1}> {
+            y = Loop(n, yes) <body = l (int64 i, bool c) => (bool c2, float[E, F] r) {
+                c2 = Identity(c) e = Gather(x, i) f = Neg(e) s = SequenceConstruct(e, f, e)
+                r = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+            }>
+        }"""
+        check(text, [{"x": rows(3), "n": np.array(n)} for n in (1, 3, 4)])
+
+    def test_part_of_a_chain_that_stays(self):
+        text = """g (float[N, 4] x) => (seq(float[A, B]) s, float[C, D] y) {
+            a = Neg(x) s = SequenceConstruct(x, a) t = SequenceInsert(s, x)
+            y = ConcatFromSequence<axis = 0>(t)
+        }"""
+        result = lowered(parse(text))
+        assert left_in(result) == ["SequenceConstruct"]
+        got, joined = outcome(session(result), {"x": rows(3)})
+        assert len(got) == 2
+        assert joined.shape == (9, 4)
+
+    def test_a_join_of_which_the_shape_alone_is_read(self):
+        text = """g (float[N, 4] x, float[3, 4] w) => (int64[K] y) {
+            s = SequenceConstruct(x, w) z = ConcatFromSequence<axis = 0, new_axis = 1>(s) y = Shape(z)
+        }"""
+        check(text, [{"x": rows(n), "w": rows(3)} for n in (2, 3)], gone=False)
+        check(text.replace("N, 4", "3, 4"), [{"x": rows(3), "w": rows(3)}])
+
+    @pytest.mark.parametrize(
+        ("shape", "why"), [("3, 5", "their lengths on axis 1"), ("3, 4, 1", "their ranks")]
+    )
+    def test_shapes_that_do_not_fit_are_left_to_fail(self, shape, why):
+        text = """g (float[3, 4] x, float[%s] w) => (float[A, B] y) {
+            s = SequenceConstruct(x, w) y = ConcatFromSequence<axis = 0>(s)
+        }"""
+        model = unchecked(text % shape)
+        result, notes = quick_report(model)
+        assert result == model
+        assert f"{why} differ" in str(notes[0])
+
+
+MAP = """g (float[N, 4] x, float[M, 4] w, float[4] b) => (%s) {
+    s = SplitToSequence<keepdims = 0>(x)
+    t = SplitToSequence<keepdims = 0>(w)
+    p, q = SequenceMap
+    <body = f (float[4] e, float[4] h, float[4] c) => (float[4] o1, float[4] o2) {%s}> (s, t, b)
+    %s
+}"""
+BODY = "m = Add(e, h) o1 = Mul(m, c) o2 = Neg(b)"
+STACKS = (
+    "y = ConcatFromSequence<axis = 0, new_axis = 1>(p) z = ConcatFromSequence<axis = -1, new_axis = 1>(q)"
+)
+MAP_FEEDS = [{"x": rows(n), "w": rows(n, seed=9), "b": np.arange(4, dtype="f")} for n in (0, 1, 2, 7)]
+
+
+class TestMaps:
+    @pytest.mark.parametrize("opset", [17, 21])
+    def test_several_inputs_and_outputs(self, opset):
+        result, running = check(MAP % ("float[A, B] y, float[C, D] z", BODY, STACKS), MAP_FEEDS, opset)
+        assert ops(result).count("Loop") == 1
+        for n, m in ((3, 2), (2, 3), (0, 1)):
+            feed = {"x": rows(n), "w": rows(m), "b": np.ones(4, "f")}
+            assert outcome(running, feed) is None  # onnxruntime takes a longer second sequence
+
+    def test_outputs_that_no_node_makes(self):
+        text = MAP % ("float[A, B] y, float[C, D] z", BODY, STACKS)
+        text = text.replace("float[4] o2) {", "float[4] e) {").replace("o2 = Neg(b)", "")
+        check(text, MAP_FEEDS)
+        text = text.replace("float[4] o1, float[4] e", "float[4] c, float[4] e").replace(
+            "m = Add(e, h) o1 = Mul(m, c)", ""
+        )
+        check(text, MAP_FEEDS)
+
+    def test_maps_in_a_row(self):
+        text = """g (float[N, 4] x) => (float[A, B] y, int64 n, float[E] z) <int64 o = {0}> {
+            s = SplitToSequence<keepdims = 0>(x)
+            p = SequenceMap <body = f (float[4] e) => (float[4] f) { f = Neg(e) }> (s)
+            q = SequenceMap <body = h (float[4] g, float[4] j) => (float[4] l) { l = Sub(j, g) }> (p, s)
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(q)
+            n = SequenceLength(q)
+            z = SequenceAt(p, o)
+        }"""
+        result = lowered(parse(text))
+        assert left_in(result) == []
+        assert "Loop" not in ops(result)
+        running = session(result)
+        for x in (rows(1), rows(3)):
+            y, n, z = outcome(running, {"x": x})
+            np.testing.assert_array_equal(y, 2 * x)
+            np.testing.assert_array_equal(z, -x[0])
+            assert n == len(x)
+        assert outcome(running, {"x": rows(0)}) is None
+
+    @pytest.mark.parametrize("declared", ["float[4]", "float[B]"])
+    def test_a_map_in_a_map(self, declared):
+        """What a body declares of a shape may be wrong: here only the inner map tells the outer's."""
+        text = f"""g (float[N, 4] x) => (float[A, B] y) {{
+            s = SplitToSequence<keepdims = 0>(x)
+            p = SequenceMap <body = f (float[4] e) => ({declared} f) {{
+                u = SplitToSequence<keepdims = 0>(e)
+                v = SequenceMap <body = i (float k) => (float l) {{ l = Neg(k) }}> (u)
+                f = ConcatFromSequence<axis = 0, new_axis = 1>(v)
+            }}> (s)
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(p)
+        }}"""
+        result = lowered(parse(text))
+        assert left_in(result) == []
+        running = session(result)  # onnxruntime doesn't load the map in a map
+        for x in (rows(1), rows(3)):
+            np.testing.assert_array_equal(outcome(running, {"x": x})[0], -x)
+        assert outcome(running, {"x": rows(0)}) is None
+
+    def test_lists_and_pieces_as_inputs(self):
+        text = """g (float[6, 4] x, float[3, 4] w) => (float[A, B, C] y) <int64 k = {3}> {
+            s = SplitToSequence(x, k)
+            t = SequenceConstruct(w, w)
+            p = SequenceMap
+            <body = f (float[3, 4] e, float[3, 4] h) => (float[3, 4] o) { o = Add(e, h) }> (s, t)
+            y = ConcatFromSequence<axis = 1, new_axis = 1>(p)
+        }"""
+        check(text, [{"x": rows(6), "w": rows(3)}])
+
+    @pytest.mark.parametrize(
+        ("old", "new", "why"),
+        [
+            ("s = SplitToSequence<keepdims = 0>(x)", "s = Identity(x0)", "maps over 'x0', which stays"),
+            ("y = ConcatFromSequence<axis = 0, new_axis = 1>(p)", "y = Identity(p)", "returned|passes it on"),
+            (
+                "y = ConcatFromSequence<axis = 0, new_axis = 1>(p)",
+                "y0 = SequenceErase(p) y = SequenceLength(y0)",
+                "erases",
+            ),
+        ],
+    )
+    def test_maps_that_stay(self, old, new, why):
+        outs = {"y = I": "seq(float[4]) y", "y0 = ": "int64 y"}.get(new[:5], "float[A, B] y")
+        text = (MAP % (f"{outs}, float[C, D] z", BODY, STACKS)).replace(old, new)
+        text = text.replace("float[N, 4] x,", "seq(float[4]) x0, float[N, 4] x,") if "x0" in new else text
+        model = parse(text)
+        result, notes = quick_report(model)
+        assert "SequenceMap" in left_in(result)
+        assert any(re.search(why, str(note)) for note in notes if note.value == "p"), list(map(str, notes))
+        x0 = {"x0": list(rows(2))} if "x0" in new else {}
+        feed = MAP_FEEDS[2] | x0
+        assert_same(outcome(session(model), feed), outcome(session(result), feed))
+
+    def test_a_symbol_in_a_body_proves_nothing(self):
+        text = """g (float[N, 4] x) => (int64 n) <int64 k = {2}> {
+            s = SplitToSequence(x, k)
+            p = SequenceMap <body = f (float[N, 4] e) => (float[N, 4] o) { o = Neg(e) }> (s)
+            n = SequenceLength(p)
+        }"""
+        check(text, [{"x": rows(n)} for n in (0, 1, 2, 5)], gone=False)
+
+
+class TestEditsOfKnownPieces:
+    """What is erased or put in at a known place, of pieces of known lengths: a Split and no list."""
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    @pytest.mark.parametrize("axis", [0, 1, -1])
+    @pytest.mark.parametrize(
+        ("constants", "given", "count"),
+        [("int64[3] k = {3, 0, 4}", "x, k", 3), ("int64 k = {3}", "x, k", 3), ("int64 k = {1}", "x", 7)],
+    )
+    @pytest.mark.parametrize("edit", ["SequenceErase(s, p)", "SequenceErase(s)", "SequenceInsert(s, z, p)"])
+    def test_at_a_known_place(self, opset, axis, constants, given, count, edit):
+        for p in (0, 1, -1):
+            text = f"""g (float[7, 7] x, float[7, 7] z) => (float[A, B] y, int64 n)
+                <{constants}, int64 p = {{{p}}}> {{
+                s = SplitToSequence <axis = {axis}> ({given})
+                t = {edit}
+                y = ConcatFromSequence <axis = {axis}> (t)
+                n = SequenceLength (t)
+            }}"""
+            feed = {"x": rows(7, 7), "z": rows(7, 7, seed=1)}
+            result, _ = check(text, [feed], opset)
+            assert set(ops(result)) <= {"Split", "Concat", "Identity"}
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    def test_pieces_without_the_axis(self, opset):
+        text = """g (float[3, 4] x, float[4] z) => (float[A, B] y) <int64 p = {1}> {
+            s = SplitToSequence <keepdims = 0> (x)
+            t = SequenceErase (s, p) u = SequenceInsert (t, z)
+            y = ConcatFromSequence <axis = 0, new_axis = 1> (u)
+        }"""
+        result, _ = check(text, [{"x": rows(3), "z": rows(1)[0]}], opset)
+        assert set(ops(result)) <= {"Split", "Squeeze", "Unsqueeze", "Concat"}
+
+    def test_at_a_place_that_a_run_tells(self):
+        """The split is cut by the run then, as before."""
+        text = """g (float[6, 4] x, int64 p) => (float[A, 4] y) <int64[3] k = {1, 2, 3}> {
+            s = SplitToSequence (x, k)
+            t = SequenceErase (s, p)
+            y = ConcatFromSequence <axis = 0> (t)
+        }"""
+        check(text, [{"x": rows(6), "p": np.array(p)} for p in range(-4, 4)], gone=False)
+        assert "Split" not in ops(lowered(parse(text)))
+
+    @pytest.mark.parametrize("n", [4, 5, 6])
+    def test_of_a_length_that_a_run_tells(self, n):
+        """Where the lengths don't sum up is an error, although nobody reads the pieces."""
+        text = """g (float[N, 4] x) => (int64 y) <int64[2] k = {2, 3}, int64 p = {0}> {
+            s = SplitToSequence (x, k)
+            t = SequenceErase (s, p)
+            y = SequenceLength (t)
+        }"""
+        check(text, [{"x": rows(n)}], gone=False, succeeds=n == 5)
+
+    def test_in_a_loop(self):
+        """The elements go round one by one."""
+        text = """g (float[6, 4] x, int64 n) => (float[A, 4] y) <int64[3] k = {1, 2, 3}, int64 p = {0}> {
+            s = SplitToSequence (x, k)
+            first = SequenceErase (s, p)
+            last = Loop (n, "", first)
+                <body = b (int64 i, bool c, seq(float[]) l) => (bool d, seq(float[]) m) {
+                e = SequenceAt (l, p) f = Neg (e) d = Identity (c)
+                h = SequenceErase (l, p) m = SequenceInsert (h, f)
+            }>
+            y = ConcatFromSequence <axis = 0> (last)
+        }"""
+        check(text, [{"x": rows(6), "n": np.array(n)} for n in range(4)])
+
+    def test_many_pieces(self):
+        for total, is_split in ((64, True), (65, False)):
+            text = f"""g (float[{total}, 4] x) => (float[A, 4] y) <int64 p = {{3}}> {{
+                s = SplitToSequence (x)
+                t = SequenceErase (s, p)
+                y = ConcatFromSequence <axis = 0> (t)
+            }}"""
+            result, _ = check(text, [{"x": rows(total)}], gone=is_split)
+            assert ("Split" in ops(result)) == is_split

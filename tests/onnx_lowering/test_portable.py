@@ -1,0 +1,262 @@
+"""What lower does for other runtimes beside lists: branches that are known, constants without items."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.lowering import assert_same, check, left_in, lowered, ops, outcome, parse, rows, session  # noqa: E402
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+SQUEEZED = """g (float[N, 4] x, int64 n) => (float[A] y, int64 m)
+    <bool yes = {1}, int64[1] one = {1}, int64[1] nought = {0}, float half = {50}> {
+        none = SequenceEmpty<dtype = 7>()
+        l = Loop(n, yes, none) <body = b (int64 i, bool c, seq(int64[?]) s) => (bool c2, seq(int64[?]) t) {
+            c2 = Identity(c)
+            row = Gather(x, i)
+            is_large = Greater(row, half)
+            found = NonZero(is_large)
+            places = Transpose(found)
+            shape = Shape(places)
+            length = Gather(shape, one)
+            is_one = Equal(length, one)
+            e = If(CONDITION) <then_branch = a () => (int64[?] u) { u = Squeeze(places, one) },
+                               else_branch = o () => (int64[?, ?] w) { w = Identity(places) }>
+            t = SequenceInsert(s, e)
+        }>
+        all = ConcatFromSequence<axis = 0>(l)
+        y = Cast<to = 1>(all)
+        m = SequenceLength(l)
+    }"""
+
+
+@pytest.mark.parametrize("opset", [13, 17, 21])
+def test_a_branch_that_is_known(opset):
+    """PyTorch exports squeeze so."""
+    text = SQUEEZED.replace("CONDITION", "is_one")
+    check(text, [{"x": rows(5), "n": np.array(n)} for n in (0, 1, 5)], opset, gone=False)
+    result = lowered(parse(text, opset))
+    assert left_in(result) == []
+    assert "If" not in ops(result)
+
+
+def test_a_branch_that_is_not_known_stays():
+    text = SQUEEZED.replace("CONDITION", "c")
+    assert "SequenceInsert" in left_in(lowered(parse(text)))
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("k = Equal(n, four)", True),
+        ("k = Less(n, four)", False),
+        ("k0 = Greater(n, three) k1 = Cast<to = 7>(k0) k = Cast<to = 9>(k1)", True),
+        ("k = Not(yes)", None),
+        ("k0 = Cast<to = 1>(n) k = Equal(k0, k0)", None),
+        ("k0 = Cast<to = 9>(n) k = Identity(k0)", True),
+        ("k = Equal(o, four)", None),
+        ("k = Identity(yes)", True),
+    ],
+)
+def test_conditions(condition, told):
+    model = parse(f"""g (float[N, 4] x, float[4] z, int64 p) => (float[4] y, float[A] r)
+    <int64 zero = {{0}}, int64 first = {{1}}, int64 four = {{4}}, int64 three = {{3}}, bool yes = {{1}}> {{
+        shape = Shape(x)
+        n = Gather(shape, first)
+        o = Gather(shape, zero)
+        {condition}
+        s = SequenceConstruct(z, z)
+        y = SequenceAt(s, p)
+        r = If(k) <then_branch = a () => (float[B] u) {{
+            t = If(k) <then_branch = c () => (float[4] i) {{ i = Neg(z) }},
+                       else_branch = d () => (float[4] j) {{ j = Abs(z) }}>
+            u = Neg(t)
+        }}, else_branch = e () => (float[C] w) {{ w = Exp(z) }}>
+    }}""")
+    result = lowered(model)
+    assert (ops(result).count("If") == 0) == (told is not None)
+    feed = {"x": rows(3), "z": rows(1)[0] / 50, "p": np.array(1)}
+    for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_trips_that_may_be_negative(opset):
+    """To OpenVINO that is no limit."""
+    text = """g (float[N, 4] x, int64 k) => (float[4] y, float[4] z) <int64 one = {1}, int64 zero = {0}> {
+        shape = Shape(x)
+        n = Gather(shape, zero)
+        trips = TRIPS
+        first = Gather(x, zero)
+        y = Loop(trips, "", first) <body = b (int64 i, bool c, float[4] s) => (bool d, float[4] t) {
+            d = Identity(c)
+            t = Add(s, s)
+        }>
+        rows = SplitToSequence<keepdims = 0>(x)
+        z = SequenceAt(rows, k)
+    }"""
+    for trips, is_kept in (("Sub(n, one)", False), ("Add(n, one)", True), ("Identity(k)", False)):
+        model = parse(text.replace("TRIPS", trips), opset)
+        result = lowered(model)
+        loop = next(node for node in result.graph.node if node.op_type == "Loop")
+        assert (loop.input[0] in ("trips", "k")) == is_kept
+        for n, k in ((1, -1), (3, 2), (2, -1)):
+            feed = {"x": rows(n), "k": np.array(k)}
+            for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_loops_of_constant_length_that_end_early(opset):
+    """OpenVINO takes a scan output for as long as the number of trips."""
+    text = """g (float[N, 4] x, float most) => (float[A, 4] y)
+    <int64 n = {6}, bool yes = {1}, int64 zero = {0}> {
+        none = SequenceEmpty()
+        first = Gather(x, zero)
+        l, end = Loop(n, yes, none, first) <body = b (int64 i, bool c, seq(float[4]) s, float[4] h)
+                                               => (bool d, seq(float[4]) t, float[4] g) {
+            g = Add(h, h)
+            sum = ReduceSum<keepdims = 0>(g)
+            d = Less(sum, most)
+            t = SequenceInsert(s, g)
+        }>
+        y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+    }"""
+    model = parse(text, opset)
+    result = lowered(model)
+    assert left_in(result) == []
+    before, after = session(model), session(result)
+    for most in (0, 5, 20, 1e9):
+        feed = {"x": np.ones((2, 4), "f"), "most": np.float32(most)}
+        (one,), (other,) = outcome(before, feed), outcome(after, feed)
+        np.testing.assert_array_equal(one, other)
+    core = pytest.importorskip("openvino").Core()
+    used = core.compile_model(core.read_model(result.SerializeToString()), "CPU")
+    assert used({"x": np.ones((2, 4), "f"), "most": np.float32(20)})[0].shape == (3, 4)
+
+
+def test_constants_without_items():
+    """OpenVINO takes one for a scalar."""
+    model = parse("""g (float[N, 4] x, int64 p) => (float[A, 4] y, float[4] z)
+    <float[0, 4] nothing = {}, int64[0] scalar = {}> {
+        y = Concat<axis = 0>(nothing, x, nothing)
+        s = SplitToSequence<keepdims = 0>(x)
+        t = SequenceErase(s, p)
+        q = Reshape(p, scalar)
+        z = SequenceAt(t, q)
+    }""")
+    result = lowered(model)
+    assert [one.name for one in result.graph.initializer if 0 in one.dims] == ["scalar"]
+    feed = {"x": rows(3), "p": np.array(1)}
+    for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_empty_integers_that_are_no_shape(opset):
+    """PyTorch exports `torch.zeros(0, dtype=torch.int64)` so; OpenVINO made one number of it."""
+    text = """g (int64[N] x, bool c) => (int64[A] y, int64[B] z) <int64[0] nothing = {}, int64 p = {0}> {
+        s = SplitToSequence(x)
+        z = SequenceAt(s, p)
+        y = If(c) <then_branch = a () => (int64[C] u) { u = Identity(nothing) },
+                   else_branch = b () => (int64[D] v) { v = Neg(x) }>
+    }"""
+    feeds = [{"x": np.arange(n), "c": np.array(c)} for n in (1, 3) for c in (True, False)]
+    check(text, feeds, opset)
+    core = pytest.importorskip("openvino").Core()
+    used = core.compile_model(core.read_model(lowered(parse(text, opset)).SerializeToString()), "CPU")
+    assert [used(feed)[0].shape for feed in feeds] == [(0,), (1,), (0,), (3,)]
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17])
+@pytest.mark.parametrize(
+    ("filling", "is_moved"),
+    [
+        ("z = ConstantOfShape<value = int64[1] {2}>(shape) w = Add(z, m) v = Neg(w)", True),
+        ("z = ConstantOfShape<value = int64[1] {2}>(shape) u = Mul(z, m) w = Sub(m, z) v = Add(w, u)", True),
+        ("z = Expand(m, shape) w = Greater(z, two) v = Cast<to = 7>(w)", True),
+        # An error where there are no numbers, of other shapes, of several numbers, of as many in each run.
+        ("z = ConstantOfShape<value = int64[1] {2}>(shape) v = Div(z, m)", False),
+        ("z = ConstantOfShape<value = int64[1] {2}>(less) v = Add(z, m)", False),
+        ("z = ConstantOfShape<value = int64[1] {2}>(shape) v = Add(z, x)", False),
+        ("z = ConstantOfShape<value = int64[1] {2}>(four) u = Add(z, m) v = Concat<axis = 0>(u, x)", False),
+    ],
+)
+def test_a_number_that_fills_a_shape(filling, is_moved, opset):
+    """PyTorch exports `torch.zeros_like(x) + c` so; of an empty x OpenVINO made one number."""
+    text = f"""g (int64[N] x, int64 m) => (int64[A] v, int64 y)
+    <int64[1] four = {{4}}, int64[1] one = {{1}}, int64 two = {{2}}> {{
+        shape = Shape(x)
+        less = Sub(shape, one)
+        {filling}
+        both = Concat<axis = 0>(x, one)
+        s = SplitToSequence<keepdims = 0>(both)
+        y = SequenceAt(s, m)
+    }}"""
+    model = parse(text, opset)
+    result = lowered(model)
+    maker = next(node for node in result.graph.node if "v" in node.output)
+    assert (maker.op_type == "Expand") == is_moved
+    before, after = session(model), session(result)
+    feeds = [{"x": np.arange(n), "m": np.array(m)} for n in (3, 1, 0) for m in (-1, 1, 4)]
+    outcomes = [outcome(before, feed) for feed in feeds]
+    for feed, one in zip(feeds, outcomes, strict=True):
+        assert_same(one, outcome(after, feed))
+    if is_moved:
+        core = pytest.importorskip("openvino").Core()
+        used = core.compile_model(core.read_model(result.SerializeToString()), "CPU")
+        for feed, one in zip(feeds, outcomes, strict=True):
+            if one is not None:
+                np.testing.assert_array_equal(used(feed)[0], one[0])
+
+
+# Rows of a list, as often as an inner loop says.
+NESTED = """g (float[N, 4] x, int64 n) => (float[A, 4] y) <bool yes = {1}> {
+    none = SequenceEmpty ()
+    l = Loop (n, yes, none) <body = b (int64 i, bool c, seq(float[]) s) => (bool d, seq(float[]) t) {
+        d = Identity (c)
+        row = Gather (x, i)
+        sum = Loop (n, c, row) <body = b2 (int64 j, bool e, float[4] u) => (bool f, float[4] v) {
+            f = Identity (e)
+            v = Add (u, row)
+        }>
+        t = SequenceInsert (s, sum)
+    }>
+    y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+}"""
+ONE_BY_ONE = """g (float[6, 4] x, float[1, 1] k, int64 p) => (float[A, 4] y) <float[1, 1] z = {0}> {
+    rows = SplitToSequence (x)
+    some = SequenceErase (rows, p)
+    all = ConcatFromSequence <axis = 0> (some)
+    c = Less (k, z)
+    y = If (c) <then_branch = a () => (float[A, 4] q) { q = Neg (all) },
+                else_branch = o () => (float[A, 4] r) { r = Abs (all) }>
+}"""
+
+
+def test_a_loop_that_begins_under_the_condition_of_the_one_around_it():
+    """It holds there, so the loop begins under none: OpenVINO knows no such conditions."""
+    feeds = [{"x": rows(5), "n": np.array(n)} for n in (1, 3, 5)]
+    check(NESTED, feeds)
+    openvino = pytest.importorskip("openvino")
+    model, result = parse(NESTED), lowered(parse(NESTED))
+    used = openvino.Core().compile_model(openvino.Core().read_model(result.SerializeToString()), "CPU")
+    for feed in feeds:
+        (found,) = used(feed).values()
+        np.testing.assert_allclose(found, session(model).run(None, feed)[0])
+
+
+def test_a_condition_of_two_axes():
+    feeds = [
+        {"x": rows(6), "k": np.full((1, 1), k, np.float32), "p": np.array(p)} for k in (-1, 1) for p in (0, 4)
+    ]
+    check(ONE_BY_ONE, feeds, gone=False)
+    openvino = pytest.importorskip("openvino")
+    result = lowered(parse(ONE_BY_ONE))
+    used = openvino.Core().compile_model(openvino.Core().read_model(result.SerializeToString()), "CPU")
+    for feed in feeds:
+        (found,) = used(feed).values()
+        np.testing.assert_allclose(found, session(parse(ONE_BY_ONE)).run(None, feed)[0])

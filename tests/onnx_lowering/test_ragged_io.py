@@ -1,0 +1,265 @@
+"""lower(model, ragged_io=True): sequences that a model takes and gives, as tensors."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.lowering import OPSETS, all_nodes, assert_same, left_in, outcome, parse, session  # noqa: E402
+
+from seqcore import TensorSequence  # noqa: E402
+from seqcore.onnx import InferenceSession, lower  # noqa: E402
+from seqcore.onnx.__main__ import main  # noqa: E402
+from seqcore.onnx.lowering import lower_with_report  # noqa: E402
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+# Edits and reads of a list, by its elements' type: which tensors go in and out, and what else.
+EDITS = {
+    "erase": "t = SequenceErase(s, p)",
+    "insert": "e = SequenceAt(s, q) t = SequenceInsert(s, e, p)",
+    "pass on": "t = Identity(s)",
+}
+TYPES = {
+    "float[N, 4]": ("lengths", [(2, 4), (0, 4), (3, 4)]),
+    "float[N]": ("lengths", [(2,), (0,), (3,)]),
+    "float[3, 2]": ("lengths", [(3, 2), (3, 2)]),
+    "float[N, M]": ("extents", [(2, 4), (0, 4), (3, 1), (2, 0)]),
+    "float[2, N, M]": ("extents", [(2, 1, 4), (2, 0, 0), (2, 3, 3)]),
+    "float": ("", [(), (), ()]),
+    "int64[N]": ("lengths", [(2,), (0,), (3,)]),
+    "string[N]": ("lengths", [(2,), (0,), (3,)]),
+    "bool[N, 2]": ("lengths", [(1, 2), (3, 2)]),
+}
+
+
+def elements(type_, shapes):
+    dtype = {"float": "f4", "int64": "i8", "bool": "?", "string": object}[type_.partition("[")[0]]
+    arrays = [np.random.default_rng(k).integers(0, 9, shape) for k, shape in enumerate(shapes)]
+    if dtype is object:
+        return [array.astype("U").astype(object) for array in arrays]
+    return [np.asarray(array, dtype) for array in arrays]
+
+
+def tensors_of(name, word, arrays, rank, empty):
+    """A list as the tensors that a model takes for it."""
+    if not word:
+        return {f"{name}_values": np.array(arrays, empty.dtype)}
+    if word == "lengths":
+        values = np.concatenate([empty[:0], *arrays])
+        return {f"{name}_values": values, f"{name}_lengths": np.array([len(one) for one in arrays], np.int64)}
+    values = np.concatenate([empty.reshape(-1)[:0], *(one.reshape(-1) for one in arrays)])
+    extents = np.array([one.shape for one in arrays], np.int64).reshape(-1, rank)
+    return {f"{name}_values": values, f"{name}_extents": extents}
+
+
+def list_of(word, values, second=None):
+    """The list that the tensors stand for that a model gives."""
+    if not word:
+        return [np.asarray(one) for one in values]
+    if word == "lengths":
+        return list(np.split(values, np.cumsum(second)[:-1])) if len(second) else []
+    ends = np.cumsum(second.prod(1))
+    parts = np.split(values, ends[:-1]) if len(second) else []
+    return [part.reshape(shape) for part, shape in zip(parts, second, strict=True)]
+
+
+@pytest.mark.mostly_slow(7)
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("edit", EDITS)
+def test_in_and_out(opset, type_, edit):
+    if edit == "pass on" and opset < 14:
+        pytest.skip("Identity takes no sequences before opset 14")
+    model = parse(
+        f"g (seq({type_}) s, int64 p, int64 q) => (seq({type_}) t, int64 n) "
+        f"{{ {EDITS[edit]} n = SequenceLength(t) }}",
+        opset,
+    )
+    lowered = lower(model, ragged_io=True)
+    onnx.checker.check_model(lowered, full_check=True)
+    assert left_in(lowered) == []
+    assert all(node.domain == "" and "." not in node.op_type for node in all_nodes(lowered))
+    word, shapes = TYPES[type_]
+    words = ["values", *filter(None, [word])]
+    assert [one.name for one in lowered.graph.input] == [*(f"s_{one}" for one in words), "p", "q"]
+    assert [one.name for one in lowered.graph.output] == [*(f"t_{one}" for one in words), "n"]
+    before, after = session(model), session(lowered)
+    arrays = elements(type_, shapes)
+    for some in (arrays, arrays[:1], arrays[::-1], []):
+        for p in (0, 1, -1, 9):
+            numbers = {"p": np.array(p), "q": np.array(-1)}
+            given = tensors_of("s", word, some, len(shapes[0]), arrays[0])
+            found = outcome(after, given | numbers)
+            expected = outcome(before, {"s": some} | numbers)
+            assert_same(None if found is None else [list_of(word, *found[:-1]), found[-1]], expected)
+
+
+@pytest.mark.mostly_slow(3)
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("type_", ["float[N]", "float[N, M]", "float[2, N, M]", "string[N]", "float[N, 4]"])
+@pytest.mark.parametrize("source", ["s", "t"])
+def test_what_a_loop_picks(opset, type_, source):
+    """Where the elements lie is found out once, before the loop."""
+    word, shapes = TYPES[type_]
+    model = parse(
+        f"""g (seq({type_}) s, int64 p, int64 q, int64 from) => ({type_} y, int64 n) <bool yes = {{1}}> {{
+            t = SequenceErase(s, p)
+            e = SequenceAt(s, p)
+            n = SequenceLength(t)
+            y = Loop(q, yes, e) <body = b (int64 i, bool c, {type_} a) => (bool d, {type_} b) {{
+                d = Identity(c)
+                at = Add(i, from)
+                b = SequenceAt({source}, at)
+            }}>
+        }}""".replace("N", "?").replace("M", "?"),
+        opset,
+    )
+    lowered = lower(model, ragged_io=True)
+    onnx.checker.check_model(lowered, full_check=True)
+    assert left_in(lowered) == []
+    before, after = session(model), session(lowered)
+    arrays = elements(type_, shapes)
+    given = tensors_of("s", word, arrays, len(shapes[0]), arrays[0])
+    for p, q, start in ((0, 0, 0), (1, 1, 0), (-1, 2, 0), (0, 3, 0), (0, 9, 0), (1, 2, -2), (2, 1, -3)):
+        numbers = {"p": np.array(p), "q": np.array(q), "from": np.array(start)}
+        assert_same(outcome(after, given | numbers), outcome(before, {"s": arrays} | numbers))
+
+
+@pytest.mark.parametrize(
+    ("type_", "good", "bad"),
+    [
+        ("float[N, 4]", [2, 3], [[2, 2], [6, -1], [2, 4], [5, 1], [], [1 << 62, 1 << 62, 5]]),
+        ("float[N]", [2, 3], [[2, 2], [6, -1], [2, 4], [-2, 7], [1]]),
+        ("float[5, 4]", [5], [[4], [2, 3], [5, 5], []]),
+    ],
+)
+def test_lengths_that_do_not_fit(type_, good, bad):
+    model = parse(
+        f"g (seq({type_}) s, seq({type_}) r) => (int64 n) {{ n = SequenceLength(s) }}",
+    )
+    values = np.zeros((5, 4) if "4" in type_ else 5, "f")
+    used = session(lower(model, ragged_io=True))
+    feed = {"s_values": values, "r_values": values, "r_lengths": np.array(bad[0])}  # that one nobody reads
+    assert outcome(used, feed | {"s_lengths": np.array(good)})[0] == len(good)
+    for lengths in bad:
+        assert outcome(used, feed | {"s_lengths": np.array(lengths, np.int64)}) is None
+
+
+def test_extents_that_do_not_fit():
+    model = parse("g (seq(float[2, N, M]) s) => (int64 n) { n = SequenceLength(s) }")
+    used = session(lower(model, ragged_io=True))
+    values = np.zeros(16, "f")
+    for extents in ([[2, 2, 2], [2, 4, 1]], [[2, 8, 1]]):
+        assert outcome(used, {"s_values": values, "s_extents": np.array(extents)})[0] == len(extents)
+    for extents in ([[2, 2, 2]], [[2, 2, 2], [2, 4, 2]], [[1, 4, 4]], [[2, -2, -4]], [[4, 2, 2]]):
+        assert outcome(used, {"s_values": values, "s_extents": np.array(extents)}) is None
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_a_list_that_a_loop_makes_is_a_scan_output(opset):
+    """No edit copies it."""
+    model = parse(
+        """g (float[N, 4] x, int64 n) => (seq(float[4]) l) <bool yes = {1}> {
+            none = SequenceEmpty()
+            l = Loop(n, yes, none) <body = b (int64 i, bool c, seq(float[4]) s) => (bool d, seq(float[4]) t) {
+                d = Identity(c)
+                e = Gather(x, i)
+                t = SequenceInsert(s, e)
+            }>
+        }""",
+        opset,
+    )
+    loops, _ = lower_with_report(model, ragged_io=True, vectorises=False)
+    loop = next(node for node in loops.graph.node if node.op_type == "Loop")
+    assert len(loop.input) == 2
+    lowered = lower(model, ragged_io=True)
+    x = np.random.rand(3, 4).astype("f")
+    for n in (0, 1, 3):
+        values, lengths = session(lowered).run(None, {"x": x, "n": np.array(n)})
+        np.testing.assert_array_equal(values, x[:n].reshape(-1))
+        assert lengths.tolist() == [4] * n
+
+
+def test_it_fits_a_tensor_sequence():
+    model = parse("""g (seq(float[N, 4]) parts) => (seq(float[M, 4]) twice, float[T, 4] all) {
+        twice = SequenceMap(parts) <body = b (float[k, 4] e) => (float[k2, 4] f) {
+            f = Concat<axis = 0>(e, e)
+        }>
+        all = ConcatFromSequence<axis = 0>(twice)
+    }""")
+    parts = TensorSequence([np.random.rand(n, 4).astype("f") for n in (2, 0, 3)])
+    used = session(lower(model, ragged_io=True))
+    feed = {"parts_values": parts.values(), "parts_lengths": parts.lengths()}
+    values, lengths, whole = used.run(None, feed)
+    expected = InferenceSession(model).run(None, {"parts": parts})
+    assert TensorSequence.from_lengths(values, lengths) == expected[0]
+    np.testing.assert_array_equal(whole, expected[1])
+
+
+def test_names_that_are_taken():
+    model = parse("""g (seq(float[N]) s, float[N] s_values) => (seq(float[N]) t) {
+        t_lengths = Neg(s_values)
+        t = SequenceInsert(s, t_lengths)
+    }""")
+    graph = lower(model, ragged_io=True).graph
+    assert [one.name for one in graph.input] == ["s_values_1", "s_lengths", "s_values"]
+    assert [one.name for one in graph.output] == ["t_values", "t_lengths_1"]
+
+
+def test_an_input_that_is_the_output():
+    model = parse(
+        "g (seq(float[N]) s, float[N] x) => (seq(float[N]) t, float[N] y) { t = Identity(s) y = Neg(x) }"
+    )
+    used = session(lower(model, ragged_io=True))
+    x, lengths = np.arange(4, dtype="f"), np.array([1, 3])
+    found = used.run(None, {"s_values": x, "s_lengths": lengths, "x": x})
+    assert_same(found, [x, lengths, -x])
+
+
+@pytest.mark.parametrize(
+    ("text", "stays", "inputs"),
+    [
+        (
+            "g (seq(float[]) s, seq(float[N]) t, int64 i) => (float[A] y, int64 n) "
+            "{ y = SequenceAt(t, i) n = SequenceLength(s) }",
+            "s",
+            ["s", "t_values", "t_lengths", "i"],
+        ),
+        (
+            "g (seq(float[N]) t, float[A] x, int64[B] v) => (seq(float[]) u, float[C] y) "
+            "{ r = Reshape(x, v) u = SequenceConstruct(r, r) y = ConcatFromSequence<axis = 0>(t) }",
+            "u",
+            ["t_values", "t_lengths", "x", "v"],
+        ),
+        (
+            "g (optional(seq(float[N])) o, seq(float[N]) t) => (bool b, int64 n) "
+            "{ b = OptionalHasElement(o) n = SequenceLength(t) }",
+            "",
+            ["o", "t_values", "t_lengths"],
+        ),
+    ],
+)
+def test_what_stays(text, stays, inputs):
+    """The others go in and out as tensors even so."""
+    model = parse(text)
+    lowered, notes = lower_with_report(model, ragged_io=True)
+    onnx.checker.check_model(lowered, full_check=True)
+    assert [one.name for one in lowered.graph.input] == inputs
+    assert [note.value for note in notes if not note.is_lowered] == [*filter(None, [stays])]
+
+
+def test_nothing_to_do():
+    model = parse("g (float[N] x) => (float[N] y) { y = Neg(x) }")
+    assert lower(model, ragged_io=True) == model
+
+
+def test_the_command(tmp_path, capsys):
+    text = "g (seq(float[N]) parts, int64 i) => (float[M] y) { y = SequenceAt(parts, i) }"
+    onnx.save(parse(text), tmp_path / "in.onnx")
+    out = tmp_path / "out.onnx"
+    assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(out), "--ragged-io"]) == 0
+    assert capsys.readouterr().out.startswith(f"{out}: 1 sequence lowered, none left\n")
+    assert onnx.load(out) == lower(parse(text), ragged_io=True)

@@ -1,0 +1,242 @@
+"""seqcore.onnx.InferenceSession as a whole: what it says of models, passing through, threads."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import onnx
+import onnxruntime
+from support.models.sessions import (
+    APPEND,
+    LOOP,
+    TENSORS_ONLY,
+    assert_as_reference,
+    assert_fails,
+    assert_values,
+    by_reference,
+    constant,
+    f32,
+    i64,
+    in_threads,
+    model,
+    reference,
+    session,
+    signature,
+)
+
+from seqcore.onnx import InferenceSession
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+
+def plain_feed(n=4, k=2):
+    return {"x": np.arange(3 * n, dtype=np.float32).reshape(n, 3) - 5, "w": f32(1, 2, 3), "k": i64(k)}
+
+
+class TestWithoutSequences:
+    def test_results_are_onnxruntimes(self):
+        given = model(TENSORS_ONLY)
+        used, other = InferenceSession(given), reference(given)
+        assert signature(used) == signature(other)
+        for n in (1, 4, 100):
+            feed = plain_feed(n, n - 1)
+            for names in (None, ["more"], ["top", "y"]):
+                assert_values(used.run(names, feed), other.run(names, feed))
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("q", f32(1)),
+            ("w", np.ones(3)),
+            ("w", f32(1, 2)),
+            ("w", [f32(1, 2, 3)]),
+            ("x", f32(1, 2, 3)),
+            ("k", i64(9)),
+        ],
+    )
+    def test_errors(self, name, value):
+        """What onnxruntime refuses is refused; the node or the input is named."""
+        given = model(TENSORS_ONLY)
+        used, other = InferenceSession(given), reference(given)
+        with pytest.raises(Exception, match=r"."):
+            other.run(None, plain_feed() | {name: value})
+        assert_fails(used, plain_feed() | {name: value}, Exception, "pick" if name == "k" else name)
+        lacking = plain_feed()
+        del lacking["w"]
+        assert_fails(used, lacking, Exception, "w")
+        assert_values(used.run(None, plain_feed()), other.run(None, plain_feed()))
+
+    def test_control_flow_of_tensors(self):
+        text = """
+            g (float[N] x, bool c, int64 n) => (float[N] y, float[M, N] rows, float[N] z) {
+                y, rows = Loop (n, c, x) <body = b (int64 i, bool go, float[N] a)
+                                              => (bool on, float[N] d, e) {
+                    d = Add (a, x)
+                    e = Identity (d)
+                    on = Identity (go)
+                }>
+                z = If (c) <then_branch = t () => (p) { p = Neg (x) },
+                            else_branch = e () => (q) { q = Abs (y) }>
+            }"""
+        used = session(text)
+        for c in (True, False):
+            feed = {"x": f32(1, -2), "c": np.array(c), "n": i64(3)}
+            assert_values(used.run(None, feed), by_reference(model(text), feed))
+
+    def test_a_long_run_of_operators_costs_one_call(self):
+        """The answer is right, at least, for a graph of a thousand nodes."""
+        text = "".join(f"t{i + 1} = Add (t{i}, x)\n" for i in range(1000))
+        given = model(f"g (float[N] x) => (float[N] t1000) {{ t0 = Identity (x)\n {text} }}")
+        assert_as_reference(given, {"x": f32(1, 2)})
+
+
+class TestSignatures:
+    TEXTS = (
+        TENSORS_ONLY,
+        APPEND,
+        LOOP,
+        "g (optional(float[N]) a, float b) => (bool h, optional(float[N]) o)"
+        "{ h = OptionalHasElement (a) o = Identity (a) }",
+        "g (optional(seq(int64[])) a) => (bool h, optional(seq(int64[])) o)"
+        "{ h = OptionalHasElement (a) o = Identity (a) }",
+        "g (seq(string[]) a, seq(double[2, M]) b) => (seq(string[]) c, int64 n)"
+        "{ c = Identity (a) n = SequenceLength (b) }",
+        "g (float16[?, M, 3] a, bool[0] b) => (seq(float16[]) c, seq(bool[]) d)"
+        "{ c = SequenceConstruct (a, a) d = SequenceConstruct (b) }",
+        "g (uint8[2] a, int16 b) => (seq(uint8[]) c, int16 b) { c = SequenceConstruct (a) }",
+        "g (float[N, 3] x) => (float[N, 6] y, int64 n)"
+        "{ y = Concat <axis = 1> (x, x) s = SequenceConstruct (y) n = SequenceLength (s) }",
+        "g (float[N] x) => (optional(seq(float[])) o) { s = SequenceConstruct (x) o = Optional (s) }",
+    )
+
+    @pytest.mark.parametrize("text", TEXTS)
+    def test_as_onnxruntimes(self, text):
+        given = model(text, 18)
+        assert signature(InferenceSession(given)) == signature(reference(given))
+
+    @pytest.mark.parametrize("name", ["uint8", "complex64", "complex128", "bfloat16", "uint64"])
+    def test_types_beyond_onnxruntime(self, name):
+        text = f"""g ({name}[N] x) => (seq({name}[]) s, {name}[N] y) {{
+            s = SplitToSequence (x)
+            y = Identity (x)
+        }}"""
+        inputs, outputs = signature(session(text, 24 if name == "bfloat16" else 17))
+        assert inputs == [("x", f"tensor({name})", ["N"])]
+        assert [value[:2] for value in outputs] == [("s", f"seq(tensor({name}))"), ("y", f"tensor({name})")]
+
+    def test_an_initializer_that_is_an_input_too(self):
+        given = model(
+            "g (float[N] x, float[2] w) => (seq(float[]) y) { z = Add (x, w) y = SequenceConstruct (z) }"
+        )
+        given.graph.initializer.append(constant("w", f32(1, 2)))
+        used = InferenceSession(given)
+        assert signature(used) == signature(reference(given))
+        assert_values(used.run(None, {"x": f32(1, 1)}), [[f32(2, 3)]])
+        assert_values(used.run(None, {"x": f32(1, 1), "w": f32(5, 6)}), [[f32(6, 7)]])
+        assert_values(used.run(None, {"x": f32(1, 1)}), [[f32(2, 3)]])
+
+    def test_any_rank(self):
+        given = model(
+            "g (float[] x) => (seq(float[]) s, float[] y) { s = SequenceConstruct (x, x) y = Neg (x) }"
+        )
+        used = InferenceSession(given)
+        assert signature(used) == signature(reference(given))
+        for x in (f32(1, 2), np.ones((2, 3), np.float32), np.array(4, np.float32)):
+            assert_values(used.run(None, {"x": x}), [[x, x], -x])
+
+    @pytest.mark.parametrize("text", [TENSORS_ONLY, APPEND])
+    def test_meta(self, text):
+        given = model(text)
+        given.producer_name, given.doc_string, given.model_version = "tests", "words", 7
+        given.domain = "org.example"
+        onnx.helper.set_model_props(given, {"author": "somebody"})
+        found, expected = InferenceSession(given).get_modelmeta(), reference(given).get_modelmeta()
+        for name in (
+            "producer_name",
+            "graph_name",
+            "domain",
+            "description",
+            "version",
+            "custom_metadata_map",
+        ):
+            assert getattr(found, name) == getattr(expected, name)
+
+    @pytest.mark.parametrize("text", [TENSORS_ONLY, APPEND])
+    def test_options(self, text):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        providers = ["CPUExecutionProvider"]
+        for used in (
+            InferenceSession(model(text), options, providers, [{}]),
+            InferenceSession(model(text), sess_options=options, providers=providers, provider_options=None),
+            InferenceSession(model(text)),
+        ):
+            assert used.get_providers() == providers
+            feed = plain_feed() if text is TENSORS_ONLY else {"s": [f32(1)], "x": f32(2)}
+            expected = used.run(None, feed)
+            quiet = onnxruntime.RunOptions()
+            quiet.log_severity_level = 4
+            assert_values(used.run(None, feed, quiet), expected)
+            assert_values(used.run(None, feed, run_options=None), expected)
+
+    @pytest.mark.parametrize("text", [APPEND, TENSORS_ONLY])
+    def test_a_run_that_is_told_to_stop(self, text):
+        used = InferenceSession(model(text))
+        feed = plain_feed() if text is TENSORS_ONLY else {"s": [f32(1)], "x": f32(2)}
+        stop = onnxruntime.RunOptions()
+        stop.terminate = True
+        for _ in range(4):
+            with pytest.raises(Exception, match="terminate"):
+                used.run(None, feed, stop)
+            used.run(None, feed)
+
+    @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+    @pytest.mark.parametrize("text", [APPEND, TENSORS_ONLY])
+    def test_bytes_of_all_kinds(self, text, kind):
+        given = model(text)
+        assert signature(InferenceSession(kind(given.SerializeToString()))) == signature(reference(given))
+
+
+class TestThreads:
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_one_session_from_four(self, workers):
+        text = """
+            g (float[N] x, int64 n) => (seq(float[]) all, float[M] y) {
+                parts = SplitToSequence (x)
+                [map] scaled = SequenceMap (parts) <body = m (float[1] a) => (float[1] b) { b = Add (a, a) }>
+                all = Loop (n, , scaled) <body = b (int64 i, bool go, seq(float[]) s)
+                                              => (bool go, seq(float[]) t) {
+                    at = SequenceAt (s, i)
+                    t = SequenceInsert (s, at)
+                }>
+                [join] y = ConcatFromSequence <axis = 0> (all)
+            }
+        """
+        used = session(text, max_workers=workers)
+
+        def work(k):
+            for n in (5, 1, 30):
+                x = np.arange(n, dtype=np.float32) + 100 * k
+                expected = [*(x + x), *(x + x)[: n // 2]]
+                found = used.run(None, {"x": x, "n": i64(n // 2)})
+                assert_values(found, [[f32(v) for v in expected], f32(*expected)])
+                assert_fails(used, {"x": x, "n": i64(2 * n + k + 5), "q": x}, Exception, "q")
+            return k
+
+        assert in_threads(4, work) == [0, 1, 2, 3]
+
+    def test_failures_in_one_thread(self):
+        used = session(LOOP)
+
+        def work(k):
+            x = np.full((50, 2), k, np.float32)
+            for _ in range(5):
+                if k % 2:
+                    assert_fails(used, {"x": x, "rounds": i64(51)}, Exception, "row")
+                else:
+                    assert_values(used.run(None, {"x": x, "rounds": i64(50)}), [x])
+
+        in_threads(4, work)

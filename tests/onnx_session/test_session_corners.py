@@ -1,0 +1,239 @@
+"""Corners of sessions: shapes that nobody told, odd numbers of trips, weights in files."""
+
+import os
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import onnx
+from onnx import numpy_helper
+from support.models.sessions import AGAIN, f32, model
+
+from seqcore.onnx import InferenceSession, lower
+
+# A list of two, joined: the shapes of its elements are the run's.
+JOIN = """
+    join (float[a, b] x, float[c, d] y) => (float[e, f] z) {
+        both = SequenceConstruct (x, y)
+        z = ConcatFromSequence <axis = 0> (both)
+    }
+"""
+# A product with weights that are heavy enough to be left in their file.
+HEAVY = """
+    heavy (float[N, 4] x) => (seq(float[]) s, float[N, M] y) {
+        y = MatMul (x, W)
+        s = SplitToSequence (y)
+    }
+"""
+
+
+def heavy(path, columns=100_000):
+    """A model in a file, its weights in one beside it."""
+    given = model(HEAVY)
+    weights = np.ones((4, columns), np.float32)
+    given.graph.initializer.append(numpy_helper.from_array(weights, "W"))
+    onnx.save(given, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    return weights
+
+
+def fails(session, feed, error, words):
+    """A session refuses a feed, in whatever way it takes after some."""
+    for _ in range(AGAIN):
+        with pytest.raises(error, match=words):
+            session.run(None, feed)
+
+
+class TestShapes:
+    @pytest.mark.parametrize("shapes", [[(0, 4), (2, 3)], [(2, 3), (3, 0)]])
+    def test_an_element_without_items_has_to_fit_too(self, shapes):
+        session = InferenceSession(model(JOIN))
+        feed = dict(zip("xy", map(np.zeros, shapes, [np.float32] * 2), strict=True))
+        fails(session, feed, ValueError, "can't be concatenated along axis 0")
+
+    def test_one_that_fits_adds_nothing(self):
+        session = InferenceSession(model(JOIN))
+        for _ in range(AGAIN):
+            (z,) = session.run(None, {"x": np.zeros((0, 3), np.float32), "y": np.ones((2, 3), np.float32)})
+            np.testing.assert_array_equal(z, np.ones((2, 3), np.float32))
+
+    def test_a_scalar_is_not_fed_as_a_list(self):
+        session = InferenceSession(
+            model("""
+                many (float[2] a, int64 n) => (seq(float[]) t) {
+                    none = SequenceEmpty ()
+                    t = Loop (n, "", none) <body = b (int64 i, bool go, seq(float[]) s)
+                                              => (bool go, seq(float[]) r) {
+                        r = SequenceInsert (s, a)
+                    }>
+                }
+            """)
+        )
+        for n in (np.zeros(0, np.int64), np.array([3, 4])):
+            fails(
+                session, {"a": f32(1, 2), "n": n}, ValueError, r"input 'n' has shape \(\d,\), expected \(\)"
+            )
+
+    def test_of_a_piece_that_is_not_there(self):
+        session = InferenceSession(
+            model("""
+                shape (float[N] x, int64 k) => (int64[D] n) {
+                    pieces = SplitToSequence <keepdims = 0> (x)
+                    piece = SequenceAt (pieces, k)
+                    n = Shape (piece)
+                }
+            """)
+        )
+        fails(session, {"x": f32(1, 2, 3), "k": np.array(7)}, IndexError, "position 7 is out of range")
+
+    def test_operators_of_others_may_change_a_state_from_trip_to_trip(self):
+        text = """<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+            grow (int64 n, float[4] x) => (seq(float[]) all) {
+                none = SequenceEmpty ()
+                yes = Constant <value = bool {1}> ()
+                all, last = Loop (n, yes, none, x) <body = b (int64 i, bool go, seq(float[]) s, float[] p)
+                                                  => (bool on, seq(float[]) t, float[] q) {
+                    on = Identity (go)
+                    t = SequenceInsert (s, p)
+                    axis = Constant <value = int32 {0}> ()
+                    q = com.microsoft.ExpandDims (p, axis)
+                }>
+            }"""
+        given = onnx.parser.parse_model(text)
+        (loop,) = (node for node in given.graph.node if node.op_type == "Loop")
+        body = next(one.g for one in loop.attribute if one.name == "body")
+        for value in (*body.input, *body.output):
+            if value.name in ("p", "q"):  # In this syntax float[] would be a tensor of rank 0 here.
+                value.type.tensor_type.ClearField("shape")
+        session = InferenceSession(given)
+        for _ in range(AGAIN):
+            (made,) = session.run(None, {"n": np.array(3), "x": f32(1, 2, 3, 4)})
+            assert [one.shape for one in made] == [(4,), (1, 4), (1, 1, 4)]
+
+
+class TestNumbers:
+    def test_pieces_of_no_length(self):
+        given = model(
+            """
+            zero (float[3] x) => (seq(float[]) s) {
+                k = Constant <value = int64 {0}> ()
+                s = SplitToSequence (x, k)
+            }
+            """
+        )
+        with pytest.raises(ValueError, match="split must be positive, got 0"):
+            InferenceSession(given).run(None, {"x": f32(1, 2, 3)})
+
+    def test_trips_below_zero_are_none(self):
+        session = InferenceSession(
+            model("""
+                trips (float[N] x, float[2] r) => (int64 n) {
+                    shape = Shape (x)
+                    byte = Cast <to = 3> (shape)
+                    trips = Cast <to = 7> (byte)
+                    start = SequenceConstruct (r)
+                    rows = Loop (trips, "", start) <body = b (int64 i, bool go, seq(float[]) s)
+                                                      => (bool go, seq(float[]) t) {
+                        front = Constant <value_int = 0> ()
+                        t = SequenceInsert (s, r, front)
+                    }>
+                    n = SequenceLength (rows)
+                }
+            """)
+        )
+        for _ in range(AGAIN):
+            (n,) = session.run(
+                None, {"x": np.ones(200, np.float32), "r": f32(1, 2)}
+            )  # 200 is -56 in eight bits.
+            assert n == 1
+
+    def test_a_condition_of_several_items(self):
+        session = InferenceSession(
+            model("""
+                while (float[2] x, bool[K] goes, int64 n) => (float[M, 2] y) {
+                    none = SequenceEmpty ()
+                    yes = Constant <value = bool {1}> ()
+                    all = Loop (n, yes, none) <body = b (int64 i, bool go, seq(float[]) s)
+                                                 => (bool on, seq(float[]) t) {
+                        on = Identity (goes)
+                        t = SequenceInsert (s, x)
+                    }>
+                    y = ConcatFromSequence <axis = 0, new_axis = 1> (all)
+                }
+            """)
+        )
+        feed = {"x": f32(1, 2), "goes": np.array([True, False]), "n": np.array(3)}
+        fails(session, feed, ValueError, "condition is one value")
+
+
+class TestOutputs:
+    TEXT = "twice (float[N] x) => (float[N] y, seq(float[N]) s) { y = Neg (x) s = SequenceConstruct (y) }"
+
+    def test_one_asked_for_twice_is_two_arrays(self):
+        session = InferenceSession(model(self.TEXT))
+        for _ in range(AGAIN):
+            first, second = session.run(["y", "y"], {"x": f32(1, 2)})
+            assert not np.shares_memory(first, second)
+
+    @pytest.mark.parametrize("names", [[None], [3], iter(["y"])])
+    def test_names_are_a_list_of_names(self, names):
+        with pytest.raises(TypeError, match="output_names must be a list of names"):
+            InferenceSession(model(self.TEXT)).run(names, {"x": f32(1, 2)})
+
+
+class TestWeights:
+    @pytest.mark.parametrize("kind", ["above", "by a detour", "absolute"])
+    def test_data_outside_of_the_folder_are_not_read(self, tmp_path, kind):
+        secret, folder = tmp_path / "secret.bin", tmp_path / "folder"
+        secret.write_bytes(bytes(80_000))
+        folder.mkdir()
+        location = {"above": "../secret.bin", "by a detour": "a/../../secret.bin", "absolute": str(secret)}[
+            kind
+        ]
+        given = model("two (float[2] x) => (seq(float[]) s) { y = Add (x, x) s = SequenceConstruct (W, y) }")
+        stub = given.graph.initializer.add(name="W", data_type=1, dims=[20_000], data_location=1)
+        stub.external_data.add(key="location", value=location)
+        (folder / "model.onnx").write_bytes(given.SerializeToString())
+        with pytest.raises(ValueError, match=r"'W' has its data at .* outside of its folder"):
+            InferenceSession(folder / "model.onnx")
+        with pytest.raises(ValueError, match="outside of its folder"):
+            lower(folder / "model.onnx")
+
+    def test_of_a_cache_that_consists_of_links(self, tmp_path):
+        blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
+        blobs.mkdir()
+        snapshot.mkdir()
+        heavy(blobs / "model.onnx")
+        for name, blob in (("model.onnx", "0a"), ("weights.bin", "0b")):
+            (blobs / name).rename(blobs / blob)
+            try:
+                (snapshot / name).symlink_to(os.path.join("..", "blobs", blob))
+            except OSError as error:  # Windows lets few users make links.
+                pytest.skip(f"no links here: {error}")
+        session = InferenceSession(snapshot / "model.onnx")
+        for _ in range(AGAIN):
+            assert session.run(["y"], {"x": np.ones((2, 4), np.float32)})[0].shape == (2, 100_000)
+
+    def test_changed_after_loading(self, tmp_path):
+        path = tmp_path / "model.onnx"
+        weights = heavy(path)
+        session = InferenceSession(path)
+        (tmp_path / "weights.bin").write_bytes(np.zeros(8, np.float32).tobytes())
+        try:
+            (y,) = session.run(["y"], {"x": np.ones((1, 4), np.float32)})
+        except ValueError as error:
+            assert "was changed since the model was loaded" in str(error)  # noqa: PT017
+        else:  # What was read at loading is as good.
+            np.testing.assert_array_equal(y, weights.sum(axis=0, keepdims=True))
+
+    def test_zeros_among_zeros(self, tmp_path):
+        given = model(
+            "zeros (float[2] x) => (seq(float[]) s) { y = Add (x, x) s = SequenceConstruct (y, W) }"
+        )
+        given.graph.initializer.append(numpy_helper.from_array(np.zeros(3_000_000, np.float32), "W"))
+        path = tmp_path / "model.onnx"
+        onnx.save(given, path)
+        (s,) = InferenceSession(path).run(None, {"x": f32(1, 2)})
+        assert [one.shape for one in s] == [(2,), (3_000_000,)]

@@ -1,0 +1,275 @@
+"""What a session takes for its inputs, and what it says where it doesn't."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.sessions import (
+    MODELS,
+    assert_fails,
+    assert_value,
+    assert_values,
+    f32,
+    floats,
+    i64,
+    run,
+    session,
+    text_type,
+)
+from support.strategies import LAYOUTS, OPERATOR_NAMES, dtype_of, filled, laid_out, same
+
+from seqcore import TensorSequence
+from seqcore.onnx import InferenceSession
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+# Inputs of every kind, each of which also goes through an operator.
+ALL_KINDS = """
+    kinds (seq(float[]) frames, float[N, 3] image, int64 count, optional(float[M]) maybe,
+           optional(seq(int64[])) perhaps)
+       => (int64 n, float[N, 3] y, int64 more, bool some, bool any, seq(float[]) all) {
+        n = SequenceLength (frames)
+        y = Neg (image)
+        more = Add (count, n)
+        some = OptionalHasElement (maybe)
+        any = OptionalHasElement (perhaps)
+        all = SequenceInsert (frames, image)
+    }
+"""
+
+
+def good():
+    return {
+        "frames": floats(1, 3),
+        "image": np.ones((2, 3), np.float32),
+        "count": i64(5),
+        "maybe": f32(1),
+        "perhaps": [i64([1, 2])],
+    }
+
+
+def expected(feed):
+    n = len(feed["frames"])
+    flags = [np.array(feed.get(name) is not None) for name in ("maybe", "perhaps")]
+    return [i64(n), -feed["image"], i64(5 + n), *flags, [*feed["frames"], feed["image"]]]
+
+
+@pytest.fixture(scope="module")
+def kinds():
+    return session(ALL_KINDS, 18)
+
+
+class TestGood:
+    def test_sequences(self, kinds):
+        for make in (list, tuple, TensorSequence, lambda tensors: TensorSequence(tensors)[:]):
+            feed = good() | {"frames": make(floats(1, 3)), "perhaps": make([i64([1, 2])])}
+            assert_values(kinds.run(None, feed), expected(good()))
+            assert len(feed["frames"]) == 2
+
+    @pytest.mark.parametrize("empty", [[], (), TensorSequence(dtype="float32")])
+    def test_an_empty_sequence_has_the_models_type(self, kinds, empty):
+        feed = good() | {"frames": empty, "perhaps": []}
+        assert_values(kinds.run(None, feed), expected(feed))
+
+    @pytest.mark.mostly_slow(3)
+    @pytest.mark.parametrize("name", OPERATOR_NAMES)
+    def test_an_empty_list_of_every_type(self, name):
+        kind = text_type(name)
+        text = f"g (seq({kind}[]) s) => (seq({kind}[]) s, int64 n) {{ n = SequenceLength (s) }}"
+        for empty in ([], (), TensorSequence(dtype=name)):
+            found, n = run(text, s=empty)
+            assert type(found) is TensorSequence
+            assert (len(found), found.dtype) == (0, dtype_of(name))
+            assert_value(n, i64(0))
+
+    def test_none_is_an_empty_optional(self, kinds):
+        feed = good() | {"maybe": None, "perhaps": None}
+        assert_values(kinds.run(None, feed), expected(feed))
+        del feed["maybe"], feed["perhaps"]  # as in onnxruntime
+        assert_values(kinds.run(None, feed), expected(feed))
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_layouts(self, layout, kinds):
+        image = laid_out(filled("float32", (2, 3)), layout)
+        if layout == "broadcast":
+            image = np.broadcast_to(filled("float32", (3,)), (2, 3))
+        frames = [laid_out(filled("float32", (3, 2), start=i), layout) for i in range(3)]
+        feed = good() | {"image": image, "frames": frames}
+        assert_values(kinds.run(None, feed), expected(feed))
+
+    def test_foreign_byte_order_and_frozen_arrays(self, kinds):
+        image = np.ones((2, 3), np.float32)
+        frames = [frame.astype(">f4") for frame in floats(1, 3)]
+        image.flags.writeable = False
+        frames[0].flags.writeable = False
+        feed = good() | {"image": image.astype(">f4"), "frames": frames, "count": np.array(5, ">i8")}
+        assert_values(kinds.run(None, feed), expected(good()))
+        assert_values(kinds.run(None, good() | {"image": image}), expected(good()))
+
+    def test_elements_of_a_sequence(self, kinds):
+        """Read-only views, which share memory with the sequence they are from."""
+        source = TensorSequence([np.ones((2, 3), np.float32)])
+        found = kinds.run(["y", "all"], good() | {"image": source[0], "frames": source})
+        assert_values(found, [-source[0], [source[0], source[0]]])
+
+    @pytest.mark.parametrize("name", OPERATOR_NAMES)
+    def test_every_type_passes_unchanged(self, name):
+        kind = text_type(name)
+        text = f"g (seq({kind}[]) s, {kind}[N, M] x) => (seq({kind}[]) s, {kind}[N, M] x, int64 n)"
+        arrays = [filled(name, shape, start=i) for i, shape in enumerate([(2, 3), (), (0,), (1, 4)])]
+        s, x, n = run(text + " { n = SequenceLength (s) }", s=arrays, x=arrays[0])
+        assert s.dtype == dtype_of(name)
+        assert all(same(a, b) for a, b in zip(s, arrays, strict=True))
+        assert same(x, arrays[0])
+        assert_value(n, i64(4))
+
+    def test_fixed_width_strings(self):
+        text = "g (seq(string[]) s, string[N] x) => (seq(string[]) t) { t = SequenceInsert (s, x) }"
+        (found,) = run(text, s=[np.array(["a", "bc"])], x=np.array(["é"]))
+        assert found.dtype == object
+        assert [element.tolist() for element in found] == [["a", "bc"], ["é"]]
+
+    def test_a_mapping_of_another_kind(self, kinds):
+        from types import MappingProxyType
+
+        assert_values(kinds.run(None, MappingProxyType(good())), expected(good()))
+
+
+class TestBad:
+    def check(self, used, feed, *names):
+        assert_fails(used, feed, Exception, names)
+        assert_values(used.run(None, good()), expected(good()))
+
+    @pytest.mark.parametrize("name", ["frames", "image", "count"])
+    def test_missing(self, kinds, name):
+        feed = good()
+        del feed[name]
+        self.check(kinds, feed, name)
+
+    def test_unknown(self, kinds):
+        self.check(kinds, good() | {"strange": f32(1)}, "strange")
+        self.check(kinds, good() | {"n": i64(1)}, "n")
+
+    def test_not_a_mapping(self, kinds):
+        for feed in (None, [], 3, f32(1)):
+            with pytest.raises(Exception):  # noqa: B017, PT011
+                kinds.run(None, feed)
+        assert_values(kinds.run(None, good()), expected(good()))
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("image", np.ones((2, 3))),
+            ("image", np.ones((2, 3), np.float16)),
+            ("image", np.ones((2, 3), np.int64)),
+            ("image", np.ones((2, 3), ml_dtypes.bfloat16)),
+            ("image", np.array([["a", "b", "c"]], object)),
+            ("count", np.array(5, np.int32)),
+            ("count", np.array(5.0)),
+            ("count", np.array(True)),
+            ("maybe", np.ones(2)),
+            ("frames", [np.ones(2)]),
+            ("frames", [f32(1), np.ones(2)]),
+            ("frames", TensorSequence([np.ones(2)])),
+            ("frames", TensorSequence(dtype="int64")),
+            ("perhaps", [f32(1)]),
+            ("perhaps", [i64(1), np.array(1, np.int32)]),
+            ("perhaps", TensorSequence([f32(1)])),
+        ],
+    )
+    def test_another_element_type(self, kinds, name, value):
+        self.check(kinds, good() | {name: value}, name)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("image", np.ones(3, np.float32)),
+            ("image", np.ones((2, 3, 1), np.float32)),
+            ("image", np.ones((2, 4), np.float32)),
+            ("count", i64([5, 6])),
+            ("count", i64([[5], [6]])),
+        ],
+    )
+    def test_another_shape(self, kinds, name, value):
+        self.check(kinds, good() | {name: value}, name)
+
+    @pytest.mark.parametrize(
+        "value", [np.ones((2, 3), np.float32), f32(1), np.ones(()), 5, "words", object()]
+    )
+    def test_no_sequence(self, kinds, value):
+        self.check(kinds, good() | {"frames": value}, "frames")
+        self.check(kinds, good() | {"perhaps": value}, "perhaps")
+
+    @pytest.mark.parametrize("make", [TensorSequence, list, tuple])
+    def test_a_sequence_for_a_tensor(self, kinds, make):
+        value = make([np.ones((2, 3), np.float32)])
+        self.check(kinds, good() | {"image": value}, "image")
+        self.check(kinds, good() | {"maybe": value}, "maybe")
+
+    def test_none(self, kinds):
+        for name in ("frames", "image", "count"):
+            self.check(kinds, good() | {name: None}, name)
+        self.check(kinds, good() | {"frames": [f32(1), None]}, "frames")
+
+    def test_elements_that_are_no_tensors(self, kinds):
+        for value in (
+            [object()],
+            [np.ma.masked_array(f32(1))],
+            [{"a": 1}],
+            [np.array(["2020-01-01"], "M8[D]")],
+        ):
+            self.check(kinds, good() | {"frames": value}, "frames")
+        self.check(kinds, good() | {"image": np.ma.masked_array(np.ones((2, 3), np.float32))}, "image")
+
+    def test_feeds_are_checked_though_unused(self):
+        text = "g (seq(float[]) s, float[N] x, seq(int64[]) t) => (int64 n) { n = SequenceLength (s) }"
+        used = session(text)
+        feed = {"s": floats(1), "x": f32(1), "t": [i64([1])]}
+        for name, value in (("x", i64([1])), ("t", [f32(1)]), ("t", f32(1)), ("x", floats(1))):
+            assert_fails(used, feed | {name: value}, Exception, name)
+            assert_values(used.run(None, feed), [i64(1)])
+
+    def test_a_feed_that_changes_while_it_is_read(self):
+        """A run has the sequence as it stood at the call."""
+        s = TensorSequence(floats(1, 2))
+        text = "g (seq(float[]) s) => (seq(float[]) t) { t = SequenceErase (s) }"
+        (found,) = run(text, s=s)
+        s.clear()
+        assert_value(found, floats(1))
+
+
+@pytest.mark.parametrize("name", ["append_pop", "append_stack"])
+def test_arguments_of_another_kind(name):
+    used = InferenceSession(str(MODELS / f"{name}.onnx"))
+    (output,) = (value.name for value in used.get_outputs())
+    feed = {"x": np.zeros((2, 4), np.float32)}
+    for names, given, what in ((output, feed, "list of names"), (None, None, "dict"), (None, [1], "dict")):
+        with pytest.raises(TypeError, match=what):
+            used.run(names, given)
+    assert used.run([output], feed)[0].shape == (2, 4)
+
+
+class Unfit(TypeError):
+    """As some libraries' errors, it is made of more than a message."""
+
+    def __init__(self, what, why):
+        super().__init__(f"{what} is {why}")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(lambda: Unfit("this", "unfit"), TypeError), (lambda: RuntimeError("this is unfit"), RuntimeError)],
+    ids=["TypeError", "RuntimeError"],
+)
+def test_errors_of_other_libraries_name_the_input(make, kind):
+    class Other:
+        def __array__(self, dtype=None, copy=None):
+            raise make()
+
+    used = session("g (seq(float[]) s, float[N] x) => (int64 n) { n = SequenceLength (s) }")
+    feed = {"s": floats(1), "x": f32(1)}
+    for name, value in (("x", Other()), ("s", [Other()])):
+        assert_fails(used, feed | {name: value}, kind, [f"'{name}'", "this is unfit"])

@@ -1,0 +1,372 @@
+"""Loop in the session: trips, conditions, scan outputs, errors."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.sessions import (
+    assert_fails,
+    assert_value,
+    assert_values,
+    check,
+    f32,
+    floats,
+    i64,
+    model,
+    session,
+)
+
+from seqcore.onnx import InferenceSession, lower
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+TRUE, FALSE = np.array(True), np.array(False)
+
+
+class TestTripsAndConditions:
+    TEXT = """
+        g (INPUTS seq(float[]) s, float[N] x, int64 stop)
+            => (seq(float[]) t, int64[T] numbers, int64 last) {
+            start = Constant <value = int64 {-1}> ()
+            t, last, numbers = Loop (TRIPS, CONDITION, s, start)
+                <body = b (int64 i, bool go, seq(float[]) u, int64 was)
+                       => (bool on, seq(float[]) v, int64 now, int64 number) {
+                    v = SequenceInsert (u, x)
+                    one = Constant <value = int64 {1}> ()
+                    next = Add (i, one)
+                    on = Less (next, stop)
+                    now = Identity (i)
+                    number = Add (was, i)
+                }>
+        }
+    """
+
+    def run(self, trips, condition, feed, s=(), stop=100, shape=""):
+        inputs = "".join(
+            f"{kind}{shape} {name}, " for kind, name in (("int64", trips), ("bool", condition)) if name
+        )
+        text = self.TEXT.replace("INPUTS", inputs).replace("TRIPS", trips).replace("CONDITION", condition)
+        used = session(text)
+        return used.run(None, feed | {"s": s, "x": f32(1), "stop": i64(stop)})
+
+    def check(self, found, n, s=()):
+        numbers = [i + max(i - 1, -1) for i in range(n)]
+        assert_values(found, [[*s, *[f32(1)] * n], i64(numbers), i64(n - 1)])
+
+    @pytest.mark.parametrize("shape", ["", "[1]"])
+    @pytest.mark.parametrize("n", [0, 1, 2, 7, 300])
+    def test_both(self, n, shape):
+        def trips(n):
+            return np.full([1] if shape else [], n)
+
+        def go(flag):
+            return np.full([1] if shape else [], flag)
+
+        self.check(self.run("n", "c", {"n": trips(n), "c": go(True)}, shape=shape), min(n, 100))
+        self.check(self.run("n", "c", {"n": trips(n), "c": go(True)}, stop=3, shape=shape), min(n, 3))
+        self.check(self.run("n", "c", {"n": trips(n), "c": go(False)}, shape=shape), 0)
+
+    @pytest.mark.parametrize("n", [0, 1, 5])
+    def test_trips_alone(self, n):
+        self.check(self.run("n", "", {"n": i64(n)}), n)
+        # A for loop: what the body says of the condition is ignored. onnxruntime heeds it.
+        self.check(self.run("n", "", {"n": i64(n)}, stop=2), n)
+
+    @pytest.mark.parametrize("stop", [1, 2, 50])
+    def test_condition_alone(self, stop):
+        self.check(self.run("", "c", {"c": TRUE}, stop=stop), stop)
+        self.check(self.run("", "c", {"c": TRUE}, s=floats(2), stop=stop), stop, floats(2))
+        self.check(self.run("", "c", {"c": FALSE}, stop=stop), 0)
+
+    def test_once_at_least_where_the_condition_says_no_at_once(self):
+        self.check(self.run("", "c", {"c": TRUE}, stop=-5), 1)
+
+    @pytest.mark.parametrize("n", [-1, -100, np.iinfo(np.int64).min])
+    def test_negative_trips(self, n):
+        self.check(self.run("n", "c", {"n": i64(n), "c": TRUE}), 0)
+
+    def test_very_many_trips(self):
+        self.check(self.run("n", "c", {"n": i64(np.iinfo(np.int64).max), "c": TRUE}, stop=4), 4)
+
+    def test_the_condition_that_the_body_is_given(self):
+        text = """g (int64 n, bool c) => (seq(bool[]) t) {
+            none = SequenceEmpty <dtype = 9> ()
+            t = Loop (n, c, none) <body = b (int64 i, bool go, seq(bool[]) s) => (bool on, seq(bool[]) r) {
+                r = SequenceInsert (s, go)
+                two = Constant <value = int64 {2}> ()
+                on = Less (i, two)
+            }>
+        }"""
+        check(text, {"n": i64(9), "c": TRUE}, [[TRUE, TRUE, TRUE]])
+
+    def test_condition_is_an_outer_value(self):
+        """A body whose condition output is its input, or a value from around the loop by way of Identity."""
+        text = """g (int64 n, bool c, float[N] x) => (seq(float[]) t, seq(float[]) u) {
+            none = SequenceEmpty ()
+            t = Loop (n, c, none) <body = b (int64 i, bool go, seq(float[]) s) => (bool go, seq(float[]) r) {
+                r = SequenceInsert (s, x)
+            }>
+            u = Loop (n, c, none) <body = d (int64 i, bool go, seq(float[]) s) => (bool on, seq(float[]) r) {
+                r = SequenceInsert (s, x)
+                on = Not (c)
+            }>
+        }"""
+        x = f32(1, 2)
+        check(text, {"n": i64(3), "c": TRUE, "x": x}, [[x] * 3, [x]])
+        check(text, {"n": i64(3), "c": FALSE, "x": x}, [[], []])
+
+
+class TestScanOutputs:
+    @pytest.mark.parametrize("n", [0, 1, 3, 600])
+    def test_with_sequence_and_tensor_states(self, n):
+        text = """g (int64 n, float[2] x)
+            => (float[2] last, seq(float[]) t, float[T, 2] rows, int64[U] sizes) {
+            none = SequenceEmpty ()
+            last, t, rows, sizes = Loop (n, , x, none)
+                <body = b (int64 i, bool go, float[2] a, seq(float[]) s)
+                       => (bool on, float[2] c, seq(float[]) r, float[2] row, int64 size) {
+                    c = Add (a, x)
+                    r = SequenceInsert (s, a)
+                    row = Identity (a)
+                    size = SequenceLength (s)
+                    on = Identity (go)
+                }>
+        }"""
+        x = f32(1, 2)
+        states = [x * (i + 1) for i in range(n + 1)]
+        rows = np.stack(states[:n]) if n else np.empty((0, 2), np.float32)
+        check(text, {"n": i64(n), "x": x}, [states[n], states[:n], rows, np.arange(n)])
+
+    def test_zero_trips_keep_rank_and_type(self):
+        text = """g (int64 n, seq(uint8[]) s)
+            => (seq(uint8[]) t, uint8[T, 3, K] a, string[T] b, bool[T, 4, 1] c) {
+            t, a, b, c = Loop (n, , s)
+                <body = b (int64 i, bool go, seq(uint8[]) s)
+                       => (bool go, seq(uint8[]) s, uint8[3, K] a, string b, bool[4, 1] c) {
+                    zero = Constant <value = int64 {0}> ()
+                    a = SequenceAt (s, zero)
+                    b = Constant <value_string = "x"> ()
+                    c = Constant <value = bool[4, 1] {0, 1, 0, 1}> ()
+                }>
+        }"""
+        used = session(text)
+        t, a, b, c = used.run(None, {"n": i64(0), "s": []})
+        assert (len(t), t.dtype) == (0, np.uint8)
+        assert (a.dtype, a.shape[:2], a.ndim) == (np.uint8, (0, 3), 3)
+        assert (b.dtype, b.shape) == (np.dtype(object), (0,))
+        assert (c.dtype, c.shape) == (np.dtype(bool), (0, 4, 1))
+        image = np.arange(6, dtype=np.uint8).reshape(3, 2)
+        found = used.run(None, {"n": i64(2), "s": [image]})
+        flags = np.array([[[0], [1], [0], [1]]] * 2, bool)
+        assert_values(found, [[image], np.stack([image] * 2), np.array(["x", "x"], object), flags])
+
+    def test_scan_outputs_whose_shape_changes(self):
+        text = """g (int64 n, seq(float[]) s) => (float[T, K] rows) {
+            rows = Loop (n, "") <body = b (int64 i, bool go) => (bool go, float[K] row) {
+                [take] row = SequenceAt (s, i)
+            }>
+        }"""
+        used = session(text.replace("rows = Loop", "[the_loop] rows = Loop"))
+        assert_fails(used, {"n": i64(2), "s": floats(2, 3)}, Exception, "the_loop")
+        assert_values(used.run(None, {"n": i64(2), "s": floats(3, 3)}), [np.stack(floats(3, 3))])
+        assert_fails(used, {"n": i64(3), "s": floats(3, 3)}, IndexError, "take")
+
+    def test_only_captures_no_states(self):
+        text = """g (seq(float[]) s) => (float[T] sums, int64[T] places) {
+            n = SequenceLength (s)
+            sums, places = Loop (n, "") <body = b (int64 i, bool go) => (bool on, float sum, int64 i) {
+                x = SequenceAt (s, i)
+                sum = ReduceSum <keepdims = 0> (x)
+                on = Identity (go)
+            }>
+        }"""
+        s = floats(1, 2, 3)
+        used = session(text)
+        assert_values(used.run(None, {"s": s}), [f32(*(x.sum() for x in s)), np.arange(3)])
+        assert_values(used.run(None, {"s": []}), [f32(), np.arange(0)])
+
+
+class TestLoopsOfTensors:
+    """Loops without sequences, in models with some: ONNX's text holds for them too."""
+
+    @pytest.mark.parametrize("n", [0, 1, 2, 5])
+    @pytest.mark.parametrize("condition", ["", "c"])
+    def test_the_iteration_number_as_a_result(self, n, condition):
+        """onnxruntime counts on in the array that it gave out."""
+        text = f"""g (seq(float[]) s, int64 n, int64 k, bool c) => (int64 last, int64[T] all, int64 m) {{
+            last, all = Loop (n, {condition or '""'}, k) <body = b (int64 i, bool go, int64 w)
+                                                  => (bool on, int64 i, int64 i) {{ on = Identity (c) }}>
+            m = SequenceLength (s)
+        }}"""
+        feed = {"s": floats(1), "n": i64(n), "k": i64(70), "c": TRUE}
+        assert_values(session(text).run(None, feed), [i64(n - 1 if n else 70), np.arange(n), i64(1)])
+
+    @pytest.mark.parametrize("n", [0, 1, 5])
+    def test_no_condition(self, n):
+        text = """g (seq(float[]) s, int64 n, float[N] x) => (float[N] y, float[T, N] rows, int64 m) {
+            y, rows = Loop (n, "", x) <body = b (int64 i, bool go, float[N] a)
+                                            => (bool on, float[N] c, float[N] d) {
+                two = Constant <value = int64 {2}> ()
+                on = Less (i, two)
+                c = Add (a, x)
+                d = Identity (a)
+            }>
+            m = SequenceLength (s)
+        }"""
+        x = f32(1, 2)
+        rows = np.stack([x * (i + 1) for i in range(n)]) if n else np.empty((0, 2), np.float32)
+        y, found, m = session(text).run(None, {"s": floats(1), "n": i64(n), "x": x})
+        assert_values([y, m], [x * (n + 1), i64(1)])
+        assert (len(found), found.ndim) == (n, 2)
+        assert found.ravel().tolist() == rows.ravel().tolist()
+
+    def test_its_errors(self):
+        text = """g (seq(float[]) s, int64 n, float[N, 2] x) => (float[2] y, float[M] z) {
+            start = Constant <value = float[2] {0, 0}> ()
+            y = Loop (n, "", start) <body = b (int64 i, bool go, float[2] a) => (bool go, float[2] c) {
+                [pick] row = Gather <axis = 0> (x, i)
+                c = Add (a, row)
+            }>
+            [join] z = ConcatFromSequence <axis = 0> (s)
+        }"""
+        used, x = session(text), np.ones((3, 2), np.float32)
+        feed = {"s": floats(1), "n": i64(3), "x": x}
+        assert_values(used.run(None, feed), [f32(3, 3), floats(1)[0]])
+        assert_fails(used, feed | {"n": i64(4)}, Exception, "pick")
+        assert_fails(used, feed | {"s": []}, ValueError, "join")
+        assert_values(used.run(None, feed), [f32(3, 3), floats(1)[0]])
+
+
+class TestErrors:
+    TEXT = """
+        g (seq(float[]) s, int64[N] at, int64 n) => (seq(float[]) t) {
+            [outer_loop] t = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p)
+                                                 => (bool on, seq(float[]) q) {
+                [pick] k = Gather <axis = 0> (at, i)
+                [take] x = SequenceAt (p, k)
+                [put] q = SequenceInsert (p, x)
+                on = Identity (go)
+            }>
+        }
+    """
+
+    def test_a_position_out_of_range_in_a_late_iteration(self):
+        used, s = session(self.TEXT), floats(1, 2)
+        at = np.zeros(1000, np.int64)
+        for bad in (10_000, -10_000):
+            at[700] = bad
+            assert_fails(used, {"s": s, "at": at, "n": i64(1000)}, IndexError, "take")
+            assert len(used.run(None, {"s": s, "at": at, "n": i64(700)})[0]) == 702
+        at[700] = 701
+        (found,) = used.run(None, {"s": s, "at": at, "n": i64(1000)})
+        assert_value(found, [*s, *[s[0]] * 1000])
+
+    def test_a_tensor_operator_that_fails_in_a_loop(self):
+        used, s = session(self.TEXT), floats(1, 2)
+        assert_fails(used, {"s": s, "at": i64([0, 1]), "n": i64(3)}, Exception, "pick")
+        assert len(used.run(None, {"s": s, "at": i64([0, 1]), "n": i64(2)})[0]) == 4
+
+    def test_what_is_not_one_value(self):
+        text = """g (float[N] x, int64[K] n, bool[M] c, bool[L] first) => (seq(float[N]) t) {
+            none = SequenceEmpty ()
+            [rows] t = Loop (n, first, none) <body = b (int64 i, bool go, seq(float[N]) s)
+                                                   => (bool[M] on, seq(float[N]) u) {
+                u = SequenceInsert (s, x)
+                on = Identity (c)
+            }>
+        }"""
+        used, x, yes = session(text), floats(2)[0], np.array([True])
+        none, two = np.array([], bool), np.array([True, False])
+        for trips, first, on, what in (
+            ([], yes, yes, r"the number of trips is one value, not a tensor of shape \(0,\)"),
+            ([3, 4], yes, yes, r"the number of trips is one value, not a tensor of shape \(2,\)"),
+            ([3], none, yes, r"the condition is one value, not a tensor of shape \(0,\)"),
+            ([3], yes, two, r"the body's condition is one value, not a tensor of shape \(2,\)"),
+            ([3], yes, none, r"the body's condition is one value, not a tensor of shape \(0,\)"),
+        ):
+            with pytest.raises(ValueError, match=f"Loop 'rows': {what}"):
+                used.run(None, {"x": x, "n": i64(trips), "c": on, "first": first})
+        assert len(used.run(None, {"x": x, "n": i64([3]), "c": yes, "first": yes})[0]) == 3
+
+    def test_a_join_that_fails_in_a_loop(self):
+        text = """g (seq(float[]) s, int64 n) => (float[T] sizes) {
+            zero = Constant <value = int64 {0}> ()
+            t, sizes = Loop (n, , s) <body = b (int64 i, bool on, seq(float[]) p)
+                                           => (bool on, seq(float[]) q, float sum) {
+                [join] y = ConcatFromSequence <axis = 0> (p)
+                sum = ReduceSum <keepdims = 0> (y)
+                [drop] q = SequenceErase (p, zero)
+            }>
+        }"""
+        used, s = session(text), floats(1, 2)
+        sums = f32(sum(x.sum() for x in s), s[1].sum())
+        assert_values(used.run(None, {"s": s, "n": i64(2)}), [sums])
+        assert_fails(used, {"s": s, "n": i64(3)}, ValueError, "join")
+        assert_fails(used, {"s": [s[0], s[0][None]], "n": i64(1)}, ValueError, "join")
+
+    def test_in_a_nested_graph(self):
+        text = """g (seq(float[]) s, bool c, int64 n, int64 k) => (seq(float[]) t) {
+            t = Loop (n, , s) <body = b (int64 i, bool on, seq(float[]) p) => (bool on, seq(float[]) q) {
+                q = If (c) <
+                    then_branch = d () => (seq(float[]) w) {
+                        w = Loop (n, , p) <body = f (int64 j, bool on2, seq(float[]) u)
+                                                => (bool on2, seq(float[]) v) {
+                            [deep_down] v = SequenceErase (u, k)
+                        }>
+                    },
+                    else_branch = e () => (seq(float[]) z) { [other_side] z = SequenceErase (p, k) }>
+            }>
+        }"""
+        used, s = session(text), floats(1, 2, 3, 4)
+        feed = {"s": s, "n": i64(2), "k": i64(0)}
+        assert_values(used.run(None, feed | {"c": TRUE}), [[]])
+        assert_fails(used, feed | {"c": TRUE, "k": i64(1)}, IndexError, "deep_down")
+        assert_fails(used, feed | {"c": FALSE, "k": i64(4)}, IndexError, "other_side")
+        assert_values(used.run(None, feed | {"c": FALSE}), [s[2:]])
+
+
+@pytest.mark.parametrize("kept", ["both", "condition", "iteration", "none"])
+def test_types_that_a_body_leaves_out(kept):
+    """Of its iteration's number and the condition: the text says them."""
+    given = model("""
+        g (float[N] x) => (float[N, A] y) {
+            none = SequenceEmpty <dtype = 1> ()
+            on = Constant <value = bool {1}> ()
+            n = Size (x)
+            s = Loop (n, on, none) <body = b (int64 i, bool go, seq(float[]) t) => (bool go, seq(float[]) u) {
+                xi = Gather (x, i)
+                row = Mul (x, xi)
+                u = SequenceInsert (t, row)
+            }>
+            y = ConcatFromSequence <axis = 0, new_axis = 1> (s)
+        }
+    """)
+    (loop,) = [node for node in given.graph.node if node.op_type == "Loop"]
+    iteration, condition, _ = loop.attribute[0].g.input
+    if kept not in ("both", "iteration"):
+        iteration.ClearField("type")
+    if kept not in ("both", "condition"):
+        condition.ClearField("type")
+    x = f32(1, 2, 3)
+    for used in (InferenceSession(given), InferenceSession(lower(given))):
+        assert_value(used.run(None, {"x": x})[0], np.multiply.outer(x, x))
+
+
+@pytest.mark.parametrize("outputs", ["t", "t, ", "t, , numbers"])
+def test_scan_outputs_that_a_loop_leaves_out(outputs):
+    more = ", int64[T] numbers" if "numbers" in outputs else ""
+    used = session(f"""
+        g (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t{more}) {{
+            {outputs} = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) u)
+                    => (bool go, seq(float[]) v, float[N] row, int64 number) {{
+                v = SequenceInsert (u, x)
+                row = Mul (x, x)
+                number = Identity (i)
+            }}>
+        }}
+    """)
+    t, *numbers = used.run(None, {"s": [], "x": f32(1, 2), "n": i64(3)})
+    assert_value(t, [f32(1, 2)] * 3)
+    assert [one.tolist() for one in numbers] == [[0, 1, 2]] * len(numbers)

@@ -1,0 +1,98 @@
+"""Sequences of every element type, also of those that onnxruntime refuses."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.sessions import assert_values, i64, run, session, text_type
+from support.strategies import OPERATOR_NAMES, filled
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+
+class TestEveryType:
+    """Also the types that onnxruntime refuses."""
+
+    TEXT = """
+        g (KIND[N] x, int64 k)
+            => (seq(KIND[]) s, int64 n, KIND[A] at, seq(KIND[]) t, KIND[B] y, KIND[C, D] z) {
+            s = SplitToSequence (x)
+            n = SequenceLength (s)
+            at = SequenceAt (s, k)
+            c = SequenceConstruct (at, at)
+            e = SequenceErase (s, k)
+            t = SequenceInsert (e, at)
+            y = ConcatFromSequence <axis = 0> (t)
+            z = ConcatFromSequence <axis = 0, new_axis = 1> (c)
+        }
+    """
+    LOOP = """
+        g (KIND[N] x, int64 n) => (seq(KIND[]) all, KIND[A] y, KIND[B, C] rows) {
+            one = Constant <value = int64[1] {1}> ()
+            parts = SplitToSequence (x)
+            start = SequenceConstruct (x)
+            all, rows = Loop (n, , start) <body = b (int64 i, bool go, seq(KIND[]) s)
+                                                => (bool on, seq(KIND[]) t, KIND[1] part) {
+                part = SequenceAt (parts, i)
+                on = Identity (go)
+                t = SequenceInsert (s, part, i)
+            }>
+            y = ConcatFromSequence <axis = 0> (all)
+        }
+    """
+
+    @pytest.mark.parametrize("name", OPERATOR_NAMES)
+    def test_operators(self, name):
+        x = filled(name, 4)
+        parts = [x[i : i + 1] for i in range(4)]
+        moved = [parts[0], parts[2], parts[3], parts[1]]
+        found = session(self.TEXT.replace("KIND", text_type(name))).run(None, {"x": x, "k": i64(1)})
+        assert_values(
+            found, [parts, i64(4), parts[1], moved, np.concatenate(moved), np.stack([parts[1]] * 2)]
+        )
+
+    @pytest.mark.parametrize("name", OPERATOR_NAMES)
+    def test_loop(self, name):
+        x = filled(name, 5)
+        used = session(self.LOOP.replace("KIND", text_type(name)))
+        for n in (5, 1, 0):
+            parts = [x[i : i + 1] for i in range(n)]
+            found = used.run(None, {"x": x, "n": i64(n)})
+            assert_values(found[:2], [[*parts, x], np.concatenate([*parts, x])])
+            assert (found[2].dtype, len(found[2])) == (x.dtype, n)
+            assert found[2].ravel().tolist() == x[:n].tolist()
+
+    def test_bfloat16(self):
+        """SplitToSequence, Loop and If take it; the other operators on sequences don't."""
+        text = """g (bfloat16[N] x, seq(bfloat16[]) given, bool c, int64 n)
+            => (seq(bfloat16[]) parts, seq(bfloat16[]) given, bfloat16[A] y, seq(bfloat16[]) last) {
+            two = Constant <value = int64 {2}> ()
+            parts = SplitToSequence (x)
+            chosen = If (c) <then_branch = a () => (seq(bfloat16[]) p) { p = SplitToSequence (x, two) },
+                             else_branch = b () => (seq(bfloat16[]) q) { q = SplitToSequence (x) }>
+            y, last = Loop (n, , x, chosen)
+                <body = b (int64 i, bool go, bfloat16[A] a, seq(bfloat16[]) s)
+                       => (bool go, bfloat16[B] b, seq(bfloat16[]) s) { b = Concat <axis = 0> (a, x) }>
+        }"""
+        used = session(text, 24)
+        x, given = filled("bfloat16", 3), [filled("bfloat16", (2, 2))]
+        parts = [x[i : i + 1] for i in range(3)]
+        for c in (True, False):
+            feed = {"x": x, "given": given, "c": np.array(c), "n": i64(2)}
+            pieces = [x[:2], x[2:]] if c else parts
+            assert_values(used.run(None, feed), [parts, given, np.tile(x, 3), pieces])
+        (_, empty, *_) = used.run(None, {"x": x, "given": [], "c": np.array(True), "n": i64(0)})
+        assert (len(empty), empty.dtype) == (0, x.dtype)
+
+    @pytest.mark.parametrize("name", OPERATOR_NAMES)
+    def test_if_and_feeds(self, name):
+        kind = text_type(name)
+        text = f"""g (seq({kind}[]) s, bool c) => (seq({kind}[]) t) {{
+            t = If (c) <then_branch = a () => (seq({kind}[]) p) {{ p = SequenceErase (s) }},
+                        else_branch = b () => (seq({kind}[]) q) {{ q = Identity (s) }}>
+        }}"""
+        s = [filled(name, (i, 2)) for i in range(3)]
+        assert_values(run(text, s=s, c=np.array(True)), [s[:2]])
+        assert_values(run(text, s=s, c=np.array(False)), [s])

@@ -1,0 +1,381 @@
+"""Loops whose iterations go all at once: corners that random loops don't reach."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.lowering import assert_same, left_in, lowered, ops, outcome, parse, session
+
+from seqcore.onnx.lowering import lower_with_report
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+
+def loop(body, scan, ins="", out="float[A] y", before="", states=("", "", "", "")):
+    """A model with a loop over x, and a list so that there is something to lower.
+
+    `states` are what the loop starts with, its last ones, those in the body before and after, with types.
+    """
+    start, last, given, after = states
+    name = out.split()[-1]
+    outs = out if not last else f"{last}, {out}"
+    last = last.split()[-1] + ", " if last else ""
+    return f"""g (float[N, K] x, int64 n{ins}) => ({outs}, int64 m)
+        <bool yes = {{1}}, int64 zero = {{0}}, int64[1] first = {{0}}> {{
+        l = SequenceConstruct(x)
+        m = SequenceLength(l)
+        {before}
+        {last}{name} = Loop(n, yes{start})
+        <body = b (int64 i, bool c{given}) => (bool d{after}, {scan}) {{
+            d = Identity(c)
+            {body}
+        }}>
+    }}"""
+
+
+def check(text, feeds, opset=17, gone=True):
+    """Lower a model; it has to do what it did, for each feed, with no loop or with one beside."""
+    model = parse(text, opset)
+    result = lowered(model)
+    before, after = session(model), session(result)
+    assert ("Range" in ops(result) or "Loop" not in ops(result)) == gone
+    for feed in feeds:
+        expected, found = outcome(before, feed), outcome(after, feed)
+        if expected and feed["n"] <= 0:
+            # What no iteration made may have any shape of nothing.
+            expected, found = ([one for one in results if one.size] for results in (expected, found))
+        assert_same(expected, found)
+    return result
+
+
+def rows(*shape):
+    return np.random.default_rng(0).integers(1, 9, shape).astype("float32")
+
+
+class TestPositions:
+    @pytest.mark.parametrize(
+        "make", ["Identity(i)", "Cast<to = 7>(i)", "Add(i, zero)", "Sub(i, zero)", "Unsqueeze(i, first)"]
+    )
+    def test_numbers_that_a_runtime_sees_through(self, make):
+        """The position is the iteration's number, and out of range in the last ones."""
+        out = "float[A, 1, K] y" if "Uns" in make else "float[A, K] y"
+        scan = "float[1, K] z" if "Uns" in make else "float[K] z"
+        text = loop(f"j = {make} r = Gather(x, j) z = Neg(r)", scan, out=out)
+        check(text, [{"x": rows(3, 4), "n": n} for n in (-1, 0, 2, 3, 4)])
+
+    def test_a_count_from_0(self):
+        states = ", zero", "int64 k", ", int64 k0", ", int64 k1"
+        body = "one = Constant<value_int = 1>() k1 = Add(k0, one) r = Gather(x, k0) z = Neg(r)"
+        text = loop(body, "float[K] z", out="float[A, K] y", states=states)
+        check(text, [{"x": rows(3, 4), "n": n} for n in (0, 2, 3, 4)])
+
+
+class TestShapes:
+    @pytest.mark.parametrize(("start", "end"), [(1, 1), (1, 9), (-9, 1), (0, -1), (5, 7)])
+    def test_from_behind_the_last_axis(self, start, end):
+        body = f"r = Gather(x, i) h = Neg(r) z = Shape<start = {start}, end = {end}>(h)"
+        check(loop(body, "int64[S] z", out="int64[A, S] y"), [{"x": rows(3, 4), "n": 2}])
+
+
+class TestWhatAnIterationAloneMinds:
+    """Shapes that don't fit, where no iteration comes to them."""
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            "z = Add(r, b)",
+            "h = Add(b, e) s = ReduceSum<keepdims = 0>(h) z = Add(r, s)",
+            "z = MatMul(r, w)",
+            "h = Unsqueeze(r, first) g = Gemm(h, w) z = Squeeze(g, first)",
+            "h = Unsqueeze(r, first) g = Concat<axis = 0>(h, w) z = ReduceSum<keepdims = 0>(g, first)",
+            "z, at = TopK(r, k)",
+            "h = Gather(r, p) z = Add(r, h)",
+            "h = Gather(b, p) z = Add(r, h)",
+            "two = Constant<value_ints = [2, 2]>() z, h = Split(r, two)",
+            "h = ReduceSum(b) v = Squeeze(b, first) z = Mul(r, v)",
+        ],
+    )
+    def test_without_an_iteration(self, make):
+        ins = ", float[B] b, float[E] e, float[U, V] w, int64[1] k, int64 p"
+        text = loop(f"r = Gather(x, i) {make}", "float[Z] z", ins, "float[A, Z] y")
+        fitting = {"b": rows(4), "e": rows(4), "w": rows(4, 4), "k": [1], "p": 3}
+        other = {"b": rows(3), "e": rows(5), "w": rows(3, 3), "k": [9], "p": 9}
+        feeds = [
+            {"x": rows(3, 4), "n": n, **fitting, **{name: other[name] for name in changed}}
+            for n in (0, 2, -1)
+            for changed in ([], *other, list(other))
+        ]
+        check(text, feeds)
+
+    @pytest.mark.parametrize(
+        "make", ["h = Add(r, b) s = ReduceSum<keepdims = 0>(h)", "s = MatMul(r, b)", "s = MatMul(b, r)"]
+    )
+    def test_a_branch_that_is_not_taken(self, make):
+        body = f"""r = Gather(x, i)
+            small = Less(i, p)
+            z = If(small) <then_branch = t () => (float s) {{ {make} }},
+                else_branch = e () => (float s1) {{ s1 = ReduceSum<keepdims = 0>(r) }}>"""
+        text = loop(body, "float z", ", float[B] b, int64 p", "float[A] y")
+        feeds = [{"x": rows(3, 4), "n": 3, "b": rows(b), "p": p} for b in (4, 3) for p in (0, 1)]
+        check(text, feeds, gone=False)
+
+
+class TestDivision:
+    """Integers: by 0 is an error."""
+
+    def test_in_a_branch_that_is_not_taken(self):
+        body = """r = Gather(b, i)
+            has = Equal(r, zero)
+            z = If(has) <then_branch = t () => (int64 z0) { z0 = Neg(r) },
+                else_branch = e () => (int64 z1) { z1 = Div(p, r) }>"""
+        text = loop(body, "int64 z", ", int64[B] b, int64 p", "int64[A] y")
+        check(text, [{"x": rows(3, 4), "n": 3, "b": b, "p": 9} for b in ([1, 2, 3], [1, 0, 3])], gone=False)
+
+    def test_by_a_constant_in_a_branch(self):
+        body = """r = Gather(b, i)
+            has = Equal(r, zero)
+            two = Constant<value_int = 2>()
+            z = If(has) <then_branch = t () => (int64 z0) { z0 = Neg(r) },
+                else_branch = e () => (int64 z1) { z1 = Div(r, two) }>"""
+        text = loop(body, "int64 z", ", int64[B] b", "int64[A] y")
+        check(text, [{"x": rows(3, 4), "n": 3, "b": [1, 0, 5]}])
+
+    def test_behind_the_end_of_a_length(self):
+        body = """r = Gather(e, i)
+            h = Unsqueeze(r, first)
+            part = Slice(b, first, h, first)
+            v = Div(p, part)
+            z = ReduceSum<keepdims = 0>(v)"""
+        text = loop(body, "int64 z", ", int64[B] b, int64[N] e, int64 p", "int64[A] y")
+        feeds = [{"x": rows(3, 4), "n": 3, "b": [1, 2, 0], "e": e, "p": 9} for e in ([2, 1, 2], [1, 2, 3])]
+        check(text, feeds, gone=False)
+
+    def test_without_an_iteration(self):
+        body = "r = Gather(b, i) h = Div(p, q) z = Add(r, h)"
+        text = loop(body, "int64 z", ", int64[B] b, int64 p, int64 q", "int64[A] y")
+        feeds = [{"x": rows(3, 4), "n": n, "b": [1, 2, 3], "p": 9, "q": q} for n in (0, 2) for q in (0, 2)]
+        check(text, feeds)
+
+
+class TestAxesOfLength0:
+    """A Reshape that puts axes together and apart again."""
+
+    @pytest.mark.parametrize("opset", [11, 13, 17])
+    def test_product_of_matrices(self, opset):
+        ins = ", float[N, P, Q] s, float[Q1, R] w"
+        text = loop("r = Gather(s, i) z = Gemm(r, w)", "float[P, R] z", ins, "float[A, P, R] y")
+        shapes = [((3, 2, 4), (4, 5)), ((3, 0, 4), (4, 5)), ((3, 2, 0), (0, 5)), ((3, 2, 4), (4, 0))]
+        feeds = [
+            {"x": rows(3, 4), "n": n, "s": rows(*one), "w": rows(*other)}
+            for n in (0, 2, 4)
+            for one, other in shapes
+        ]
+        check(text, feeds, opset)
+
+    @pytest.mark.parametrize("opset", [11, 13, 17])
+    @pytest.mark.parametrize("axis", [0, 1, 2, -2, 3])
+    def test_flat(self, opset, axis):
+        body = f"r = Gather(s, i) z = Flatten<axis = {axis}>(r)"
+        text = loop(body, "float[B, C] z", ", float[N, P, Q, R] s", "float[A, B, C] y")
+        shapes = [(3, 2, 5, 4), (3, 0, 5, 4), (3, 2, 0, 4), (3, 2, 5, 0)]
+        feeds = [{"x": rows(3, 4), "n": n, "s": rows(*one)} for n in (0, 2, 4) for one in shapes]
+        check(text, feeds, opset, gone=axis != 2)
+
+    @pytest.mark.parametrize("shape", [(3, 2), (3, 0)])
+    def test_flat_of_one_axis(self, shape):
+        text = loop("r = Gather(s, i) z = Flatten(r)", "float[B, C] z", ", float[N, P] s", "float[A, B, C] y")
+        check(text, [{"x": rows(3, 4), "n": n, "s": rows(*shape)} for n in (0, 2, 4)])
+
+    @pytest.mark.parametrize("opset", [11, 13, 17])
+    def test_no_samples(self, opset):
+        ins, out = ", float[N, B, C, H, W] s", "float[A, B, C, H, W] y"
+        text = loop("r = Gather(s, i) z = GlobalAveragePool(r)", "float[B, C, H, W] z", ins, out)
+        shapes = [(3, 1, 2, 4, 4), (3, 0, 2, 4, 4), (3, 2, 0, 4, 4)]
+        check(text, [{"x": rows(3, 4), "n": n, "s": rows(*one)} for n in (0, 2, 4) for one in shapes], opset)
+
+
+class TestBranches:
+    def test_a_pick_in_a_branch_in_one_that_all_take(self):
+        """What is to be known before can't be seen in a branch: the loop stays, and the model is lowered."""
+        body = """r = Gather(x, i)
+            small = Less(i, p)
+            z = If(big) <then_branch = t () => (float z0) {
+                z0 = If(small) <
+                    then_branch = t1 () => (float z1) { h = Gather(at, i) z1 = Gather(b, h) },
+                    else_branch = e1 () => (float z2) { z2 = ReduceSum<keepdims = 0>(r) }>
+            }, else_branch = e () => (float z3) { z3 = ReduceMax<keepdims = 0>(r) }>"""
+        text = loop(body, "float z", ", float[B] b, int64[N] at, int64 p, bool big", "float[A] y")
+        feeds = [
+            {"x": rows(3, 4), "n": 3, "b": rows(4), "at": at, "p": p, "big": big}
+            for at in ([0, 1, 2], [0, 7, 1])
+            for p in (0, 1, 3)
+            for big in (True, False)
+        ]
+        result = check(text, feeds, gone=False)
+        assert left_in(result) == []
+
+    @pytest.mark.parametrize("packs", [True, False])
+    def test_lengths_that_branches_ask_for(self, packs):
+        body = """r = Gather(e, i)
+            h = Unsqueeze(r, first)
+            part = Slice(b, first, h, first)
+            z = If(big) <then_branch = t () => (float z1) { z1 = ReduceMax<keepdims = 0>(part) },
+                else_branch = e1 () => (float z2) { z2 = ReduceSum<keepdims = 0>(part) }>"""
+        text = loop(body, "float z", ", float[B] b, int64[N] e, bool big", "float[A] y")
+        model = parse(text)
+        result, _ = lower_with_report(model, packs=packs)
+        assert left_in(result) == []
+        assert "Range" in ops(result)
+        before, after = session(model), session(result)
+        for e in ([1, 2, 3], [2, 2, 2], [0, 1, 2]):
+            for big in (True, False):
+                feed = {"x": rows(3, 4), "n": 3, "b": rows(5), "e": e, "big": big}
+                assert_same(outcome(before, feed), outcome(after, feed))
+
+
+def test_lists_of_two_types_of_which_one_has_several_lengths():
+    text = """g (float[N, K] x, bool[B] b, int64 n) => (bool[C] y, float[D, K] z)
+        <bool yes = {1}, int64[1] first = {0}> {
+        s = SequenceEmpty<dtype = 9>()
+        t = SequenceEmpty()
+        s3, t3 = Loop(n, yes, s, t)
+        <body = e (int64 i, bool c, seq(bool[P]) s1, seq(float[N, K]) t1)
+            => (bool d, seq(bool[P]) s2, seq(float[N, K]) t2) {
+            d = Identity(c)
+            h = Unsqueeze(i, first)
+            part = Slice(b, first, h, first)
+            s2 = SequenceInsert(s1, part)
+            t2 = SequenceInsert(t1, x)
+        }>
+        y = ConcatFromSequence<axis = 0>(s3)
+        z = ConcatFromSequence<axis = 0>(t3)
+    }"""
+    model = parse(text)
+    result = lowered(model)
+    assert left_in(result).count("SequenceInsert") <= 1
+    for n in (0, 1, 3):
+        feed = {"x": rows(3, 4), "b": np.array([True, False, True]), "n": n}
+        assert_same(outcome(session(model), feed), outcome(session(result), feed))
+
+
+def test_a_count_that_wraps_around():
+    states = ", start", "uint64 k", ", uint64 k0", ", uint64 k1"
+    body = "k1 = Add(k0, most) z = Gather(x, i)"
+    text = loop(body, "float[K] z", ", uint64 start", "float[A, K] y", states=states)
+    text = text.replace("<bool", f"<uint64 most = {{{(1 << 64) - 1}}}, bool")
+    check(text, [{"x": rows(3, 4), "n": n, "start": np.uint64(2)} for n in (0, 1, 3)])
+
+
+class TestSizes:
+    """All at once, iterations must not take much more than what comes in and out."""
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            "v = Expand(r, shape)",
+            "v = Tile(r, p)",
+            "v = Pad(r, shape)",
+            "h = Reshape(r, shape) v = Mul(h, b)",
+        ],
+    )
+    def test_who_knows_how_large(self, make):
+        body = f"r = Gather(x, i) {make} z = ReduceMax<keepdims = 0>(v)"
+        text = loop(body, "float z", ", float[B] b, int64[2] shape, int64[1] p", "float[A] y")
+        feeds = [{"x": rows(3, 4), "n": 2, "b": rows(5), "shape": [4, 1], "p": [3]}]
+        check(text, feeds, gone=False)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            "v = Pad(r, pads)",
+            "v = Expand(r, lengths)",
+            "h = Conv(r, w) v = Sub(h, h)",
+            "h = GlobalAveragePool(r) q = Concat<axis = 0>(h, h, h) v = Exp(q)",
+        ],
+    )
+    def test_what_constants_tell(self, make):
+        body = f"r = Gather(s, i) {make} z = ReduceMax<keepdims = 0>(v)"
+        text = loop(body, "float z", ", float[N, B, 2, H, W] s, float[3, 2, 2, 2] w", "float[A] y")
+        more = "int64[8] pads = {0, 0, 1, 0, 0, 0, 0, 2}, int64[4] lengths = {3, 1, 1, 1}"
+        text = text.replace("<bool", f"<{more}, bool")
+        feeds = [
+            {"x": rows(3, 4), "n": n, "s": rows(3, 1, 2, 3, 3), "w": rows(3, 2, 2, 2)} for n in (0, 2, 4)
+        ]
+        check(text, feeds)
+
+    @pytest.mark.parametrize(
+        ("make", "most"),
+        [
+            ("v = Concat<axis = 0>(r, b)", 1 << 17),
+            ("h = Unsqueeze(r, k) v = Mul(h, b)", 1 << 16),
+            ("p = Gather(b, zero) h = Unsqueeze(r, k) w = Mul(h, b) v = Add(w, p)", 1 << 16),
+            (
+                "at = Gather(s, i) b2 = Unsqueeze(b, one) h = Unsqueeze(at, one) v = GatherElements(b2, h)",
+                1 << 18,
+            ),
+            ("w = Concat<axis = 0>(r, r) v = Concat<axis = 0>(w, w, w, w, w)", 1 << 16),
+        ],
+    )
+    def test_what_a_run_tells(self, make, most):
+        """It goes into the condition under which all go at once."""
+        body = f"r = Gather(x, i) {make} z = ReduceMax<keepdims = 0>(v)"
+        ins = ", float[B] b, int64[N, S] s, int64[1] k"
+        before = "one = Constant<value_ints = [1]>()"
+        text = loop(body.replace("(r, k)", "(r, one)"), "float z", ins, "float[A] y", before)
+        feeds = [
+            {"x": rows(3, 4), "n": n, "b": rows(size), "s": [[0, 1]] * 3, "k": [1]}
+            for n in (0, 1, 3, 4)
+            for size in (5, most)
+        ]
+        result = check(text, feeds)
+        assert "Loop" in ops(result)
+
+    def test_what_is_the_same_for_all_is_not_copied(self):
+        ins, out = ", float[B] b, int64[N, S] s", "float[A, S] y"
+        text = loop("at = Gather(s, i) z = GatherElements(b, at)", "float[S] z", ins, out)
+        at = [[0, 4], [-5, 1], [3, 3], [0, 5]]
+        feeds = [{"x": rows(3, 4), "n": n, "b": rows(5), "s": at} for n in (0, 1, 3, 4)]
+        assert "Expand" not in ops(check(text, feeds))
+
+    @pytest.mark.parametrize("make", ["h = Unsqueeze(part, one) v = Mul(h, w)", "v = MatMul(part2, w)"])
+    def test_what_is_made_of_several_lengths(self, make):
+        body = f"""r = Gather(e, i)
+            h0 = Unsqueeze(r, first)
+            part = Slice(b, first, h0, first)
+            part2 = Slice(b2, first, h0, first)
+            {make}
+            z = ReduceMax<keepdims = 0>(v)"""
+        ins = ", float[B] b, float[B2, 1] b2, int64[N] e, float[1, W] w"
+        before = "one = Constant<value_ints = [1]>()"
+        text = loop(body, "float z", ins, "float[A] y", before)
+        feeds = [
+            {"x": rows(3, 4), "n": n, "b": rows(5), "b2": rows(5, 1), "e": [1, 3, 2], "w": rows(1, w)}
+            for n in (0, 3)
+            for w in (3, 3000)
+        ]
+        result = check(text, feeds)
+        assert ops(result).count("Less") >= 5  # what is made is looked at too
+
+    def test_a_sum_takes_no_room(self):
+        """What comes out is one number: with many iterations the loop runs."""
+        body = "r = Gather(x, i) h = Mul(r, w) s = ReduceSum<keepdims = 0>(h) k1 = Add(k0, s)"
+        states = ", start", "float k", ", float k0", ", float k1"
+        text = loop(body, "float[0] none", ", float start, float[32] w", "float[A, 0] y", "", states)
+        text = text.replace("k, y = Loop", "k = Loop").replace(", float[0] none)", ")")
+        text = text.replace("float k, float[A, 0] y", "float k").replace("float[N, K] x", "float[N, 1] x")
+        feeds = [{"x": rows(n, 1), "n": n, "start": 0.5, "w": rows(32)} for n in (0, 1, 9, 20000)]
+        result = check(text, [{**feed, "start": np.float32(0.5)} for feed in feeds])
+        assert "Loop" in ops(result)
+
+
+class TestWhatOperatorsAreGiven:
+    def test_an_output_without_a_name(self):
+        """What is left out elsewhere is something else."""
+        body = """r = Gather(x, i)
+            h, "", dev = LayerNormalization(r, w)
+            z = Clip(h, "", most)"""
+        text = loop(body, "float[K] z", ", float[4] w, float most", "float[A, K] y")
+        feeds = [{"x": rows(3, 4), "n": n, "w": rows(4), "most": np.float32(0.5)} for n in (0, 2)]
+        check(text, feeds)

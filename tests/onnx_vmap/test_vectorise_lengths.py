@@ -1,0 +1,310 @@
+"""Loops that become one operator though each iteration has a length of its own: `ragged_rules`."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.lowering import assert_same, parse  # noqa: E402
+from support.models.vectorising import (  # noqa: E402
+    BOUNDS,
+    ENDS,
+    FILLED,
+    PART,
+    appending,
+    assert_like,
+    body,
+    check_at_once,
+    check_list,
+    check_stays,
+    feeds_for,
+    feeds_of_parts,
+    some,
+    takes_first,
+    vectorised,
+)
+
+pytestmark = pytest.mark.mostly_slow(11)
+
+
+def reduced(code, axes=(0,), opset=17):
+    """Code that reduces its q to e, over axes that are gone then."""
+    if opset >= 18:
+        return f"{code} e = ReduceMax<keepdims = 0>(q, #({', '.join(map(str, axes))}))"
+    return f"{code} e = ReduceMax<keepdims = 0, axes = {list(axes)}>(q)"
+
+
+def check(code, out, opset=17, w="float[12, 3]", is_first=True, same=assert_like, **types):
+    """A loop over parts of w becomes one operator, which takes on those that are not empty."""
+    text = body(f"{PART} {code}", out, **ENDS, w=w, **types)
+    feeds = feeds_of_parts(w=w, **types)
+    result, outcomes = check_at_once(text, feeds, opset, 1, same)
+    taken = takes_first(result, feeds_of_parts(FILLED, (1, 2, 5), w=w, **types))
+    assert taken == [is_first] * 9
+    assert None not in outcomes[: 4 * len(FILLED)]
+    return result
+
+
+def check_listed(code, element, opset=17, bounds=tuple(BOUNDS), w="float[12, 3]", **types):
+    """A loop that appends parts to a list, which is joined, counted, picked from, and given out."""
+    rank = element.count(",") + 1
+    shape = ", ".join("ABC"[:rank])
+    outs = f"float[{shape}] y, int64 p0, float[{shape.replace('A', 'D')}] q0"
+    after = "y = ConcatFromSequence<axis = 0>(l) p0 = SequenceLength(l) q0 = SequenceAt(l, #-1)"
+    text = appending(f"{PART} {code}", after, outs, element, **ENDS, w=w, **types)
+    _, outcomes = check_list(text, feeds_of_parts(bounds, w=w, **types), opset)
+    assert [one is None for one in outcomes] == [True, False, False, False] * len(bounds)
+    if opset >= 14:  # before, an Identity takes no list
+        text = appending(
+            f"{PART} {code}", "y = Identity(l)", f"seq({element}) y", element, **ENDS, w=w, **types
+        )
+        _, outcomes = check_list(text, feeds_of_parts(bounds, w=w, **types), opset)
+        assert None not in outcomes
+
+
+class TestCuts:
+    @pytest.mark.parametrize("opset", [11, 13, 18, 21])
+    def test_each_length(self, opset):
+        check(reduced("q = Neg(p)", opset=opset), "float[3]", opset)
+        check_listed("e = Identity(p)", "float[?, 3]", max(opset, 13))
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            "p = Slice(w, a, b)",
+            "p = Slice(w, a, b, #(-2))",
+            "p = Slice(w, a, b, #(0), #(1))",
+            """c0 = Cast<to = 6>(a) d0 = Cast<to = 6>(b) k = Constant<value = int32[1] {0}>()
+            p = Slice(w, c0, d0, k)""",
+            "c0 = Squeeze(a, #(0)) c1 = Unsqueeze(c0, #(0)) p = Slice(w, c1, b, #(0))",
+        ],
+    )
+    def test_forms(self, part):
+        text = body(f"{part} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", **ENDS, w="float[12, 3]")
+        check_at_once(text, feeds_of_parts(w="float[12, 3]"), nloops=1)
+
+    def test_one_bound_is_the_same_for_all(self):
+        for part in ("p = Slice(w, #(2), b, #(0))", "p = Slice(w, a, #(9), #(0))"):
+            text = body(f"{part} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", **ENDS, w="float[12, 3]")
+            check_at_once(text, feeds_of_parts(w="float[12, 3]"), nloops=1)
+
+    def test_by_the_number_of_the_iteration(self):
+        part = "c0 = Unsqueeze(i, #(0)) d0 = Add(c0, #(3)) p = Slice(w, c0, d0, #(0))"
+        text = body(f"{part} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", w="float[12, 3]")
+        check_at_once(text, feeds_for(w="float[12, 3]", trips=[0, 1, 9, 10, 12, 15]), nloops=1)
+
+    @pytest.mark.parametrize(
+        "w", ["float[12]", "float[12, 2, 2]", "int64[12, 3]", "bool[12]", "uint8[12, 2]"]
+    )
+    def test_data(self, w):
+        word, shape = w[:-1].split("[")
+        rest = shape[4:]
+        out = f"float[{rest}]" if rest else "float"
+        text = body(f"{PART} h = Cast<to = 1>(p) e = ReduceSum<keepdims = 0>(h, #(0))", out, **ENDS, w=w)
+        check_at_once(text, feeds_of_parts(w=w), nloops=1)
+        assert word in w
+
+    def test_no_data(self):
+        text = body(f"{PART} e = ReduceSum<keepdims = 0>(p, #(0))", "float[3]", **ENDS, w="float[T, 3]")
+        for length in (0, 1, 12):
+            feeds = [feed | {"w": some(f"float[{length}, 3]")} for feed in feeds_of_parts()]
+            check_at_once(text, feeds, nloops=1)
+
+    def test_widths_that_a_run_tells(self):
+        text = body(f"{PART} e = ReduceSum<keepdims = 0>(p, #(0))", "float[D]", **ENDS, w="float[T, D]")
+        for shape in ("12, 3", "12, 0", "0, 3"):
+            check_at_once(
+                text, [feed | {"w": some(f"float[{shape}]")} for feed in feeds_of_parts()], nloops=1
+            )
+
+    def test_stacked(self):
+        """A scan output has one shape: others are an error."""
+        types = {**ENDS, "w": "float[12, 3]"}
+        feeds = feeds_of_parts(["one length", "several", "some empty"], (1, 2, 5), w="float[12, 3]")
+        _, outcomes = check_at_once(body(f"{PART} e = Neg(p)", "float[?, 3]", **types), feeds, nloops=1)
+        assert [one is None for one in outcomes] == [False] * 3 + [False, True, True] * 2
+
+
+RULES = [
+    ("q = Exp(p)", "3", ""),
+    ("h = Cast<to = 7>(p) q = Cast<to = 1>(h)", "3", ""),
+    ("h = Constant<value = float {1}>() q = Clip(p, h)", "3", ""),
+    ("q = Mul(p, v)", "3", "float[3]"),
+    ("q = Sub(v, p)", "3", "float[1, 3]"),
+    ("q = Div(p, v)", "3", "float"),
+    ("h = Neg(p) q = Mul(p, h)", "3", ""),
+    ("f0 = Cast<to = 1>(a) q = Mul(p, f0)", "3", ""),
+    ("q = Softmax<axis = 0>(p)", "3", ""),
+    ("q = Softmax<axis = 1>(p)", "3", ""),
+    ("q = LogSoftmax<axis = -2>(p)", "3", ""),
+    ("q = Softmax(p)", "3", ""),
+    ("q = MatMul(p, v)", "4", "float[3, 4]"),
+    ("q = Unsqueeze(p, #(1))", "1, 3", ""),
+    ("h = Unsqueeze(p, #(-1)) q = Squeeze(h, #(2))", "3", ""),
+    ("h = Unsqueeze(p, #(1)) q = Transpose<perm = [0, 2, 1]>(h)", "3, 1", ""),
+    ("q = Gather<axis = 1>(p, #2)", "", ""),
+    ("q = Gather<axis = -1>(p, v)", "2", "int64[2]"),
+    ("q = Slice(p, #(1), #(3), #(1))", "2", ""),
+    ("q = Slice(p, #(2), #(-9), #(-1), #(-2))", "2", ""),
+    ("q = ReduceSum<keepdims = 0>(p, #(1))", "", ""),
+]
+# Those of which onnxruntime does other than the text where there is nothing.
+FILLED_RULES = [
+    ("q = MatMul(p, v)", "", "float[3]"),
+    ("q = ReduceMean<axes = [-1]>(p)", "1", ""),
+    ("q = Gemm(p, v)", "4", "float[3, 4]"),
+    ("q = Gemm<transB = 1, alpha = 2.0>(p, v)", "4", "float[4, 3]"),
+    ("h = Constant<value_floats = [1.0, 2.0, 3.0]>() q = Gemm(p, v, h)", "3", "float[3, 3]"),
+]
+
+
+class TestRules:
+    @pytest.mark.mostly_slow(11)
+    @pytest.mark.parametrize(("code", "rest", "v"), [*RULES, *FILLED_RULES])
+    def test_each(self, code, rest, v):
+        text = body(
+            f"{PART} {reduced(code)}", f"float[{rest}]" if rest else "float", **ENDS, w="float[12, 3]", v=v
+        )
+        feeds = feeds_of_parts(FILLED, w="float[12, 3]", v=v)
+        result, _ = check_at_once(text, feeds, nloops=1)
+        assert all(takes_first(result, feeds_of_parts(FILLED, (1, 2, 5), w="float[12, 3]", v=v)))
+        element = f"float[?, {rest}]" if rest else "float[?]"
+        bounds = tuple(BOUNDS) if (code, rest, v) in RULES else FILLED
+        check_listed(code.replace("q = ", "e = "), element, 17, bounds, **({"v": v} if v else {}))
+
+    @pytest.mark.mostly_slow(11)
+    @pytest.mark.parametrize(
+        "op", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"]
+    )
+    @pytest.mark.parametrize(("opset", "keepdims"), [(11, 0), (13, 1), (18, 0)])
+    def test_reductions(self, op, opset, keepdims):
+        is_input = opset >= (13 if op == "Sum" else 18)
+        for axes, out in (([0], [3]), ([-1, 0], []), ([], [])):
+            text = ", ".join(map(str, axes))
+            if not axes:
+                code = f"e = Reduce{op}<keepdims = {keepdims}>(p)"
+            elif is_input:
+                code = f"e = Reduce{op}<keepdims = {keepdims}>(p, #({text}))"
+            else:
+                code = f"e = Reduce{op}<keepdims = {keepdims}, axes = [{text}]>(p)"
+            if keepdims:
+                out = [1, 3] if axes == [0] else [1, 1]
+            shape = f"float{out}" if out else "float"
+            result, _ = check_at_once(
+                body(f"{PART} {code}", shape, **ENDS, w="float[12, 3]"),
+                feeds_of_parts(FILLED, w="float[12, 3]"), opset, 1)  # fmt: skip
+            assert all(takes_first(result, feeds_of_parts(FILLED, (1, 2, 5), w="float[12, 3]")))
+
+    @pytest.mark.parametrize("type_", ["int32", "int64", "double"])
+    def test_reductions_of_other_types(self, type_):
+        for op in ("Sum", "Max", "Min", "Prod"):
+            code = f"h = Neg(p) e = Reduce{op}<keepdims = 0, axes = [0]>(h)"
+            code = code.replace(", axes = [0]>(h)", ">(h, #(0))") if op == "Sum" else code
+            if (op, type_) == ("Prod", "double"):
+                continue  # onnxruntime has none
+            text = body(f"{PART} {code}", f"{type_}[2]", **ENDS, w=f"{type_}[12, 2]")
+            feeds = feeds_of_parts(FILLED, w=f"{type_}[12, 2]")
+            check_at_once(text, feeds, nloops=1, same=assert_same)
+
+    def test_reductions_of_what_is_empty(self):
+        for op in ("Sum", "Mean", "Max", "Min", "Prod", "LogSumExp"):
+            code = f"e = Reduce{op}<keepdims = 0, axes = [0]>(p)"
+            code = code.replace(", axes = [0]>(p)", ">(p, #(0))") if op == "Sum" else code
+            text = body(f"{PART} {code}", "float[3]", **ENDS, w="float[12, 3]")
+            check_at_once(text, feeds_of_parts(w="float[12, 3]"), nloops=1)
+
+    def test_softmax_before_opset_13(self):
+        """All axes from that one on count as one."""
+        code = "q = Softmax<axis = 1>(p) e = ReduceMax<keepdims = 0, axes = [0]>(q)"
+        check(code, "float[3]", 11)
+        why = "has elements of several lengths at Softmax 'q'"
+        text = body(f"{PART} {code.replace('axis = 1', 'axis = 0')}", "float[3]", **ENDS, w="float[12, 3]")
+        check_stays(text, why, feeds_of_parts(FILLED, w="float[12, 3]"), 11)
+        check(code.replace("axis = 1", "axis = 0"), "float", 11, w="float[12]")
+
+    def test_weighted_sums(self):
+        code = "r = ReduceSum<keepdims = 0>(p, #(1)) h = Softmax<axis = 0>(r) e = MatMul(h, p)"
+        check(code, "float[3]")
+        check("r = ReduceSum<keepdims = 0>(p, #(1)) e = MatMul(r, r)", "float")
+
+    @pytest.mark.parametrize("ends", ["", "<start = 1>", "<end = 1>", "<start = -2>", "<end = -1>"])
+    def test_shapes(self, ends):
+        n = {"": 2, "<start = 1>": 1, "<end = 1>": 1, "<start = -2>": 2, "<end = -1>": 1}[ends]
+        check(f"e = Shape{ends}(p)", f"int64[{n}]")
+        if not ends:
+            check("s0 = Shape(p) e = Gather(s0, #0)", "int64")
+
+    def test_means_over_a_length(self):
+        code = """s0 = Shape(p) n0 = Gather(s0, #0) n1 = Cast<to = 1>(n0)
+            r = ReduceSum<keepdims = 0>(p, #(0)) e = Div(r, n1)"""
+        check(code, "float[3]")
+
+    def test_look_ups(self):
+        code = "h = Gather(v, p) e = ReduceSum<keepdims = 0>(h, #(0))"
+        check(code, "float[2]", w="int64[12]", v="float[2, 2]")
+        check_listed("e = Gather(v, p)", "float[?, 2]", w="int64[12]", v="float[3, 2]")
+
+    def test_look_ups_that_fail(self):
+        text = body(f"{PART} h = Gather(v, p) e = ReduceSum<keepdims = 0>(h, #(0))", "float", **ENDS,
+                    w="int64[12]", v="float[V]")  # fmt: skip
+        ids = np.array([0, 1, 2, 3, 4, -1, 0, 0, 1, 1, 9, 0])
+        starts, ends = np.array([0, 3, 5, 9, 10, 11])[:, None], np.array([3, 5, 9, 10, 11, 12])[:, None]
+        feeds = [
+            {"x": starts, "z": ends, "w": ids, "v": some(f"float[{size}]"), "n": np.array(n)}
+            for size in (0, 5, 10)
+            for n in range(7)
+        ]
+        _, outcomes = check_at_once(text, feeds, nloops=1)
+        assert [one is None for one in outcomes] == [False] + [True] * 6 + [False] * 5 + [True] * 2 + [
+            False
+        ] * 7
+
+    @pytest.mark.parametrize(
+        ("code", "why"),
+        [
+            ("q = Concat<axis = 0>(p, p)", "has elements of several lengths at Concat 'q'"),
+            (
+                "p2 = Slice(w, b, a, #(0)) q = Add(p, p2)",
+                "puts elements of several lengths together at Add 'q'",
+            ),
+            ("q = Reshape(p, #(-1, 1))", "has elements of several lengths at Reshape 'q'"),
+            ("q = Transpose(p)", "has elements of several lengths at Transpose 'q'"),
+            ("q = CumSum(p, #0)", "has elements of several lengths at CumSum 'q'"),
+            ("q = Slice(p, #(0), #(1), #(0))", "has elements of several lengths at Slice 'q'"),
+            ("q = Unsqueeze(p, #(0))", "has elements of several lengths at Unsqueeze 'q'"),
+            ("q = Gather(p, #0)", "has elements of several lengths at Gather 'q'"),
+            ("q = MatMul(v, p)", "has elements of several lengths at MatMul 'q'"),
+            ("q = Slice(w, a, b, #(0), #(2))", "cuts with a step at Slice 'q'"),
+            ("q = Slice(w, a, b, #(1))", "cuts another length in each iteration at Slice 'q'"),
+            ("h = Identity(i) q = Slice(p, a, b, #(0))", "has elements of several lengths at Slice 'q'"),
+        ],
+    )
+    def test_what_has_none(self, code, why):
+        types = {**ENDS, "w": "float[12, 3]", "v": "float[2, 4]"}
+        text = body(
+            f"{PART} {code} r = Shape(q) h0 = Size(p) e = ReduceProd<keepdims = 0>(r)", "int64", **types
+        )
+        text = text.replace(" h0 = Size(p)", "")
+        _, notes = vectorised(parse(text))
+        assert [note.why_not for note in notes] == [why]
+
+    @pytest.mark.parametrize(
+        ("code", "rest", "v"),
+        [
+            ("q = LayerNormalization(p, v)", "3", "float[3]"),
+            ("q = Concat<axis = -1>(p, p)", "6", ""),
+            ("h = Exp(p) q = Concat<axis = 1>(p, h)", "6", ""),
+        ],
+    )
+    def test_along_another_axis_than_the_first(self, code, rest, v):
+        types = {"w": "float[12, 3]", "v": v}
+        text = body(f"{PART} {reduced(code)}", f"float[{rest}]", **ENDS, **types)
+        check_at_once(text, feeds_of_parts(FILLED, **types), nloops=1)
+
+    def test_products_of_what_is_empty(self):
+        types = {"w": "float[12, 3]", "v": "float[3, 4]"}
+        code = "q = Gemm(p, v) e = ReduceSum<keepdims = 0>(q, #(0))"
+        check_at_once(body(f"{PART} {code}", "float[4]", **ENDS, **types), feeds_of_parts(**types), nloops=1)
+        check_listed("e = Gemm(p, v)", "float[?, 4]", **types)

@@ -1,0 +1,75 @@
+"""The site is built without a warning."""
+
+import json
+import re
+
+import pytest
+from support.pages import ROOT, run_module
+
+import seqcore
+
+for needed in ("sphinx", "myst_parser", "furo", "onnx", "onnxruntime"):
+    pytest.importorskip(needed)
+
+EXPECTED = [  # a word that people search for, and a page that has to be among those found
+    ("concatenate", "api/functions"),
+    ("stack", "arrays"),
+    ("vectorize", "maps"),
+    ("ragged", "quickstart"),
+    ("jagged", "interoperability"),
+    ("awkward", "choosing"),
+    ("zero-copy", "how-it-works"),
+    ("memory-mapped", "training"),
+    ("pad_sequence", "training"),
+    ("slow", "models"),
+    ("filter", "arrays"),
+    ("quadratic", "index"),
+]
+
+pytestmark = [pytest.mark.slow, pytest.mark.thread_unsafe]
+
+
+def test_build(tmp_path):
+    folders = ["-d", tmp_path / "doctrees", ROOT / "docs", tmp_path / "site"]
+    done = run_module("sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", *folders)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md")}
+    site = tmp_path / "site"
+    assert pages <= {page.relative_to(site).with_suffix("") for page in site.rglob("*.html")}
+    reference = "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
+    public = [name for name in dir(seqcore.TensorSequence([0])) if name[0] != "_"]
+    assert [name for name in public if f'id="seqcore.TensorSequence.{name}"' not in reference] == []
+    assert [name for name in seqcore.__all__ if f'id="seqcore.{name}"' not in reference] == []
+    assert not re.search("SupportsIndex|TensorOf|DTypeOf", reference), "an alias that READABLE lacks"
+    search = searched(site / "searchindex.js")
+    assert {page for word, page in EXPECTED if page not in search(word)} == set()
+    for page in site.glob("*.html"):
+        assert calls_without_link(page.read_text(encoding="utf-8")) == [], page.name
+
+
+def searched(index):
+    """Return a function that finds the pages with a word, as the search of the site does."""
+    from sphinx.search.en import SearchEnglish
+
+    found = json.loads(index.read_text(encoding="utf-8").removeprefix("Search.setIndex(").removesuffix(")"))
+    stem = SearchEnglish({}).stem
+
+    def search(words):
+        pages = []
+        for part in words.split("-"):
+            numbers = [found[kind].get(stem(part), []) for kind in ("terms", "titleterms")]
+            these = {one for some in numbers for one in (some if isinstance(some, list) else [some])}
+            pages.append({found["docnames"][one] for one in these})
+        return set.intersection(*pages)
+
+    return search
+
+
+def calls_without_link(page):
+    """Return the calls of seqcore in the text of a page that don't lead to the reference."""
+    text = re.sub(r"<h\d.*?</h\d>|<div class=\"highlight.*?</div>", "", page, flags=re.S)
+    links = "".join(re.findall(r"<a [^>]*>.*?</a>", text, re.S))
+    ours = re.compile(r'<code class="[^"]*"><span class="pre">((?:sq|seq)\.\w+)\(?')
+    names = {f"sq.{name}" for name in seqcore.__all__}
+    names |= {f"seq.{name}" for name in dir(seqcore.TensorSequence([0])) if name[0] != "_"}
+    return [name for name in {*ours.findall(text)} - {*ours.findall(links)} if name in names]

@@ -1,0 +1,101 @@
+"""The package as a stranger meets it: what an import brings in, and what it says where it can't work."""
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import seqcore
+
+HERE = Path(seqcore.__file__).parent
+TESTS = Path(__file__).parents[1]
+
+
+def run(code, **kwargs):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, **kwargs)
+
+
+def test_import_brings_in_numpy_alone():
+    code = """
+import sys, numpy
+before = set(sys.modules)
+import seqcore
+new = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(*sorted(new - set(sys.stdlib_module_names) - {"seqcore", "numpy", "cython_runtime"}))
+"""
+    result = run(code)
+    assert result.returncode == 0, result.stderr
+    # Cython registers a module for the types that its modules share.
+    assert not [name for name in result.stdout.split() if not re.match("_cython_", name)]
+
+
+def test_unbuilt_tree_says_what_to_do(tmp_path):
+    tree = tmp_path / "seqcore"
+    tree.mkdir()
+    for source in HERE.glob("*.py"):
+        shutil.copy(source, tree)
+    # An editable install would find the missing modules in its own tree.
+    code = (
+        "import sys; sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f)]; import seqcore"
+    )
+    result = run(code, cwd=tmp_path)
+    assert result.returncode != 0
+    assert "ImportError" in result.stderr
+    assert str(tree) in result.stderr
+    assert "pip install -e ." in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime", "pyarrow"])
+def test_the_suite_stands_a_missing_package(missing):
+    code = f"""
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {missing!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import pytest
+sys.exit(pytest.main(["--collect-only", "-qq", "-m", "", "-p", "no:cacheprovider", {str(TESTS)!r}]))
+"""
+    result = run(code, cwd=TESTS.parent)
+    assert result.returncode == 0, result.stdout[-3000:]
+
+
+def test_typing_and_c_declarations_are_installed():
+    files = {file.name for file in resources.files("seqcore").iterdir()}
+    assert {"py.typed", "__init__.pxd", "include"} <= files
+    core = {file.name for file in resources.files("seqcore.core").iterdir()}
+    assert {"sequence.pyi", "embedding.pxd"} <= core
+    assert Path(seqcore.get_include(), "seqcore.h").is_file()
+
+
+def test_public_names_are_the_documented_ones():
+    assert sorted(seqcore.__all__) == [
+        "BatchSampler",
+        "Columns",
+        "ELEMENT_TYPES",
+        "TensorSequence",
+        "concat_from_sequence",
+        "element_type",
+        "get_include",
+        "load",
+        "map_batches",
+        "pack",
+        "save",
+        "sequence_at",
+        "sequence_construct",
+        "sequence_empty",
+        "sequence_erase",
+        "sequence_insert",
+        "sequence_length",
+        "sequence_map",
+        "split_to_sequence",
+    ]
+    assert all(getattr(seqcore, name).__doc__ for name in seqcore.__all__)

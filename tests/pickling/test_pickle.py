@@ -1,0 +1,417 @@
+"""Pickles carry values, types and sharing; damaged ones are exceptions; copies are apart."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from support.processes import PLAIN_MALLOC
+from support.strategies import LAYOUTS, NAMES, NUMBER_NAMES, array_lists, assert_holds, filled, laid_out, same
+
+from seqcore import TensorSequence, split_to_sequence
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+
+
+class Tagged(TensorSequence):
+    """A subclass with attributes and an __init__ of its own."""
+
+    def __init__(self, tensors, tag):
+        super().__init__(tensors)
+        self.tag = tag
+
+
+def out_of_band(seq):
+    """Pickle with the data apart: the pickle, and the buffers."""
+    buffers = []
+    data = pickle.dumps(seq, protocol=5, buffer_callback=buffers.append)
+    return data, buffers
+
+
+def sizes(buffers):
+    return [buffer.raw().nbytes for buffer in buffers]
+
+
+def bookkeeping(seq):
+    """The bytes that a pickle may have beside the data."""
+    return 1000 + 32 * len(seq)
+
+
+def round_trips(seq):
+    """The sequence comes back from every protocol, and from buffers of every kind."""
+    model = [np.array(element) for element in seq]
+    for protocol in PROTOCOLS:
+        comes_back_as(pickle.loads(pickle.dumps(seq, protocol)), seq, model)
+    data, buffers = out_of_band(seq)
+    for kind in (pickle.PickleBuffer, bytes, bytearray, memoryview):
+        raw = [kind(buffer.raw()) for buffer in buffers]
+        comes_back_as(pickle.loads(data, buffers=raw), seq, model)
+    assert_holds(seq, model)
+    return True
+
+
+def comes_back_as(back, seq, model):
+    assert type(back) is type(seq)
+    assert back.dtype == seq.dtype
+    assert_holds(back, model)
+    for element in back:
+        with pytest.raises(ValueError, match=r"(?i)writeable"):
+            element.flags.writeable = True
+    if model:
+        back.append(model[0])
+        back.insert(0, back.pop())
+        back.erase(0)
+    back.reverse()
+    assert_holds(back, model[::-1])
+
+
+# --- what comes back ---
+
+
+@given(array_lists(max_size=4))
+def test_whole_arrays_come_back(arrays):
+    assert round_trips(TensorSequence(arrays))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_type_comes_back(name):
+    assert round_trips(
+        TensorSequence([filled(name, (2, 3)), filled(name, 0), filled(name, ()), filled(name, 9)[::-2]])
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_empty_sequences_come_back_with_their_type(name):
+    assert round_trips(TensorSequence(dtype=name))
+    assert round_trips(TensorSequence([filled(name, 0)]))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("split", [None, 1, 2, "uneven"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_splits_come_back(layout, axis, split, keepdims):
+    source = laid_out(filled("int32", (4, 6)), layout)
+    size = source.shape[axis]
+    seq = split_to_sequence(source, [1, 0, size - 1] if split == "uneven" else split, axis, keepdims)
+    assert round_trips(seq)
+    seq[:1] = []
+    assert round_trips(seq)
+    assert round_trips(seq[::-1])
+    assert round_trips(seq + TensorSequence([source]) + seq)
+
+
+@pytest.mark.parametrize("name", ["string", "bfloat16", "bool", "complex64"])
+def test_splits_of_other_types_come_back(name):
+    seq = split_to_sequence(filled(name, (3, 4)), axis=1, keepdims=0)
+    seq.erase(1)
+    seq.append(filled(name, ()))
+    assert round_trips(seq)
+
+
+def test_mixed_pieces_come_back():
+    source = filled("float32", (5, 4))
+    seq = split_to_sequence(source) + split_to_sequence(source, axis=1, keepdims=0)
+    seq.insert(3, source.T)
+    seq[1:1] = [source, source[:0], source[0, 0]]
+    assert round_trips(seq)
+    seq.compact()
+    assert round_trips(seq)
+
+
+def test_broadcast_arrays_come_back():
+    assert round_trips(
+        TensorSequence([np.broadcast_to(np.float32(3), (4, 5)), np.broadcast_to(np.float32(4), (0, 5))])
+    )
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_subclasses_come_back_with_their_attributes(protocol):
+    seq = Tagged([filled("int8", 3)], tag=["x"])
+    back = pickle.loads(pickle.dumps(seq, protocol))
+    assert type(back) is Tagged
+    assert back.tag == ["x"]
+    assert_holds(back, [filled("int8", 3)])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_one_sequence_referred_to_twice_stays_one(protocol):
+    seq = TensorSequence([filled("int8", 3)])
+    first, second = pickle.loads(pickle.dumps([seq, seq], protocol))
+    assert first is second
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_a_subclass_that_refers_to_itself_comes_back(protocol):
+    seq = Tagged([filled("int8", 3)], tag=None)
+    seq.tag = seq
+    back = pickle.loads(pickle.dumps(seq, protocol))
+    assert back.tag is back
+    assert_holds(back, [filled("int8", 3)])
+
+
+def test_what_comes_back_shares_nothing_with_the_source():
+    source = filled("int64", (3, 4))
+    for seq in (split_to_sequence(source), TensorSequence([source])):
+        back = pickle.loads(pickle.dumps(seq))
+        assert not any(np.shares_memory(element, source) for element in back)
+
+
+def test_elements_are_pickled_like_arrays():
+    element = split_to_sequence(filled("int64", (3, 4)))[1]
+    for protocol in PROTOCOLS:
+        assert same(pickle.loads(pickle.dumps(element, protocol)), element)
+
+
+# --- out of band ---
+
+
+@pytest.mark.parametrize("name", [n for n in NUMBER_NAMES if n != "bfloat16"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_a_split_array_travels_once_as_one_buffer(name, axis, keepdims):
+    source = filled(name, (100, 200))
+    pieces = split_to_sequence(source, axis=axis, keepdims=keepdims)
+    data, buffers = out_of_band(pieces)
+    assert sizes(buffers).count(source.nbytes) == 1
+    whole = buffers[sizes(buffers).index(source.nbytes)]
+    assert np.shares_memory(np.frombuffer(whole.raw(), np.uint8), source)
+    assert sum(sizes(buffers)) + len(data) < source.nbytes + bookkeeping(pieces)
+
+
+def test_the_pickle_of_a_split_is_small_beside_its_data():
+    source = filled("float64", (10_000, 50))
+    data, buffers = out_of_band(split_to_sequence(source))
+    assert max(sizes(buffers)) == source.nbytes
+    assert len(data) + sum(sizes(buffers)) < 1.2 * source.nbytes
+
+
+@pytest.mark.parametrize("layout", ["strided", "reversed", "transposed", "fortran", "offset"])
+def test_other_layouts_travel_at_most_once(layout):
+    source = laid_out(filled("float32", (64, 64)), layout)
+    seq = split_to_sequence(source)
+    data, buffers = out_of_band(seq)
+    room = source.nbytes if source.base is None else source.base.nbytes
+    assert sum(sizes(buffers)) + len(data) < room + bookkeeping(seq)
+
+
+def test_erased_pieces_travel_at_most_once():
+    source = filled("float32", (1000, 16))
+    seq = split_to_sequence(source)
+    del seq[::2]
+    data, buffers = out_of_band(seq)
+    assert sum(sizes(buffers)) + len(data) < source.nbytes + bookkeeping(seq)
+    assert_holds(pickle.loads(data, buffers=buffers), [source[i : i + 1] for i in range(1, 1000, 2)])
+
+
+def test_whole_arrays_travel_out_of_band():
+    arrays = [filled("float64", (100, 10)), filled("float64", 3000)]
+    seq = TensorSequence(arrays)
+    data, buffers = out_of_band(seq)
+    assert {a.nbytes for a in arrays} <= set(sizes(buffers))
+    assert sum(sizes(buffers)) + len(data) < seq.nbytes + bookkeeping(seq)
+
+
+def test_the_same_array_twice_comes_back_twice():
+    source = filled("float64", (100, 10))
+    seq = TensorSequence([source, source, source[::-1]])
+    data, buffers = out_of_band(seq)
+    assert sum(sizes(buffers)) <= 3 * source.nbytes + bookkeeping(seq)
+    assert_holds(pickle.loads(data, buffers=buffers), [source, source, source[::-1]])
+
+
+def test_a_sequence_of_one_broadcast_value_is_not_blown_up_by_its_pieces():
+    seq = split_to_sequence(np.broadcast_to(np.float32(1), (100, 100)))
+    data, buffers = out_of_band(seq)
+    assert sum(sizes(buffers)) + len(data) < 2 * 40_000
+
+
+@pytest.mark.parametrize("make", [bytes, bytearray])
+def test_loaded_elements_are_views_of_the_buffers(make):
+    source = filled("int32", (10, 10))
+    data, buffers = out_of_band(split_to_sequence(source))
+    raw = [make(buffer.raw()) for buffer in buffers]
+    back = pickle.loads(data, buffers=raw)
+    whole = max(raw, key=len)
+    assert all(np.shares_memory(element, np.frombuffer(whole, np.uint8)) for element in back)
+    assert_holds(back, list(source.reshape(10, 1, 10)))
+
+
+@pytest.mark.parametrize("size", [0, 1, 399])
+def test_too_small_a_buffer_is_an_exception(size):
+    source = filled("int32", (10, 10))
+    data, buffers = out_of_band(split_to_sequence(source))
+    raw = [bytes(buffer.raw()) for buffer in buffers]
+    raw = [buffer[:size] if len(buffer) == source.nbytes else buffer for buffer in raw]
+    with pytest.raises(Exception, match=r"\w"):
+        pickle.loads(data, buffers=raw)
+
+
+def test_missing_buffers_are_exceptions():
+    data, _ = out_of_band(split_to_sequence(filled("int32", (10, 10))))
+    with pytest.raises(pickle.UnpicklingError):
+        pickle.loads(data, buffers=[])
+
+
+DAMAGE = """
+import os
+import resource
+import numpy as np
+from seqcore import TensorSequence, split_to_sequence
+
+EXTREMES = [-1, 0, 1, 2, 3, 100, 2**31, 2**32 + 1, 2**60, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30]
+if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer has bounds of its own
+    resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))  # damaged counts mustn't cost
+OTHERS = [None, "x", "int8", "string", object, 1.5, (), [], {}, b"abc", split_to_sequence]
+OTHERS += [np.zeros(3), np.zeros((2, 2), "int64")]
+
+
+def damaged(state):
+    # Every state that differs from this one at one place.
+    yield from OTHERS
+    if isinstance(state, (list, tuple)):
+        for i, part in enumerate(state):
+            for other in damaged(part):
+                yield type(state)([*state[:i], other, *state[i + 1 :]])
+            yield type(state)([*state[:i], *state[i + 1 :]])
+            yield type(state)([*state[:i], part, *state[i:]])
+    elif isinstance(state, np.ndarray):
+        yield state[:0]
+        yield state[1:]
+        yield state.ravel()
+        yield state.T
+        yield state.astype("int32") if state.dtype != object else state.astype(str)
+        yield state.astype(">i8") if state.dtype.kind == "i" else state[..., :1]
+        if state.dtype == np.int64:
+            for i in range(min(state.size, 40)):
+                for extreme in EXTREMES[:12]:
+                    other = state.copy()
+                    other.flat[i] = extreme
+                    yield other
+    elif isinstance(state, int):
+        yield from EXTREMES
+    elif isinstance(state, bytes):
+        yield from (state[:-1], state[1:], state + b"x", b"", b"\\xff" * len(state))
+
+
+def touch(seq):
+    seq._check()
+    copy = seq[:] + seq[::-1]
+    copy.reverse()
+    copy.compact()
+    total = [element.tobytes() for element in seq if element.nbytes < 10**6]
+    repr(seq), seq.shapes, seq.nbytes, seq == copy, len(total)
+
+
+rows = np.arange(12, dtype="int64").reshape(3, 4)
+texts = np.array([["a", "b"], ["c", "d"]], object)
+survived = refused = 0
+for seq in [
+    split_to_sequence(rows),
+    split_to_sequence(rows, axis=1, keepdims=0),
+    split_to_sequence(rows[::-1, ::2], [1, 0, 2]),
+    split_to_sequence(texts),
+    TensorSequence([rows, rows.T, rows[0, 0], rows[:0]]),
+    TensorSequence(dtype="float32"),
+]:
+    make, arguments, *rest = seq.__reduce_ex__(5)
+    for other in damaged(arguments):
+        if not isinstance(other, tuple):
+            continue
+        try:
+            back = make(*other)
+            if rest and rest[0] is not None:
+                back.__setstate__(rest[0])
+        except MemoryError as error:
+            print(f"{error}: {other}")
+        except Exception:
+            refused += 1
+        else:
+            touch(back)
+            survived += 1
+print(refused, survived)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds the memory of a process")
+def test_damaged_states_are_exceptions_or_sound_sequences():
+    """In a process of its own, whose memory is bounded: what this looks for are crashes."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", DAMAGE],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **PLAIN_MALLOC, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    *wasteful, counts = done.stdout.splitlines()
+    assert wasteful == []
+    refused, survived = map(int, counts.split())
+    assert refused > 500
+    assert survived > 0
+
+
+@pytest.mark.parametrize("keep", range(0, 400, 7))
+def test_cut_off_pickles_are_exceptions(keep):
+    data = pickle.dumps(split_to_sequence(filled("int32", (5, 20))))
+    with pytest.raises(Exception, match=r"\w"):
+        pickle.loads(data[: min(keep, len(data) - 1)])
+
+
+# --- copy.copy and copy.deepcopy ---
+
+
+@given(array_lists(max_size=4))
+def test_copies_are_equal_and_apart(arrays):
+    seq = TensorSequence(arrays)
+    for other in (copy.copy(seq), copy.deepcopy(seq)):
+        assert type(other) is TensorSequence
+        assert_holds(other, arrays)
+        other.reverse()
+        other.append(arrays[0])
+        assert_holds(seq, arrays)
+    back = copy.copy(seq)
+    seq.clear()
+    assert_holds(back, arrays)
+
+
+@pytest.mark.parametrize("make", [lambda a: TensorSequence([a]), split_to_sequence], ids=["whole", "split"])
+def test_copy_shares_memory_and_deepcopy_does_not(make):
+    source = filled("int64", (3, 4))
+    seq = make(source)
+    shallow, deep = copy.copy(seq), copy.deepcopy(seq)
+    before = [np.array(element) for element in seq]
+    source[...] = -1
+    assert_holds(shallow, list(make(source)))
+    assert_holds(deep, before)
+    assert all(not element.flags.writeable for element in deep)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_copies_of_nothing_keep_the_type(name):
+    seq = TensorSequence(dtype=name)
+    assert copy.copy(seq) == copy.deepcopy(seq) == seq
+
+
+def test_copies_of_subclasses_keep_attributes():
+    seq = Tagged([filled("int8", 3)], tag=["x"])
+    shallow, deep = copy.copy(seq), copy.deepcopy(seq)
+    assert type(shallow) is type(deep) is Tagged
+    assert shallow.tag is seq.tag
+    assert deep.tag == ["x"]
+    assert deep.tag is not seq.tag
+    assert_holds(deep, [filled("int8", 3)])
+
+
+def test_deepcopy_knows_what_it_has_copied():
+    seq = Tagged([filled("int8", 3)], tag=None)
+    seq.tag = seq
+    deep = copy.deepcopy(seq)
+    assert deep.tag is deep
+    first, second = copy.deepcopy([seq, seq])
+    assert first is second is not seq

@@ -1,0 +1,355 @@
+"""What was loaded pickles as paths and positions: exactly, small, and only while the files are the same."""
+
+import copy
+import os
+import pickle
+
+import numpy as np
+import pytest
+from support.saved import (
+    MAPPED_NAMES,
+    Tagged,
+    lies_in,
+    needs_proc,
+    pa,
+    ragged,
+    saved,
+    write_column,
+)
+from support.strategies import assert_holds, filled
+
+import seqcore as sq
+from seqcore import TensorSequence, split_to_sequence
+
+pytestmark = pytest.mark.mostly_slow(7)
+
+PROTOCOLS = range(2, 6)
+SMALL = 2_000
+
+
+def size_of(seq, protocol=5):
+    """The bytes of a pickle, with those that go out of band."""
+    buffers = []
+    data = pickle.dumps(seq, protocol, buffer_callback=buffers.append if protocol == 5 else None)
+    return len(data) + sum(buffer.raw().nbytes for buffer in buffers)
+
+
+def round_trips(seq, expected=None):
+    """The elements come back from every protocol; the last of what came back."""
+    expected = [np.array(element) for element in seq] if expected is None else expected
+    for protocol in PROTOCOLS:
+        back = pickle.loads(pickle.dumps(seq, protocol))
+        assert type(back) is type(seq)
+        assert back.dtype == seq.dtype
+        assert_holds(back, expected)
+    buffers = []
+    data = pickle.dumps(seq, 5, buffer_callback=buffers.append)
+    assert_holds(pickle.loads(data, buffers=buffers), expected)
+    return back
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "tensors.arrow"
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A file of 10,000 elements, and the values that it holds."""
+    lengths = np.random.default_rng(3).integers(0, 9, 10_000)
+    return saved(tmp_path / "large.arrow", ragged(lengths.tolist(), "float64"))
+
+
+# --- how much ---
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_whole_file_is_a_path(large, protocol):
+    assert size_of(large, protocol) < SMALL
+    assert size_of(large[:], protocol) < SMALL
+    assert size_of(copy.copy(large), protocol) < SMALL
+    round_trips(large)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_several_files_are_paths(tmp_path, protocol):
+    paths = [tmp_path / f"{i}.arrow" for i in range(4)]
+    for i, path in enumerate(paths):
+        sq.save(path, iter([ragged([100] * 500, start=i), ragged([3, 4])]))
+    assert size_of(sq.load(paths), protocol) < SMALL
+    assert size_of(sq.load(paths[0]) + sq.load(paths[1]), protocol) < SMALL
+    round_trips(sq.load(paths))
+
+
+@pytest.mark.parametrize("name", ["numbers", "wide", "variable", "bools", "texts", "parts", "compressed"])
+def test_files_of_any_kind_are_paths(path, name):
+    if name == "numbers":
+        seq = saved(path, TensorSequence([np.array(i, "int16") for i in range(5000)]))
+    elif name == "wide":
+        seq = saved(path, split_to_sequence(filled("int64", (3000, 2, 2))))
+    elif name == "variable":
+        seq = saved(path, [filled("int64", (i % 3, i % 5)) for i in range(3000)])
+    elif name == "bools":
+        seq = saved(path, ragged([3, 0, 4] * 1000, "bool"))
+    elif name == "texts":
+        seq = saved(path, ragged([3, 0, 4] * 1000, "string"))
+    elif name == "parts":
+        seq = saved(path, (ragged([3, 0, 4], start=i) for i in range(500)))
+    else:
+        column = pa.array([list(range(i % 9)) for i in range(3000)])
+        seq = sq.load(write_column(path, column, compression="zstd", max_chunksize=700))
+    assert size_of(seq) < SMALL
+    assert size_of(seq[::-1][10:900]) < SMALL + 40 * 890
+    round_trips(seq)
+    round_trips(seq[np.random.default_rng(0).permutation(len(seq))[:700]])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_selections_are_positions(large, protocol):
+    order = np.random.default_rng(5).permutation(len(large))
+    mask = order % 3 == 0
+    for seq in (
+        large[order],
+        large[mask],
+        large[::-1],
+        large[order[:10]],
+        large[order] + large[mask],
+        large[5:],
+    ):
+        assert size_of(seq, protocol) <= SMALL + 8 * len(seq)
+    round_trips(large[order], [large[i] for i in order])
+    round_trips(large[mask], [large[i] for i in np.flatnonzero(mask)])
+
+
+def test_repeats_are_positions(large):
+    seq = large[[7] * 5000] + large[7:8] + large[[8, 7] * 100]
+    assert size_of(seq) <= SMALL + 8 * len(seq)
+    round_trips(seq)
+
+
+def test_edits_that_leave_loaded_elements_are_positions(large):
+    seq = large[:]
+    del seq[100:5000:3]
+    seq.reverse()
+    seq[5:9] = large[:40]
+    seq += large[30:50]
+    seq.extend(large[::500])
+    seq.insert(3, seq.pop(17))
+    seq.erase(0)
+    assert size_of(seq) <= SMALL + 40 * len(seq)
+    round_trips(seq)
+
+
+def test_what_has_come_out_again_leaves_no_trace(large):
+    seq = large[:]
+    seq.append(np.zeros(100_000))
+    assert size_of(seq) > 800_000
+    seq.pop()
+    assert size_of(seq) <= SMALL + 40 * len(seq)
+    round_trips(seq)
+
+
+def test_what_comes_back_pickles_as_a_path_again(large):
+    for seq in (large, large[::7]):
+        back = pickle.loads(pickle.dumps(seq))
+        assert size_of(back) <= size_of(seq) + 50
+        assert size_of(back[::2]) <= SMALL + 8 * len(back)
+        round_trips(pickle.loads(pickle.dumps(back)), list(seq))
+
+
+def test_of_one_element_and_of_none(large):
+    for seq in (large[:0], large[5:6], large[[9_999]]):
+        assert size_of(seq) < SMALL
+        round_trips(seq)
+    emptied = large[:]
+    emptied.clear()
+    assert round_trips(emptied).dtype == np.float64
+
+
+def test_an_empty_file(path):
+    assert round_trips(saved(path, TensorSequence(dtype="int8"))).dtype == np.int8
+
+
+# --- what travels as data ---
+
+
+def test_mixed_elements_travel_in_order(large):
+    fresh = [np.arange(5.0), np.zeros((2, 2)), np.float64(3)]
+    seq = TensorSequence(fresh[:1]) + large[:1000] + TensorSequence(fresh)
+    seq.insert(500, fresh[1])
+    assert size_of(seq) <= SMALL + 40 * len(seq)
+    model = fresh[:1] + list(large[:499]) + [fresh[1]] + list(large[499:1000]) + fresh
+    round_trips(seq, [np.asarray(array) for array in model])
+
+
+@pytest.mark.parametrize("make", ["compact", "deepcopy", "map", "copies", "concat"])
+def test_what_is_computed_is_data(path, make):
+    seq = saved(path, ragged([100] * 50))
+    expected = [np.array(element) for element in seq]
+    if make == "compact":
+        made = seq[:]
+        made.compact()
+    elif make == "deepcopy":
+        made = copy.deepcopy(seq)
+    elif make == "map":
+        made = sq.sequence_map(np.positive, seq)
+    elif make == "copies":
+        made = TensorSequence(list(seq), copy=True)
+    else:
+        made = split_to_sequence(sq.concat_from_sequence(seq, 0), 100)
+    data = pickle.dumps(made)
+    assert len(data) > seq.nbytes
+    path.unlink()
+    assert_holds(pickle.loads(data), expected)
+
+
+def views(element):
+    """Arrays in an element's memory that are not the element."""
+    yield element[1:]
+    yield element[:-1]
+    yield element[:0]
+    yield element[::-1]
+    yield element.T
+    yield element.reshape(-1)
+    yield element.reshape(*element.shape, 1)
+    yield element[..., 0]
+    yield np.broadcast_to(element, (2, *element.shape))
+    yield element.view(f"int{element.itemsize * 8}")
+    yield element
+
+
+@pytest.mark.parametrize("name", ["int32", "float32"])
+@pytest.mark.parametrize("shapes", [[(3,), (4,)], [(3, 2), (4, 2)], [(3, 2), (2, 3)]], ids=str)
+def test_views_of_elements_are_what_they_are(path, shapes, name):
+    loaded = saved(path, [filled(name, shape, i) for i, shape in enumerate(shapes)])
+    for element in loaded:
+        for view in views(element):
+            expected = np.array(view)
+            round_trips(TensorSequence([view]), [expected])
+            if view.dtype == loaded.dtype:
+                mixed = loaded[:]
+                mixed.insert(1, view)
+                round_trips(mixed, [np.array(loaded[0]), expected, np.array(loaded[1])])
+
+
+def test_another_split_of_the_values(large):
+    values = large.values()[:6000]
+    for seq in (
+        split_to_sequence(values, 7),
+        TensorSequence.from_lengths(values, [*range(100), 0, 1050]),
+        split_to_sequence(values, keepdims=0),
+    ):
+        round_trips(seq)
+        round_trips(large[:5] + seq[:9] + large[:5])
+
+
+def test_memory_that_was_a_file_s(tmp_path):
+    """The addresses of files that are gone come up again, under other files and under arrays."""
+    for i in range(60):
+        path = tmp_path / f"{i % 7}.arrow"
+        fresh = np.full(300_000, i, np.int32)
+        seq = saved(path, [fresh[: 300_000 - i], fresh[:i]]) if i % 2 else TensorSequence([fresh])
+        expected = [np.array(element) for element in seq]
+        data = pickle.dumps(seq)
+        assert i % 2 == (len(data) < SMALL)
+        del seq
+        assert_holds(pickle.loads(data), expected)
+
+
+@pytest.mark.parametrize("name", MAPPED_NAMES)
+def test_elements_of_nothing_beside_others(path, name):
+    lengths = [0, 0, 3, 0, 1, 0, 0, 2, 0]
+    seq = saved(path, ragged(lengths, name))
+    order = np.random.default_rng(0).permutation(9)
+    round_trips(seq[order], [np.array(seq[i]) for i in order])
+    wide = [filled(name, shape) for shape in [(0, 3), (2, 0), (0, 0), (1, 2), (0, 2), (5, 0)]]
+    round_trips(saved(path, wide)[::-1], wide[::-1])
+
+
+def test_elements_that_are_put_in_again(large):
+    seq = large[:10]
+    for i in (3, 0, 9, 3):
+        seq.append(seq[i])
+        seq.insert(i, large[50 + i])
+    round_trips(seq)
+    round_trips(TensorSequence(list(large[:100])), list(large[:100]))
+
+
+# --- how it comes back ---
+
+
+@needs_proc
+def test_what_comes_back_lies_in_the_file(tmp_path):
+    paths = [tmp_path / "a.arrow", tmp_path / "b.arrow"]
+    for path in paths:
+        sq.save(path, ragged([3, 4, 5]))
+    back = pickle.loads(pickle.dumps(sq.load(paths)[[5, 0, 0, 4]]))
+    assert [lies_in(back[i], paths[k]) for i, k in enumerate([1, 0, 0, 1])] == [True] * 4
+    with pytest.raises(ValueError, match=r"(?i)writeable"):
+        back[0].flags.writeable = True
+
+
+def test_one_file_loaded_twice(path):
+    first = saved(path, ragged([3, 4, 5]))
+    second = sq.load(path)
+    seq = second[::-1] + first + second[1:2]
+    assert size_of(seq) < SMALL
+    round_trips(seq)
+
+
+def test_one_file_under_two_names(tmp_path):
+    first = saved(tmp_path / "a", ragged([3, 4, 5]))
+    os.link(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "c").symlink_to("a")
+    round_trips(first + sq.load(tmp_path / "b")[::-1] + sq.load(tmp_path / "c"))
+
+
+@pytest.mark.thread_unsafe
+def test_paths_are_absolute(tmp_path, monkeypatch):
+    for name in ("inner", "other"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    seq = saved("a.arrow", ragged([3, 4, 5]))
+    early = pickle.dumps(seq)
+    monkeypatch.chdir(tmp_path / "other")
+    sq.save("a.arrow", ragged([7, 7]))
+    late = pickle.dumps(seq)
+    monkeypatch.chdir("/")
+    for data in (early, late):
+        assert_holds(pickle.loads(data), list(ragged([3, 4, 5])))
+
+
+ODD = ["a b", "日本語", "caf\udce9", "new\nline", "x" * 255]
+
+
+@pytest.mark.parametrize("name", ODD, ids=lambda name: ascii(name[:9]))
+def test_odd_paths(tmp_path, name):
+    try:
+        seq = saved(tmp_path / name, ragged([3, 4]))
+    except (ValueError, OSError):
+        assert name == "caf\udce9"
+    else:
+        assert_holds(round_trips(seq), list(ragged([3, 4])))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_subclasses_keep_their_attributes(path, protocol):
+    loaded = saved(path, ragged([3, 4]))
+    seq = Tagged(loaded, tag=["x"])
+    seq.itself = seq
+    back = pickle.loads(pickle.dumps(seq, protocol))
+    assert type(back) is Tagged
+    assert back.tag == ["x"]
+    assert back.itself is back
+    assert_holds(back, list(ragged([3, 4])))
+    first, second = pickle.loads(pickle.dumps([loaded, loaded], protocol))
+    assert first is second
+
+
+def test_cloudpickle(path):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    seq = saved(path, ragged([100] * 100))
+    data = cloudpickle.dumps(lambda: (seq, seq[::-1]))
+    assert len(data) < 3 * SMALL
+    for one, other in zip(pickle.loads(data)(), (seq, seq[::-1]), strict=True):
+        assert one == other

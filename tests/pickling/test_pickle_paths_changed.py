@@ -1,0 +1,375 @@
+"""Pickles by path where a file has changed since, where a pickle is damaged, and beside threads."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import damaged_files
+from support.processes import PLAIN_MALLOC
+from support.races import together
+from support.saved import pa, ragged, saved, touched, unchanged
+from support.strategies import assert_holds
+from test_pickle_paths import round_trips
+
+import seqcore as sq
+from seqcore import TensorSequence
+from seqcore._files.paths import StoredIn
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "tensors.arrow"
+
+
+# --- files that are not what they were ---
+
+
+def gone(path):
+    path.unlink()
+
+
+def shorter(path):
+    sq.save(path, ragged([1]))
+
+
+def other_bytes(path):
+    data = bytes(path.stat().st_size)
+    path.unlink()
+    path.write_bytes(data)
+    touched(path, 2_000_000_000)
+
+
+def later(path):
+    touched(path, 2_000_000_000)
+
+
+def a_nanosecond_later(path):
+    touched(path, 1_000_000_001)
+
+
+def longer(path):
+    with open(path, "ab") as file:
+        file.write(b"\0")
+    touched(path, 1_000_000_000)
+
+
+def folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def moved(path):
+    path.rename(path.with_name("elsewhere"))
+
+
+def pickled(seq):
+    """Of all elements, and of some with another."""
+    return pickle.dumps(seq), pickle.dumps(seq[1:] + TensorSequence([[9]], "int32"))
+
+
+CHANGES = [shorter, other_bytes, later, a_nanosecond_later, longer, folder, gone, moved]
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["pickled before", "pickled after"])
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_file_that_has_changed_is_named(path, change, early):
+    sq.save(path, ragged([3, 4]))
+    touched(path, 1_000_000_000)
+    seq = sq.load(path)
+    pickles = pickled(seq) if early else []
+    change(path)
+    for data in pickles or pickled(seq):
+        if change in (gone, moved):
+            with pytest.raises(FileNotFoundError, match=path.name) as caught:
+                pickle.loads(data)
+        else:
+            with pytest.raises(ValueError, match="has changed") as caught:
+                pickle.loads(data)
+        assert str(path) in str(caught.value)
+    if change is not longer:
+        assert_holds(seq, list(ragged([3, 4])))
+
+
+def test_one_changed_file_of_several(tmp_path):
+    paths = [tmp_path / f"{i}.arrow" for i in range(3)]
+    for path in paths:
+        sq.save(path, ragged([3, 4]))
+    seq = sq.load(paths)
+    whole, without = pickle.dumps(seq), pickle.dumps(seq[:2] + seq[4:])
+    later(paths[1])
+    with pytest.raises(ValueError, match=r"1\.arrow.*has changed"):
+        pickle.loads(whole)
+    assert_holds(pickle.loads(without), [*ragged([3, 4])] * 2)
+
+
+def test_a_file_that_was_replaced_lives_on_here(path):
+    sq.save(path, ragged([3, 4]))
+    touched(path, 1_000_000_000)
+    seq = sq.load(path)
+    again = saved(path, seq[::-1])
+    assert_holds(seq, list(ragged([3, 4])))
+    with pytest.raises(ValueError, match="has changed"):
+        pickle.loads(pickle.dumps(seq))
+    assert_holds(pickle.loads(pickle.dumps(again)), list(ragged([3, 4]))[::-1])
+    with pytest.raises(ValueError, match="has changed"):
+        pickle.loads(pickle.dumps(seq + again))
+    assert_holds(copy.deepcopy(seq), list(ragged([3, 4])))
+
+
+def test_unpickling_changes_nothing(path):
+    seq = saved(path, ragged([3, 4]))
+    with unchanged(path.parent):
+        before = path.stat().st_mtime_ns
+        round_trips(seq)
+        assert path.stat().st_mtime_ns == before
+
+
+# --- threads ---
+
+
+def test_pickles_beside_edits_are_of_one_moment(path):
+    seq = saved(path, ragged([1, 2, 3, 4]))
+    first, second = seq[:], seq[::-1] + seq
+    stop = threading.Event()
+
+    def edit():
+        try:
+            for i in range(600):
+                seq[:] = second if i % 2 else first
+        finally:
+            stop.set()
+
+    def dump():
+        while not stop.is_set():
+            back = pickle.loads(pickle.dumps(seq))
+            back._check()
+            assert back in (first, second)
+
+    together(edit, dump, dump)
+
+
+def test_threads_load_and_pickle_one_file(path):
+    sq.save(path, ragged([1, 2, 3, 4]))
+    expected = TensorSequence(list(ragged([1, 2, 3, 4])))
+
+    def work():
+        for i in range(100):
+            seq = sq.load(path)
+            assert pickle.loads(pickle.dumps(seq[i % 4 :])) == expected[i % 4 :]
+
+    together(work, work, work)
+
+
+@pytest.mark.thread_unsafe
+def test_a_file_that_is_replaced_behind_a_check(path, monkeypatch):
+    """Between the look at its time and the opening of it."""
+    sq.save(path, ragged([3]))
+    sq.save(path.with_name("other"), ragged([30], start=9))
+    data, stat = pickle.dumps(sq.load(path)), os.stat
+
+    def stat_and_replace(*args, **kwargs):
+        found = stat(*args, **kwargs)
+        if args and args[0] == str(path):
+            monkeypatch.undo()
+            os.replace(path.with_name("other"), path)
+        return found
+
+    monkeypatch.setattr(os, "stat", stat_and_replace)
+    try:
+        back = pickle.loads(data)
+    except ValueError as error:
+        assert "has changed" in str(error)  # noqa: PT017
+    else:
+        assert_holds(back, list(ragged([3])))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("frequent_switches")
+@pytest.mark.thread_unsafe
+def test_a_file_that_is_replaced_while_it_is_loaded(path):
+    """Another process may do it at any moment: a pickle brings back what was loaded, or an error."""
+    sq.save(path, ragged([3]))
+    stop = threading.Event()
+
+    def replace():
+        i = 0
+        while not stop.is_set():
+            i += 1
+            sq.save(path, ragged([3 + i % 50], start=i))
+
+    def load():
+        try:
+            for _ in range(1500):
+                seq = sq.load(path)
+                expected = np.array(seq[0])
+                try:
+                    back = pickle.loads(pickle.dumps(seq))
+                except ValueError as error:
+                    assert "has changed" in str(error)  # noqa: PT017
+                else:
+                    assert np.array_equal(back[0], expected)
+        finally:
+            stop.set()
+
+    together(replace, replace, load)
+
+
+# --- pickles and files that lie ---
+
+
+def forge(path, column, like):
+    """A file of this column that has another's size and time, with what metadata and batches it takes."""
+    time, nbytes = like.stat().st_mtime_ns, like.stat().st_size
+    # Metadata stand in a file twice, and all in steps of 8 bytes: some sizes take further batches.
+    for more in (column[:0], column, column[:1]):
+        for batches in range(5):
+            room, short = 0, 1
+            while short > 0:
+                write_parts(path, [column] + [more] * batches, room)
+                short = nbytes - path.stat().st_size
+                room += max(short // 2 - 64, 1)
+            if short == 0:
+                touched(path, time)
+                return True
+    return False
+
+
+def write_parts(path, columns, room):
+    schema = pa.schema([("tensors", columns[0].type)], {"room": "x" * room})
+    with pa.ipc.new_file(str(path), schema) as to:
+        for column in columns:
+            to.write_batch(pa.record_batch([column], schema=schema))
+
+
+FORGED = {
+    "fewer": pa.array([[1], [2]], pa.list_(pa.int32())),
+    "none": pa.array([], pa.list_(pa.int32())),
+    "another type": pa.array([[1.0], [2.0, 3.0]]),
+    "no tensors": pa.array([0, 1], pa.date32()),
+    "other shapes": pa.array([[[1]], [[2]]], pa.list_(pa.list_(pa.int32(), 1))),
+}
+
+
+@pytest.mark.parametrize("column", FORGED.values(), ids=FORGED)
+def test_positions_that_the_file_has_not(path, column):
+    """Somebody gives another file the size and the time of the one that was pickled."""
+    sq.save(path, ragged([2] * 200))
+    touched(path, 1_000_000_000)
+    seq = sq.load(path)
+    pickles = [pickle.dumps(one) for one in (seq, seq[::-1], seq[[199, 7, 150]], seq + seq[100:])]
+    assert forge(path.with_name("forged"), column, path)
+    os.replace(path.with_name("forged"), path)
+    for data in pickles[1:]:
+        with pytest.raises((ValueError, IndexError, TypeError)) as caught:
+            pickle.loads(data)
+        assert str(path) in str(caught.value)
+    try:
+        back = pickle.loads(pickles[0])  # all that there is
+    except (ValueError, IndexError, TypeError) as error:
+        assert str(path) in str(error)  # noqa: PT017
+    else:
+        damaged_files.read_all(back)
+
+
+def other_file(parts, **others):
+    """The first part with other values, by the names of what it says of a file."""
+    (kind, *file), *rest = parts
+    return [(kind, *StoredIn(*file)._replace(**others)), *rest]
+
+
+LYING = {
+    "a number from the back": lambda parts, order: (parts, (None, np.array([-1]))),
+    "a number beyond 63 bits": lambda parts, order: (parts, (None, np.array([2**64 - 1], np.uint64))),
+    "a number that the file doesn't have": lambda parts, order: (parts, (None, np.array([0, 3]))),
+    "numbers that are none": lambda parts, order: (parts, (None, np.array([0.5]))),
+    "numbers in a list": lambda parts, order: (parts, (np.array([0]), [0])),
+    "another part": lambda parts, order: (parts, (np.array([0, 1]), np.array([0, 0]))),
+    "parts of too few elements": lambda parts, order: (parts, (np.array([0]), np.array([0, 0]))),
+    "a run from the back": lambda parts, order: (parts, ((0, -1, 1, 1),)),
+    "a run that goes on": lambda parts, order: (parts, ((0, 1, 1, 3),)),
+    "a run that goes on to the front": lambda parts, order: (parts, ((0, 1, -1, 3),)),
+    "a run that stays": lambda parts, order: (parts, ((0, 0, 0, 2),)),
+    "a run of another part": lambda parts, order: (parts, ((1, 0, 1, 1),)),
+    "a run of no elements": lambda parts, order: (parts, ((0, 0, 1, 0),)),
+    "runs of three numbers": lambda parts, order: (parts, np.array([[0, 0, 1]])),
+    "no order": lambda parts, order: (parts, None),
+    "a descriptor": lambda parts, order: (other_file(parts, path=0), order),
+    "a size in words": lambda parts, order: (other_file(parts, nbytes="1"), order),
+    "a time in seconds": lambda parts, order: (other_file(parts, time=1.5), order),
+    "a column by its number": lambda parts, order: (other_file(parts, column=0), order),
+    "more elements": lambda parts, order: (other_file(parts, elements=4), order),
+    "fewer elements": lambda parts, order: (other_file(parts, elements=2), order),
+    "another size": lambda parts, order: (other_file(parts, nbytes=parts[0][2] - 1), order),
+    "too few values": lambda parts, order: ([parts[0][:-1]], order),
+    "too many values": lambda parts, order: ([(*parts[0], None)], order),
+    "a list": lambda parts, order: ([[*parts[0]]], order),
+    "no parts": lambda parts, order: ([], order),
+    "a tuple of parts": lambda parts, order: (tuple(parts), order),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LYING.values(), ids=LYING)
+def test_pickles_that_lie_are_refused(path, lie):
+    sq.save(path, ragged([1, 2, 3]))
+    for seq in (sq.load(path)[::-1], sq.load(path)[[2, 0]]):
+        make, (cls, dtype, *stored), _ = seq.__reduce__()
+        assert np.array_equal(make(cls, dtype, *stored)[0], sq.load(path)[2])
+        with pytest.raises(
+            (TypeError, ValueError, IndexError),
+            match=r"pickle is damaged|pickled sequence|elements|has changed",
+        ):
+            make(cls, dtype, *lie(*stored))
+        # Nothing of the lie is kept for others.
+        assert np.array_equal(make(cls, dtype, *stored)[0], sq.load(path)[2])
+
+
+class OfAnotherType(TensorSequence):
+    """A sequence that says it were of float64."""
+
+    dtype = property(lambda seq: np.dtype(np.float64))
+
+    def __getitem__(self, key):
+        return self
+
+
+@pytest.mark.parametrize("kind", [TensorSequence, OfAnotherType])
+def test_a_type_is_not_believed(path, kind):
+    sq.save(path, ragged([1, 2, 3]))
+    make, (_, _, *stored), _ = sq.load(path).__reduce__()
+    with pytest.raises(ValueError, match="has elements of dtype int32, but the pickled sequence has dtype float64"):
+        make(kind, "float64", *stored)
+    assert len(make(kind, "int32", *stored)) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.thread_unsafe
+def test_damaged_pickles_are_exceptions_or_sound_sequences(tmp_path):
+    """In a process of its own: what this looks for are crashes."""
+    script = Path(damaged_files.__file__)
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-X", "faulthandler", script, tmp_path, "1", "pickles"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, **PLAIN_MALLOC},
+    )
+    assert "FAULT" not in ended.stdout, ended.stdout[ended.stdout.index("FAULT") :][:3000]
+    assert ended.returncode == 0, f"the process ended at {ended.stdout[-500:]}: {ended.stderr[-3000:]}"
+    refused, survived = map(int, ended.stdout.splitlines()[-2].split())
+    assert refused > 200
+    assert survived > 0
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_cut_off_pickles_are_exceptions(path, step):
+    data = pickle.dumps(saved(path, ragged([3, 4, 5]))[::step])
+    for keep in range(len(data)):
+        with pytest.raises(Exception, match=r"\w"):
+            pickle.loads(data[:keep])

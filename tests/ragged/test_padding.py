@@ -1,0 +1,295 @@
+"""to_padded, held against a model of a few lines: sides, shapes, multiples, masks and element types."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.random_cases import examples
+from support.strategies import LAYOUTS, NAMES, assert_holds, dtype_of, filled, laid_out, names, same
+
+from seqcore import TensorSequence, split_to_sequence
+
+SIDES = pytest.mark.parametrize("side", ["right", "left"])
+
+
+def default_padding(dtype):
+    return "" if dtype.hasobject else np.zeros((), dtype)[()]
+
+
+def target_shape(tensors, shape=None, multiple_of=None):
+    """The extents of the batch behind its first axis, for tensors of one rank."""
+    rank = tensors[0].ndim
+    longest = [max(t.shape[k] for t in tensors) for k in range(rank)]
+    differs = [k == 0 or len({t.shape[k] for t in tensors}) > 1 for k in range(rank)]
+    if shape is not None:
+        shape = (shape, *[None] * (rank - 1)) if isinstance(shape, int) else shape
+        longest = [n if given is None else given for n, given in zip(longest, shape, strict=True)]
+    if multiple_of is not None:
+        if isinstance(multiple_of, int):
+            multiple_of = [multiple_of if one else 1 for one in differs]
+        longest = [-(-n // m) * m for n, m in zip(longest, multiple_of, strict=True)]
+    return tuple(longest)
+
+
+def padded(tensors, padding_value=None, side="right", shape=None, multiple_of=None):
+    """The batch and its mask; what is longer is cut at its end."""
+    dtype = tensors[0].dtype
+    extents = target_shape(tensors, shape, multiple_of)
+    batch = np.full(
+        (len(tensors), *extents), default_padding(dtype) if padding_value is None else padding_value, dtype
+    )
+    mask = np.zeros((len(tensors), *extents[:1]), bool)
+    for i, tensor in enumerate(tensors):
+        tensor = tensor[(*(slice(0, n) for n in extents), ...)]
+        where = tuple(
+            slice(0, n) if side == "right" else slice(room - n, room)
+            for n, room in zip(tensor.shape, extents, strict=True)
+        )
+        batch[(i, *where)] = tensor
+        mask[(i, *where[:1])] = True
+    return batch, mask
+
+
+def assert_pads(seq, padding_value=None, truncate=False, **options):
+    """What to_padded gives is what the model does, with and without a mask and an out."""
+    tensors = [np.array(one) for one in seq]
+    expected, expected_mask = padded(tensors, padding_value, **options)
+    more = options if padding_value is None else {**options, "padding_value": padding_value}
+    before = seq.copy()
+    found = seq.to_padded(truncate=truncate, **more)
+    assert same_or_nan(found, expected)
+    assert found.flags.writeable
+    assert not any(np.shares_memory(found, one) for one in seq)
+    if expected.ndim > 1:
+        found, mask = seq.to_padded(truncate=truncate, return_mask=True, **more)
+        assert same_or_nan(found, expected)
+        assert same(mask, expected_mask)
+    out = np.full(
+        expected.shape,
+        filled("string" if expected.dtype == object else expected.dtype.name, 1)[0],
+        expected.dtype,
+    )
+    assert seq.to_padded(truncate=truncate, out=out, **more) is out
+    assert same_or_nan(out, expected)
+    seq._check()
+    assert seq == before
+
+
+def same_or_nan(found, expected):
+    assert type(found) is np.ndarray
+    if expected.dtype.kind in "fcV" and expected.dtype != object:
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        return bool(np.all((found == expected) | ((found != found) & (expected != expected))))
+    return same(found, expected)
+
+
+def ragged(name, lengths, trailing=()):
+    values = filled(name, (sum(lengths), *trailing), start=1)
+    return split_to_sequence(values, lengths)
+
+
+# --- one axis ---
+
+
+@SIDES
+@pytest.mark.parametrize("trailing", [(), (3,), (2, 2), (1, 2, 2), (0,)], ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_type_and_rank(name, trailing, side):
+    assert_pads(ragged(name, [2, 0, 5, 1, 5], trailing), side=side)
+
+
+@SIDES
+@pytest.mark.parametrize("name", NAMES)
+def test_rank_0_is_stacked(name, side):
+    seq = TensorSequence([filled(name, (), i) for i in range(1, 5)])
+    assert_pads(seq, side=side)
+    assert seq.to_padded().shape == (4,)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_shapes_are_stacked(name):
+    table = filled(name, (4, 3, 2))
+    assert same(split_to_sequence(table, keepdims=0).to_padded(), table)
+
+
+def test_what_stands_there():
+    seq = ragged("int32", [2, 0, 3])
+    assert seq.to_padded().tolist() == [[1, 2, 0], [0, 0, 0], [3, 4, 5]]
+    assert seq.to_padded(-1).tolist() == [[1, 2, -1], [-1, -1, -1], [3, 4, 5]]
+    assert seq.to_padded(side="left").tolist() == [[0, 1, 2], [0, 0, 0], [3, 4, 5]]
+    assert seq.to_padded(shape=4, side="left").tolist() == [[0, 0, 1, 2], [0] * 4, [0, 3, 4, 5]]
+    assert seq.to_padded(multiple_of=4).tolist() == [[1, 2, 0, 0], [0] * 4, [3, 4, 5, 0]]
+    assert seq.to_padded(shape=2, truncate=True).tolist() == [[1, 2], [0, 0], [3, 4]]
+    assert seq.to_padded(shape=2, truncate=True, side="left").tolist() == [[1, 2], [0, 0], [3, 4]]
+    batch, mask = seq.to_padded(return_mask=True)
+    assert mask.tolist() == [[True, True, False], [False] * 3, [True] * 3]
+    batch, mask = seq.to_padded(return_mask=True, side="left", shape=2, truncate=True)
+    assert mask.tolist() == [[True, True], [False, False], [True, True]]
+    assert batch.tolist() == [[1, 2], [0, 0], [3, 4]]
+
+
+@SIDES
+@pytest.mark.parametrize("lengths", [[0], [0, 0], [4], [1, 1, 1], [0, 7, 0]], ids=str)
+def test_lengths(lengths, side):
+    for trailing in ((), (2,)):
+        assert_pads(ragged("float32", lengths, trailing), side=side)
+
+
+# --- several axes ---
+
+
+@SIDES
+@pytest.mark.parametrize("name", ["int32", "string", "bool", "complex64", "bfloat16"])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(2, 3), (3, 2)],
+        [(2, 3), (2, 1), (2, 0)],
+        [(0, 3), (4, 0)],
+        [(1, 2, 3), (2, 2, 1), (3, 2, 2)],
+        [(1, 2, 1, 3), (2, 1, 2, 1)],
+        [(2, 2), (2, 2)],
+    ],
+    ids=str,
+)
+def test_several_axes(shapes, name, side):
+    seq = TensorSequence([filled(name, shape, 10 * i) for i, shape in enumerate(shapes)])
+    assert_pads(seq, side=side)
+    assert_pads(seq, side=side, shape=6)
+    assert_pads(seq, side=side, shape=(6, *[None] * (len(shapes[0]) - 1)))
+    assert_pads(seq, side=side, shape=(None, *[5] * (len(shapes[0]) - 1)))
+    assert_pads(seq, side=side, shape=(4,) * len(shapes[0]))
+    assert_pads(seq, side=side, shape=(1,) * len(shapes[0]), truncate=True)
+    assert_pads(seq, side=side, shape=(3, *[2] * (len(shapes[0]) - 1)), truncate=True)
+    assert_pads(seq, side=side, multiple_of=4)
+    assert_pads(seq, side=side, multiple_of=(2, *[3] * (len(shapes[0]) - 1)))
+    assert_pads(seq, side=side, multiple_of=1)
+
+
+def test_an_integer_multiple_leaves_axes_in_which_all_agree():
+    seq = ragged("int8", [3, 5], (3,))
+    assert seq.to_padded(multiple_of=4).shape == (2, 8, 3)
+    assert seq.to_padded(multiple_of=(4, 4)).shape == (2, 8, 4)
+    assert seq.to_padded(multiple_of=(1, 2)).shape == (2, 5, 4)
+    same_lengths = ragged("int8", [5, 5], (3,))
+    assert same_lengths.to_padded(multiple_of=4).shape == (2, 8, 3)
+    both = TensorSequence([np.zeros((3, 3), "int8"), np.zeros((5, 1), "int8")])
+    assert both.to_padded(multiple_of=np.int64(4)).shape == (2, 8, 4)
+
+
+def test_a_shape_and_a_multiple_that_agree():
+    seq = ragged("int8", [3, 5])
+    assert seq.to_padded(shape=8, multiple_of=4).shape == (2, 8)
+    assert seq.to_padded(shape=(None,), multiple_of=(4,)).shape == (2, 8)
+
+
+def test_numpy_integers_as_shape():
+    seq = ragged("int8", [3, 5], (2,))
+    assert seq.to_padded(shape=np.int64(6)).shape == (2, 6, 2)
+    assert seq.to_padded(shape=(np.int32(6), np.uint8(3))).shape == (2, 6, 3)
+
+
+# --- cutting ---
+
+
+@SIDES
+@pytest.mark.parametrize("shape", [0, 1, 3, 5, 9])
+@pytest.mark.parametrize("name", ["float64", "string"])
+def test_truncate_cuts_the_end(name, shape, side):
+    assert_pads(ragged(name, [2, 0, 5, 3], (2,)), side=side, shape=shape, truncate=True)
+
+
+def test_truncate_alone_cuts_nothing():
+    assert_pads(ragged("int16", [2, 0, 5]), truncate=True)
+    assert_pads(ragged("int16", [2, 0, 5]), truncate=True, multiple_of=3)
+
+
+@pytest.mark.parametrize("shape", [3, (3,), 0])
+def test_longer_than_shape_names_the_element(shape):
+    seq = ragged("int32", [2, 3 if shape else 0, 5, 4])
+    seq[0] = np.zeros(0, "int32")
+    before = seq.copy()
+    with pytest.raises(ValueError, match=r"\b2\b"):
+        seq.to_padded(shape=shape)
+    seq._check()
+    assert seq == before
+
+
+def test_longer_than_shape_in_another_axis():
+    seq = TensorSequence([np.zeros((1, 1)), np.zeros((1, 2)), np.zeros((2, 1))])
+    with pytest.raises(ValueError, match=r"\b1\b"):
+        seq.to_padded(shape=(5, 1))
+    assert seq.to_padded(shape=(5, 1), truncate=True).shape == (3, 5, 1)
+
+
+# --- nothing ---
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_elements(name):
+    seq = TensorSequence(dtype=name)
+    assert same(seq.to_padded(), np.zeros((0, 0), dtype_of(name)))
+    assert same(seq.to_padded(shape=5), np.zeros((0, 5), dtype_of(name)))
+    assert same(seq.to_padded(shape=(5, 3)), np.zeros((0, 5, 3), dtype_of(name)))
+    assert same(seq.to_padded(side="left", multiple_of=4), np.zeros((0, 0), dtype_of(name)))
+    batch, mask = seq.to_padded(shape=5, return_mask=True)
+    assert same(batch, np.zeros((0, 5), dtype_of(name)))
+    assert same(mask, np.zeros((0, 5), bool))
+    out = np.zeros((0, 5), dtype_of(name))
+    assert seq.to_padded(shape=5, out=out) is out
+
+
+# --- sources ---
+
+
+@SIDES
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["int16", "string", "complex128"])
+def test_sources_of_each_layout(name, layout, side):
+    table = laid_out(filled(name, (4, 6, 2)), layout)
+    for seq in (
+        split_to_sequence(table, [1, len(table) - 1]),
+        split_to_sequence(table, [table.shape[1] - 3, 0, 3], axis=1),
+        split_to_sequence(table, 4, axis=-1),
+        split_to_sequence(table, axis=1, keepdims=0),
+        TensorSequence([table, table[::-1, 1:], table[:0]]),
+    ):
+        seq.reverse()
+        assert_pads(seq, side=side)
+        assert_pads(seq, side=side, shape=2, truncate=True)
+
+
+def test_pieces_of_many_sources():
+    seq = ragged("int64", [1, 3, 2], (2,))
+    seq.insert(1, np.full((4, 2), 7))
+    seq.extend([seq[0], np.zeros((0, 2), int)])
+    assert_pads(seq[[5, 0, 0, 2, 1]])
+    assert_pads(seq[::-1], side="left")
+
+
+def test_many():
+    lengths = np.random.default_rng(0).integers(0, 20, 5000)
+    seq = ragged("float32", lengths.tolist(), (8,))
+    for side in ("right", "left"):
+        assert_pads(seq, -1.0, side=side)
+
+
+# --- any ---
+
+
+@settings(max_examples=examples(150))
+@given(data=st.data(), name=names, rank=st.integers(0, 4), side=st.sampled_from(["right", "left"]))
+def test_any_sequence(data, name, rank, side):
+    extents = st.tuples(*[st.integers(0, 4)] * rank)
+    layouts = st.sampled_from([layout for layout in LAYOUTS if layout != "broadcast"])
+    shapes = data.draw(st.lists(st.tuples(extents, layouts), min_size=1, max_size=5))
+    tensors = [laid_out(filled(name, shape, i), layout) for i, (shape, layout) in enumerate(shapes)]
+    seq = TensorSequence(tensors)
+    assert_holds(seq, tensors)
+    assert_pads(seq, side=side)
+    if rank:
+        extent = st.none() | st.integers(0, 6)
+        shape = data.draw(st.integers(0, 6) | st.tuples(*[extent] * rank))
+        assert_pads(seq, side=side, shape=shape, truncate=True)
+        multiple = st.integers(1, 4)
+        assert_pads(seq, side=side, multiple_of=data.draw(multiple | st.tuples(*[multiple] * rank)))

@@ -1,0 +1,273 @@
+"""from_offsets and from_lengths: sequences cut from values, and the way back."""
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.strategies import LAYOUTS, NAMES, assert_holds, dtype_of, filled, laid_out, names
+
+from seqcore import TensorSequence, split_to_sequence
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+VALUES = np.arange(20, dtype="int32").reshape(10, 2)
+
+
+def cut(values, offsets):
+    return [values[start:stop] for start, stop in pairwise(offsets)]
+
+
+# --- offsets ---
+
+
+@pytest.mark.parametrize("dtype", [list, tuple, *INTEGERS])
+@pytest.mark.parametrize(
+    "offsets",
+    [[0, 10], [0, 3, 3, 10], [2, 4, 9], [0, 0, 0], [10, 10], [0], [10], [5], [3, 4], [*range(11)]],
+    ids=str,
+)
+def test_offsets(offsets, dtype):
+    numbers = dtype(offsets) if isinstance(dtype, type) else np.array(offsets, dtype)
+    seq = TensorSequence.from_offsets(VALUES, numbers)
+    assert seq.dtype == VALUES.dtype
+    assert_holds(seq, cut(VALUES, offsets))
+    assert all(np.shares_memory(one, VALUES) for one in seq if one.size)
+
+
+@pytest.mark.parametrize("dtype", [list, *INTEGERS])
+@pytest.mark.parametrize("lengths", [[10], [3, 0, 7], [0, 0, 10, 0], [1] * 10], ids=str)
+def test_lengths(lengths, dtype):
+    numbers = lengths if dtype is list else np.array(lengths, dtype)
+    seq = TensorSequence.from_lengths(VALUES, numbers)
+    assert seq.dtype == VALUES.dtype
+    assert seq == split_to_sequence(VALUES, lengths)
+    assert_holds(seq, cut(VALUES, np.cumsum([0, *lengths])))
+    assert all(np.shares_memory(one, VALUES) for one in seq if one.size)
+
+
+def test_of_nothing():
+    for values in (VALUES[:0], np.zeros((0,), "int32")):
+        assert_holds(TensorSequence.from_lengths(values, []), [])
+        assert_holds(TensorSequence.from_lengths(values, np.array([], int)), [])
+        assert_holds(TensorSequence.from_lengths(values, [0, 0]), [values, values])
+        assert_holds(TensorSequence.from_offsets(values, [0]), [])
+        assert_holds(TensorSequence.from_offsets(values, [0, 0]), [values])
+    assert TensorSequence.from_lengths(np.zeros((0, 3), "bool"), []).dtype == bool
+    with pytest.raises(ValueError, match="10"):
+        TensorSequence.from_lengths(VALUES, [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_values_of_each_type_and_layout(name, layout):
+    values = laid_out(filled(name, (5, 3)), layout)
+    n = len(values)
+    seq = TensorSequence.from_offsets(values, [0, 1, 1, n])
+    assert seq.dtype == dtype_of(name)
+    assert_holds(seq, [values[:1], values[1:1], values[1:]])
+    assert_holds(TensorSequence.from_lengths(values, [n - 1, 1]), [values[:-1], values[-1:]])
+    if name != "string":
+        assert np.shares_memory(seq[2], values)
+
+
+@pytest.mark.parametrize("layout", ["strided", "reversed", "offset", "unaligned"])
+def test_numbers_of_each_layout(layout):
+    offsets = laid_out(np.array([0, 3, 4, 10]), layout)
+    assert_holds(TensorSequence.from_offsets(VALUES, offsets), cut(VALUES, [0, 3, 4, 10]))
+    lengths = laid_out(np.array([3, 1, 6], np.int16), layout)
+    assert_holds(TensorSequence.from_lengths(VALUES, lengths), cut(VALUES, [0, 3, 4, 10]))
+    swapped = offsets.astype(offsets.dtype.newbyteorder())
+    assert_holds(TensorSequence.from_offsets(VALUES, swapped), cut(VALUES, [0, 3, 4, 10]))
+
+
+def test_values_are_taken_by_reference_and_numbers_are_not():
+    values, offsets, lengths = VALUES.copy(), np.array([0, 4, 10]), np.array([4, 6])
+    seqs = [TensorSequence.from_offsets(values, offsets), TensorSequence.from_lengths(values, lengths)]
+    offsets[...] = 99
+    lengths[...] = -1
+    for seq in seqs:
+        assert_holds(seq, cut(values, [0, 4, 10]))
+    values[5] = 77
+    for seq in seqs:
+        assert (seq[1][1] == 77).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy 2.5, which still does it
+        values.shape = (20,)
+    for seq in seqs:
+        assert seq.shapes == [(4, 2), (6, 2)]
+
+
+def test_strings_are_copied():
+    words = np.array(["to", "be", "or"], object)
+    seqs = [TensorSequence.from_offsets(words, [0, 1, 3]), TensorSequence.from_lengths(words, [1, 2])]
+    words[...] = "not"
+    for seq in seqs:
+        assert_holds(seq, [np.array(["to"], object), np.array(["be", "or"], object)])
+    for fixed in (np.array(["to", "be", "or"]), ["to", "be", "or"]):
+        assert TensorSequence.from_lengths(fixed, [1, 2]) == seqs[0]
+
+
+def test_other_values():
+    assert_holds(TensorSequence.from_offsets(VALUES.astype(">i4"), [0, 4, 10]), cut(VALUES, [0, 4, 10]))
+    assert_holds(
+        TensorSequence.from_lengths([1.5, 2.0, 3.0], [1, 2]), [np.array([1.5]), np.array([2.0, 3.0])]
+    )
+    frozen = VALUES.copy()
+    frozen.flags.writeable = False
+    assert_holds(TensorSequence.from_lengths(frozen, [4, 6]), cut(VALUES, [0, 4, 10]))
+
+
+def test_of_pytorch():
+    torch = pytest.importorskip("torch")
+    values = torch.arange(10.0)
+    seq = TensorSequence.from_offsets(values, torch.tensor([0, 4, 10]))
+    assert_holds(seq, cut(values.numpy(), [0, 4, 10]))
+    assert TensorSequence.from_lengths(values, torch.tensor([4, 6], dtype=torch.int32)) == seq
+
+
+def test_subclasses():
+    class Frames(TensorSequence):
+        pass
+
+    assert type(Frames.from_offsets(VALUES, [0, 10])) is Frames
+    assert type(Frames.from_lengths(VALUES, [10])) is Frames
+    assert type(Frames.from_padded(VALUES, [2] * 10)) is Frames
+    assert type(TensorSequence.from_lengths(VALUES, [10])) is TensorSequence
+    Frames.from_lengths(VALUES, [4, 6])._check()
+
+
+def test_what_is_made_can_be_edited():
+    seq = TensorSequence.from_offsets(VALUES, [0, 4, 10])
+    seq.insert(1, np.array([7], "int32"))
+    del seq[0]
+    seq.append(VALUES)
+    assert_holds(seq, [np.array([7], "int32"), VALUES[4:], VALUES])
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [[0, 4, 3], [1, 0], [0, 11], [11], [5, 11, 11], [-1, 10], [-1], [0, -1], [0, 2**40], [0, 2**63 - 1, 10]],
+    ids=str,
+)
+def test_offsets_that_fall_or_lie_outside(offsets):
+    for numbers in (offsets, np.array(offsets, np.int64)):
+        with pytest.raises(ValueError, match=r"\d"):
+            TensorSequence.from_offsets(VALUES, numbers)
+
+
+@pytest.mark.parametrize(
+    "lengths", [[9], [11], [4, 5], [4, 7], [0], [-1, 11], [11, -1], [5, -5, 10], [-10]], ids=str
+)
+def test_lengths_that_do_not_sum_up(lengths):
+    for numbers in (lengths, np.array(lengths, np.int64)):
+        with pytest.raises(ValueError, match=r"\d"):
+            TensorSequence.from_lengths(VALUES, numbers)
+
+
+@pytest.mark.parametrize(
+    "lengths", [[2**62] * 4 + [10], [2**63, 2**63, 10], [2**64 - 1, 11], [2**64 + 10]], ids=str
+)
+def test_sums_that_wrap(lengths):
+    forms = [lengths] if max(lengths) >= 2**64 else [lengths, np.array(lengths, np.uint64)]
+    for numbers in forms:
+        with pytest.raises((ValueError, OverflowError)):
+            TensorSequence.from_lengths(VALUES, numbers)
+        with pytest.raises((ValueError, OverflowError)):
+            TensorSequence.from_offsets(VALUES, numbers)
+
+
+def test_offsets_that_are_unsigned_and_huge():
+    for offsets in ([0, 2**64 - 1], [2**63, 2**63 + 1], [2**64 - 1, 4]):
+        with pytest.raises((ValueError, OverflowError)):
+            TensorSequence.from_offsets(VALUES, np.array(offsets, np.uint64))
+
+
+def test_no_offsets():
+    for none in ([], (), np.array([], np.int64)):
+        with pytest.raises(ValueError, match=r"offset"):
+            TensorSequence.from_offsets(VALUES, none)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [0.0, 10.0],
+        np.array([0.0, 10.0]),
+        np.array([0, 10], object) * 1.0,
+        ["0", "10"],
+        [None],
+        "10",
+        None,
+        1j,
+    ],
+    ids=repr,
+)
+def test_numbers_that_are_no_integers(numbers):
+    with pytest.raises(TypeError):
+        TensorSequence.from_offsets(VALUES, numbers)
+    with pytest.raises(TypeError):
+        TensorSequence.from_lengths(VALUES, numbers)
+
+
+def test_bools_are_no_integers():
+    with pytest.raises(TypeError):
+        TensorSequence.from_offsets(VALUES, np.array([False, True]))
+    with pytest.raises(TypeError):
+        TensorSequence.from_lengths(VALUES[:2], np.array([True, True]))
+
+
+@pytest.mark.parametrize("numbers", [np.array([[0, 10]]), [[0, 10]], np.array(10), 10], ids=repr)
+def test_numbers_of_another_rank(numbers):
+    with pytest.raises((ValueError, TypeError)):
+        TensorSequence.from_offsets(VALUES, numbers)
+    with pytest.raises((ValueError, TypeError)):
+        TensorSequence.from_lengths(VALUES, numbers)
+
+
+@pytest.mark.parametrize("values", [np.array(1), 3, np.array("a", object)], ids=repr)
+def test_values_of_rank_0(values):
+    with pytest.raises(ValueError, match="rank"):
+        TensorSequence.from_offsets(values, [0, 1])
+    with pytest.raises(ValueError, match="rank"):
+        TensorSequence.from_lengths(values, [1])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.array([1, 2], "M8[s]"), None, np.array([b"a"]), np.ma.array([1, 2]), np.array([None])],
+    ids=repr,
+)
+def test_values_of_other_types(values):
+    with pytest.raises(TypeError):
+        TensorSequence.from_offsets(values, [0, 1])
+    with pytest.raises(TypeError):
+        TensorSequence.from_lengths(values, [1])
+
+
+# --- there and back ---
+
+
+@given(
+    name=names,
+    lengths=st.lists(st.integers(0, 4), max_size=7),
+    trailing=st.lists(st.integers(0, 3), max_size=2),
+    layout=st.sampled_from(["plain", "fortran", "strided", "reversed", "unaligned"]),
+    dtype=st.sampled_from(INTEGERS),
+)
+def test_there_and_back(name, lengths, trailing, layout, dtype):
+    values = laid_out(filled(name, (sum(lengths), *trailing)), layout)
+    offsets = np.cumsum([0, *lengths])
+    seq = TensorSequence.from_offsets(values, offsets.astype(dtype))
+    assert_holds(seq, cut(values, offsets))
+    assert TensorSequence.from_offsets(seq.values(), seq.offsets(dtype)) == seq
+    assert TensorSequence.from_lengths(seq.values(), seq.lengths(dtype)) == seq
+    assert seq == split_to_sequence(values, lengths)
+    apart = TensorSequence([one.copy() for one in seq], dtype=seq.dtype)
+    assert TensorSequence.from_offsets(apart.values(), apart.offsets()) == seq
+    if len(lengths):
+        assert np.array_equal(seq.values(), values)

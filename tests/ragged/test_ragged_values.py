@@ -1,0 +1,300 @@
+"""values, lengths and offsets: what they hold, and where values are a view; from_offsets and from_lengths."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.strategies import LAYOUTS, NAMES, NUMBER_NAMES, assert_holds, dtype_of, filled, laid_out, same
+
+from seqcore import TensorSequence, concat_from_sequence, split_to_sequence
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+
+
+def assert_values(seq, expected, shared=None):
+    """The values are these: a view of `shared` where that is given."""
+    before = seq.copy()
+    values = seq.values()
+    assert type(values) is np.ndarray
+    assert not values.flags.writeable
+    assert same(values, expected), (values, expected)
+    assert values.dtype == seq.dtype
+    if shared is not None and values.size:
+        assert np.shares_memory(values, shared)
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            values.flags.writeable = True
+    seq._check()
+    assert seq == before
+
+
+# --- values that are a view ---
+
+
+@pytest.mark.parametrize("name", NUMBER_NAMES)
+@pytest.mark.parametrize("lengths", [[10], [1] * 10, [3, 7], [0, 4, 0, 0, 6, 0], [5, 5]], ids=str)
+def test_of_a_split(name, lengths):
+    for trailing in ((), (3,), (2, 1)):
+        table = filled(name, (10, *trailing))
+        assert_values(split_to_sequence(table, lengths), table, shared=table)
+
+
+def test_of_a_split_of_strings():
+    words = filled("string", (6, 2))
+    seq = split_to_sequence(words, [2, 0, 4])
+    assert_values(seq, words, shared=seq[2])
+    assert np.shares_memory(seq.values(), seq[0])
+
+
+def test_of_rows_whose_axis_was_dropped():
+    table = filled("float32", (10, 3))
+    assert_values(split_to_sequence(table, keepdims=0), table.reshape(-1), shared=table)
+    cube = filled("int16", (4, 3, 2))
+    assert_values(split_to_sequence(cube, keepdims=0), cube.reshape(12, 2), shared=cube)
+
+
+def test_of_parts_of_a_split():
+    table = filled("int64", (10, 2))
+    seq = split_to_sequence(table, 2)
+    assert_values(seq[1:4], table[2:8], shared=table)
+    assert_values(seq[[1, 2]], table[2:6], shared=table)
+    assert_values(seq[[False, True, True, True, False]], table[2:8], shared=table)
+    del seq[0]
+    seq.pop()
+    assert_values(seq, table[2:8], shared=table)
+    seq.insert(1, np.zeros((1, 2), int))
+    seq.erase(1)
+    assert_values(seq, table[2:8], shared=table)
+    assert_values(split_to_sequence(table, [4, 6]) + [], table, shared=table)
+
+
+def test_of_views_put_in_one_by_one():
+    table = filled("float64", (10, 2))
+    seq = TensorSequence([table[:2], table[2:2], table[2:5]])
+    seq.append(table[5:9])
+    seq.extend([table[9:]])
+    assert_values(seq, table, shared=table)
+    front = TensorSequence([table[7:]])
+    front.insert(0, table[3:7])
+    assert_values(front, table[3:], shared=table)
+
+
+def test_of_one_element():
+    for table in (filled("int32", (5, 2)), filled("bool", (3,)), filled("float16", (1, 2, 3))):
+        assert_values(TensorSequence([table]), table, shared=table)
+
+
+def test_of_from_offsets_and_from_lengths():
+    table = filled("int32", (10, 2))
+    assert_values(TensorSequence.from_offsets(table, [2, 4, 4, 9]), table[2:9], shared=table)
+    assert_values(TensorSequence.from_lengths(table, [3, 7]), table, shared=table)
+
+
+def test_a_view_shows_what_is_written_and_outlives_all():
+    table = np.arange(10**5).reshape(-1, 2)
+    seq = split_to_sequence(table)
+    values = seq.values()
+    table[7] = -1
+    assert values[7].tolist() == [-1, -1]
+    seq.clear()
+    del seq, table
+    np.zeros(10**5)
+    assert values[7].tolist() == [-1, -1]
+    assert values[-1].tolist() == [99998, 99999]
+
+
+# --- values that are a copy, or may be ---
+
+
+def test_whole_arrays_are_joined():
+    model = [filled("int32", (k, 2), start=k) for k in (2, 0, 5, 1)]
+    seq = TensorSequence(model)
+    assert_values(seq, np.concatenate(model))
+    values = seq.values()
+    model[0][...] = -7
+    assert not (values == -7).any()
+    assert same(seq.values(), np.concatenate(model))
+
+
+GAPS = {
+    "a gap": lambda a: [a[:2], a[3:5]],
+    "overlapping": lambda a: [a[:3], a[1:4]],
+    "repeated": lambda a: [a[:2], a[:2]],
+    "the second first": lambda a: [a[2:4], a[:2]],
+    "backwards": lambda a: [a[i : i + 1] for i in reversed(range(10))],
+    "a step": lambda a: [a[:4:2], a[4:8:2]],
+    "two steps": lambda a: [a[:4:2], a[4:8]],
+    "a step back": lambda a: [a[3:1:-1], a[1:0:-1]],
+    "forth and back": lambda a: [a[:3], a[5:2:-1]],
+    "other columns": lambda a: [a[:2, :2], a[2:4, 1:]],
+    "columns": lambda a: [a[:2, 1:], a[2:4, 1:]],
+    "columns backwards": lambda a: [a[:2, ::-1], a[2:4, ::-1]],
+    "another array between": lambda a: [a[:2], a[6:8].copy(), a[2:4]],
+    "nothing of another array between": lambda a: [a[:2], np.zeros((0, 3), a.dtype), a[2:4]],
+    "nothing from elsewhere": lambda a: [a[:2], a[7:7], a[2:4]],
+    "a copy of its own": lambda a: [a[:2], a[2:4].copy()],
+    "only nothing": lambda a: [a[3:3], a[9:9], a[0:0]],
+    "broadcast": lambda a: [np.broadcast_to(a[:1], (3, 3)), a[1:2]],
+    "broadcast twice": lambda a: [np.broadcast_to(a[:1], (3, 3)), np.broadcast_to(a[:1], (2, 3))],
+    "one row each way": lambda a: [a[:1], a[1:2][::-1]],
+}
+
+
+@pytest.mark.parametrize("name", ["int32", "string", "bfloat16"])
+@pytest.mark.parametrize("kind", GAPS)
+def test_what_does_not_lie_in_one_row(kind, name):
+    table = filled(name, (10, 3))
+    model = GAPS[kind](table)
+    assert_values(TensorSequence(model), np.concatenate(model))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["float32", "string", "uint8"])
+def test_sources_of_each_layout(name, layout):
+    table = laid_out(filled(name, (6, 4)), layout)
+    for seq in (
+        split_to_sequence(table, 1),
+        split_to_sequence(table, [len(table) - 1, 1]),
+        split_to_sequence(table, axis=1),
+        split_to_sequence(table, keepdims=0),
+        split_to_sequence(table, axis=1, keepdims=0),
+        split_to_sequence(table, axis=-1)[::-1],
+    ):
+        assert_values(seq, np.concatenate([np.array(one) for one in seq]))
+        assert same(seq.values(), concat_from_sequence(seq, 0))
+
+
+def test_after_reverse():
+    table = filled("int64", (6, 2))
+    seq = split_to_sequence(table)
+    seq.reverse()
+    assert_values(seq, table[::-1])
+    assert_values(seq[::-1], table)
+    seq = split_to_sequence(table, [1, 2, 3])
+    seq.reverse()
+    assert_values(seq, np.concatenate([table[3:], table[1:3], table[:1]]))
+
+
+def test_after_compact():
+    model = [filled("int32", (k, 2), start=k) for k in (2, 0, 5)]
+    seq = TensorSequence(model)
+    seq.compact()
+    assert_values(seq, np.concatenate(model))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_no_elements(name):
+    for seq in (TensorSequence(dtype=name), split_to_sequence(filled(name, (4, 2)))[:0]):
+        assert_values(seq, np.zeros(0, dtype_of(name)))
+        assert same(seq.lengths(), np.zeros(0, np.int64))
+        assert same(seq.offsets(), np.zeros(1, np.int64))
+        assert same(seq.offsets("uint8"), np.zeros(1, np.uint8))
+
+
+def test_values_of_unfitting_shapes():
+    for shapes in (
+        [(2,), ()],
+        [(), (2,)],
+        [(2, 3), (2, 4)],
+        [(2,), (2, 1)],
+        [(0, 3), (0, 4)],
+        [(1, 2), (2,)],
+    ):
+        seq = TensorSequence([filled("int32", shape) for shape in shapes])
+        before = seq.copy()
+        with pytest.raises(ValueError, match=r"shape|rank|axis|axes|differ"):
+            seq.values()
+        seq._check()
+        assert seq == before
+
+
+# --- lengths and offsets ---
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, np.int16, np.dtype("uint32"), int])
+def test_lengths_and_offsets(dtype):
+    seq = TensorSequence([filled("float32", shape) for shape in [(3, 2), (0,), (5, 1, 2), (1,)]])
+    assert same(seq.lengths(dtype), np.array([3, 0, 5, 1], dtype))
+    assert same(seq.offsets(dtype), np.array([0, 3, 3, 8, 9], dtype))
+    assert same(seq.lengths(dtype=dtype), seq.lengths(dtype))
+    assert same(seq.offsets(dtype=dtype), seq.offsets(dtype))
+
+
+def test_they_are_int64_unless_said():
+    table = filled("int8", (300, 2))
+    seq = split_to_sequence(table, [100, 0, 200])
+    assert same(seq.lengths(), np.array([100, 0, 200]))
+    assert same(seq.offsets(), np.array([0, 100, 100, 300]))
+    columns = split_to_sequence(table, axis=1)
+    assert same(columns.lengths(), np.array([300, 300]))
+    assert same(split_to_sequence(table, keepdims=0).lengths(), np.full(300, 2))
+
+
+def test_results_are_of_their_own():
+    seq = split_to_sequence(filled("int8", (6,)), [2, 4])
+    for find in (seq.lengths, seq.offsets):
+        first = find()
+        if first.flags.writeable:
+            first[...] = 77
+        assert find().max() < 77
+    assert_holds(seq, [filled("int8", 2), filled("int8", 4, 2)])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_numbers_that_do_not_fit(dtype):
+    most = int(np.iinfo(dtype).max)
+    table = np.zeros(2 * most + 2, bool)
+    fits = split_to_sequence(table, [most, most, 2])
+    assert same(fits.lengths(dtype), np.array([most, most, 2], dtype))
+    with pytest.raises(OverflowError):
+        fits.offsets(dtype)
+    with pytest.raises(OverflowError):
+        split_to_sequence(table, [most + 1, most + 1]).lengths(dtype)
+    assert same(split_to_sequence(table[:most], [1, most - 1]).offsets(dtype), np.array([0, 1, most], dtype))
+
+
+def test_huge_lengths():
+    seq = split_to_sequence(np.broadcast_to(np.int8(1), (2**62,)), 2**61)
+    assert seq.lengths().tolist() == [2**61, 2**61]
+    assert seq.offsets().tolist() == [0, 2**61, 2**62]
+    with pytest.raises(OverflowError):
+        seq.lengths(np.int32)
+    with pytest.raises(OverflowError):
+        (seq + seq).offsets()
+
+
+@pytest.mark.parametrize(
+    "dtype", [float, "float32", bool, complex, object, str, "M8[s]", "m8[s]", "S4", "no"]
+)
+def test_types_that_are_no_integers(dtype):
+    for seq in (split_to_sequence(np.arange(4)), TensorSequence(dtype="int8")):
+        with pytest.raises(TypeError):
+            seq.lengths(dtype)
+        with pytest.raises(TypeError):
+            seq.offsets(dtype)
+
+
+def test_rank_0_has_no_length():
+    for shapes in ([()], [(2,), ()], [(), (2, 3)]):
+        seq = TensorSequence([filled("int32", shape) for shape in shapes])
+        for find in (seq.lengths, seq.offsets):
+            with pytest.raises(ValueError, match="rank"):
+                find()
+
+
+@given(lengths=st.lists(st.integers(0, 5), max_size=8), data=st.data())
+def test_of_any_mixture(lengths, data):
+    """Splits, whole arrays and repeats, in any order."""
+    trailing = data.draw(st.sampled_from([(), (2,), (0,)]))
+    table = filled("int32", (sum(lengths), *trailing))
+    model = [*(np.split(table, np.cumsum(lengths)[:-1]) if lengths else [])]
+    seq = TensorSequence.from_lengths(table, lengths)
+    for position in data.draw(st.lists(st.integers(0, len(lengths)), max_size=4)):
+        new = filled("int32", (position % 3, *trailing), start=50)
+        seq.insert(position, new)
+        model.insert(position, new)
+    where = data.draw(st.lists(st.integers(0, len(model) - 1), max_size=9)) if model else []
+    found, chosen = seq[where], [model[i] for i in where]
+    assert_values(seq, np.concatenate(model) if model else np.zeros(0, "int32"))
+    assert_values(found, np.concatenate(chosen) if chosen else np.zeros(0, "int32"))
+    assert found.lengths().tolist() == [*map(len, chosen)]
+    assert found.offsets().tolist() == np.cumsum([0, *map(len, chosen)]).tolist()

@@ -1,0 +1,147 @@
+"""What is no selection, or selects what isn't there: errors that change nothing."""
+
+import contextlib
+import re
+
+import numpy as np
+import pytest
+from support.strategies import assert_holds
+from test_selection import NEW, Unchanged, kinds, mixed, whole
+
+from seqcore import TensorSequence
+
+NO_SELECTIONS = {
+    "float array": np.array([1.0]),
+    "empty float array": np.array([]),
+    "float of rank 0": np.array(1.0),
+    "complex": np.array([1j]),
+    "strings": np.array(["1", "2"]),
+    "dates": np.array([1, 2], "M8[s]"),
+    "spans": np.array([1, 2], "m8[s]"),
+    "rank 2": np.array([[1, 2]]),
+    "rank 2, empty": np.zeros((0, 2), int),
+    "rank 2 mask": np.ones((5, 2), bool),
+    "list of floats": [1.0, 2.0],
+    "an integer and a float": [1, 2.0],
+    "list of strings": ["1"],
+    "list of None": [None],
+    "nested list": [[1, 2]],
+    "bools and integers": [True, 1, 0, 1, False],
+    "integers and bools": [1, True],
+    "string": "12",
+    "bytes": b"\x01\x02",
+    "tuple": (1, 2),
+    "empty tuple": (),
+    "tuple of a list": ([1, 2],),
+    "None": None,
+    "Ellipsis": ...,
+    "float": 1.0,
+    "set": {1, 2},
+    "dict": {1: 2},
+    "generator": (i for i in range(2)),
+    "list of slices": [slice(0, 1)],
+}
+
+
+@pytest.mark.parametrize("name", NO_SELECTIONS)
+def test_what_is_no_selection_is_a_type_error(name):
+    wrong = NO_SELECTIONS[name]
+    seq, _ = mixed()
+    with Unchanged(seq):
+        with pytest.raises(TypeError):
+            seq[wrong]
+        with pytest.raises(TypeError):
+            seq[wrong] = [NEW, NEW]
+        with pytest.raises(TypeError):
+            del seq[wrong]
+
+
+def test_a_sequence_of_bools_is_no_mask_or_a_right_one():
+    seq, model = whole()
+    with Unchanged(seq):
+        try:
+            found = seq[TensorSequence([True, False, False, True, False])]
+        except TypeError:
+            return
+        assert_holds(found, [model[0], model[3]])
+
+
+def test_an_index_that_fails_or_is_an_object():
+    class Index:
+        def __index__(self):
+            return 3
+
+    class Fails:
+        def __index__(self):
+            raise KeyError("mine")
+
+    seq, model = whole()
+    with Unchanged(seq):
+        with contextlib.suppress(TypeError):
+            assert_holds(seq[[0, Index()]], [model[0], model[3]])
+        with pytest.raises((KeyError, TypeError)):
+            seq[[0, Fails()]]
+        with pytest.raises((KeyError, TypeError)):
+            del seq[[0, Fails()]]
+
+
+@kinds
+@pytest.mark.parametrize("index", [5, -6, 100, -100, 127, -128, 2**31, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("form", ["list", "array", "last of many"])
+def test_an_index_outside_is_named_with_the_range(make, index, form):
+    seq, _ = make()
+    where = {"list": [0, index, 1], "array": np.array([0, index, 1]), "last of many": [0] * 50 + [index]}[
+        form
+    ]
+    name = rf"(?s)(?<!\d){re.escape(str(index))}\b.*-5\b.*\b4\b"
+    with Unchanged(seq):
+        with pytest.raises(IndexError, match=name):
+            seq[where]
+        with pytest.raises(IndexError, match=name):
+            seq[where] = [NEW] * len(where)
+        with pytest.raises(IndexError, match=name):
+            del seq[where]
+
+
+@pytest.mark.parametrize("index", [2**63, 2**64 - 1, 2**64, 2**70, -(2**63) - 1, -(2**200)])
+def test_huge_indices_are_outside(index):
+    seq, _ = whole()
+    forms = [[index], [0, index], [np.int64(1), index]]
+    if 0 < index < 2**64:
+        forms += [np.array([index], np.uint64), [np.uint64(index)], [np.uint64(index), np.int64(-1)]]
+    for where in forms:
+        with Unchanged(seq):
+            with pytest.raises(IndexError):
+                seq[where]
+            with pytest.raises(IndexError):
+                seq[where] = [NEW] * len(where)
+            with pytest.raises(IndexError):
+                del seq[where]
+
+
+def test_nothing_can_be_selected_from_an_empty_sequence():
+    seq = TensorSequence(dtype="int32")
+    for where in ([0], [-1], np.array([0]), [True], np.array([False])):
+        with pytest.raises(IndexError):
+            seq[where]
+        with pytest.raises(IndexError):
+            del seq[where]
+    seq._check()
+    assert len(seq) == 0
+
+
+@kinds
+@pytest.mark.parametrize("length", [1, 4, 6, 100])
+@pytest.mark.parametrize("value", [True, False])
+def test_a_mask_of_another_length_is_an_index_error(make, length, value):
+    seq, _ = make()
+    for where in ([value] * length, np.full(length, value)):
+        with Unchanged(seq):
+            with pytest.raises(IndexError, match=rf"(?s)(?=.*\b{length}\b)(?=.*\b5\b)"):
+                seq[where]
+            with pytest.raises(IndexError):
+                seq[where] = [NEW] * (length * value)
+            with pytest.raises(IndexError):
+                del seq[where]
+    with Unchanged(seq), pytest.raises(IndexError):
+        seq[np.array([], bool)]

@@ -1,0 +1,326 @@
+"""TensorSequence as an object: how it is made, what it says about itself, which protocols it keeps."""
+
+import gc
+import re
+import types
+import typing
+import weakref
+from collections.abc import Collection, Hashable, MutableSequence, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from support.strategies import NAMES, NUMBER_NAMES, array_lists, assert_holds, dtype_of, filled, same
+
+from seqcore import TensorSequence, split_to_sequence
+
+
+class Tagged(TensorSequence):
+    """A subclass with attributes."""
+
+
+@pytest.fixture
+def arrays():
+    return [filled("float32", (2, 3)), filled("float32", 4, start=10), filled("float32", (), start=20)]
+
+
+# --- making one ---
+
+
+@given(array_lists())
+def test_holds_what_it_is_made_from(arrays):
+    assert_holds(TensorSequence(arrays), arrays)
+
+
+@pytest.mark.parametrize("make", [list, tuple, iter, lambda arrays: (a for a in arrays), TensorSequence])
+def test_any_iterable_makes_a_sequence(arrays, make):
+    assert_holds(TensorSequence(make(arrays)), arrays)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_empty_one_has_the_type_it_was_given(name):
+    seq = TensorSequence(dtype=name)
+    assert len(seq) == 0
+    assert seq.dtype == dtype_of(name)
+    assert_holds(seq, [])
+
+
+def test_dtype_may_be_the_second_argument(arrays):
+    assert TensorSequence(arrays, "float32").dtype == np.float32
+
+
+def test_copy_is_for_keywords_only(arrays):
+    with pytest.raises(TypeError):
+        TensorSequence(arrays, None, True)
+
+
+@pytest.mark.parametrize("tensors", [(), [], iter(())])
+def test_no_tensors_and_no_type_is_an_error(tensors):
+    with pytest.raises(ValueError, match="dtype"):
+        TensorSequence(tensors)
+    with pytest.raises(ValueError, match="dtype"):
+        TensorSequence()
+
+
+@pytest.mark.parametrize("tensors", [5, None, 1.5, object()])
+def test_what_is_not_iterable_is_a_type_error(tensors):
+    with pytest.raises(TypeError):
+        TensorSequence(tensors, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["nonsense", "datetime64[s]", "S3", "V8", "i4,i4", 5, bytes, object()])
+def test_unknown_dtype_is_a_type_error(dtype):
+    with pytest.raises(TypeError):
+        TensorSequence(dtype=dtype)
+
+
+def test_dtype_never_casts(arrays):
+    with pytest.raises(TypeError, match=r"(?s)(?=.*float32)(?=.*float64)"):
+        TensorSequence(arrays, dtype="float64")
+    with pytest.raises(TypeError, match=r"(?s)(?=.*int8)(?=.*int64)"):
+        TensorSequence([np.zeros(2, "int8")], dtype="int64")
+
+
+def test_mixed_types_are_a_type_error_that_names_both(arrays):
+    with pytest.raises(TypeError, match=r"(?s)(?=.*float32)(?=.*int16)"):
+        TensorSequence([*arrays, np.zeros(2, "int16")])
+
+
+def test_unknown_arguments_are_type_errors(arrays):
+    with pytest.raises(TypeError):
+        TensorSequence(arrays, typ="float32")
+    with pytest.raises(TypeError):
+        TensorSequence(arrays, None, False, None)
+
+
+def test_made_without_init_is_not_a_trap(arrays):
+    seq = TensorSequence.__new__(TensorSequence)
+    assert len(seq) == 0
+    assert list(seq) == []
+    repr(seq)
+    seq._check()
+
+
+# --- what it says about itself ---
+
+
+@pytest.mark.parametrize("name", NUMBER_NAMES)
+def test_nbytes_counts_the_elements(name):
+    arrays = [filled(name, (2, 3)), filled(name, 0), filled(name, ()), filled(name, 6)[::2]]
+    seq = TensorSequence(arrays)
+    assert seq.nbytes == sum(a.nbytes for a in arrays)
+    del seq[0]
+    assert seq.nbytes == sum(a.nbytes for a in arrays[1:])
+
+
+def test_nbytes_does_not_overflow():
+    """Three broadcast arrays of 2**62 bytes each take no memory, and more bytes than 64 bits count."""
+    seq = TensorSequence([np.broadcast_to(np.int8(0), (2**62,))] * 3)
+    assert seq.nbytes == 3 * 2**62
+    assert list(seq.shapes) == [(2**62,)] * 3
+    assert "3" in repr(seq)
+    assert isinstance(seq._repr_html_(), str)
+
+
+def test_an_empty_sequence_holds_no_bytes():
+    seq = TensorSequence(dtype="float64")
+    assert (seq.nbytes, seq.pinned_nbytes, list(seq.shapes)) == (0, 0, [])
+
+
+def test_shapes_are_tuples_of_ints(arrays):
+    shapes = list(TensorSequence(arrays).shapes)
+    assert shapes == [(2, 3), (4,), ()]
+    assert all(type(n) is int for shape in shapes for n in shape)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_shapes_and_nbytes_of_a_split(axis):
+    pieces = split_to_sequence(filled("int16", (4, 6)), axis=axis)
+    expected = np.split(filled("int16", (4, 6)), (4, 6)[axis], axis)
+    assert list(pieces.shapes) == [piece.shape for piece in expected]
+    assert pieces.nbytes == sum(a.nbytes for a in expected) == 48
+
+
+@pytest.mark.parametrize("name", ["dtype", "nbytes", "pinned_nbytes", "shapes"])
+def test_attributes_are_read_only(arrays, name):
+    seq = TensorSequence(arrays)
+    with pytest.raises(AttributeError):
+        setattr(seq, name, getattr(seq, name))
+    with pytest.raises(AttributeError):
+        delattr(seq, name)
+
+
+def test_what_shapes_returns_is_not_the_state(arrays):
+    seq = TensorSequence(arrays)
+    shapes = seq.shapes
+    if isinstance(shapes, list):
+        shapes.clear()
+    assert list(seq.shapes) == [(2, 3), (4,), ()]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 100_000])
+def test_repr_is_short_and_says_type_and_length(count):
+    seq = split_to_sequence(np.zeros((count, 2), "uint16")) if count else TensorSequence(dtype="uint16")
+    assert len(repr(seq)) < 500
+    assert "uint16" in repr(seq)
+    assert "TensorSequence" in repr(seq)
+    assert re.search(rf"\b{count}\b", repr(seq).replace(",", ""))
+
+
+def test_repr_stays_short_with_many_dimensions_and_long_strings():
+    assert len(repr(TensorSequence([np.zeros((1,) * 32, "int8")] * 50))) < 2000
+    assert len(repr(TensorSequence(["x" * 10**6]))) < 500
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 100_000])
+def test_html_is_short(count):
+    seq = split_to_sequence(np.zeros((count, 2), "uint16")) if count else TensorSequence(dtype="uint16")
+    html = seq._repr_html_()
+    assert isinstance(html, str)
+    assert len(html) < 50_000
+    assert "uint16" in html
+
+
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "</td><i>", "<b>", "<img src=x onerror=y>"])
+def test_html_escapes_strings(text):
+    html = TensorSequence([np.array([text, text], object), text], dtype=str)._repr_html_()
+    assert text not in html
+
+
+def test_html_escapes_ampersands_and_bounds_long_strings():
+    assert "&lt;" not in TensorSequence(["&lt;"])._repr_html_().replace("&amp;lt;", "")
+    assert len(TensorSequence(["<" * 10**6])._repr_html_()) < 50_000
+
+
+def test_html_of_a_subclass_escapes_its_name(arrays):
+    evil = type("<script>", (TensorSequence,), {})
+    assert "<script>" not in evil(arrays)._repr_html_()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_html_and_repr_of_every_type(name):
+    seq = TensorSequence([filled(name, (2, 2)), filled(name, 0), filled(name, ())])
+    assert "3" in repr(seq)
+    assert "(2, 2)" in seq._repr_html_()
+
+
+# --- protocols ---
+
+
+@pytest.mark.parametrize("protocol", [MutableSequence, Sequence, Collection])
+def test_is_a_mutable_sequence(arrays, protocol):
+    assert isinstance(TensorSequence(arrays), protocol)
+    assert issubclass(TensorSequence, protocol)
+    assert issubclass(Tagged, protocol)
+
+
+def test_has_every_method_of_a_mutable_sequence(arrays):
+    seq = TensorSequence(arrays)
+    methods = [name for name in dir(MutableSequence) if callable(getattr(MutableSequence, name))]
+    assert "insert" in methods
+    assert [name for name in methods if not hasattr(seq, name)] == []
+
+
+@pytest.mark.parametrize("kind", [TensorSequence, Tagged])
+def test_matches_sequence_patterns(arrays, kind):
+    match kind(arrays):
+        case [first, *rest]:
+            assert same(first, arrays[0])
+            assert len(rest) == 2
+        case _:
+            pytest.fail("didn't match")
+    match kind(arrays):
+        case [_, _]:
+            pytest.fail("matched two of three")
+        case [_, _, last]:
+            assert same(last, arrays[2])
+    match kind(dtype="int8"):
+        case [_, *_]:
+            pytest.fail("matched an empty sequence")
+        case []:
+            pass
+
+
+def test_unpacks_like_a_list(arrays):
+    first, *_, last = TensorSequence(arrays)
+    assert same(first, arrays[0])
+    assert same(last, arrays[2])
+
+
+def test_can_be_subscripted_as_a_type():
+    alias = TensorSequence[np.float32]
+    assert isinstance(alias, types.GenericAlias)
+    assert typing.get_origin(alias) is TensorSequence
+    assert typing.get_args(alias) == (np.float32,)
+
+
+def test_is_not_hashable(arrays):
+    seq = TensorSequence(arrays)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(seq)
+    assert not isinstance(seq, Hashable)
+
+
+def test_truth_is_having_elements(arrays):
+    assert TensorSequence(arrays)
+    assert not TensorSequence(dtype="int8")
+
+
+@pytest.mark.parametrize("kind", [TensorSequence, Tagged])
+def test_can_be_weakly_referenced(arrays, kind):
+    seq = kind(arrays)
+    ref = weakref.ref(seq)
+    assert ref() is seq
+    del seq
+    gc.collect()
+    assert ref() is None
+
+
+def test_subclasses_have_attributes_and_methods(arrays):
+    class Frames(TensorSequence):
+        def __init__(self, tensors, rate):
+            super().__init__(tensors)
+            self.rate = rate
+
+        def first(self):
+            return self[0]
+
+    frames = Frames(arrays, rate=25)
+    assert frames.rate == 25
+    assert same(frames.first(), arrays[0])
+    frames.append(arrays[0])
+    assert_holds(frames, [*arrays, arrays[0]])
+
+
+def test_plain_sequences_have_no_attributes(arrays):
+    with pytest.raises(AttributeError):
+        TensorSequence(arrays).rate = 25
+
+
+def test_a_subclass_can_be_part_of_a_cycle(arrays):
+    seq = Tagged(arrays)
+    seq.me = seq
+    ref = weakref.ref(seq)
+    del seq
+    gc.collect()
+    assert ref() is None
+
+
+def test_numpy_does_not_broadcast_over_it(arrays):
+    seq = TensorSequence(arrays)
+    assert TensorSequence.__array_ufunc__ is None
+    for operate in ("__mul__", "__sub__", "__truediv__", "__lt__", "__matmul__", "__eq__", "__add__"):
+        assert getattr(np.ones(3, "float32"), operate)(seq) is NotImplemented
+    with pytest.raises(TypeError):
+        np.ones(3, "float32") * seq
+    with pytest.raises(TypeError):
+        np.ones(3, "float32") + seq
+    with pytest.raises(TypeError):
+        np.add(np.ones(3, "float32"), seq)
+    with pytest.raises(TypeError):
+        seq - np.ones(3, "float32")
+
+
+def test_sequences_have_no_order(arrays):
+    with pytest.raises(TypeError):
+        TensorSequence(arrays) < TensorSequence(arrays)  # noqa: B015

@@ -1,0 +1,394 @@
+"""Whatever fails leaves the sequence as it was; whatever edits the sequence meanwhile leaves it sound."""
+
+import contextlib
+import gc
+
+import numpy as np
+import pytest
+from support.strategies import assert_holds
+
+from seqcore import TensorSequence, split_to_sequence
+
+
+class Broken(Exception):
+    """What the tests' own iterables and objects raise."""
+
+
+def tensor(value):
+    return np.array([value, value], "int64")
+
+
+def whole():
+    return TensorSequence([tensor(i) for i in range(6)])
+
+
+def split():
+    return split_to_sequence(np.repeat(np.arange(6), 2).reshape(6, 2), keepdims=0)
+
+
+def with_gap_in_the_middle():
+    seq = whole()
+    seq.insert(3, tensor(99))
+    seq.erase(3)
+    return seq
+
+
+MODEL = [tensor(i) for i in range(6)]
+every_kind = pytest.mark.parametrize("make", [whole, split, with_gap_in_the_middle])
+
+
+def failing(count):
+    """An iterable of tensors that breaks after count of them."""
+    for i in range(count):
+        yield tensor(50 + i)
+    raise Broken
+
+
+class BadLength:
+    """An iterable that lies about its length, or breaks when asked for it."""
+
+    def __init__(self, length):
+        self.length = length
+
+    def __iter__(self):
+        return iter([tensor(50), tensor(51)])
+
+    def __length_hint__(self):
+        if isinstance(self.length, Exception):
+            raise self.length
+        return self.length
+
+
+class Breaks:
+    """An object that breaks whichever way one looks at it."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise Broken
+
+    def __index__(self):
+        raise Broken
+
+    def __iter__(self):
+        raise Broken
+
+
+class Acts:
+    """An object that does something when it's looked at as an array, a position or an iterable."""
+
+    def __init__(self, act, value=0):
+        self.act, self.value = act, value
+
+    def __array__(self, dtype=None, copy=None):
+        self.act()
+        return tensor(70)
+
+    def __index__(self):
+        self.act()
+        return self.value
+
+    def __iter__(self):
+        yield tensor(71)
+        self.act()
+        yield tensor(72)
+
+
+WRONG = {
+    "another type": np.zeros(2, "float32"),
+    "dates": np.zeros(2, "datetime64[s]"),
+    "objects": np.array([None, 1], object),
+    "masked": np.ma.masked_array([1, 2], [True, False]),
+    "None": None,
+    "a fraction": 1.7,
+    "text": "x",
+    "too large": 2**70,
+    "an object": object(),
+    "ragged": [[1], [2, 3]],
+}
+wrong_tensors = pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+REFUSED = (TypeError, ValueError, OverflowError)
+
+
+# --- failures ---
+
+
+@every_kind
+@wrong_tensors
+def test_a_wrong_tensor_changes_nothing(make, wrong):
+    seq = make()
+    edits = [
+        lambda: seq.append(wrong),
+        lambda: seq.insert(2, wrong),
+        lambda: seq.__setitem__(2, wrong),
+        lambda: seq.extend([tensor(1), wrong, tensor(2)]),
+        lambda: seq.__iadd__([tensor(1), wrong]),
+        lambda: seq.__setitem__(slice(1, 3), [tensor(1), wrong]),
+        lambda: seq.__setitem__(slice(None, None, 2), [tensor(1), tensor(2), wrong]),
+        lambda: seq.__setitem__(slice(3, 3), iter([tensor(1), wrong])),
+    ]
+    for edit in edits:
+        with pytest.raises(REFUSED):
+            edit()
+        assert_holds(seq, MODEL)
+
+
+@wrong_tensors
+def test_a_wrong_tensor_among_others_makes_no_sequence(wrong):
+    with pytest.raises(REFUSED):
+        TensorSequence([tensor(1), wrong, tensor(2)])
+    with pytest.raises(REFUSED):
+        TensorSequence((t for t in [tensor(1), wrong]), dtype="int64")
+
+
+@every_kind
+@pytest.mark.parametrize("count", [0, 1, 3, 200])
+def test_an_iterable_that_breaks_changes_nothing(make, count):
+    seq = make()
+    edits = [
+        lambda: seq.extend(failing(count)),
+        lambda: seq.__iadd__(failing(count)),
+        lambda: seq.__setitem__(slice(1, 3), failing(count)),
+        lambda: seq.__setitem__(slice(None, None, 2), failing(count)),
+        lambda: seq.__setitem__(slice(6, 6), failing(count)),
+    ]
+    for edit in edits:
+        with pytest.raises(Broken):
+            edit()
+        assert_holds(seq, MODEL)
+
+
+@pytest.mark.parametrize("count", [0, 1, 200])
+def test_an_iterable_that_breaks_makes_no_sequence(count):
+    with pytest.raises(Broken):
+        TensorSequence(failing(count), dtype="int64")
+    with pytest.raises(Broken):
+        TensorSequence(failing(count))
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 10**6])
+def test_a_wrong_length_hint_does_not_matter(length):
+    seq = whole()
+    seq.extend(BadLength(length))
+    seq[0:0] = BadLength(length)
+    assert_holds(seq, [tensor(50), tensor(51), *MODEL, tensor(50), tensor(51)])
+
+
+@every_kind
+def test_objects_that_break_change_nothing(make):
+    seq = make()
+    edits = [
+        lambda: seq.append(Breaks()),
+        lambda: seq.insert(1, Breaks()),
+        lambda: seq.insert(Breaks(), tensor(1)),
+        lambda: seq.extend(Breaks()),
+        lambda: seq.extend([tensor(1), Breaks()]),
+        lambda: seq.pop(Breaks()),
+        lambda: seq.erase(Breaks()),
+        lambda: seq[Breaks()],
+        lambda: seq[Breaks() :],
+        lambda: seq.__delitem__(Breaks()),
+        lambda: seq.__delitem__(slice(None, Breaks())),
+        lambda: seq.__setitem__(Breaks(), tensor(1)),
+        lambda: seq.__setitem__(0, Breaks()),
+        lambda: seq.__setitem__(slice(Breaks(), None), [tensor(1)]),
+        lambda: seq.__setitem__(slice(0, 1), Breaks()),
+        lambda: seq.index(tensor(1), Breaks()),
+    ]
+    for edit in edits:
+        with pytest.raises((Broken, TypeError)):
+            edit()
+        assert_holds(seq, MODEL)
+
+
+@every_kind
+def test_a_failed_position_leaves_the_sequence_as_it_was(make):
+    seq = make()
+    for position in (7, -7, 2**80, "x"):
+        with pytest.raises((IndexError, TypeError)):
+            seq.insert(position, tensor(1))
+        with pytest.raises((IndexError, TypeError)):
+            seq.pop(position)
+        with pytest.raises((IndexError, TypeError)):
+            seq[position] = tensor(1)
+        assert_holds(seq, MODEL)
+
+
+@every_kind
+@pytest.mark.parametrize("count", [0, 1, 2, 4])
+def test_an_extended_slice_of_another_length_changes_nothing(make, count):
+    seq = make()
+    for where in (slice(None, None, 2), slice(None, None, -2), slice(5, 0, -2)):
+        with pytest.raises(ValueError, match=rf"(?s)(?=.*\b3\b)(?=.*\b{count}\b)"):
+            seq[where] = [tensor(1)] * count
+        assert_holds(seq, MODEL)
+
+
+@every_kind
+def test_removing_what_is_not_there_changes_nothing(make):
+    seq = make()
+    with pytest.raises(ValueError, match=r"\w"):
+        seq.remove(tensor(99))
+    assert_holds(seq, MODEL)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [lambda seq: seq.compact(), lambda seq: seq.__deepcopy__({}), lambda seq: TensorSequence(seq, copy=True)],
+    ids=["compact", "deepcopy", "copy=True"],
+)
+def test_running_out_of_memory_changes_nothing(edit):
+    """A broadcast array of 2**62 bytes takes no memory until it's copied."""
+    seq = TensorSequence([np.zeros(3, "int8"), np.broadcast_to(np.int8(0), (2**62,))])
+    with pytest.raises((MemoryError, ValueError, OverflowError)):
+        edit(seq)
+    seq._check()
+    assert list(seq.shapes) == [(3,), (2**62,)]
+
+
+def test_compacting_more_bytes_than_can_be_counted_is_an_error():
+    seq = TensorSequence([np.broadcast_to(np.int16(0), (2**61,))] * 4 + [np.zeros(3, "int16")])
+    with pytest.raises((MemoryError, ValueError, OverflowError)):
+        seq.compact()
+    seq._check()
+    assert len(seq) == 5
+
+
+def test_objects_refused_are_let_go():
+    class Watched(np.ndarray):
+        alive = 0
+
+        def __array_finalize__(self, other):
+            Watched.alive += 1
+
+        def __del__(self):
+            Watched.alive -= 1
+
+    seq = whole()
+    for _ in range(5):
+        with pytest.raises(TypeError):
+            seq.extend([np.zeros(2, "int64").view(Watched), np.zeros(2, "float32").view(Watched)])
+    gc.collect()
+    assert Watched.alive == 0
+
+
+# --- edits in the middle of a call ---
+
+ACTS = {
+    "clear": lambda seq: seq.clear(),
+    "pop": lambda seq: seq.pop(),
+    "append": lambda seq: seq.append(tensor(60)),
+    "insert": lambda seq: seq.insert(0, tensor(61)),
+    "grow": lambda seq: seq.extend([tensor(62)] * 100),
+    "reverse": lambda seq: seq.reverse(),
+    "halve": lambda seq: seq.__delitem__(slice(None, None, 2)),
+    "replace": lambda seq: seq.__setitem__(slice(0, 3), [tensor(63)] * 7),
+    "compact": lambda seq: seq.compact(),
+}
+CALLS = {
+    "append": lambda seq, odd: seq.append(odd),
+    "insert": lambda seq, odd: seq.insert(5, odd),
+    "insert at": lambda seq, odd: seq.insert(odd, tensor(80)),
+    "set": lambda seq, odd: seq.__setitem__(5, odd),
+    "set at": lambda seq, odd: seq.__setitem__(odd, tensor(80)),
+    "get at": lambda seq, odd: seq[odd],
+    "pop": lambda seq, odd: seq.pop(odd),
+    "erase": lambda seq, odd: seq.erase(odd),
+    "delete": lambda seq, odd: seq.__delitem__(odd),
+    "extend": lambda seq, odd: seq.extend([tensor(80), odd, tensor(81)]),
+    "extend over": lambda seq, odd: seq.extend(odd),
+    "add in place": lambda seq, odd: seq.__iadd__(odd),
+    "get slice": lambda seq, odd: seq[odd:],
+    "get slice to": lambda seq, odd: seq[:odd:-1],
+    "delete slice": lambda seq, odd: seq.__delitem__(slice(1, odd)),
+    "delete by step": lambda seq, odd: seq.__delitem__(slice(odd, None, 2)),
+    "set slice": lambda seq, odd: seq.__setitem__(slice(odd, 6), [tensor(80)]),
+    "set slice to": lambda seq, odd: seq.__setitem__(slice(2, 5), odd),
+    "set slice among": lambda seq, odd: seq.__setitem__(slice(2, 5), [tensor(80), odd]),
+    "set by step to": lambda seq, odd: seq.__setitem__(slice(0, 4, 2), odd),
+    "index": lambda seq, odd: seq.index(odd),
+    "index from": lambda seq, odd: seq.index(tensor(5), odd),
+    "count": lambda seq, odd: seq.count(odd),
+    "in": lambda seq, odd: odd in seq,
+    "remove": lambda seq, odd: seq.remove(odd),
+}
+
+
+def assert_sound(seq):
+    """The sequence keeps its invariants, and each element is one of the tensors used here."""
+    seq._check()
+    for element in seq:
+        assert element.shape == (2,)
+        assert element[0] == element[1]
+        assert 0 <= element[0] < 100
+
+
+@pytest.mark.mostly_slow(7)
+@every_kind
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+def test_edits_from_within_a_call_leave_it_sound(make, call, act):
+    seq = make()
+    calls = []
+
+    def once():
+        calls.append(1)
+        if len(calls) == 1:
+            act(seq)
+
+    with contextlib.suppress(IndexError, ValueError, TypeError):
+        call(seq, Acts(once, 5))
+    assert_sound(seq)
+
+
+@every_kind
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+def test_an_act_within_append_and_extend_happens_before_them(make, act):
+    seq, model = make(), make()
+    act(model)
+    seq.append(Acts(lambda: act(seq)))
+    assert_holds(seq, [*model, tensor(70)])
+    act(model := model + seq[-1:])
+    seq.extend([tensor(80), Acts(lambda: act(seq))])
+    assert_holds(seq, [*model, tensor(80), tensor(70)])
+
+
+def test_initialising_again_leaves_it_sound():
+    seq = whole()
+    with contextlib.suppress(TypeError):
+        seq.__init__([tensor(3)])
+    assert_sound(seq)
+
+
+@pytest.mark.parametrize("act", ["clear", "pop", "append", "reverse", "halve"])
+def test_finalizers_may_edit_the_sequence(act):
+    """Letting go of a source runs foreign code, which may come back in."""
+    seq = whole()
+    ran = []
+
+    class Finalizes(np.ndarray):
+        def __del__(self):
+            if not ran:
+                ran.append(1)
+                with contextlib.suppress(IndexError):
+                    ACTS[act](seq)
+
+    for remove in (
+        lambda: seq.pop(2),
+        lambda: seq.erase(2),
+        lambda: seq.clear(),
+        lambda: seq.__delitem__(slice(1, 4)),
+        lambda: seq.__delitem__(slice(None, None, 2)),
+        lambda: seq.__setitem__(2, tensor(5)),
+        lambda: seq.__setitem__(slice(1, 4), [tensor(5)]),
+        lambda: seq.compact(),
+    ):
+        seq[:] = MODEL
+        del ran[:]
+        last = Finalizes(2, "int64")  # an array of its own memory, which its source keeps alive
+        last.fill(9)
+        seq[2] = last
+        del last
+        assert not ran
+        remove()
+        gc.collect()
+        assert_sound(seq)
+        assert ran

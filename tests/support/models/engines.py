@@ -1,0 +1,115 @@
+"""What the tests of engines share: texts, what a session plans, and what became of its runs."""
+
+from support.models.sessions import model
+
+from seqcore.onnx import InferenceSession
+from seqcore.onnx._engines.engines import explain
+
+# The first element goes to the end, turned round: as often as a loop is told to.
+TURN = """
+    turn (seq(float[]) s, int64 n) => (seq(float[]) t) {
+        zero = Constant <value = int64 {0}> ()
+        t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
+            x = SequenceAt (p, zero)
+            e = SequenceErase (p, zero)
+            y = Neg (x)
+            r = SequenceInsert (e, y)
+        }>
+    }
+"""
+# Rows of a tensor, doubled, go into a list: at the end, or where POSITION says.
+COLLECT = """
+    collect (float[N, 2] x, seq(float[]) s, int64 n, int64 position) => (seq(float[]) t) {
+        t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) q) {
+            row = Gather (x, i)
+            twice = Add (row, row)
+            q = SequenceInsert (p, twice POSITION)
+        }>
+    }
+"""
+APPEND_ROWS, INSERT_ROWS = COLLECT.replace("POSITION", ""), COLLECT.replace("POSITION", ", position")
+# Runs that all fail: which of them try.
+RARELY = [False, None, None, False]
+
+
+def turned(s, n):
+    queue = list(s)
+    for _ in range(n):
+        queue.append(-queue.pop(0))
+    return queue
+
+
+def steps_of(used):
+    """The steps that a session runs where onnxruntime doesn't run all."""
+    engines = used._engines.compiled
+    lowered = engines._is_lowered and engines._has_lists
+    return (engines._lowered_steps if lowered else engines._given_steps).get()
+
+
+def planner_of(text):
+    return steps_of(InferenceSession(model(text))).planner
+
+
+def schedule_of(text):
+    return planner_of(text).schedule
+
+
+def operators(schedule):
+    """The operators of each entry."""
+    return [[node.op_type for node in entry.nodes] for entry in schedule.entries]
+
+
+def explained(text):
+    """What `explain` says of what runs where, without the operators' indentation."""
+    lines = explain(model(text))
+    return [line.removeprefix("    ") for line in lines[lines.index("what runs where") + 1 :]]
+
+
+class Used:
+    """A session for a text, with what became of each run.
+
+    `outcomes` has True where onnxruntime ran all, False where it failed, None where it wasn't tried.
+    """
+
+    def __init__(self, text, **options):
+        self.session = InferenceSession(model(text), **options)
+        self.engines = self.session._engines.compiled
+        self.whole = self.engines.whole
+        self.outcomes = []
+
+    def run(self, **feed):
+        taken, failures = self.counts()
+        try:
+            return self.session.run(None, feed)
+        finally:
+            after = self.counts()
+            tried = after != (taken, failures)
+            self.outcomes.append(after[0] > taken if tried else None)
+
+    def counts(self):
+        """How often a run of the whole model, lowered or not, went well, and how often not."""
+        wholes = [self.whole]
+        if self.engines._lowered_whole is not None:
+            wholes += self.engines._lowered_whole._made
+        attempts = [one.attempts for one in wholes if one is not None]
+        return sum(one.taken for one in attempts), sum(one.failures for one in attempts)
+
+    @property
+    def reason(self):
+        return self.whole.attempts.reason
+
+
+def ran(engines):
+    """How often each engine that was made gave results, and how often it failed."""
+    second = engines._lowered_whole
+    wholes = {"whole": engines.whole, "lowered whole": second._made[0] if second and second._made else None}
+    found = {
+        name: (one.attempts.taken, one.attempts.failures)
+        for name, one in wholes.items()
+        if one is not None and not isinstance(one, str)
+    }
+    steps = {"lowered steps": engines._lowered_steps, "given steps": engines._given_steps}
+    for name, once in {**steps, "unsure steps": engines._unsure_steps}.items():
+        if once._made:
+            found[name] = once.get().taken, once.get().failures
+    return {name: counts for name, counts in found.items() if any(counts)}

@@ -1,0 +1,197 @@
+"""What takes long ends beside threads that never stop to edit."""
+
+import itertools
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import seqcore as sq
+
+pytestmark = [pytest.mark.thread_unsafe, pytest.mark.usefixtures("frequent_switches")]
+
+N = 2000
+WIDTH = 4096  # so long that the GIL is given away while they are compared or copied, and edits are quicker
+
+
+def beside(edit, body):
+    """Run a body while another thread edits over and over, until the body returns."""
+    done, busy, failures, edits = threading.Event(), threading.Event(), [], 0
+
+    def run():
+        try:
+            busy.wait(30)
+            body()
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            done.set()
+
+    def go_on():
+        nonlocal edits
+        while not done.is_set():
+            edit()
+            edits += 1
+            busy.set()
+
+    threads = [threading.Thread(target=target, daemon=True) for target in (run, go_on)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert done.wait(60), f"still not ended after {edits} edits"
+    finally:
+        done.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    if failures:
+        raise failures[0]
+
+
+def at_the_end(seq, tensor):
+    seq.append(tensor)
+    seq.erase(-1)
+
+
+def at_the_front(seq, tensor):
+    seq.insert(0, tensor)
+    seq.erase(0)
+
+
+def in_the_middle(seq, tensor):
+    seq.insert(N // 3, tensor)
+    seq.erase(N // 3)
+
+
+def turned_round(seq, tensor):
+    seq.reverse()
+
+
+EDITS = [at_the_end, at_the_front, in_the_middle, turned_round]
+BOTH = pytest.mark.parametrize("kind", ["numbers", "strings"])
+EDITORS = pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
+
+
+def rows(kind, n=N, width=WIDTH):
+    """Elements that differ in their last item alone, and the array that they are cut from."""
+    array = np.zeros((n, width if kind == "numbers" else 2), np.int64)
+    array[:, -1] = np.arange(1, n + 1)
+    if kind == "strings":
+        array = array.astype(str).astype(object)
+    return sq.split_to_sequence(array, keepdims=0), array
+
+
+def lasts(tensors):
+    return [tensor[-1] for tensor in tensors]
+
+
+@BOTH
+@EDITORS
+def test_remove_ends(kind, edit):
+    seq, array = rows(kind)
+    goes = [array[-1 - i].copy() for i in range(5)]
+    beside(lambda: edit(seq, array[0]), lambda: [seq.remove(tensor) for tensor in goes])
+    seq._check()
+    assert sorted(lasts(seq)) == sorted(lasts(array)[:-5])
+
+
+@EDITORS
+def test_remove_of_what_is_not_there_ends(edit):
+    seq, array = rows("numbers")
+
+    def remove():
+        with pytest.raises(ValueError, match="no element equals an ndarray"):
+            seq.remove(np.zeros_like(array[0]))
+
+    beside(lambda: edit(seq, array[0]), remove)
+    assert len(seq) == N
+    seq._check()
+
+
+@BOTH
+@EDITORS
+def test_compact_ends_and_lets_go(kind, edit):
+    seq, array = rows(kind)
+    expected = sorted(lasts(array))
+    other, alive = array[0].copy(), weakref.ref(array if array.base is None else array.base)
+    del array
+    beside(lambda: edit(seq, other), seq.compact)
+    assert alive() is None
+    seq._check()
+    assert len(seq) == N
+    assert sorted(lasts(seq)) == expected
+    seq.compact()
+    assert seq.pinned_nbytes == seq.nbytes
+
+
+def test_remove_takes_the_first():
+    """Of two that are equal the one in front goes, wherever edits have moved it."""
+    seq, array = rows("numbers")
+    wanted = np.zeros_like(array[0])
+    for _ in range(5):
+        first, second = wanted.copy(), wanted.copy()
+        seq.insert(N // 2, first)
+        seq.append(second)
+        beside(lambda: at_the_front(seq, array[0]), lambda: seq.remove(wanted))
+        assert seq.count(wanted) == 1
+        assert np.shares_memory(seq.pop(), second)
+
+
+def test_remove_finds_what_comes_meanwhile():
+    """At each moment one equal element is there, but never for long the same."""
+    seq, array = rows("numbers")
+    others, wanted = seq.copy(), np.zeros_like(array[0])
+    seq.append(wanted)
+    places = itertools.cycle([N, 0, N // 2])
+
+    def move():
+        moved = others.copy()
+        moved.insert(next(places), wanted.copy())
+        seq[:] = moved
+
+    beside(move, lambda: [seq.remove(wanted) or move() for _ in range(5)])
+    seq._check()
+    assert len(seq) - seq.count(wanted) == N
+
+
+def test_all_is_shuffled_meanwhile():
+    seq, array = rows("numbers")
+    orders = iter(np.random.default_rng(0).permuted(np.tile(np.arange(N), (100, 1)), axis=1))
+    beside(lambda: seq.__setitem__(slice(None), seq[next(orders, slice(None))]), seq.compact)
+    seq._check()
+    assert sorted(lasts(seq)) == lasts(array)
+
+
+def test_two_compact_beside_an_editor():
+    seq, array = rows("numbers")
+    other = threading.Thread(target=lambda: [seq.compact() for _ in range(5)], daemon=True)
+    other.start()
+    beside(lambda: in_the_middle(seq, array[0]), lambda: [seq.compact() for _ in range(5)])
+    other.join(60)
+    assert not other.is_alive()
+    seq._check()
+    assert np.array_equal(sq.concat_from_sequence(seq, 0, 1), array)
+
+
+def test_tolist_is_of_one_moment():
+    seq, array = rows("numbers", 3 * 16_384, 2)
+    forth, back = array.tolist(), array[::-1].tolist()
+    seen = []
+    beside(seq.reverse, lambda: seen.extend(seq.tolist() for _ in range(5)))
+    assert all(one in (forth, back) for one in seen)
+
+
+def test_elements_put_in_meanwhile_stay_as_they_are():
+    seq, array = rows("numbers")
+    new = [np.zeros(WIDTH + 1, np.int64)[:WIDTH] for _ in range(50)]
+
+    def put():
+        if new:
+            seq.append(new.pop())
+
+    beside(put, seq.compact)
+    seq._check()
+    assert seq.count(np.zeros_like(array[0])) == len(seq) - N
+    seq.compact()
+    assert seq.pinned_nbytes == seq.nbytes
