@@ -15,10 +15,7 @@ from seqcore.onnx._engines import checked_model, loop_batches, tensor_part  # no
 from seqcore.onnx._engines.attempts import Attempts  # noqa: E402
 from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little  # noqa: E402
 from seqcore.onnx._engines.engines import LONG_FOR_LOOPS  # noqa: E402
-from seqcore.onnx._engines.whole import (
-    MOST_INSERTS,
-    size_of,
-)
+from seqcore.onnx._engines.whole import MOST_INSERTS, size_of  # noqa: E402
 from seqcore.onnx._model.weights import HEAVY  # noqa: E402
 
 # Exported models whose lowered form onnxruntime runs whole at every length, …

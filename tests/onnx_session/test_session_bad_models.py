@@ -282,7 +282,7 @@ class TestRefused:
             }}"""
         given = onnx.parser.parse_model(text)
         if "other" in maker:
-            with pytest.raises(ValueError, match="can't be run: .*other:make"):
+            with pytest.raises(ValueError, match=r"can't be run: .*other:make"):
                 InferenceSession(given)
         else:
             (found,) = InferenceSession(given).run(None, {"x": np.ones(4, np.float32)})
