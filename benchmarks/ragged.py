@@ -106,6 +106,100 @@ def pad():
     return sides
 
 
+# --- reductions ---
+
+
+def summed(arrays):
+    return [array.sum() for array in arrays]
+
+
+@case(
+    "reduce(np.add) of 100,000 x 1 to 19 float32",
+    Limit("np.add.reduceat", 1.5),
+    Limit("list comprehension", 1 / 100),
+    Limit("awkward's ak.sum", 1.5),
+    most_rounds=11,
+)
+def reduce():
+    lengths = generator().integers(1, 19, COUNT, endpoint=True)
+    seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)
+    values, begins, arrays = seq.values(), seq.offsets()[:-1], list(seq)
+    sides = {
+        OURS: Side(lambda: seq.reduce(np.add)),
+        "np.add.reduceat": Side(lambda: np.add.reduceat(values, begins)),
+        "list comprehension": Side(lambda: summed(arrays)),
+    }
+    if ak := optional("awkward"):
+        array = ak.unflatten(values, lengths)
+        sides["awkward's ak.sum"] = Side(lambda: ak.sum(array, axis=1))
+    return sides
+
+
+# --- packing ---
+
+
+def pack_in_python(lengths, capacity):
+    """Best fit decreasing over a tree of the spaces that packs have, as TRL and others do."""
+    leaves = 1 << capacity.bit_length()
+    tree = [0] * (2 * leaves)  # the largest space that occurs below each node
+    packs = {space: [] for space in range(capacity + 1)}  # with that space
+    done = []
+
+    def set_leaf(space, value):
+        at = leaves + space
+        tree[at] = value
+        while at > 1:
+            at //= 2
+            tree[at] = max(tree[2 * at], tree[2 * at + 1])
+
+    def least(length):
+        """Find the least space from `length` on."""
+        at = leaves + length
+        if tree[at]:
+            return length
+        while at > 1 and (at % 2 or not tree[at + 1]):
+            at //= 2
+        if at == 1:
+            return None
+        at += 1
+        while at < leaves:
+            at = 2 * at if tree[2 * at] else 2 * at + 1
+        return at - leaves
+
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        length = lengths[i]
+        space = least(length)
+        if space is None:
+            pack, space = [], capacity
+            done.append(pack)
+        else:
+            pack = packs[space].pop()
+            if not packs[space]:
+                set_leaf(space, 0)
+        pack.append(i)
+        if space > length:
+            packs[space - length].append(pack)
+            set_leaf(space - length, space - length)
+    return done
+
+
+@case(
+    "pack 100,000 lengths of 1 to 2,048 by best fit",
+    Limit("best fit in Python, over a tree of spaces", 1 / 50),
+    most_rounds=5,
+)
+def pack():
+    lengths = np.clip(generator().lognormal(5.5, 1, COUNT).astype(np.int64), 1, 2048)
+    as_list = lengths.tolist()
+    assert len(sq.pack(lengths, 2048)) <= len(pack_in_python(as_list, 2048))
+    return {
+        OURS: Side(lambda: sq.pack(lengths, 2048), noperations=COUNT),
+        "best fit in Python, over a tree of spaces": Side(
+            lambda: pack_in_python(as_list, 2048), noperations=COUNT
+        ),
+    }
+
+
 # --- maps ---
 
 

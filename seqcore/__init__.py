@@ -1,8 +1,9 @@
 """A fast, list-like container for variable-length (ragged) NumPy arrays, and ONNX's sequence operators.
 
 `TensorSequence` is the container. `split_to_sequence` and `concat_from_sequence` split and join arrays,
-`sequence_map` and `map_batches` apply functions, `save` and `load` write and memory-map files. The other
-functions are ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
+`sequence_map` and `map_batches` apply functions, `save` and `load` write and memory-map files. `pack` and
+`BatchSampler` make batches for training. The other functions are ONNX's sequence operators. `seqcore.onnx`
+runs ONNX models with sequences.
 """
 
 from pathlib import Path as _Path
@@ -31,15 +32,19 @@ from seqcore.operators import (
     sequence_length,
     split_to_sequence,
 )
+from seqcore.packing import pack
+from seqcore.samplers import BatchSampler
 
 __all__ = [
     "ELEMENT_TYPES",
+    "BatchSampler",
     "TensorSequence",
     "concat_from_sequence",
     "element_type",
     "get_include",
     "load",
     "map_batches",
+    "pack",
     "save",
     "sequence_at",
     "sequence_construct",

@@ -217,7 +217,7 @@ class Recogniser:
 
 def find_model():
     """Find the recogniser in the rapidocr wheel, without importing that package and its dependencies."""
-    if package := find_spec("rapidocr"):
+    if (package := find_spec("rapidocr")) and package.origin:
         for model in Path(package.origin).parent.glob("models/*rec*.onnx"):
             return model
     raise DemoError('no text recogniser found: pip install "seqcore-tensors[demo]" installs one')
@@ -253,7 +253,7 @@ def draw(file, page, ink, spans, texts):
 @contextmanager
 def timed(step):
     """Print the time of a step, with its notes."""
-    notes = []
+    notes: list[str] = []
     start = perf_counter()
     yield notes
     seconds = perf_counter() - start

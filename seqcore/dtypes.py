@@ -98,7 +98,7 @@ def numpy_type(dtype: object) -> np.dtype[Any] | None:
         own = getattr(dtype, "dtype", None)
         return own if isinstance(own, np.dtype) else None
     try:
-        given = np.dtype(dtype)
+        given: np.dtype[Any] = np.dtype(dtype)  # type: ignore[arg-type]
     except (TypeError, ValueError):  # ValueError for strings that aren't a dtype
         return None
     # NumPy takes any class for the object dtype.

@@ -3,19 +3,20 @@
 import functools
 import inspect
 import os
-from concurrent.futures import Executor
 
 from seqcore._arguments.integers import as_count, flag
 from seqcore._arguments.shown import got
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.batches import in_order, joined_work, stacked_work
 from seqcore._maps.elementwise import elementwise_work
-from seqcore._maps.executors import count_workers, run_on_executor
+from seqcore._maps.executors import run_on_workers
 from seqcore._maps.job import Job, run_serially
 from seqcore._maps.outputs import Outputs
+from seqcore._maps.reductions import reduction_work
 from seqcore._maps.sharing import read_only
 from seqcore._maps.threads import run_on_threads
 from seqcore._maps.work import ElementWork, runs_many
+from seqcore._maps.workers import workers_of
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence
@@ -106,7 +107,8 @@ def sequence_map(
     -----
     Threads help if the body releases the GIL, as NumPy and onnxruntime do for larger tensors, and on
     free-threaded Python for every body. Worker threads see the caller's context variables, such as
-    `np.errstate`. NumPy ufuncs and elementwise graphs run on whole blocks of elements at once.
+    `np.errstate`. NumPy ufuncs, elementwise graphs, and NumPy's reductions such as `np.sum` and `np.max` run
+    on whole blocks of elements at once; `TensorSequence.reduce` gives their results as one array.
 
     Examples
     --------
@@ -122,8 +124,10 @@ def sequence_map(
     chunksize = as_count("chunksize", chunksize, "chooses one")
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    work = elementwise_work(body, inputs, n) or ElementWork(body, inputs, n)
-    executor = None if executor is None else _as_executor(executor)
+    work = (
+        elementwise_work(body, inputs, n) or reduction_work(body, inputs, n) or ElementWork(body, inputs, n)
+    )
+    executor = None if executor is None else workers_of(executor)
     return _run(work, single, dtypes, workers, executor, chunksize, progress)
 
 
@@ -173,7 +177,8 @@ def map_batches(
     ------
     ValueError
         If an output is not as long as its batch (the message names its elements), or the elements of a batch
-        can't be joined, because they have rank 0 or differ in more than axis 0; otherwise as `sequence_map`.
+        can't be concatenated, because they have rank 0 or differ in more than axis 0; otherwise as
+        `sequence_map`.
     TypeError
         The same as from `sequence_map`; the message names the elements of the batch.
     BaseException
@@ -202,8 +207,8 @@ def map_batches(
     stacked = flag("new_axis", new_axis)
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    executor = None if executor is None else _as_executor(executor)
-    at_once = workers if executor is None else count_workers(*executor)
+    executor = None if executor is None else workers_of(executor)
+    at_once = workers if executor is None else executor.count
     work = (stacked_work if stacked else joined_work)(body, inputs, n, batch_size, at_once)
     outputs = _run(work, single, dtypes, workers, executor, None, progress)
     if work.positions is None:
@@ -237,11 +242,13 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
             if report is not None:
                 report(0)
         elif executor is not None:
-            run_on_executor(job, *executor)
+            run_on_workers(job, executor)
         elif workers == 1:
             run_serially(job)
         else:
             run_on_threads(job, workers)
+        if job.added < job.n:
+            raise RuntimeError(f"the results of {work.name(job.added, job.n)} of the map are lost")
     return outputs.sequences[0] if outputs.single else outputs.sequences
 
 
@@ -285,21 +292,6 @@ def _known_types(body, inputs, output_dtypes):
     if not dtypes:
         raise ValueError("output_dtypes is empty, expected a dtype, or one for each output of the body")
     return single, dtypes
-
-
-def _as_executor(executor):
-    """Return an executor, and the Dask client behind it or None."""
-    if isinstance(executor, Executor):
-        return executor, None
-    if hasattr(executor, "get_executor"):  # a Dask client
-        if getattr(executor, "asynchronous", False):
-            raise TypeError(
-                "the Dask client is asynchronous, but a map waits for its results: make it by Client(...) "
-                "without asynchronous=True"
-            )
-        # Not pure, because Dask would otherwise run equal chunks, of one map or two, as one task.
-        return executor.get_executor(pure=False), executor
-    raise TypeError(f"executor must be a concurrent.futures.Executor or a Dask Client, got {got(executor)}")
 
 
 class _reporting:

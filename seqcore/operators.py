@@ -388,7 +388,7 @@ def concat_from_sequence(seq: Tensors, axis: SupportsIndex, new_axis: SupportsIn
     seq : TensorSequence or list or tuple of array_like
         The sequence, of at least one element; all elements have one rank.
     axis : int
-        The axis to join along, from -rank to rank - 1; the elements may differ in length along it. If
+        The axis to concatenate along, from -rank to rank - 1; the elements may differ in length along it. If
         `new_axis` is 1, the position of the new axis, from -rank - 1 to rank.
     new_axis : {0, 1}, optional
         If 1, stack the elements, which all have one shape, along a new axis.

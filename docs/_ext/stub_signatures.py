@@ -192,9 +192,10 @@ def readable(given, returns):
 def setup(app):
     found = signatures()
     # Where a Python module has overloads, autodoc shows all of them. The page has one signature instead.
-    analyzer = ModuleAnalyzer.for_module("seqcore.onnx.protos")
-    analyzer.analyze()
-    analyzer.overloads.clear()
+    for module in ("seqcore.dtypes", "seqcore.operators", "seqcore.onnx.protos"):
+        analyzer = ModuleAnalyzer.for_module(module)
+        analyzer.analyze()
+        analyzer.overloads.clear()
 
     def of_object(app, what, name, obj, options, given, returns):
         if what in ("property", "attribute"):

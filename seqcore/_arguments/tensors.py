@@ -96,8 +96,8 @@ def _items_of(array):
             f"tensors must be an iterable of tensors, got a {kind}, which is a table: pass a column"
         )
     if getattr(array, "dtype", None) == STRING and getattr(array, "ndim", None) == 1:
-        missing = np.flatnonzero(array.isna()) if hasattr(array, "isna") else ()
-        if len(missing):
+        missing = np.flatnonzero(array.isna()) if hasattr(array, "isna") else np.empty(0, int)
+        if missing.size:
             raise TypeError(
                 f"tensors[{missing[0]}] is missing in this {kind}: fill or drop missing values first"
             )
@@ -191,7 +191,8 @@ def _from_python(value, dtype, at):
         array = np.array(value)
         if array.dtype != object and (dtype is None or array.dtype == dtype):
             return array
-    weak, strong = set(), set()
+    weak: set[type] = set()
+    strong: set[np.dtype] = set()
     _collect_types(value, weak, strong, at)
     if (str in weak or STRING in strong) and len(weak | strong) > 1 and ({*weak, *strong} - {str, STRING}):
         raise TypeError(

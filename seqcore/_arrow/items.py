@@ -22,7 +22,7 @@ class Items:
             nested = nested and asked.format == kind and not asked.extension
             self.kind = kind
             self.within = Items(dtype, shape[1:], asked.children[0] if nested else None)
-            self.field = field_like(asked if nested else None, kind, self.within.field)
+            self.field: Field = field_like(asked if nested else None, kind, self.within.field)
             self.in_place = self.within.in_place and kind.startswith("+w")
         elif dtype == STRING:
             self.field = text_field(asked)

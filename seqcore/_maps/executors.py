@@ -1,11 +1,10 @@
-"""Run a map on an executor of the caller, whose workers may be threads, processes or other machines.
+"""Run a map on workers of the caller, which may be threads, processes or other machines (see `workers`).
 
 A few chunks for each worker are submitted at a time. The first ones are small, because the body never runs in
 the calling thread to be measured; each reply has its time, and later chunks are sized by it.
 """
 
 import asyncio
-import os
 import queue
 from concurrent.futures import BrokenExecutor, CancelledError
 
@@ -18,139 +17,163 @@ CHUNK = 5e-2  # seconds of work in a chunk
 CHUNK_NBYTES = 4 << 20  # bytes of input in a chunk, at most
 PENDING = 3  # submitted chunks for each worker
 GROWTH = 8  # the largest factor from one chunk to the next
+ATTEMPTS = 5  # to have a chunk computed that the workers ask for again
+DEATHS = "ActorDiedError", "WorkerCrashedError", "NodeDiedError"  # Ray's
 FILE_REMEDY = "make it visible to workers by the same path, or map copy.deepcopy(seq), which pickles as data"
 PICKLE_REMEDY = "define it at the top level of a module that the workers can import, or run it on threads"
 
 
-def run_on_executor(job, executor, client):
-    """Run a map on an executor; `client` is the Dask client behind it, or None."""
-    with SharedInputs(client) as shared:
+def run_on_workers(job, workers):
+    """Run a map on the workers of an executor, a pool or a cluster."""
+    with SharedInputs(workers) as shared:
         job.work = job.work.with_broadcast_inputs([shared.share(one) for one in job.work.broadcast_inputs])
-        _Dispatch(job, executor, client, shared).run()
+        _Dispatch(job, workers, shared).run()
+
+
+class _Submitted:
+    """A chunk that was submitted: its units, and the task that the workers made of it."""
+
+    def __init__(self, start, stop, payload):
+        self.start, self.stop, self.payload = start, stop, payload
+        self.task, self.attempts = None, 0
 
 
 class _Dispatch:
     """The submitted chunks of a map, and their results."""
 
-    def __init__(self, job, executor, client, shared):
-        self.job, self.executor, self.client, self.shared = job, executor, client, shared
-        self.workers = count_workers(executor, client)
+    def __init__(self, job, workers, shared):
+        self.job, self.workers, self.shared = job, workers, shared
         self.limit = max(1, CHUNK_NBYTES * job.n // max(job.work.nbytes, 1))
-        self.pickler = "pickle" if client is None else "cloudpickle"
-        self.pending = {}  # future → start and stop of its units, and the payload
-        self.finished = queue.SimpleQueue()
+        self.pending = {}  # submitted chunks by their start
+        self.finished = queue.SimpleQueue()  # the start of a chunk, and a function that gives its result
 
     def run(self):
         try:
-            self.send_some()
+            self.submit_some()
             while self.pending:
-                self.collect(self.finished.get())
-                self.send_some()
+                self.collect(*self.next_finished())
+                self.submit_some()
         except BaseException:
             self.job.bound.lower(0)
-            for future in list(self.pending):
-                future.cancel()
+            for one in self.pending.values():
+                self.workers.cancel(one.task)
             raise
 
-    def send_some(self):
+    def submit_some(self):
         job = self.job
-        while len(self.pending) < PENDING * self.workers:
+        while len(self.pending) < PENDING * self.workers.count:
             if self.pending and job.outputs.dtypes is None and job.work.first_sets_types:
                 return
-            limit = min(self.limit, GROWTH * job.largest or 1)
-            claimed = job.claim(self.workers, CHUNK, limit)
+            claimed = job.claim(self.size())
             if claimed is None:
                 return
-            self.send(*claimed)
+            start, stop = claimed
+            bound, outputs = job.bound.shifted(start), job.outputs
+            part = job.work.part(start, stop)
+            self.submit(
+                _Submitted(
+                    start,
+                    stop,
+                    Payload(start, part, bound, outputs.dtypes, outputs.single, self.workers.pickler),
+                )
+            )
 
-    def send(self, start, stop):
+    def size(self):
+        """Return how many units go into the next chunk. Towards the end chunks become smaller."""
         job = self.job
-        bound, outputs = job.bound.shifted(start), job.outputs
-        payload = Payload(job.work.part(start, stop), bound, outputs.dtypes, outputs.single, self.pickler)
+        share = job.left // (2 * self.workers.count)
+        limit = min(self.limit, GROWTH * job.largest or 1)
+        return max(1, min(share, limit, int(CHUNK / max(job.seconds, 1e-9))))
+
+    def submit(self, one):
+        one.attempts += 1
+        finished, start = self.finished, one.start
+        self.pending[start] = one
         try:
-            future = self.executor.submit(run_payload, payload, *self.shared.scattered)
+            one.task = self.workers.submit(
+                lambda result: finished.put((start, result)), run_payload, one.payload, *self.shared.sent
+            )
         except MemoryError:
             raise
         except Exception as error:
-            raise self.failure(start, stop, payload, error) from error
-        self.pending[future] = start, stop, payload
-        # Not concurrent.futures.wait, which never returns if others cancel a future.
-        future.add_done_callback(self.finished.put)
+            del self.pending[start]
+            raise self.failure(one, error) from error
 
-    def collect(self, future):
+    def next_finished(self):
+        """Return the next result, but raise if it may never come because workers were lost."""
+        while True:
+            try:
+                return self.finished.get(timeout=self.workers.patience)
+            except queue.Empty:
+                loss = self.workers.loss()
+            if loss is not None and self.finished.empty():
+                first, last = min(self.pending), max(one.stop for one in self.pending.values())
+                raise self.lost(first, last, *loss)
+
+    def collect(self, start, result):
         job = self.job
-        start, stop, payload = self.pending.pop(future)
-        if future.cancelled() and not job.bound.allows(start):
-            return  # we did it, below
+        one = self.pending.pop(start, None)
+        if one is None:
+            return  # an executor that calls back twice
         try:
-            chunk = future.result()
+            chunk = result()
             if isinstance(chunk, Reply):
-                chunk = chunk.chunk()
+                chunk = chunk.chunk(self.workers.lends)
         except MemoryError:
             raise
         except (Exception, asyncio.CancelledError) as error:
-            if self.client is None or not _misread_result(error):
-                raise self.failure(start, stop, payload, error) from error
-            self.send(start, stop)
-            return
-        if not isinstance(chunk, Chunk):
-            raise self.lost(
-                start, stop, f"its future has {shown(chunk)}", "its futures must have the result of the call"
-            )
+            if not job.bound.allows(start):
+                return  # it was cancelled, below
+            if one.attempts < ATTEMPTS and self.workers.runs_again(error):
+                self.submit(one)
+                return
+            raise self.failure(one, error) from error
+        self.check(one, chunk)
         if isinstance(chunk.error, FileNotVisible):
             self.shared.send_inline()
-            self.send(start, stop)
+            self.submit(one)
             return
-        if isinstance(chunk.error, UnpickleError):
-            why, of_stored = chunk.error.args
-            what = "open a file that the sequence is in" if of_stored else "unpickle the body"
-            remedy = FILE_REMEDY if of_stored else PICKLE_REMEDY
-            raise self.lost(start, stop, f"a worker can't {what} ({why})", remedy) from chunk.error
-        chunk.start = start
         job.measure(chunk)
         if chunk.error is not None:
             job.bound.lower(start + chunk.count)
             # Units after the failure need not start.
-            for other in [other for other, (at, *_) in self.pending.items() if not job.bound.allows(at)]:
-                other.cancel()
+            for other in self.pending.values():
+                if not job.bound.allows(other.start):
+                    self.workers.cancel(other.task)
         job.collect(chunk)
 
-    def failure(self, start, stop, payload, error):
+    def check(self, one, chunk):
+        """Raise if a result is not that of its chunk."""
+        if not isinstance(chunk, Chunk):
+            reason, remedy = f"its task has {shown(chunk)}", "its tasks must have the result of the call"
+        elif isinstance(chunk.error, UnpickleError):
+            why, of_stored = chunk.error.args
+            what = "open a file that the sequence is in" if of_stored else "unpickle the body"
+            reason, remedy = f"a worker can't {what} ({why})", FILE_REMEDY if of_stored else PICKLE_REMEDY
+            raise self.lost(one.start, one.stop, reason, remedy) from chunk.error
+        elif chunk.start != one.start:
+            reason = f"its task has the result of {self.job.work.name(chunk.start)}"
+            remedy = "submit must make a new task for each call"
+        else:
+            return
+        raise self.lost(one.start, one.stop, reason, remedy)
+
+    def failure(self, one, error):
         """Return the exception for a failure of the executor, not of the body."""
-        said = described(error)
+        said, payload, units = described(error).partition("\n")[0], one.payload, (one.start, one.stop)
         if payload.failure is not None:
             reason, payload.failure = payload.failure, None
             return TypeError(f"the map's body can't be pickled ({reason}): {PICKLE_REMEDY}")
         if isinstance(error, CancelledError | asyncio.CancelledError):
-            return self.lost(
-                start, stop, f"they were cancelled ({said})", "don't cancel its futures during a map"
-            )
-        if isinstance(error, BrokenExecutor):
+            return self.lost(*units, f"they were cancelled ({said})", "don't cancel its futures during a map")
+        if isinstance(error, BrokenExecutor) or type(error).__name__ in DEATHS:
             remedy = "check whether the body or an initializer ends the process, and make a new executor"
-            return self.lost(start, stop, f"a worker has died ({said})", remedy)
-        if "shutdown" in said:
-            return self.lost(start, stop, f"it was shut down ({said})", "keep it open until the map ends")
-        return self.lost(start, stop, said, "check whether it can run any other function")
+            return self.lost(*units, f"a worker has died ({said})", remedy)
+        if "shutdown" in said or "not running" in said:
+            return self.lost(*units, f"it was shut down ({said})", "keep it open until the map ends")
+        return self.lost(*units, said, "check whether it can run any other function")
 
     def lost(self, start, stop, reason, remedy):
         name = self.job.work.name(start, stop)
-        kind = type(self.executor).__name__
+        kind = self.workers.name
         return RuntimeError(f"the executor ({kind}) has lost {name} of the map: {reason}; {remedy}")
-
-
-def _misread_result(error):
-    """Return whether Dask's executor misread a result as an error.
-
-    That happens if the worker of a result is lost before the executor checks the state of the task: it then
-    unpacks the result as if it were an exception. Dask would compute a lost result again, and so does a map.
-    """
-    names = Reply.__name__, Chunk.__name__
-    return type(error) is TypeError and any(f"non-iterable {name} object" in str(error) for name in names)
-
-
-def count_workers(executor, client):
-    """Return the number of workers of an executor; the number of CPUs if it doesn't say."""
-    count = getattr(executor, "_max_workers", None)
-    if client is not None:
-        count = sum(client.nthreads().values())
-    return count if isinstance(count, int) and count > 0 else os.cpu_count() or 1

@@ -8,14 +8,17 @@ order of the sequence, so that types, errors and results are those of a serial l
 A unit that fails lowers the bound: units after it are no longer started, all units before it still are.
 """
 
+import heapq
+import math
 import time
 
 from seqcore.core.calls import Bound
+from seqcore.core.counters import count_units
 
 ENOUGH = 1e-4  # seconds of work to measure a unit by
-NOT_WORTH_IT = 5e-4  # seconds of work that threads would not speed up
 REPORT = 5e-2  # seconds between two reports of progress
 SAMPLE = 64  # units to measure, at most
+FIRST = 4  # units, of which the first take longer
 
 
 class Job:
@@ -34,6 +37,7 @@ class Job:
         self.n = work.n
         self.bound = Bound()
         self.claimed = 0  # units handed out, from the front
+        self.returned = []  # … of which these were given back: starts and stops, as a heap
         self.added = 0  # units in the outputs
         self.done = 0  # elements that are finished, in any order
         self.chunks = self.in_blocks = 0
@@ -42,8 +46,8 @@ class Job:
         self.largest = 0  # units in a measured chunk so far
         self.measured = 0.0, 0.0  # seconds and units of measured chunks, weighted to the latest
 
-    def run(self, start, stop):
-        return self.work.run(start, stop, self.bound, self.outputs.dtypes, self.outputs.single)
+    def run(self, start, stop, bound=None):
+        return self.work.run(start, stop, bound or self.bound, self.outputs.dtypes, self.outputs.single)
 
     def collect(self, chunk):
         """Take a finished chunk, and add all chunks that are next in order to the outputs."""
@@ -69,53 +73,56 @@ class Job:
         """Run the first units in the calling thread, to set the types and to measure the time for a unit."""
         # Units that run in batches speed up while they warm up, so more of them are measured.
         enough, most = (20 * ENOUGH, 16 * SAMPLE) if self.work.in_batches else (ENOUGH, SAMPLE)
-        began = time.perf_counter()
+        began, before = time.perf_counter(), math.inf
         while self.claimed < min(self.n, most):
             start, self.claimed = self.claimed, min(self.n, max(1, 2 * self.claimed))
             since = time.perf_counter()
             self.collect(self.run(start, self.claimed))
+            count_units(self.claimed - start, False)
             now = time.perf_counter()
-            self.seconds = (now - since) / (self.claimed - start)
-            if now - began > enough:
+            seconds = (now - since) / (self.claimed - start)
+            # The last chunk has the most units, but something else may have delayed it.
+            self.seconds, before = min(seconds, before), seconds
+            if now - began > (enough if self.claimed >= FIRST else 20 * enough):
                 break
 
     @property
-    def pays_on_threads(self):
-        """True if threads can be expected to speed up the remaining units."""
-        if self.seconds < self.work.small:
-            return False
-        return self.seconds * (self.n - self.claimed) >= NOT_WORTH_IT
+    def left(self):
+        """The number of units that are not claimed, and may be."""
+        left = self.n - self.claimed if self.bound.allows(self.claimed) else 0
+        for start, stop in self.returned:
+            left += stop - start if self.bound.allows(start) else 0
+        return left
 
-    def claim(self, workers, seconds, limit=None):
-        """Return the next units as (start, stop), or None. Towards the end chunks become smaller."""
-        left = self.n - self.claimed
-        if left <= 0 or not self.bound.allows(self.claimed):
+    def claim(self, size):
+        """Return the next units as (start, stop); None if none are left. A given chunksize comes first."""
+        size = self.chunksize or size
+        if self.returned and self.bound.allows(self.returned[0][0]):
+            start, stop = heapq.heappop(self.returned)
+            if start + size < stop:
+                heapq.heappush(self.returned, (start + size, stop))
+            return start, min(stop, start + size)
+        start = self.claimed
+        if start == self.n or not self.bound.allows(start):
             return None
-        size = self.chunksize
-        if size is None:
-            size = max(1, min(left // (2 * workers), int(seconds / max(self.seconds, 1e-9))))
-            size = min(size, limit or size)
-        start, self.claimed = self.claimed, min(self.n, self.claimed + size)
+        self.claimed = min(self.n, start + size)
         return start, self.claimed
+
+    def give_back(self, start, stop):
+        """Have units claimed again that a paused worker has not started."""
+        if start < stop and self.bound.allows(start):
+            heapq.heappush(self.returned, (start, stop))
 
 
 def run_serially(job):
-    """Run all units in the calling thread."""
-    if job.report is not None:
+    """Run the units that are left in the calling thread."""
+    if job.report is not None and not job.claimed:
         job.sample()
-        size = max(1, int(REPORT / max(job.seconds, 1e-9)))
-    elif job.outputs.dtypes is None:
-        size = 1  # it sets the types
-    else:
-        size = job.n
-    while job.claimed < job.n:
+    while job.left:
+        if job.report is not None:
+            size = max(1, int(REPORT / max(job.seconds, 1e-9)))
+        else:
+            size = job.n if job.outputs.dtypes is not None else 1  # the first one sets the types
         start, job.claimed = job.claimed, min(job.n, job.claimed + size)
         job.collect(job.run(start, job.claimed))
-        if job.report is None:
-            size = job.n
-
-
-def run_rest_serially(job):
-    start, job.claimed = job.claimed, job.n
-    if start < job.n:
-        job.collect(job.run(start, job.n))
+        count_units(job.claimed - start, False)

@@ -32,14 +32,15 @@ class UnpickleError(Exception):
 class Payload:
     """A part of a map's work, sent to a worker."""
 
-    def __init__(self, work, bound, dtypes, single, pickler):
+    def __init__(self, start, work, bound, dtypes, single, pickler):
+        self.start = start  # which chunk of the map it is
         self.work, self.bound = work, bound
         self.dtypes, self.single, self.pickler = dtypes, single, pickler
         self.context = contextvars.copy_context()  # it doesn't cross processes
         self.failure = None  # the exception if it could not be pickled
 
-    def run(self, scattered):
-        return self.context.run(run_part, self.work, self.bound, self.dtypes, self.single, scattered)
+    def run(self, sent):
+        return self.context.run(run_part, self.start, self.work, self.bound, self.dtypes, self.single, sent)
 
     def __reduce_ex__(self, protocol):
         content = self.work, self.dtypes, self.single
@@ -48,42 +49,43 @@ class Payload:
         except Exception as error:
             # The executor's own pickler may succeed; if it fails too, this is the reason.
             self.failure = error
-            return ReceivedPayload, (None, content, self.pickler)
-        return ReceivedPayload, (data, buffers, self.pickler)
+            return ReceivedPayload, (self.start, None, content, self.pickler)
+        return ReceivedPayload, (self.start, data, buffers, self.pickler)
 
 
 class ReceivedPayload:
     """A payload, unpickled in another process."""
 
-    def __init__(self, data, content, pickler):
-        self.data, self.content, self.pickler = data, content, pickler
+    def __init__(self, start, data, content, pickler):
+        self.start, self.data, self.content, self.pickler = start, data, content, pickler
 
-    def run(self, scattered):
+    def run(self, sent):
         pickler = importlib.import_module(self.pickler)
         try:
             content = self.content
             if self.data is not None:
                 content = pickle.loads(self.data, buffers=content)
         except Exception as error:
-            chunk = Chunk(0, 0, UnpickleError(described(error), getattr(error, "of_stored", False)))
+            chunk = Chunk(self.start, 0, UnpickleError(described(error), getattr(error, "of_stored", False)))
         else:
-            chunk = run_part(content[0], Bound(), *content[1:], scattered)
+            chunk = run_part(self.start, content[0], Bound(), *content[1:], sent)
         return Reply(chunk, pickler)
 
 
-def run_payload(payload, *scattered):
+def run_payload(payload, *sent):
     """Run a payload in a worker: the function that is submitted to the executor."""
-    return payload.run(scattered)
+    return payload.run(sent)
 
 
-def run_part(work, bound, dtypes, single, scattered):
+def run_part(start, work, bound, dtypes, single, sent):
     try:
-        work = work.with_broadcast_inputs([fetch(tensor, scattered) for tensor in work.broadcast_inputs])
+        work = work.with_broadcast_inputs([fetch(tensor, sent) for tensor in work.broadcast_inputs])
     except FileNotVisible as error:
-        return Chunk(0, 0, error)
+        return Chunk(start, 0, error)
     began = time.perf_counter()
     chunk = work.run(0, work.n, bound, dtypes, single)
     chunk.seconds = time.perf_counter() - began
+    chunk.start = start
     return chunk
 
 
@@ -109,9 +111,10 @@ class Reply:
         buffers = self.buffers if protocol >= 5 else [bytes(one.raw()) for one in self.buffers]
         return _reply, (self.data, buffers)
 
-    def chunk(self):
-        """Return the chunk, in the caller's process."""
-        chunk = pickle.loads(self.data, buffers=self.buffers)
+    def chunk(self, copied):
+        """Return the chunk, in the caller's process, and if wanted in memory of its own."""
+        buffers = map(bytes, self.buffers) if copied else self.buffers
+        chunk = pickle.loads(self.data, buffers=buffers)
         if chunk.error is not None:
             chunk.error = chunk.error.error()
         return chunk

@@ -3,7 +3,7 @@
 A tensor is wrapped while a map runs. When it is pickled for the first time, its data are written to a file::
 
     SharedTensor ──pickle──▶ a new file ──▶ FileTensor: its path, which a worker maps read-only
-                 └─ with Dask: scattered to all workers; the payload has its index among a task's arguments
+                 └─ with Dask and Ray: sent to all workers; the payload has its index among a task's arguments
 
 A worker maps the file again for each chunk, which costs a few microseconds and holds no memory between
 chunks. If a worker can't see the file, it replies so, and from then on the tensor is sent with the chunks.
@@ -40,11 +40,11 @@ class FileNotVisible(Exception):
 class SharedInputs:
     """The broadcast inputs that a map shares; leaving the context removes the files."""
 
-    def __init__(self, client=None):
-        self.client = client  # Dask's, or None
+    def __init__(self, workers):
+        self.workers = workers
         self.lock = threading.Lock()  # the executor may pickle in a thread of its own
         self.tensors = []
-        self.scattered = []
+        self.sent = []
         self.inline = False
         self.owner = os.getpid()
 
@@ -52,16 +52,12 @@ class SharedInputs:
         """Return the object that replaces a broadcast tensor in payloads; a small tensor itself."""
         if tensor.nbytes < LARGE or tensor.dtype.hasobject:
             return tensor
-        if self.client is None:
+        sent = self.workers.send(tensor)
+        if sent is None:
             self.tensors.append(SharedTensor(tensor, self))
             return self.tensors[-1]
-        try:
-            # Not by its hash, which takes longer to compute than the tensor to send.
-            future = self.client.scatter(tensor, broadcast=True, hash=False)
-        except TimeoutError:  # there is no worker yet
-            return tensor
-        self.scattered.append(future)
-        return ScatteredTensor(tensor, len(self.scattered) - 1)
+        self.sent.append(sent)
+        return SentTensor(tensor, len(self.sent) - 1)
 
     def send_inline(self):
         """Send the tensors with the chunks from now on."""
@@ -86,7 +82,7 @@ class SharedTensor:
     def __init__(self, tensor, shared):
         self.tensor, self.shared, self.path = tensor, shared, None
 
-    def fetch(self, scattered):
+    def fetch(self, sent):
         return self.tensor
 
     def __reduce__(self):
@@ -106,7 +102,7 @@ class FileTensor:
     def __init__(self, path, shape, dtype, transposed):
         self.path, self.shape, self.dtype, self.transposed = path, shape, dtype, transposed
 
-    def fetch(self, scattered):
+    def fetch(self, sent):
         try:
             with open(self.path, "rb") as file:
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -122,27 +118,27 @@ class InlineTensor:
     def __init__(self, tensor):
         self.tensor = tensor
 
-    def fetch(self, scattered):
+    def fetch(self, sent):
         return self.tensor
 
 
-class ScatteredTensor:
-    """A tensor that Dask passes to a task as one of its further arguments."""
+class SentTensor:
+    """A tensor that Dask or Ray passes to a task as one of its further arguments."""
 
     def __init__(self, tensor, number):
         self.tensor, self.number = tensor, number
 
-    def fetch(self, scattered):
-        return scattered[self.number] if self.tensor is None else self.tensor
+    def fetch(self, sent):
+        return sent[self.number] if self.tensor is None else self.tensor
 
     def __reduce__(self):
-        return ScatteredTensor, (None, self.number)
+        return SentTensor, (None, self.number)
 
 
-def fetch(tensor, scattered):
+def fetch(tensor, sent):
     """Return a broadcast input for the body, read-only, from wherever it was shared."""
     if not isinstance(tensor, np.ndarray):
-        tensor = tensor.fetch(scattered)
+        tensor = tensor.fetch(sent)
     return read_only(tensor)
 
 

@@ -1,262 +1,249 @@
-"""Run a map on threads of a pool, which is kept for later maps.
+"""Run a map on threads: the calling thread and helpers, as many as `pace` finds to be fastest.
 
-A running thread needs not be started, and keeps its malloc arena (glibc passes those of ended threads on,
-other libraries may not), caches, and the thread-local data of the body. All maps share one pool::
+::
 
-    task ──▶ an idle thread, or a new one ──▶ idle again, before the map hears that the task is done
-                                          └─▶ or it ends, if KEPT threads are idle already
+    calling thread   claim ─ run ─ collect ─ claim ─ run ─ collect ─ …
+    helper           claim ─ run ─▶ finished        waits while fewer threads are wanted, ends with the map
 
-No task ever waits for another, so nested maps can't deadlock. Before a fork idle threads are ended, and the
-child starts without any; at the end of the interpreter running tasks are waited for.
+The calling thread works like the helpers, so it never waits for one that hasn't started: a map takes as many
+threads as there are. Only if the caller gives a chunksize, all units run on helpers.
+
+No helper waits for another one, so nested maps can't deadlock.
 """
 
-import atexit
 import contextvars
-import os
 import queue
-import sys
 import threading
 import time
+from _thread import start_new_thread
 
-from seqcore._maps.job import run_rest_serially
-from seqcore._maps.outputs import Chunk
+from seqcore._maps.job import run_serially
+from seqcore._maps.outputs import Chunk, raise_for
+from seqcore._maps.pace import Pace, worth_a_trial
+from seqcore.core.counters import count_units
 
-CHUNK = 1e-2  # seconds of work in a chunk
-# The number of idle threads that are kept. None without a GIL: objects made in a thread are freed in it, so
-# an idle one would keep unused results until the next garbage collection.
-KEPT = max(8, 2 * (os.cpu_count() or 1)) if getattr(sys, "_is_gil_enabled", lambda: True)() else 0
-START_TIMEOUT = 1.0  # seconds after which a task that has not started is cancelled
-
-
-class Pool:
-    """Running threads to reuse. A map uses several at once, and all maps share one pool."""
-
-    def __init__(self):
-        self._begin()
-
-    def _begin(self):
-        self.lock = threading.Lock()
-        self.idle = []  # threads that wait for a task, or are about to
-        self.threads = set()
-        self.ended = False
-
-    @property
-    def busy(self):
-        """The number of threads with a task."""
-        with self.lock:
-            return len(self.threads) - len(self.idle)
-
-    def start(self, task):
-        """Start a task on an idle or new thread; RuntimeError if no thread can be started."""
-        with self.lock:
-            if self.ended:
-                raise RuntimeError("the interpreter is about to end")
-            thread = self.idle.pop() if self.idle else None
-            if thread is None:
-                thread = PoolThread(self, task)
-                self.threads.add(thread)
-                task.thread = thread
-            else:
-                task.thread = thread
-                thread.take(task)
-                return
-        try:
-            thread.start()
-        except BaseException:
-            self.forget(thread)
-            raise
-
-    def rest(self, thread):
-        """Keep a thread as idle; False if there are enough of them."""
-        with self.lock:
-            if self.ended or len(self.idle) >= KEPT:
-                return False
-            self.idle.append(thread)
-            return True
-
-    def forget(self, thread):
-        with self.lock:
-            self.threads.discard(thread)
-
-    def end_idle(self):
-        """End the idle threads, because a process with several threads should not fork."""
-        with self.lock:
-            idle, self.idle = self.idle, []
-            for thread in idle:
-                thread.take(None)
-        for thread in idle:
-            thread.join()
-
-    def end(self):
-        """Start no more threads, and wait for the running ones, which would crash at interpreter shutdown."""
-        with self.lock:
-            self.ended = True
-            threads = [thread for thread in self.threads if thread is not threading.current_thread()]
-        self.end_idle()
-        for thread in threads:
-            thread.join()
-
-
-class PoolThread(threading.Thread):
-    """A thread that runs one task after the other, and keeps no references to a finished map."""
-
-    def __init__(self, pool, task):
-        # A daemon, because `threading` would wait for idle threads at exit before `Pool.end` runs.
-        super().__init__(name="seqcore-map", daemon=True)
-        self.pool, self.task = pool, task
-        self.stays = True
-        self.woken = threading.Lock()
-        self.woken.acquire()
-
-    def take(self, task):
-        """Wake the thread for a task, or None to end it. It allocates nothing, so it can't fail."""
-        self.task = task
-        self.woken.release()
-
-    def run(self):
-        pool = self.pool
-        try:
-            while self.task is not None:
-                task, self.task = self.task, None
-                try:
-                    task.run()
-                    self.stays = pool.rest(self)  # first, so that the next map finds this thread
-                finally:
-                    task.finish()
-                task = None
-                if not self.stays:
-                    break
-                self.woken.acquire()
-        except MemoryError:
-            pass  # this thread ends, and another one starts when it is needed
-        finally:
-            pool.forget(self)
-
-
-POOL = Pool()
-atexit.register(POOL.end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=POOL.end_idle, after_in_child=POOL._begin)
-
-
-class Task:
-    """One worker of a map, run once by a thread."""
-
-    def __init__(self, work, finished):
-        context = contextvars.copy_context()  # a context can't be entered twice
-        self._calls = [(context, work)]
-        self.finished = finished
-        self.thread = None
-
-    def run(self):
-        try:
-            context, work = self._calls.pop()
-        except IndexError:  # cancelled
-            self.finished = None
-            return
-        context.run(work)
-
-    def finish(self):
-        finished, self.finished = self.finished, None
-        if finished is not None:
-            _put_finished(finished)
-
-    def cancel(self):
-        """Cancel a task that has not started; False if it has."""
-        try:
-            self._calls.pop()
-        except IndexError:
-            return False
-        return True
+PATIENCE = 1.0  # seconds to wait for a thread to start
+SHORT = 1e-3  # seconds to wait for a helper to pause
 
 
 def run_on_threads(job, workers):
-    """Run a map on several threads; in the calling thread if none can be started."""
-    if job.chunksize is None:
-        job.sample()
-        if not job.pays_on_threads:
-            run_rest_serially(job)
-            return
-    finished = queue.SimpleQueue()
-    lock = threading.Lock()
+    """Run a map on up to so many threads."""
+    if job.chunksize is not None:
+        Team(job, None, min(workers, -(-job.n // job.chunksize))).run()
+        return
+    job.sample()
+    left = job.n - job.claimed
+    if left < 2 or job.seconds < job.work.small or not worth_a_trial(job.seconds, left):
+        run_serially(job)
+        return
+    workers = min(workers, left)
+    Team(job, Pace(job.seconds, workers, job.work.least), workers - 1).run()
 
-    def work():
+
+class Team:
+    """The threads of one map.
+
+    Parameters
+    ----------
+    job : Job
+    pace : Pace or None
+        The number of threads that work; None if all helpers do, and the calling thread only collects.
+    most : int
+        The largest number of helpers.
+    """
+
+    def __init__(self, job, pace, most):
+        self.job, self.pace, self.most = job, pace, most
+        self.changed = threading.Condition()  # its lock guards all that follows, and claims
+        self.helpers = []  # threads that have started
+        self.new = []  # … that are to be started, by a thread that does nothing else
+        self.asked = 0  # helpers that were asked for
+        self.starting = self.closed = False
+        self.running = [0] * (most + 1)  # by worker: chunks that are claimed, and not collected
+        self.bounds = [job.bound.shifted(0) for _ in self.running]  # by worker: paused to stop within a chunk
+        self.helped = False  # a helper has claimed units
+        self.finished = queue.SimpleQueue()
+        self.failure = None
+
+    def run(self):
+        try:
+            with self.changed:
+                self._start_helpers()
+            if self.pace is None:
+                self._wait_for_helpers()
+            while True:
+                if (claimed := self._claim(0)) is not None:
+                    self._take(*self._run(0, *claimed))
+                elif any(self.running):
+                    self._take(*self.finished.get())
+                else:
+                    break
+                self._take_finished()
+        except BaseException:  # Ctrl-C: running units go on, but no more are started
+            self.job.bound.lower(0)
+            self._close()
+            raise
+        self._close()
+        self._end_threads()
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # it refers to this frame
+
+    # -- work --------------------------------------------------------------------------------------------
+
+    def _claim(self, worker):
+        """Return the next units for a worker as (start, stop), or None at the end of the map."""
+        with self.changed:
+            while self.pace is not None and worker >= self.pace.width and not self.closed:
+                self.changed.wait()
+            left = self.job.left
+            if self.closed or not left:
+                return None
+            self.running[worker] += 1
+            self.helped |= worker > 0
+            self.bounds[worker].pause(False)
+            if self.pace is None:
+                return self.job.claim(None)
+            now = time.perf_counter()
+            size = self.pace.size(worker, left, now)
+            self.bounds[worker].end_at(now + 3 * size * self.pace.seconds)
+            return self.job.claim(size)
+
+    def _run(self, worker, start, stop):
+        began = time.perf_counter()
+        chunk = self.job.run(start, stop, self.bounds[worker])
+        return chunk, worker, stop, began, time.perf_counter()
+
+    def _help(self, worker):
+        try:
+            while (claimed := self._claim(worker)) is not None:
+                self.finished.put(self._run(worker, *claimed))
+        except BaseException as error:  # an internal failure, such as no memory
+            _put_at_last(self.finished, (error, worker, 0, 0.0, 0.0))
+
+    def _take(self, chunk, worker, stop, began, ended):
+        """Collect a finished chunk. After a failure only count those that run, until there are none."""
+        failed = not isinstance(chunk, Chunk)
+        together = self.pace is None or self.pace.width > 1
+        with self.changed:
+            self.running[worker] -= self.running[worker] > 0
+            if not failed and chunk.error is None:
+                self.job.give_back(chunk.start + chunk.count, stop)
+            if not failed and self.pace is not None:
+                before = self.pace.width
+                self.pace.finished(worker, chunk.count, began, ended)
+                if self.pace.width > before:
+                    self._start_helpers()
+                for other in range(self.pace.width, before):
+                    self.bounds[other].pause(True)
+        if self.failure is not None:
+            return
+        try:
+            if failed:
+                raise chunk
+            count_units(chunk.count, together)
+            if worker == 0 and isinstance(chunk.error, KeyboardInterrupt):
+                self.job.bound.lower(0)  # as for Ctrl-C elsewhere
+                raise_for(chunk.error, self.job.work.name(chunk.start + chunk.count))
+            if chunk.count or chunk.error is not None:
+                self.job.collect(chunk)
+        except BaseException as error:
+            if not isinstance(error, Exception) and self.job.bound.allows(self.job.n):
+                raise  # no unit has failed: it is Ctrl-C in this thread
+            self.failure = error
+            self.job.bound.lower(self.job.added)
+
+    def _take_finished(self):
+        """Collect what helpers have finished, and wait for those that were paused within short units."""
+        while (pausing := self._is_one_pausing()) or not self.finished.empty():
+            try:
+                item = self.finished.get(timeout=SHORT if pausing else None)
+            except queue.Empty:
+                return
+            self._take(*item)
+
+    def _is_one_pausing(self):
+        return self.pace is not None and any(self.running[self.pace.width :]) and self.pace.seconds < SHORT
+
+    def _wait_for_helpers(self):
+        """Collect what helpers finish, until nothing is left, or none of them starts."""
+        until = time.monotonic() + PATIENCE
+        while self.job.left and (self.helped or (self.starting and time.monotonic() < until)):
+            try:
+                item = self.finished.get(timeout=None if self.helped else 0.01)
+            except queue.Empty:
+                continue
+            self._take(*item)
+
+    # -- threads -----------------------------------------------------------------------------------------
+
+    def _start_helpers(self):
+        """Wake the helpers that are wanted, and start those that are missing. The lock is held."""
+        wanted = self.most if self.pace is None else self.pace.width - 1
+        self.changed.notify_all()
+        while self.asked < wanted:
+            self.asked += 1
+            context = contextvars.copy_context()  # a context can't be entered twice
+            self.new.append(
+                threading.Thread(target=context.run, args=(self._help, self.asked), name="seqcore-map")
+            )
+        if self.new and not self.starting:
+            try:
+                # Thread.start never returns if the new thread dies for lack of memory: not in this thread.
+                start_new_thread(self._start_new, ())
+                self.starting = True
+            except (RuntimeError, MemoryError):
+                self._do_without()
+
+    def _start_new(self):
         try:
             while True:
-                with lock:
-                    claimed = job.claim(workers, CHUNK)
-                if claimed is None:
-                    return
-                finished.put(job.run(*claimed))
-        except BaseException as error:  # an internal failure, such as no memory
-            finished.put(error)
-
-    tasks = []
-    try:
-        for _ in range(min(workers, job.n - job.claimed)):
-            task = Task(work, finished)
-            try:
-                POOL.start(task)
-            except RuntimeError:  # no thread available, or the interpreter is about to end
-                if task.cancel():
-                    break
-            tasks.append(task)
-        failure = _gather(job, finished, tasks)
-        for task in tasks:
-            if task.thread is not None and not task.thread.stays:
-                task.thread.join()
-    except BaseException:  # Ctrl-C: running units go on, but no more are started
-        job.bound.lower(0)
-        raise
-    if failure is not None:
-        try:
-            raise failure
+                with self.changed:
+                    if not self.new:
+                        return
+                    thread = self.new.pop(0)
+                thread.start()
+                with self.changed:
+                    self.helpers.append(thread)
+        except (RuntimeError, MemoryError):
+            with self.changed:
+                self._do_without()
         finally:
-            del failure
-    run_rest_serially(job)  # the units that no thread has claimed
+            with self.changed:
+                self.starting = False
+                self.changed.notify_all()
+
+    def _do_without(self):
+        """Go on with the helpers that have started. The lock is held."""
+        self.new.clear()
+        self.most = self.asked = len(self.helpers)
+        if self.pace is not None:
+            self.pace.limit(1 + self.most)
+
+    def _close(self):
+        """Let the helpers end."""
+        with self.changed:
+            self.closed = True
+            self.new.clear()
+            self.changed.notify_all()
+
+    def _end_threads(self):
+        """Wait for the helpers to end, so that none keeps a reference to the map."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self.starting, PATIENCE)
+        for thread in self.helpers:
+            thread.join()
 
 
-def _put_finished(finished):
-    """Signal that a thread is done. The caller waits for it, so retry while there is no memory."""
+def _put_at_last(finished, item):
+    """Put an item into a queue. The calling thread waits for it, so retry while there is no memory."""
     while True:
         try:
-            finished.put(None)
+            finished.put(item)
         except MemoryError:
             time.sleep(0.01)
         else:
             return
-
-
-def _gather(job, finished, tasks):
-    """Collect chunks until all threads are done; return the error of a failed chunk, or None.
-
-    After a failure the threads stop by themselves: no unit after it is started.
-    """
-    failure, running, patience = None, len(tasks), START_TIMEOUT
-    while running:
-        try:
-            item = finished.get(timeout=patience)
-        except queue.Empty:
-            # A pool that lost a thread would block forever. Started tasks do the remaining work.
-            running -= sum([task.cancel() for task in tasks])
-            patience = None
-            continue
-        if item is None:
-            running -= 1
-        elif failure is None:
-            try:
-                if not isinstance(item, Chunk):
-                    raise item
-                job.collect(item)
-            except Exception as error:
-                failure = error
-            except BaseException as error:
-                if job.bound.allows(job.n):
-                    raise  # no unit has failed: it is Ctrl-C in this thread
-                failure = error
-            if failure is not None:
-                job.bound.lower(job.added)
-    try:
-        return failure
-    finally:
-        del failure  # it refers to this frame

@@ -46,11 +46,14 @@ class Work:
         many.
     first_sets_types : bool
         True if the first unit must finish before others go to an executor, because it sets the types.
+    least : int
+        The number of units to run together, at least, where there is a choice.
     small : float
         The seconds a unit below which threads don't help, because most of the time holds the GIL.
     """
 
     in_batches = False
+    least = 1
     small = 0.0
     first_sets_types = False
 

@@ -61,11 +61,11 @@ def chained(list sequences not None):
     dtype = one.dtype
     for one in sequences:
         if one._dtype is not dtype:
-            raise TypeError("sequences of two types can't be joined")
+            raise TypeError("sequences of two dtypes can't be concatenated")
         shares.append(one.whole())
     stores = <Store **>malloc(n * sizeof(Store *))
     if stores == NULL:
-        raise MemoryError(f"no memory to join {n} sequences")
+        raise MemoryError(f"no memory to concatenate {n} sequences")
     for i in range(n):
         share = shares[i]
         stores[i] = share.store

@@ -1,13 +1,24 @@
 """The inner loop of a map: a body called for one element after the other, its outputs put away."""
 
+from time import perf_counter
+
 cimport cython
 
+from seqcore.core.buffer cimport Store, size_of
 from seqcore.core.container cimport Container
-from seqcore.core.source cimport add_to, read_counter
+from seqcore.core.owner cimport make_element
+from seqcore.core.positions cimport raise_for
+from seqcore.core.reader cimport raise_damaged, read_one
+from seqcore.core.share cimport Share
+from seqcore.core.source cimport MAX_NDIM, OUT_OF_RANGE, Piece, add_to, read_counter
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
     int PyErr_CheckSignals() except -1      # Ctrl-C, for a compiled body returns to no bytecode
+
+
+cdef enum:
+    LOOK = 16                   # elements between two looks at the clock
 
 
 cdef class Bound:
@@ -19,6 +30,8 @@ cdef class Bound:
     cdef Py_ssize_t position
     cdef Bound root             # whose position counts
     cdef Py_ssize_t offset      # of this one's element 0 from the root's
+    cdef Py_ssize_t paused      # whether none may start for now, by this bound alone
+    cdef double until           # when a loop by this bound alone ends, by `perf_counter`; 0 for never
 
     def __cinit__(self):
         self.position = PY_SSIZE_T_MAX
@@ -35,7 +48,18 @@ cdef class Bound:
 
     cpdef bint allows(self, Py_ssize_t position) noexcept:
         """Whether the element at a position may start."""
-        return position < read_counter(&self.root.position) - self.offset
+        return position < read_counter(&self.root.position) - self.offset and not read_counter(&self.paused)
+
+    def pause(self, bint paused):
+        """Start no element by this very bound, or go on. One thread at a time calls it."""
+        add_to(&self.paused, paused - read_counter(&self.paused))
+
+    def end_at(self, double until):
+        """Have a loop by this very bound end at a time, if its elements take longer than expected."""
+        self.until = until
+
+    cdef bint is_late(self, Py_ssize_t done) except -1:
+        return self.until and done % LOOK == 0 and done and <double>perf_counter() > self.until
 
     def shifted(self, Py_ssize_t offset):
         """The same bound for a part of the elements that counts its own from 0."""
@@ -73,34 +97,60 @@ cdef int put_result(tuple outputs, bint single, result) except -1:
     return 0
 
 
-cdef object call(body, tuple inputs, Py_ssize_t i):
-    """Call the body with element i of each sequence, and each whole tensor."""
-    cdef Py_ssize_t n = len(inputs)
-    if n == 1:
-        return body(argument(inputs[0], i))
-    if n == 2:
-        return body(argument(inputs[0], i), argument(inputs[1], i))
-    return body(*arguments(inputs, i))
+@cython.final
+cdef class Arguments:
+    """What the calls of a map get: element i of each sequence, and each broadcast input.
 
+    The sequences are read as they are now. So threads that work on one map lock no sequence, and share no
+    line of memory that one of them writes to.
+    """
 
-cdef inline object argument(one, Py_ssize_t i):
-    return (<Container>one).element(i, None) if isinstance(one, Container) else one
+    cdef tuple inputs
+    cdef list shares            # of the sequences' stores; None for a broadcast input
+    cdef Py_ssize_t n
 
+    def __cinit__(self, tuple inputs not None):
+        self.inputs = inputs
+        self.n = len(inputs)
+        self.shares = []
+        for one in inputs:
+            self.shares.append((<Container>one).shared() if isinstance(one, Container) else None)
 
-cdef tuple arguments(tuple inputs, Py_ssize_t i):
-    cdef list values = [None] * len(inputs)
-    cdef Py_ssize_t k
-    for k in range(len(inputs)):
-        values[k] = argument(inputs[k], i)
-    return tuple(values)
+    cdef object argument(self, Py_ssize_t k, Py_ssize_t i):
+        cdef Piece piece
+        cdef Py_ssize_t[2 * MAX_NDIM] dims
+        cdef Store *store
+        if self.shares[k] is None:
+            return self.inputs[k]
+        store = (<Share>self.shares[k]).store
+        if not 0 <= i < size_of(store):
+            raise_for(OUT_OF_RANGE, i, size_of(store))
+        if not read_one(store, i, &piece, dims):
+            raise_damaged(store, i)
+        return make_element(&piece, (<Container>self.inputs[k])._dtype)
+
+    cdef tuple all(self, Py_ssize_t i):
+        cdef list values = [None] * self.n
+        cdef Py_ssize_t k
+        for k in range(self.n):
+            values[k] = self.argument(k, i)
+        return tuple(values)
+
+    cdef object call(self, body, Py_ssize_t i):
+        if self.n == 1:
+            return body(self.argument(0, i))
+        if self.n == 2:
+            return body(self.argument(0, i), self.argument(1, i))
+        return body(*self.all(i))
 
 
 def rows(tuple inputs, Py_ssize_t start, Py_ssize_t stop):
     """Return the arguments of each call from start to stop."""
     cdef Py_ssize_t i
     cdef list found = [None] * max(stop - start, 0)
+    cdef Arguments arguments = Arguments(inputs)
     for i in range(start, stop):
-        found[i - start] = arguments(inputs, i)
+        found[i - start] = arguments.all(i)
     return found
 
 
@@ -111,22 +161,24 @@ def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound
               list results not None):
     """Call the body for elements start to stop, as far as the bound allows, and append what it returns."""
     cdef Py_ssize_t i
+    cdef Arguments arguments = Arguments(inputs)
     for i in range(start, stop):
-        if not bound.allows(i):
+        if not bound.allows(i) or bound.is_late(i - start):
             break
         PyErr_CheckSignals()
-        results.append(call(body, inputs, i))
+        results.append(arguments.call(body, i))
 
 
 def apply(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None, tuple outputs,
           bint single):
     """As `apply_raw`, with the results put into sequences. After an error the last one tells how many."""
     cdef Py_ssize_t i
+    cdef Arguments arguments = Arguments(inputs)
     for i in range(start, stop):
-        if not bound.allows(i):
+        if not bound.allows(i) or bound.is_late(i - start):
             break
         PyErr_CheckSignals()
-        put_result(outputs, single, call(body, inputs, i))
+        put_result(outputs, single, arguments.call(body, i))
 
 
 def put_results(tuple outputs, bint single, list results not None):
@@ -139,5 +191,5 @@ def put_results(tuple outputs, bint single, list results not None):
 def absorb(Container into not None, Container sequence not None):
     """Move all elements of one sequence behind those of another of its type."""
     if into._dtype is not sequence._dtype:
-        raise TypeError(f"sequences of dtype {into._dtype} and {sequence._dtype} can't be joined")
+        raise TypeError(f"sequences of dtype {into._dtype} and {sequence._dtype} can't be concatenated")
     into.put_all_behind(sequence.take_out_all())

@@ -12,7 +12,10 @@ cdef enum Counter:
     JOINED                      # … that had to be copied
     SPLICED                     # edits that made runs anew
     LOOSENED                    # edits that made slots of runs
+    REDUCED                     # elements that kernels of reductions were given
     COMPARED_ON                 # times that a comparison let others in and went on
+    MAPPED_ALONE                # units of maps that ran while one thread worked
+    MAPPED_TOGETHER             # … while several did
     NCOUNTERS
 
 cdef void count(Counter counter, Py_ssize_t n) noexcept nogil

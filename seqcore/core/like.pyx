@@ -15,12 +15,14 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.join cimport tight_items
+from seqcore.core.compact cimport compact_items, total_nbytes
 from seqcore.core.owner cimport TableOwner
+from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, next_span, raise_damaged, read_one, take_singly,
 )
-from seqcore.core.runs cimport add_run, finished
+from seqcore.core.runs cimport add_run, finished, slice_of_store
+from seqcore.core.share cimport Share, share_of
 from seqcore.core.source cimport (
     EVEN, MAX_BYTES, MAX_NDIM, OFFSETS, Piece, Source, Table, extent, fits_behind, same_layout,
 )
@@ -30,12 +32,41 @@ from seqcore.core.table cimport (
 )
 from seqcore.core.values cimport write_lengths
 
+from seqcore.dtypes import element_type, type_name
+
 cnp.import_array()
+
+cdef enum:
+    CAST_NBYTES = 1 << 18       # of elements that are cast at a time
+
+
+cdef cnp.dtype convertible(cnp.dtype own, object dtype):
+    """Return the element type that a dtype names; raise if elements of a type can't be cast to it."""
+    cdef cnp.dtype wanted = element_type(dtype)
+    if wanted is not own and cnp.NPY_OBJECT in (wanted.type_num, own.type_num):
+        raise TypeError(f"dtype {type_name(own)} can't be converted to {type_name(wanted)}: use sequence_map "
+                        "with a body that converts between strings and numbers")
+    return wanted
+
+
+cdef Py_ssize_t count_to_cast(Store *store) except -1:
+    """How many elements to cast at a time, so that they stay in the cache."""
+    cdef Py_ssize_t n = size_of(store)
+    return max(1, min(n, n * CAST_NBYTES // max(total_nbytes(store), 1)))
+
+
+cdef Share cast_some(Store *store, Py_ssize_t first, Py_ssize_t n, cnp.dtype own, object wanted):
+    """Elements first to first + n cast to another type, in memory of their own."""
+    cdef Store *slice_ = NULL
+    cdef Share part
+    raise_for(slice_of_store(store, first, 1, n, &slice_), None, n)
+    part = share_of(slice_)
+    return share_of(store_like((<object>compact_items(part.store, own)).astype(wanted), part.store))
 
 
 cdef Store *tighten(Store *store, cnp.dtype dtype, bint keep_gil=False) except NULL:
     """The same elements in fresh memory, without space between them."""
-    return store_like(tight_items(store, dtype, keep_gil), store)
+    return store_like(compact_items(store, dtype, keep_gil), store)
 
 
 cdef Store *store_like(cnp.ndarray items, Store *store) except NULL:

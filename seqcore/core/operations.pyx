@@ -73,12 +73,14 @@ def join_elements(TensorSequence sequence not None, axis, bint stacking):
     cdef Piece first
     cdef Py_ssize_t[2 * MAX_NDIM] dims
     if size_of(share.store) == 0:
-        raise ValueError("an empty sequence can't be joined, because the shape of the result is unknown")
+        raise ValueError("an empty sequence can't be concatenated, because the shape of the result is "
+                         "unknown")
     if not read_one(share.store, 0, &first, dims):
         raise_damaged(share.store, 0)
     rank = first.source.ndim + stacking
     if rank == 0:
-        raise ValueError("elements of rank 0 have no axis to join along: pass new_axis=1 to stack them")
+        raise ValueError("elements of rank 0 have no axis to concatenate along: pass new_axis=1 to stack "
+                         "them")
     if not -rank <= given < rank:
         what = f"elements of shape {shape_of(&first)}" + (" and a new axis" if stacking else "")
         as_axis(given, axis, rank, what)

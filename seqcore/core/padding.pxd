@@ -3,5 +3,5 @@
 cimport numpy as cnp
 from seqcore.core.store cimport Store
 
-cdef object padded(Store *store, cnp.dtype dtype, object padding_value, object side, object shape,
-                   object multiple_of, object truncate, object return_mask, object out)
+cdef object padded(Store *store, cnp.dtype own, object padding_value, object side, object shape,
+                   object multiple_of, object truncate, object asked, object return_mask, object out)

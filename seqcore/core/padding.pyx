@@ -8,7 +8,8 @@
 
 The output is gone through once, from its front to its back: for each element, the outermost axis that falls
 short is filled behind (or in front of) what is copied, and so on inwards. From the innermost such axis on an
-element is one block, whose copy is one `memcpy` where it lies together.
+element is one block, whose copy is one `memcpy` where it lies together. For another dtype the elements are
+cast some at a time, and then padded from there.
 """
 
 from libc.string cimport memcpy, memset
@@ -18,10 +19,12 @@ import numpy as np
 from seqcore.core.counters cimport COPIED_WITHOUT_GIL, count
 from seqcore.core.copying cimport copy_strided
 from seqcore.core.join cimport count_strings, new_array
+from seqcore.core.like cimport cast_some, convertible, count_to_cast
 from seqcore.core.owner cimport shape_of
 from seqcore.core.reader cimport (
     Reader, Span, begin, fetch_data, next_block, next_pieces, raise_damaged, read_one, take_singly,
 )
+from seqcore.core.share cimport Share
 from seqcore.core.source cimport (
     DAMAGED, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table, extent,
     number_at, same_layout, solid, strides_of,
@@ -265,9 +268,10 @@ cdef bint all_alike(const char *item, Py_ssize_t nbytes) noexcept:
 
 # -- the call ----------------------------------------------------------------------------------------
 
-cdef object padded(Store *store, cnp.dtype dtype, object padding_value, object side, object shape,
-                   object multiple_of, object truncate, object return_mask, object out):
-    """See `TensorSequence.to_padded`."""
+cdef object padded(Store *store, cnp.dtype own, object padding_value, object side, object shape,
+                   object multiple_of, object truncate, object asked, object return_mask, object out):
+    """See `TensorSequence.to_padded`; `asked` is the dtype asked for, or None."""
+    cdef cnp.dtype dtype = own if asked is None else convertible(own, asked)
     cdef Py_ssize_t n = size_of(store)
     # Asked once: an object may answer otherwise the next time.
     cdef bint cuts = bool(truncate), wants_mask = bool(return_mask)
@@ -291,7 +295,10 @@ cdef object padded(Store *store, cnp.dtype dtype, object padding_value, object s
     mask = np.empty((n, extents[0]), np.bool_) if wants_mask else None
     direct = result is not None and dtype.type_num != cnp.NPY_OBJECT and not overlaps(store, result)
     batch = result if direct else empty_batch(dtype, (n, *extents))
-    write(store, batch, mask, value, left)
+    if dtype is own:
+        write(store, batch, mask, value, left)
+    else:
+        write_cast(store, own, batch, mask, value, left)
     if result is not None and not direct:
         result[...] = batch
     batch = batch if out is None else out
@@ -375,6 +382,20 @@ cdef int write(Store *store, cnp.ndarray batch, mask, cnp.ndarray value, bint le
         raise ValueError("the elements have changed in their file while they were padded: it is damaged")
     if strings:
         count_strings(batch)
+    return 0
+
+
+cdef int write_cast(Store *store, cnp.dtype own, cnp.ndarray batch, mask, cnp.ndarray value,
+                    bint left) except -1:
+    """As `write`, to another dtype: some elements at a time, so that what is cast stays in the cache."""
+    cdef Py_ssize_t n = size_of(store), first = 0, some = count_to_cast(store)
+    cdef Share cast
+    while first < n:
+        some = min(some, n - first)
+        cast = cast_some(store, first, some, own, batch.dtype)
+        write(cast.store, batch[first:first + some], None if mask is None else mask[first:first + some],
+              value, left)
+        first += some
     return 0
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from seqcore.core.arrays cimport array_from, own_view
 from seqcore.core.container cimport Container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.join cimport span_length
+from seqcore.core.compact cimport span_length
 from seqcore.core.like cimport tighten
 from seqcore.core.owner cimport TableOwner, check_type, make_element, release_source, take_whole
 from seqcore.core.positions cimport raise_for

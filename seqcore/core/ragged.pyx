@@ -7,21 +7,23 @@ import numpy as np
 from seqcore.core.arrays cimport own_view
 from seqcore.core.container cimport Container, new_container
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
-from seqcore.core.join cimport join, new_array, tight_items, total_nbytes
-from seqcore.core.like cimport store_like
+from seqcore.core.compact cimport compact_items, total_nbytes
+from seqcore.core.join cimport join, new_array
+from seqcore.core.like cimport convertible, store_like
 from seqcore.core.owner cimport make_element, shape_of
 from seqcore.core.padding cimport padded
 from seqcore.core.pinned cimport pinned_nbytes
 from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged, read_one
+from seqcore.core.reduce cimport reduced_elements
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece, same_shape
 from seqcore.core.split cimport split_lengths, split_offsets, split_padded
 from seqcore.core.store cimport share as retained, size_of
-from seqcore.core.values cimport lengths_of, offsets_of, values_of
+from seqcore.core.values cimport lengths_of, offsets_of, position_ids_of, segment_ids_of, values_of
 
 from seqcore._arguments.padding import left_side
 from seqcore._arguments.tensors import as_tensor
-from seqcore.dtypes import element_type, type_name
+from seqcore.dtypes import element_type
 
 cnp.import_array()
 
@@ -101,13 +103,14 @@ cdef class Ragged(Container):
         Returns
         -------
         np.ndarray
-            The values, of shape (sum of the lengths, …), in C order if they are a copy. The shape is (0,) for
-            an empty sequence.
+            The values, of shape (sum of the lengths, …), in C order if they are a copy. Elements of rank 0
+            become an array of shape (n,), one number for each element. The shape is (0,) for an empty
+            sequence.
 
         Raises
         ------
         ValueError
-            If an element has rank 0, or differs from the first one in rank or in an axis other than axis 0.
+            If an element differs from the first one in rank or in an axis other than axis 0.
 
         See Also
         --------
@@ -198,6 +201,140 @@ cdef class Ragged(Container):
         """
         cdef Share share = self.whole()
         return offsets_of(share.store, dtype)
+
+    def segment_ids(self, dtype="int64"):
+        """Return, for each row of `values`, which element it is of.
+
+        Parameters
+        ----------
+        dtype : data-type, optional
+            The integer dtype of the result.
+
+        Returns
+        -------
+        np.ndarray
+            The positions of the elements, of shape (sum of the lengths,).
+
+        Raises
+        ------
+        ValueError
+            If an element has rank 0.
+        OverflowError
+            If a position does not fit the dtype.
+        TypeError
+            If the dtype is not an integer type.
+
+        See Also
+        --------
+        position_ids : The position of each row in its element.
+
+        Notes
+        -----
+        O(sum of the lengths). The GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[7, 8, 9], [], [7]], dtype="int64").segment_ids()
+        array([0, 0, 0, 2])
+        """
+        cdef Share share = self.whole()
+        return segment_ids_of(share.store, dtype)
+
+    def position_ids(self, dtype="int64"):
+        """Return, for each row of `values`, its position in its element.
+
+        Parameters
+        ----------
+        dtype : data-type, optional
+            The integer dtype of the result.
+
+        Returns
+        -------
+        np.ndarray
+            The positions from 0, of shape (sum of the lengths,).
+
+        Raises
+        ------
+        ValueError
+            If an element has rank 0.
+        OverflowError
+            If a position does not fit the dtype.
+        TypeError
+            If the dtype is not an integer type.
+
+        See Also
+        --------
+        segment_ids : Which element each row is of.
+
+        Notes
+        -----
+        O(sum of the lengths). The GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[7, 8, 9], [], [7]], dtype="int64").position_ids("int32")
+        array([0, 1, 2, 0], dtype=int32)
+        """
+        cdef Share share = self.whole()
+        return position_ids_of(share.store, dtype)
+
+    def reduce(self, how, *, axis=0, initial=None, dtype=None):
+        """Reduce each element along an axis, to one array with a result for each element.
+
+        Parameters
+        ----------
+        how : ufunc or function
+            A NumPy ufunc of two arguments such as `np.add` or `np.maximum`, or one of `np.sum`, `np.prod`,
+            `np.mean`, `np.min`, `np.max`, `np.any`, `np.all`, `np.argmin` and `np.argmax`.
+        axis : int or None, optional
+            The axis of the elements to reduce. None reduces each element to one number.
+        initial : scalar, optional
+            The number to start with, which is the result of empty elements. The default is the ufunc's
+            identity, such as 0 for `np.add`. `np.mean`, `np.argmin` and `np.argmax` don't take it.
+        dtype : data-type, optional
+            The dtype to compute in. The default is NumPy's, such as int64 for sums of smaller integers.
+
+        Returns
+        -------
+        np.ndarray
+            The results, of shape (n, …): the shape of an element without the axis. For an empty sequence the
+            shape is (0,).
+
+        Raises
+        ------
+        ValueError
+            If an element is empty and there is neither an identity nor `initial`, lacks the axis, or its
+            result has another shape than that of element 0.
+        TypeError
+            If `how` is not a reduction, the elements are strings, or a dtype doesn't fit.
+        OverflowError
+            If `initial` does not fit the dtype.
+
+        See Also
+        --------
+        sequence_map : Apply any function to each element.
+
+        Notes
+        -----
+        O(bytes), in one pass without the GIL, and without joining the elements. Sums are pairwise like
+        NumPy's, means of float16 are computed in float32. Ufuncs other than `np.add`, `np.multiply`,
+        `np.minimum`, `np.maximum`, `np.logical_or` and `np.logical_and`, and minima of complex numbers, are
+        called once for each element.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqcore import TensorSequence
+        >>> seq = TensorSequence([[1, 2, 3], [], [4, 5]], dtype="int64")
+        >>> seq.reduce(np.sum)
+        array([6, 0, 9])
+        >>> seq.reduce(np.max, initial=-1)
+        array([ 3, -1,  5])
+        """
+        cdef Share share = self.whole()
+        return reduced_elements(share.store, self._dtype, how, axis, initial, dtype)
 
     @classmethod
     def from_lengths(cls, values, lengths):
@@ -400,14 +537,11 @@ cdef class Ragged(Container):
         >>> TensorSequence([[1, 2], [3]]).astype("float32")[1]
         array([3.], dtype=float32)
         """
-        cdef cnp.dtype wanted = element_type(dtype)
         cdef Share share = self.whole()
+        cdef cnp.dtype wanted = convertible(self._dtype, dtype)
         if wanted is self._dtype:
             return new_container(type(self), wanted, retained(share.store))
-        if wanted.type_num == cnp.NPY_OBJECT or self._dtype.type_num == cnp.NPY_OBJECT:
-            raise TypeError(f"astype can't convert dtype {type_name(self._dtype)} to {type_name(wanted)}: "
-                            "use sequence_map with a body that converts between strings and numbers")
-        items = tight_items(share.store, self._dtype).astype(wanted)
+        items = compact_items(share.store, self._dtype).astype(wanted)
         return new_container(type(self), wanted, store_like(items, share.store))
 
     def tolist(self):
@@ -500,13 +634,13 @@ cdef class Ragged(Container):
     # -- padding -------------------------------------------------------------------------------------
 
     def to_padded(self, padding_value=0, *, side="right", shape=None, multiple_of=None, truncate=False,
-                  return_mask=False, out=None):
+                  dtype=None, return_mask=False, out=None):
         """Return one array of all elements, each padded to the longest.
 
         Parameters
         ----------
         padding_value : scalar, optional
-            The value of the padding, of the sequence's dtype. The default is the zero value of the dtype: 0,
+            The value of the padding, of the batch's dtype. The default is the zero value of the dtype: 0,
             False, or the empty string. Lengths go in `shape`: `to_padded(512)` pads with the value 512.
         side : {"right", "left"}, optional
             The side of the padding along every axis: "right" pads at the end, "left" in front.
@@ -517,6 +651,9 @@ cdef class Ragged(Container):
             axis 0 and all other axes in which elements differ.
         truncate : bool, optional
             If True, cut elements that are longer than `shape` at their end. By default they are an error.
+        dtype : data-type, optional
+            The dtype of the batch, to which the elements are converted as by `astype`. The default is the
+            sequence's.
         return_mask : bool, optional
             If True, also return a mask.
         out : np.ndarray, optional
@@ -537,13 +674,15 @@ cdef class Ragged(Container):
             If the elements differ in rank, an element is longer than `shape`, or `out` has another shape or
             is read-only.
         TypeError
-            If the padding value or `out` has another dtype.
+            If the padding value or `out` has another dtype, or `dtype` is not supported, or would convert
+            between strings and numbers.
         OverflowError
             If the padding value does not fit the dtype.
 
         Notes
         -----
-        O(bytes of the result). The GIL is released.
+        O(bytes of the result). The GIL is released. Another dtype needs no copy of the whole sequence: the
+        elements are converted some at a time.
 
         Examples
         --------
@@ -558,7 +697,7 @@ cdef class Ragged(Container):
         """
         cdef Share share = self.whole()
         return padded(share.store, self._dtype, padding_value, side, shape, multiple_of, truncate,
-                      return_mask, out)
+                      dtype, return_mask, out)
 
     @classmethod
     @cython.embedsignature(False)

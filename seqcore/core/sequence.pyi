@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from types import GenericAlias
 from typing import Any, ClassVar, Literal, Self, SupportsIndex, overload
 
@@ -128,6 +128,37 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     def offsets(self, dtype: Literal["int64"] = "int64") -> NDArray[np.int64]: ...
     @overload
     def offsets(self, dtype: DTypeName) -> NDArray[Any]: ...
+    @overload
+    def segment_ids(self, dtype: DTypeOf[T1]) -> NDArray[T1]: ...
+    @overload
+    def segment_ids(self, dtype: Literal["int64"] = "int64") -> NDArray[np.int64]: ...
+    @overload
+    def segment_ids(self, dtype: DTypeName) -> NDArray[Any]: ...
+    @overload
+    def position_ids(self, dtype: DTypeOf[T1]) -> NDArray[T1]: ...
+    @overload
+    def position_ids(self, dtype: Literal["int64"] = "int64") -> NDArray[np.int64]: ...
+    @overload
+    def position_ids(self, dtype: DTypeName) -> NDArray[Any]: ...
+    # NumPy's stubs don't say what dtype a reduction has.
+    @overload
+    def reduce(
+        self,
+        how: np.ufunc | Callable[..., Any],
+        *,
+        axis: SupportsIndex | None = 0,
+        initial: complex | np.generic | None = None,
+        dtype: DTypeOf[T1],
+    ) -> NDArray[T1]: ...
+    @overload
+    def reduce(
+        self,
+        how: np.ufunc | Callable[..., Any],
+        *,
+        axis: SupportsIndex | None = 0,
+        initial: complex | np.generic | None = None,
+        dtype: DTypeName | None = None,
+    ) -> NDArray[Any]: ...
     @classmethod
     def from_lengths(cls, values: ArrayLike, lengths: Integers) -> Self: ...
     @classmethod
@@ -141,6 +172,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
         shape: Extents = None,
         multiple_of: Extents = None,
         truncate: bool = False,
+        dtype: None = None,
         return_mask: Literal[False] = False,
         out: NDArray[T] | None = None,
     ) -> NDArray[T]: ...
@@ -153,9 +185,62 @@ class TensorSequence(MutableSequence[NDArray[T]]):
         shape: Extents = None,
         multiple_of: Extents = None,
         truncate: bool = False,
+        dtype: None = None,
         return_mask: Literal[True],
         out: NDArray[T] | None = None,
     ) -> tuple[NDArray[T], NDArray[np.bool_]]: ...
+    @overload
+    def to_padded(
+        self,
+        padding_value: ArrayLike = 0,
+        *,
+        side: Side = "right",
+        shape: Extents = None,
+        multiple_of: Extents = None,
+        truncate: bool = False,
+        dtype: DTypeOf[T1],
+        return_mask: Literal[False] = False,
+        out: NDArray[T1] | None = None,
+    ) -> NDArray[T1]: ...
+    @overload
+    def to_padded(
+        self,
+        padding_value: ArrayLike = 0,
+        *,
+        side: Side = "right",
+        shape: Extents = None,
+        multiple_of: Extents = None,
+        truncate: bool = False,
+        dtype: DTypeOf[T1],
+        return_mask: Literal[True],
+        out: NDArray[T1] | None = None,
+    ) -> tuple[NDArray[T1], NDArray[np.bool_]]: ...
+    @overload
+    def to_padded(
+        self,
+        padding_value: ArrayLike = 0,
+        *,
+        side: Side = "right",
+        shape: Extents = None,
+        multiple_of: Extents = None,
+        truncate: bool = False,
+        dtype: DTypeName,
+        return_mask: Literal[False] = False,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]: ...
+    @overload
+    def to_padded(
+        self,
+        padding_value: ArrayLike = 0,
+        *,
+        side: Side = "right",
+        shape: Extents = None,
+        multiple_of: Extents = None,
+        truncate: bool = False,
+        dtype: DTypeName,
+        return_mask: Literal[True],
+        out: NDArray[Any] | None = None,
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]: ...
     @classmethod
     def from_padded(cls, batch: ArrayLike, lengths: Integers, *, side: Side = "right") -> Self: ...
 

@@ -19,10 +19,12 @@ from seqcore.core.owner cimport release_source
 from seqcore.core.pickling cimport reduced, restored
 from seqcore.core.positions cimport as_position
 from seqcore.core.ragged cimport Ragged
+from seqcore.core.reader cimport read_one
 from seqcore.core.selection cimport selection_in_rows, selection_of
 from seqcore.core.share cimport Share
-from seqcore.core.source cimport Piece, Source, resolve
+from seqcore.core.source cimport MAX_NDIM, Piece, Source, resolve
 from seqcore.core.store cimport Store, broken_invariant, empty_store, release, size_of
+from seqcore.core.values cimport values_of
 
 from seqcore._format import as_html, as_text
 from seqcore._arguments.protocols import UnreadableTensorError
@@ -68,6 +70,24 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
             tensor = as_tensor(tensor, result._dtype, copy=True, at=taken - 1)
         result.put_behind(result.take(tensor, taken - 1))
     return result
+
+
+cdef cnp.ndarray selected(object key, Py_ssize_t n):
+    """As `selection_of`; a sequence of single bools is a mask too."""
+    cdef Share share
+    if isinstance(key, TensorSequence) and (<TensorSequence>key)._dtype is not None and (
+            (<TensorSequence>key)._dtype.type_num == cnp.NPY_BOOL):
+        share = (<TensorSequence>key).shared()
+        if has_rank_0(share.store):
+            key = values_of(share.store, (<TensorSequence>key)._dtype)
+    return selection_of(key, n)
+
+
+cdef bint has_rank_0(Store *store) noexcept:
+    """Whether the first element is a single number; True without elements."""
+    cdef Piece first
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    return size_of(store) == 0 or (read_one(store, 0, &first, dims) and first.source.ndim == 0)
 
 
 cdef str absent(tensor, str where=""):
@@ -121,7 +141,8 @@ cdef class TensorSequence(Ragged):
       `count`, `==`.
     - Edit: `append`, `extend`, `insert`, `erase`, `pop`, `remove`, `clear`, `reverse`, `seq[i] = t`,
       `seq[a:b] = ts`, `seq[indices] = ts`, `seq[mask] = ts`, `del`, `+`, `+=`.
-    - Convert: `values()`, `lengths()`, `offsets()`, `to_padded()`, `astype()`, `tolist()`, and back:
+    - Convert: `values()`, `lengths()`, `offsets()`, `segment_ids()`, `position_ids()`, `to_padded()`,
+      `reduce()`, `astype()`, `tolist()`, and back:
       `from_lengths`, `from_offsets`, `from_padded`, `from_arrow`.
     - Memory: `nbytes`, `pinned_nbytes`, `compact()`, `copy()`, pickle.
 
@@ -192,7 +213,7 @@ cdef class TensorSequence(Ragged):
             return self.element(as_position(key), key)
         if PySlice_Check(key):
             return new_sequence(self._dtype, self.slice_of(key))
-        selection = selection_of(key, self.size())
+        selection = selected(key, self.size())
         if selection is None:
             return self.element(as_position(key), key)
         return new_sequence(self._dtype, self.selected_by(selection))
@@ -424,7 +445,7 @@ cdef class TensorSequence(Ragged):
         if PySlice_Check(key):
             self.replace_slice(key, gather(value, self._dtype).take_out_all())
             return
-        selection = selection_of(key, self.size())
+        selection = selected(key, self.size())
         if selection is None:
             at = as_position(key)
             self.replace(at, key, self.take(value))
@@ -520,7 +541,7 @@ cdef class TensorSequence(Ragged):
         if PySlice_Check(key):
             self.take_out_slice(key)
             return
-        selection = selection_of(key, self.size())
+        selection = selected(key, self.size())
         if selection is None:
             self.take_out(as_position(key), key, False)
         else:

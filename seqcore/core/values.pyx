@@ -13,13 +13,14 @@ are joined, in one copy.
 """
 
 from cpython.ref cimport PyObject
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
-from seqcore.core.join cimport join, joined_view, new_array, tight_items
+from seqcore.core.compact cimport compact_items
+from seqcore.core.join cimport join, joined_view, new_array
 from seqcore.core.owner cimport sealed
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, raise_damaged, read_one, take_singly,
@@ -50,16 +51,14 @@ cdef object in_place_or_copied(Store *store, cnp.dtype dtype, bint stacking):
 
 
 cdef object values_of(Store *store, cnp.dtype dtype):
-    """Return the elements joined along axis 0, read-only."""
+    """Return the elements joined along axis 0, read-only; those of rank 0 stacked."""
     cdef Py_ssize_t none = 0
     cdef Piece first
     cdef Py_ssize_t[2 * MAX_NDIM] dims
     if size_of(store) == 0:
         return sealed(new_array(dtype, 1, &none), dtype)
-    if read_one(store, 0, &first, dims) and first.source.ndim == 0:
-        raise ValueError("elements of rank 0 have no axis to join along: np.array(seq) or "
-                         "concat_from_sequence(seq, 0, new_axis=1) stacks them")
-    return in_place_or_copied(store, dtype, False)
+    # Numbers, which have no axis to join along, become an array of them.
+    return in_place_or_copied(store, dtype, read_one(store, 0, &first, dims) and first.source.ndim == 0)
 
 
 cdef object stack_of(Store *store, cnp.dtype dtype):
@@ -71,7 +70,7 @@ cdef object items_of_store(Store *store, cnp.dtype dtype):
     """Return all items, each element's in C order, read-only: a view where they are one behind the other."""
     items = items_view(store, dtype)
     count(JOINED if items is None else LEFT_IN_PLACE, 1)
-    return sealed(tight_items(store, dtype), dtype) if items is None else items
+    return sealed(compact_items(store, dtype), dtype) if items is None else items
 
 
 cdef object items_view(Store *store, cnp.dtype dtype):
@@ -255,3 +254,56 @@ cdef object fitted(cnp.ndarray numbers, object dtype, str what):
         if each[i] > limit:
             raise OverflowError(f"{what}[{i}] is {each[i]}, which does not fit {dtype} (at most {most})")
     return numbers.astype(dtype)
+
+
+# -- numbers for each row of the values ----------------------------------------------------------------
+
+cdef object segment_ids_of(Store *store, object dtype):
+    """Return which element each row of the values is of, as an array of an integer type."""
+    return ids_of(store, integer_type(dtype, "segment_ids"), True)
+
+
+cdef object position_ids_of(Store *store, object dtype):
+    """Return the position of each row of the values in its element, as an array of an integer type."""
+    return ids_of(store, integer_type(dtype, "position_ids"), False)
+
+
+cdef object ids_of(Store *store, object dtype, bint segments):
+    cdef cnp.ndarray lengths = lengths_of(store, np.int64)      # our own: they change no more
+    cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(lengths)
+    cdef Py_ssize_t n = size_of(store), i, total = 0, largest = -1
+    for i in range(n):
+        if each[i] > MAX_BYTES - total:
+            raise OverflowError(f"the lengths of the first {i + 1} elements sum to more than fits int64")
+        total += each[i]
+        if each[i]:
+            largest = i if segments else max(largest, each[i] - 1)
+    most = np.iinfo(dtype).max
+    if largest > most:
+        raise OverflowError(f"{'segment_ids' if segments else 'position_ids'} go up to {largest}, which does "
+                            f"not fit {dtype} (at most {most})")
+    cdef cnp.ndarray ids = np.empty(total, np.int32 if dtype == np.int32 else np.int64)
+    if dtype == np.int32:
+        with nogil:
+            fill_ids(<int32_t *>cnp.PyArray_DATA(ids), each, n, segments)
+    else:
+        with nogil:
+            fill_ids(<int64_t *>cnp.PyArray_DATA(ids), each, n, segments)
+    return (<object>ids).astype(dtype, copy=False)
+
+
+ctypedef fused index:
+    int32_t
+    int64_t
+
+
+cdef void fill_ids(index *ids, const int64_t *lengths, Py_ssize_t n, bint segments) noexcept nogil:
+    cdef Py_ssize_t i, k
+    for i in range(n):
+        if segments:
+            for k in range(lengths[i]):
+                ids[k] = <index>i
+        else:
+            for k in range(lengths[i]):
+                ids[k] = <index>k
+        ids += lengths[i]

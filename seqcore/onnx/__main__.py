@@ -110,8 +110,8 @@ def _after_lower(message, name, stay, ragged_io):
     if not stay:
         return [f"next: load {name} in onnxruntime, OpenVINO or any other runtime; it has no sequences left"]
     lines = [
-        f"next: load {name} in seqcore.onnx.InferenceSession, where the remaining sequences take linear "
-        "time, not quadratic as in onnxruntime"
+        f"next: load {name} in onnxruntime, or in seqcore.onnx.InferenceSession, where the remaining "
+        "sequences take linear time, not quadratic"
     ]
     if _has_lists_outside(message) and not ragged_io:
         lines.append("      or pass --ragged-io, which turns the model's inputs and outputs into tensors too")

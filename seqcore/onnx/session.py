@@ -69,8 +69,8 @@ class InferenceSession:
     rely on onnxruntime: `SplitToSequence` with a split of 1 and keepdims=0, PyTorch's `unbind`, drops the
     axis.
 
-    Several threads may run one session at once. Loading a model takes about twice as long as in onnxruntime
-    (the median over models of exporters).
+    Several threads may run one session at once. Loading a model takes two to three times as long as in
+    onnxruntime (the median over exported models).
 
     Examples
     --------

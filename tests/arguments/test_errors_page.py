@@ -25,7 +25,7 @@ def test_message(mistake, words):
         "ints": sq.TensorSequence([[1, 2], [3]]),
     }
     before = names["seq"].copy()
-    with pytest.raises((TypeError, ValueError, IndexError, OverflowError)) as raised:
+    with pytest.raises((TypeError, ValueError, IndexError, OverflowError, AttributeError)) as raised:
         exec(mistake, names)
     assert words in str(raised.value)
     assert names["seq"] == before

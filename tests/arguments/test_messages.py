@@ -119,7 +119,8 @@ MISTAKES = [
     ("seq[np.where(np.array([True, False, True]))]", TypeError, ["tuple", "seq[mask]", "np.flatnonzero"]),
     ("seq[np.array([True, False])]", IndexError, ["mask has length 2", "sequence has length 3"]),
     ("del seq[[True]]", IndexError, ["mask has length 1", "sequence has length 3"]),
-    ("seq[bools]", TypeError, ["TensorSequence", "1-D array", "np.array(index)"]),
+    ("seq[ints]", TypeError, ["TensorSequence", "1-D array", "np.array(index)"]),
+    ("seq[bools[:2]]", IndexError, ["mask has length 2", "sequence has length 3"]),
     ("seq[[0, True]]", TypeError, ["integers or bools", "1 bool among 2"]),
     ("seq[[0, 'a']]", TypeError, ["item 1", "'a'", "integers or bools"]),
     ("seq[[0, 2]] = [F4]", ValueError, ["expected 2 tensors", "got 1"]),
@@ -157,7 +158,6 @@ MISTAKES = [
     ("np.array(seq)", ValueError, ["element 1", "(2,)", "(3,)", "seq.to_padded()"]),
     ("np.save('unwritten.npy', seq)", ValueError, ["element 1", "(2,)", "(3,)", "seq.to_padded()"]),
     ("np.asarray(ints, copy=False)", ValueError, ["copy", "seq.values()"]),
-    ("sq.sequence_map(np.sum, seq).values()", ValueError, ["rank 0", "np.array(seq)"]),
     (
         "sq.concat_from_sequence(seq, 0, new_axis=1)",
         ValueError,

@@ -24,7 +24,7 @@ PLAIN = {
     "seq[np.argsort(seq.lengths())]": "sorted(arrays, key=len)",
     "seq[rng.permutation(len(seq))]": "[arrays[i] for i in np.random.default_rng(0).permutation(3)]",
     "np.sum(seq.values())": "np.sum(np.concatenate(arrays))",
-    "np.array(sq.sequence_map(np.sum, seq))": "np.array([np.sum(a) for a in arrays])",
+    "seq.reduce(np.sum, axis=None)": "np.array([np.sum(a) for a in arrays])",
     "sq.sequence_map(np.multiply, seq, np.float32(2))": "[a * 2 for a in arrays]",
     "sq.sequence_map(np.add, seq, array)": "[a + array for a in arrays]",
     "seq.append(array)": "[*arrays, array]",
@@ -37,8 +37,6 @@ PLAIN = {
     "sq.concat_from_sequence(same, 0, new_axis=1)": "np.stack(list(same))",
     "seq.to_padded()": "padded(arrays)",
     "torch.from_numpy(seq.to_padded())": "padded(arrays)",
-    'seq.astype("int64")': "[a.astype('int64') for a in arrays]",
-    "seq.tolist()": "[a.tolist() for a in arrays]",
 }
 
 # Errors of Python, NumPy or PyTorch.

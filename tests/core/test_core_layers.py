@@ -10,7 +10,7 @@ import seqcore
 ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
-    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "mapped", "subclasses"],
+    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "mapped", "pack", "subclasses"],
     ["directory", "copying", "equality", "arrow_export", "arrow_import"],
     ["owner", "positions"],
     ["store"],
@@ -20,8 +20,10 @@ ORDER = [
     ["share", "table", "reader"],
     ["split", "compare", "selection"],
     ["join", "pinned"],
-    ["values", "padding"],
+    ["compact"],
+    ["values"],
     ["like"],
+    ["padding", "reduce"],
     ["container"],
     ["pickling", "iterator", "calls"],
     ["ragged"],

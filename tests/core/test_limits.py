@@ -66,7 +66,7 @@ def test_strings_of_more_than_32_axes_are_pickled_no_more_than_numpy_pickles_the
 
 @pytest.mark.parametrize("axis", [0, 64, -1, -65])
 def test_rank_65_is_an_error_that_says_so(axis):
-    with pytest.raises(ValueError, match="at most 64 axes: elements of rank 64 can't be joined along a new"):
+    with pytest.raises(ValueError, match="at most 64 axes: elements of rank 64 can't be stacked along a new"):
         sq.concat_from_sequence([NUMBERS64, NUMBERS64], axis, new_axis=1)
 
 
@@ -331,11 +331,12 @@ def test_joins_larger_than_any_array_are_value_errors():
         ([np.empty((2**62, 0), np.int8)] * 2, 0, 0),
     ]:
         with pytest.raises(
-            ValueError, match=r"2 tensors joined along a?.*axis .* larger than any array can be"
+            ValueError,
+            match=r"2 tensors (stacked|concatenated) along a?.*axis .* larger than any array can be",
         ):
             sq.concat_from_sequence(elements, axis, new_axis)
     pieces = sq.split_to_sequence(repeated(2**63 - 1), 2**61)
-    with pytest.raises(ValueError, match="8 tensors joined along axis 0 would be larger"):
+    with pytest.raises(ValueError, match="8 tensors concatenated along axis 0 would be larger"):
         sq.concat_from_sequence(pieces[:3] + pieces[:3] + pieces[:2], 0)
 
 

@@ -30,7 +30,6 @@ from leak_operations import GROUPS  # noqa: E402
 from support.type_cache import clear_type_cache  # noqa: E402
 
 import seqcore as sq  # noqa: E402
-from seqcore._maps.threads import POOL  # noqa: E402
 
 ROUNDS, QUICK, FEWEST = 3000, 150, 60
 SOME = 50  # blocks that come and go, in however few rounds
@@ -160,12 +159,12 @@ def repeated(run, rounds, seconds):
 
 
 def waits(thread):
-    return thread is threading.main_thread() or "ThreadPool" in thread.name or thread.name == "seqcore-map"
+    return thread is threading.main_thread() or "ThreadPool" in thread.name
 
 
 def settle():
-    # What threads leave they leave when they end, or wait for the next map.
-    while POOL.busy or not all(waits(thread) for thread in threading.enumerate()):
+    # What threads leave they leave when they end.
+    while not all(waits(thread) for thread in threading.enumerate()):
         time.sleep(0.001)
     for _ in range(3):  # without a GIL, once doesn't find all
         gc.collect()

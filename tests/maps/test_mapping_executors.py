@@ -190,7 +190,7 @@ class TestChunks:
         executor = Slow()
 
         class Waking(queue.SimpleQueue):
-            def get(self):
+            def get(self, timeout=None):
                 future, function, parcel, args = executor.calls.pop(0)
                 future.set_result(function(parcel, *args))
                 return super().get()

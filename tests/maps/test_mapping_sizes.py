@@ -9,7 +9,7 @@ from support.bodies import Inline, Recording, numbers
 
 import seqcore as sq
 from seqcore import mapping
-from seqcore._maps import batches, executors, job, sharing, work
+from seqcore._maps import batches, executors, job, sharing, work, workers
 from seqcore._maps.job import Job
 from seqcore._maps.outputs import Chunk
 
@@ -25,6 +25,9 @@ def first_item(a):
 
 class OneWorker(Inline):
     _max_workers = 1
+
+
+OF_TWO = workers.Workers(None, 2)
 
 
 class TestChunksForExecutors:
@@ -87,44 +90,55 @@ class TestClaims:
         return made
 
     @pytest.mark.parametrize(
-        ("seconds", "limit", "size"),
-        [(1e-3, None, 10), (1e-3, 4, 4), (1e-3, 11, 10), (1.0, None, 1), (0.0, None, 250), (0.0, 251, 250)],
+        ("seconds", "largest", "size"),
+        [(5e-3, 100, 10), (5e-3, 1, 8), (5e-3, 0, 1), (1.0, 100, 1), (0.0, 100, 250), (0.0, 31, 248)],
     )
-    def test_as_long_as_a_claim_may_take(self, seconds, limit, size):
+    def test_chunks_for_executors(self, seconds, largest, size):
+        """As long as a chunk may take, at most eight times the largest, and a share of what is left."""
         one = self.job_of(1000, seconds=seconds)
-        assert one.claim(2, 0.0101, limit) == (0, size)
-        assert one.claimed == size
+        one.largest = largest
+        assert executors._Dispatch(one, OF_TWO, None).size() == size
 
     @pytest.mark.parametrize(("left", "size"), [(1, 1), (7, 1), (8, 2), (11, 2), (12, 3), (1000, 250)])
     def test_a_share_of_what_is_left(self, left, size):
         one = self.job_of(left)
-        assert one.claim(2, 1.0) == (0, size)
+        one.largest = 1000
+        assert executors._Dispatch(one, OF_TWO, None).size() == size
 
     def test_all_of_them_go_out_once(self):
         one = self.job_of(23, chunksize=5)
         claims = []
-        while claimed := one.claim(2, 1.0):
+        while claimed := one.claim(2):
             claims.append(claimed)
         assert claims == [(0, 5), (5, 10), (10, 15), (15, 20), (20, 23)]
+        assert one.left == 0
 
     def test_none_behind_the_bound(self):
-        one = self.job_of(23, chunksize=5)
+        one = self.job_of(23)
         one.bound.lower(5)
-        assert one.claim(2, 1.0) == (0, 5)
-        assert one.claim(2, 1.0) is None
+        assert one.claim(5) == (0, 5)
+        assert one.left == 0
+        assert one.claim(5) is None
 
-    @pytest.mark.parametrize(("seconds", "pays"), [(0.9, False), (1.0, True), (1.1, True)])
-    def test_threads_pay_from_so_much_work_on(self, seconds, pays):
-        one = self.job_of(100)
-        one.claimed, one.seconds = 36, seconds * job.NOT_WORTH_IT / 64
-        assert one.pays_on_threads is pays
+    def test_what_is_given_back_goes_out_first(self):
+        one = self.job_of(23)
+        assert [one.claim(8), one.claim(8)] == [(0, 8), (8, 16)]
+        one.give_back(12, 16)
+        one.give_back(3, 8)
+        one.give_back(16, 16)
+        assert one.left == 7 + 4 + 5
+        assert [one.claim(4), one.claim(4), one.claim(4)] == [(3, 7), (7, 8), (12, 16)]
+        assert one.claim(100) == (16, 23)
+        assert one.left == 0
 
-    @pytest.mark.parametrize(("seconds", "pays"), [(0.9, False), (1.0, True)])
-    def test_graphs_pay_on_threads_from_so_long_elements_on(self, seconds, pays):
-        one = self.job_of(10**6)
-        one.work.small = work.SMALL_GRAPH
-        one.seconds = seconds * work.SMALL_GRAPH
-        assert one.pays_on_threads is pays
+    def test_what_is_given_back_behind_the_bound_stays(self):
+        one = self.job_of(23)
+        one.claim(16)
+        one.give_back(9, 12)
+        one.bound.lower(9)
+        one.give_back(12, 16)
+        assert one.left == 0
+        assert one.claim(4) is None
 
     @pytest.mark.parametrize(("in_batches", "most"), [(False, 64), (True, 1024)])
     def test_a_sample_has_so_many_units(self, monkeypatch, in_batches, most):

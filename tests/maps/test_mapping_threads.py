@@ -1,16 +1,18 @@
-"""The threads of maps: they stay for the next one, keep nothing of the last, and there may be none."""
+"""The threads of maps: they end with it, keep nothing of it, and there may be none."""
 
+import _thread
 import gc
 import os
+import queue
 import subprocess
 import sys
 import threading
-import time
 import weakref
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
-from support.bodies import numbers, within
+from support.bodies import FailAt, numbers, slowly, within
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -47,44 +49,38 @@ def threads_of_a_map(count=2):
     return seen
 
 
-def assert_none_is_busy(pool):
-    for _ in range(500):
-        if pool.busy == 0:
-            return
-        time.sleep(0.01)
-    pytest.fail(f"{pool.busy} threads are busy")
+class TestTheyEnd:
+    @pytest.mark.parametrize("options", [ON_THREADS, {"max_workers": 2}], ids=str)
+    def test_with_the_map(self, options):
+        for _ in range(20):
+            before, seen = {*threading.enumerate()}, set()
+            sq.sequence_map(
+                lambda a, seen=seen: seen.add(threading.current_thread()) or slowly(a), numbers(9), **options
+            )
+            assert not {*threading.enumerate()} - before
+            assert len(seen) == 2
+            assert threading.current_thread() in seen or "chunksize" in options
 
+    def test_with_a_map_that_fails(self):
+        before = {*threading.enumerate()}
+        with pytest.raises(KeyError):
+            sq.sequence_map(FailAt({5: KeyError(5)}), numbers(9), **ON_THREADS)
+        assert not {*threading.enumerate()} - before
 
-class TestTheyStay:
-    @pytest.mark.skipif(threads.KEPT == 0, reason="without a GIL threads end with their map")
-    def test_for_the_next_map(self):
-        first = threads_of_a_map()
-        assert len(first) == 2
-        for _ in range(100):
-            assert threads_of_a_map() == first
-        assert threading.current_thread() not in first
+    def test_with_maps_within_maps(self):
+        before = {*threading.enumerate()}
 
-    def test_no_more_than_some(self):
-        before = threading.active_count()
-        seen = threads_of_a_map(threads.KEPT + 20)
-        assert len(seen) == threads.KEPT + 20
-        for _ in range(500):
-            if threading.active_count() <= before + threads.KEPT:
-                break
-            time.sleep(0.01)
-        assert threading.active_count() <= before + threads.KEPT
-        assert_none_is_busy(threads.POOL)
-
-    def test_more_maps_within_maps_than_stay(self):
         def at_depth(depth, a):
             if depth:
                 sq.sequence_map(lambda b: at_depth(depth - 1, b), numbers(2), **ON_THREADS)
             return a
 
-        assert (
-            len(within(60, lambda: sq.sequence_map(lambda a: at_depth(5, a), numbers(3), **ON_THREADS))) == 3
-        )
-        assert_none_is_busy(threads.POOL)
+        result = within(60, lambda: sq.sequence_map(lambda a: at_depth(5, a), numbers(3), **ON_THREADS))
+        assert len(result) == 3
+        assert not {*threading.enumerate()} - before
+
+    def test_with_a_chunksize_the_caller_runs_nothing(self):
+        assert threading.current_thread() not in threads_of_a_map(5)
 
 
 class TestTheyKeepNothing:
@@ -132,36 +128,68 @@ print(alive())
 class TestNone:
     """Where there are no threads to be had, the caller runs it all."""
 
+    @pytest.fixture(params=[{"chunksize": 1}, {}], ids=str)
+    def options(self, request):
+        return {"max_workers": 4, **request.param}
+
     @pytest.mark.parametrize("allowed", [0, 1, 2])
-    @pytest.mark.parametrize("where", ["pool", "thread"])
-    def test_system_has_no_more(self, monkeypatch, allowed, where):
+    @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
+    def test_system_has_no_more(self, monkeypatch, allowed, error, options):
         start, started = threading.Thread.start, []
 
         def refusing(thread):
             if len(started) >= allowed:
-                raise RuntimeError("can't start new thread")
+                raise error
             started.append(thread)
             start(thread)
 
-        pool = threads.Pool()
-        monkeypatch.setattr(threads, "POOL", pool)
-        monkeypatch.setattr(threads, "KEPT", 8 if where == "pool" else 0)
+        seen = set()
         monkeypatch.setattr(threading.Thread, "start", refusing)
-        result = sq.sequence_map(lambda a: a + 1, numbers(50), max_workers=4, chunksize=1)
-        assert_holds(result, [np.array([i + 1]) for i in range(50)])
-        assert_none_is_busy(pool)
-        monkeypatch.undo()
-        pool.end()
+        result = sq.sequence_map(
+            lambda a: seen.add(threading.get_ident()) or slowly(a), numbers(50), **options
+        )
+        assert_holds(result, [np.array([i]) for i in range(50)])
+        assert len(seen) <= allowed + 1
+        assert not any(thread.is_alive() for thread in started)
 
-    def test_pool_that_loses_what_it_is_given(self, monkeypatch):
-        class Forgetful(threads.Pool):
-            def start(self, task):
-                pass
+    @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
+    def test_not_even_the_one_that_starts_others(self, monkeypatch, error, options):
+        def refusing(*args):
+            raise error
 
-        monkeypatch.setattr(threads, "POOL", Forgetful())
-        monkeypatch.setattr(threads, "START_TIMEOUT", 0.01)
-        result = sq.sequence_map(lambda a: a + 1, numbers(50), **ON_THREADS)
-        assert_holds(result, [np.array([i + 1]) for i in range(50)])
+        monkeypatch.setattr(threads, "start_new_thread", refusing)
+        result = sq.sequence_map(slowly, numbers(50), **options)
+        assert_holds(result, [np.array([i]) for i in range(50)])
+
+    def test_a_thread_that_dies_before_it_has_started(self, monkeypatch, options):
+        """CPython's Thread.start waits for ever for a thread that ends for lack of memory."""
+        released = threading.Event()
+        monkeypatch.setattr(threading.Thread, "start", lambda thread: released.wait(60))
+        monkeypatch.setattr(threads, "PATIENCE", 0.05)
+        try:
+            outcome = Future()
+            _thread.start_new_thread(
+                lambda: outcome.set_result(sq.sequence_map(slowly, numbers(50), **options)), ()
+            )
+            assert_holds(outcome.result(30), [np.array([i]) for i in range(50)])
+        finally:
+            released.set()
+
+    @pytest.mark.parametrize("puts", [1, 2, 5])
+    def test_a_map_ends_where_a_thread_has_no_memory_to_say_so(self, monkeypatch, puts):
+        class Short(queue.Queue):
+            asked = failed = 0
+
+            def put(self, item):
+                self.asked += 1
+                if self.asked >= puts and self.failed < 3:
+                    self.failed += 1
+                    raise MemoryError
+                super().put(item)
+
+        monkeypatch.setattr(threads.queue, "SimpleQueue", Short)
+        with pytest.raises(MemoryError):
+            within(20, lambda: sq.sequence_map(slowly, numbers(6), **ON_THREADS))
 
     def test_at_the_end_of_the_interpreter(self):
         script = """

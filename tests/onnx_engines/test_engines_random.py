@@ -39,7 +39,7 @@ INPUTS = [
     ("v", SHAPE),
 ]
 # onnxruntime's Concat, which known lists become, joins some elements that don't fit, or ends the process.
-_EXCUSED = "can't be joined"
+_EXCUSED = ("can't be concatenated", "can't be stacked")
 # Of these operators errors stay errors; of others, which nothing may read, they need not.
 _MINDED = ("Sequence", "one value", "scan output")
 
@@ -403,7 +403,7 @@ def test_engines_agree(seed):
     feeds = [maker.feed(shapes) for _ in range(5)]
     for feed in feeds + feeds[:2]:
         expected = outcome(reference.run, feed)
-        if isinstance(expected, str) and _EXCUSED in expected:
+        if isinstance(expected, str) and any(words in expected for words in _EXCUSED):
             continue
         if isinstance(expected, str):
             reference_of_live = reference_of_live or loaded(lambda: without_dead(model), model)

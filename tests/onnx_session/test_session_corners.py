@@ -51,7 +51,7 @@ class TestShapes:
     def test_an_element_without_items_has_to_fit_too(self, shapes):
         session = InferenceSession(model(JOIN))
         feed = dict(zip("xy", map(np.zeros, shapes, [np.float32] * 2), strict=True))
-        fails(session, feed, ValueError, "can't be joined along axis 0")
+        fails(session, feed, ValueError, "can't be concatenated along axis 0")
 
     def test_one_that_fits_adds_nothing(self):
         session = InferenceSession(model(JOIN))

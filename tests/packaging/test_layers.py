@@ -26,11 +26,12 @@ ALLOWED = {
     "operators": {*BASE, "_format"},
     "files": {*BASE, "_files", "columns"},
     "columns": {*BASE, "_arrow", "_files", "_format", "files", "operators"},
-    "samplers": {*BASE, "operators"},
+    "packing": BASE,
+    "samplers": {*BASE, "packing"},
     "mapping": {*BASE, "_maps", "operators", "onnx"},
     "onnx": {*BASE, "_files", "_format", "mapping", "operators"},
     "demo": {"__init__"},
-    "__init__": {"core", "dtypes", "files", "columns", "mapping", "operators", "samplers"},
+    "__init__": {"core", "dtypes", "files", "columns", "mapping", "operators", "packing", "samplers"},
 }
 # Only within a function, or for types: the other one imports them.
 LATE = {("_format", "core"), ("mapping", "onnx"), ("files", "_files"), ("files", "columns")}

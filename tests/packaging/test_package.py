@@ -78,6 +78,7 @@ def test_typing_and_c_declarations_are_installed():
 
 def test_public_names_are_the_documented_ones():
     assert sorted(seqcore.__all__) == [
+        "BatchSampler",
         "ELEMENT_TYPES",
         "TensorSequence",
         "concat_from_sequence",
@@ -85,6 +86,7 @@ def test_public_names_are_the_documented_ones():
         "get_include",
         "load",
         "map_batches",
+        "pack",
         "save",
         "sequence_at",
         "sequence_construct",

@@ -193,8 +193,7 @@ def test_of_no_elements(name):
 def test_values_of_unfitting_shapes():
     for shapes in (
         [(2,), ()],
-        [()],
-        [(), ()],
+        [(), (2,)],
         [(2, 3), (2, 4)],
         [(2,), (2, 1)],
         [(0, 3), (0, 4)],

@@ -5,11 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
-from support import bodies
 
 import seqcore as sq
 from seqcore import TensorSequence
-from seqcore._maps import threads
 
 
 def test_views_of_elements_make_no_chain_of_owners():
@@ -100,19 +98,3 @@ def test_deleting_a_slice_leaves_the_cursor_there():
         i for i in range(100) if i not in (40, 41) and i not in range(10, 30, 3)
     ]
     seq._check()
-
-
-def test_a_map_ends_where_a_thread_has_no_memory_to_say_so(monkeypatch):
-    class Short(threads.queue.Queue):
-        failed = False
-
-        def put(self, item):
-            if item is None and not self.failed:
-                self.failed = True
-                raise MemoryError
-            super().put(item)
-
-    monkeypatch.setattr(threads.queue, "SimpleQueue", Short)
-    seq = sq.split_to_sequence(np.arange(6))
-    doubled = bodies.within(20, lambda: sq.sequence_map(bodies.double, seq, max_workers=2, chunksize=1))
-    assert [int(t[0]) for t in doubled] == [0, 2, 4, 6, 8, 10]

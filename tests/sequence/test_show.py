@@ -330,6 +330,7 @@ def test_what_was_never_initialised_shows_itself():
     assert page.text("p") == ["TensorSequence: 0 tensors of untyped, 0 bytes"]
 
 
+@pytest.mark.usefixtures("pillow")
 def test_the_colours_are_the_pages():
     """But for the frames of pictures and what is behind transparent ones."""
     seq = TensorSequence([noise(n, 8) for n in (3, 4, 5)])

@@ -537,6 +537,8 @@ class Script:
         number = self.position(model)
         position = self.given(number)
         way = self.tape.below(2)
+        if way == 1 and type(seq) is not TensorSequence:
+            model = [*model]  # an operator takes a copy of a subclass, before the position is read
         got = []
         failed = raised(IndexError, lambda: got.append([operator.getitem, sequence_at][way](seq, position)))
         if failed:

@@ -1,0 +1,205 @@
+"""Read the arguments of `reduce`: which kernel does the work, in which dtypes, and what NumPy's result is.
+
+::
+
+    sequence    reduce(…)                   work on    accumulate in    result
+    int8        np.add                      int8       uint64           int64
+    float16     np.sum                      float32    float32          float16
+    int32       np.mean                     float64    float64          float64
+    float32     np.add, dtype=np.float64    float64    float64          float64
+    float32     np.hypot                    NumPy's own call for each element
+
+NumPy itself is asked which dtype the result has.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqcore._arguments.integers import as_integer
+from seqcore._arguments.shown import got
+from seqcore._arguments.tensors import as_tensor
+from seqcore.dtypes import STRING, element_type, type_name
+
+# NumPy's functions, and the ufunc that has the same reduction.
+_FUNCTIONS = (
+    (np.sum, np.add),
+    (np.prod, np.multiply),
+    (np.min, np.minimum),
+    (np.amin, np.minimum),
+    (np.max, np.maximum),
+    (np.amax, np.maximum),
+    (np.any, np.logical_or),
+    (np.all, np.logical_and),
+)
+_OTHERS = (np.mean, np.argmin, np.argmax)
+_KERNELS = {
+    np.add: "sum",
+    np.multiply: "prod",
+    np.minimum: "min",
+    np.maximum: "max",
+    np.logical_or: "any",
+    np.logical_and: "all",
+}
+_OF_KERNELS = frozenset(
+    np.dtype(name)
+    for name in (
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float32", "float64", "complex64", "complex128"),
+    )
+)
+_FLOAT32 = np.dtype(np.float32)
+
+
+class Plan(NamedTuple):
+    """How elements of a dtype are reduced."""
+
+    name: str  # in messages
+    operation: str | None  # the kernel's; None if NumPy's own call does it
+    axis: int | None
+    work: np.dtype  # that the elements are cast to
+    accumulator: np.dtype  # of the kernel's results
+    dtype: np.dtype  # of the result
+    fill: Any  # the result of an empty element, before `initial`; None if there is none
+    ufunc: np.ufunc | None
+    initial: np.ndarray | None
+
+    def finish(self, result, counts):
+        """Return the result of the kernels in NumPy's dtype, with `initial` in it."""
+        if counts is not None:
+            with np.errstate(invalid="ignore"):
+                result = result / counts.reshape(-1, *[1] * (result.ndim - 1))
+        if self.accumulator == np.uint64 and self.dtype.kind in "iu":
+            result = result.astype(self.dtype, copy=False)  # wraps around
+        if self.initial is not None:
+            result = self.ufunc(result, self.initial.astype(result.dtype))
+        return result.astype(self.dtype, copy=False)
+
+    def of_element(self, element, at):
+        """Return NumPy's result for an element, which no kernel has."""
+        if self.ufunc is None:
+            function = {"mean": np.mean, "argmin": np.argmin, "argmax": np.argmax}[self.name]
+            more = {"dtype": self.dtype} if self.name == "mean" else {}
+            return function(element, axis=self.axis, **more)
+        if self.axis is None and self.ufunc.identity is None:
+            element = element.reshape(-1)  # not every ufunc may reduce several axes at once
+        more = {} if self.initial is None else {"initial": self.initial[()]}
+        axis = 0 if element.ndim == 1 and self.axis is None else self.axis
+        return self.ufunc.reduce(element, axis=axis, dtype=self.dtype, **more)
+
+
+def is_reduction(body):
+    """Return whether a function is one of NumPy's reductions that `reduce` knows."""
+    return any(body is function for function, _ in _FUNCTIONS) or any(body is one for one in _OTHERS)
+
+
+def plan_of(how, dtype, axis, initial, asked):
+    """Return the `Plan` of a reduction.
+
+    Raises
+    ------
+    TypeError
+        If `how` is no reduction, or the dtypes don't fit it.
+    OverflowError
+        If `initial` does not fit the dtype of the result.
+    """
+    ufunc, name = _ufunc_of(how)
+    if dtype == STRING:
+        raise TypeError(f"strings can't be reduced by {name}: use sequence_map with a function of an element")
+    if axis is not None and (number := as_integer(axis)) is None:
+        raise TypeError(f"axis must be an integer or None, got {got(axis)}")
+    axis = None if axis is None else number
+    asked = None if asked is None else element_type(asked)
+    if ufunc is None and initial is not None:
+        raise TypeError(f"{name} takes no initial: drop empty elements first")
+    if asked is not None and name in ("argmin", "argmax"):
+        raise TypeError(f"{name} takes no dtype, because its results are positions")
+    result = _result_type(how, ufunc, name, dtype, asked)
+    if initial is not None:
+        initial = _as_initial(initial, result)
+    operation, work, accumulator = _kernel(ufunc, name, dtype, result, asked)
+    identity = None if ufunc is None else ufunc.identity
+    fill = initial if identity is None else np.array(identity)
+    return Plan(name, operation, axis, work, accumulator, result, fill, ufunc, initial)
+
+
+def _ufunc_of(how):
+    """Return the ufunc of a reduction, None for those without one, and its name."""
+    if isinstance(how, np.ufunc):
+        if how.nin != 2 or how.nout != 1 or how.signature is not None:
+            raise TypeError(
+                f"how must be a ufunc of two arguments that has reduce, such as np.add, or one of NumPy's "
+                f"reductions, such as np.sum, got {how.__name__}"
+            )
+        if how.types == ["OO->O"]:
+            raise TypeError(f"{how.__name__} gives Python objects, which can't be in an array of numbers")
+        return how, how.__name__
+    for function, ufunc in _FUNCTIONS:
+        if how is function:
+            return ufunc, function.__name__
+    for function in _OTHERS:
+        if how is function:
+            return None, function.__name__
+    raise TypeError(
+        "how must be a ufunc of two arguments, such as np.add, or np.sum, np.prod, np.mean, np.min, np.max, "
+        f"np.any, np.all, np.argmin or np.argmax, got {got(how)}: sequence_map applies any function"
+    )
+
+
+def _result_type(how, ufunc, name, dtype, asked):
+    """Return the dtype that NumPy gives the result."""
+    one = np.ones(1, dtype)
+    try:
+        if ufunc is not None:
+            result = ufunc.reduce(one, dtype=asked)
+        else:
+            result = np.mean(one, dtype=asked) if name == "mean" else how(one)
+    except TypeError as error:
+        given = type_name(dtype) if asked is None else f"{type_name(dtype)} as {type_name(asked)}"
+        raise TypeError(f"{name} can't reduce elements of dtype {given}: {error}") from None
+    result = np.asarray(result).dtype
+    return element_type(result)
+
+
+def _as_initial(initial, dtype):
+    """Return the initial value as an array of rank 0, whose kind of number the dtype can have."""
+    if isinstance(initial, np.generic | np.ndarray) and np.ndim(initial) == 0:
+        initial = np.ndarray.item(np.asarray(initial))
+    own = _FLOAT32 if dtype.name == "bfloat16" else dtype  # NumPy can't promote it with Python's floats
+    item = as_tensor(initial, own, at="initial").astype(dtype)
+    if item.ndim:
+        raise TypeError(f"initial must be a scalar, got shape {item.shape}")
+    return item
+
+
+def _kernel(ufunc, name, dtype, result, asked):
+    """Return the kernel of a reduction, the dtype to work on and that of its results; None without one."""
+    operation = name if ufunc is None else _KERNELS.get(ufunc)  # a mean is a sum, divided by `finish`
+    work = None
+    if operation in ("any", "all") and result.kind == "b":
+        work = dtype if dtype.kind == "b" else _wider(dtype)
+        return operation, work, result
+    if operation in ("argmin", "argmax"):
+        work = np.dtype(np.uint8) if dtype.kind == "b" else _wider(dtype)
+        return (None if work.kind == "c" else operation), work, np.dtype(np.int64)
+    if operation in ("min", "max"):
+        if result.kind == "b" and dtype.kind == "b":
+            return {"min": "all", "max": "any"}[operation], dtype, result
+        work = _wider(result)
+        return (None if work not in _OF_KERNELS or work.kind == "c" else operation), work, work
+    if operation in ("sum", "prod") and result.kind in "iu":
+        work = dtype if dtype.kind in "iu" else np.dtype(np.uint8) if dtype.kind == "b" else result
+        return operation, work, np.dtype(np.uint64)
+    if operation == "mean" and asked is None and dtype.kind in "biu":
+        return "sum", np.dtype(np.float64), np.dtype(np.float64)
+    work = _wider(result)
+    if operation in ("sum", "prod") and work in _OF_KERNELS:
+        return operation, work, work
+    if operation == "mean" and work in _OF_KERNELS and asked in (None, result):
+        return "sum", work, work
+    return None, dtype, result
+
+
+def _wider(dtype):
+    """Return the dtype that a kernel has in place of one that it doesn't."""
+    return _FLOAT32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype

@@ -1,0 +1,187 @@
+"""How many threads work on a map: one or several, whichever has been measured to be faster.
+
+Threads that release and take the GIL in every call can be slower together than one alone. How much is not
+known before they run, and it may change along the sequence. So a map tries several threads for a short turn,
+compares how many units each number of threads finishes in a second, goes on with the better number, and
+looks again later::
+
+    threads     1          2         4         4                           2         4
+                sample ──▶ trial ──▶ trial ──▶ run until the next look ──▶ trial ──▶ run, twice as long
+
+A trial is short beside the work that is left. If the rate changes so that another number may be better now,
+the next trial is due at once.
+"""
+
+import sys
+
+CHUNK = 1e-2  # seconds of work in a chunk, at most
+TRIAL = 2e-4, 2e-3  # seconds of a trial: at least, and at most
+SHARE = 1 / 40  # of the remaining work, for a trial
+GAIN = 1.1  # rates of more to fewer threads from which more are worth it
+CLEAR = 1.25  # … from which they are, although the rate of one is only a sample
+DRIFT = 1.5  # a change of the rate that makes a look due
+SOONEST = 4  # trials that would fit before such a look
+REST, LONGEST_REST = 16, 128  # trials that would fit between two looks
+NOT_WORTH_IT = 5e-4  # seconds of work that threads would not speed up
+LONG = 1e-4  # seconds a unit, from which threads hardly disturb each other
+# Seconds that a unit may lose beside another thread, because both need the GIL, and seconds of a unit that
+# always loses.
+SWITCH, TINY = (3e-5, 4e-6) if getattr(sys, "_is_gil_enabled", lambda: True)() else (0.0, 0.0)
+
+
+def worth_a_trial(seconds, units):
+    """Return whether threads may pay for so many units of so many seconds, a trial included."""
+    return seconds * units >= NOT_WORTH_IT * (1 + SWITCH / max(seconds, 1e-9))
+
+
+class Pace:
+    """The number of threads that work on a map, chosen by measurement.
+
+    Worker 0 is the calling thread. A worker may claim units if its number is less than `width`. The methods
+    are called under one lock.
+
+    Parameters
+    ----------
+    seconds : float
+        The time of a unit in the calling thread, as sampled.
+    most : int
+        The largest number of threads.
+    least : int
+        The units of a chunk, at least, because more of them at once take less time.
+    """
+
+    def __init__(self, seconds, most, least=1):
+        self.most, self.least = most, least
+        self.rates = {1: 1 / max(seconds, 1e-9)}  # units a second, by the number of threads
+        self.sampled = True  # the rate of one thread is only a sample
+        self.width = self.chosen = 1  # threads at work, and when none was tried
+        self.base = 0  # in a trial: the number to compare with
+        self.looks = 0  # trials so far
+        self.rest, self.upwards = REST, False
+        self.soonest = self.until = 0.0
+        self.reference = self.last = self.rates[1]  # when the choice was made, and of the last turn
+        if seconds < TINY:
+            self._turn()
+        else:
+            self._try(most if seconds >= LONG or not SWITCH else 2)
+
+    @property
+    def seconds(self):
+        """The time that one of the workers takes for a unit."""
+        known = max(width for width in self.rates if width <= self.width)
+        return known / self.rates[known]
+
+    def size(self, worker, left, now):
+        """Return how many of the units that are left a worker may claim."""
+        if self.began is None:
+            self.waiting_for.discard(worker)
+            if not self.waiting_for:
+                trial = min(TRIAL[1], max(TRIAL[0], SHARE * left * self.seconds / self.width))
+                self.began, self.length = now, trial if self.base else SOONEST * trial
+        if self.began is None:
+            seconds = TRIAL[1] / 4
+        else:
+            seconds = self.length / 4 if self.base else min(CHUNK, self.length)
+        most = left // (2 * self.width) if self.width > 1 else left
+        return max(1, min(most, max(self.least, int(seconds / self.seconds))))
+
+    def finished(self, worker, units, began, ended):
+        """Take note of a chunk; at the end of a turn, choose how many threads go on."""
+        if self.began is None:
+            if self.base == 1 and len(self.waiting_for) == self.width - 1:
+                self._alone(units, ended - began)
+            return
+        within = (ended - max(began, self.began)) / max(ended - began, 1e-9)
+        if within <= 0:
+            return  # it belongs to the turn before
+        before, chunks, _ = self.tallies.get(worker, (0, 0, 0))
+        self.tallies[worker] = before + within * units, chunks + within, ended
+        enough = len(self.tallies) == self.width or self.tallies.get(0, (0, 0))[1] >= 4
+        if not enough or ended - self.began < self.length:
+            return
+        rate = sum(_rate(*tally, self.began, ended) for tally in self.tallies.values())
+        if not rate:
+            return
+        if self.base:
+            self.rates[self.width] = self.last = rate
+            self._choose(ended)
+        else:
+            # Other processes may have disturbed one of two turns.
+            self.rates[self.width], self.last = max(rate, self.last), rate
+            self._check(self.rates[self.width], ended)
+
+    def limit(self, most):
+        """Go on with fewer threads, because no more can be started."""
+        self.most = most
+        if self.width > most:
+            self.base, self.width = 0, most
+            self._turn()
+
+    def _turn(self):
+        self.began = None  # a turn begins when all of its workers have come
+        self.waiting_for = set(range(self.width))
+        self.tallies = {}  # by worker: finished units, their chunks, and when the last one ended
+        self.alone = 0, 0.0  # units and seconds of the calling thread before that
+
+    def _alone(self, units, seconds):
+        """Measure the calling thread while it works alone, until helpers have started."""
+        self.alone = self.alone[0] + units, self.alone[1] + seconds
+        if self.alone[0]:
+            self.rates[1] = self.alone[0] / max(self.alone[1], 1e-9)
+            self.sampled = self.alone[1] < TRIAL[0]
+            if self.seconds < TINY:
+                self.base, self.width = 0, 1
+                self._turn()
+
+    def _try(self, width):
+        self.base, self.width = self.width, min(width, self.most)
+        self.looks += 1
+        self._turn()
+
+    def _choose(self, now):
+        """Compare a trial with the number of threads before it, and go on with the better one."""
+        trial, base = self.width, self.base
+        if trial == 1:
+            self.sampled = False
+        fewer, more = sorted((trial, base))
+        gain = self.rates[more] / self.rates[fewer]
+        if self.sampled and fewer == 1 and 1 / GAIN < gain < CLEAR:
+            self._try(1)
+            return
+        better = more if gain >= GAIN else fewer
+        if better == trial and 1 < trial < self.most:
+            self._try(2 * trial if trial > base else (trial + 1) // 2)
+            return
+        self.rest = min(2 * self.rest, LONGEST_REST) if better == self.chosen else REST
+        took = max(self.length, now - self.began)
+        self.soonest, self.until = now + SOONEST * took, now + self.rest * took
+        self.base, self.width, self.chosen = 0, better, better
+        self.reference = self.last = self.rates[better]
+        self.upwards = trial < better  # try the other side next
+        self._turn()
+
+    def _check(self, rate, now):
+        """Look at other numbers of threads if the rate has changed, or after some time."""
+        if now >= self.soonest:
+            # Short units may be faster on one thread, long ones on more.
+            if self.width > 1 and rate > DRIFT * self.reference:
+                self._try(1)
+                return
+            if self.width < self.most and rate < self.reference / DRIFT and self.seconds >= TINY:
+                self._try(2 * self.width)
+                return
+        if now < self.until or (self.width == 1 and self.seconds < TINY):
+            self._turn()
+        elif self.width == 1 or (self.upwards and self.width < self.most):
+            self._try(2 * self.width)
+        else:
+            self._try((self.width + 1) // 2)
+
+
+def _rate(units, chunks, last, began, now):
+    """Return how many units a second a worker has finished in a turn.
+
+    It is at work on a chunk, of which nothing counts yet; nor does its time, up to the mean of its chunks.
+    """
+    busy = last - began
+    return units / max(busy, now - began - busy / chunks, 1e-9)

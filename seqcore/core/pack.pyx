@@ -1,0 +1,441 @@
+"""Packing: elements divided among packs of one capacity, in O(n log capacity) and without the GIL.
+
+::
+
+    lengths 5 3 2 4 1, capacity 8       by best fit decreasing: 5 and 3, 4 and 2 and 1
+
+    free space of the packs so far      0 2 5 5
+    spaces that occur                   a bit for each, a bit for each 64 of these with one set, …
+    chains                              2: pack 1      5: packs 3, 2
+
+Elements go longest first, sorted by digits. Best fit takes the pack with the least space that is enough,
+which is the next set bit. First fit takes the first pack with enough space, which a tree of largest spaces
+finds. For large capacities the words of bits are in a hash table, because most of them would be empty.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+cimport numpy as cnp
+import numpy as np
+
+cnp.import_array()
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    static inline int seqcore_lowest_bit(unsigned long long word)
+    { unsigned long at; _BitScanForward64(&at, word); return (int)at; }
+    #else
+    #define seqcore_lowest_bit(word) __builtin_ctzll(word)
+    #endif
+    """
+    int lowest_bit "seqcore_lowest_bit"(uint64_t word) noexcept nogil
+
+cdef enum:
+    DIGIT = 12                  # bits that are sorted by at a time, at most
+    LEVELS = 11                 # of words of 64 bits, which cover 63 bits
+    CHAINS = 15                 # in the place of a level: the chains of packs
+    DENSE = 1 << 20             # the largest capacity for which all words are in an array, whatever n is
+
+STRATEGIES = ("best_fit_decreasing", "first_fit_decreasing", "next_fit")
+
+
+# -- sorting -------------------------------------------------------------------------------------------
+
+ctypedef fused narrow:
+    # Positions and lengths: 32 bits where they fit, which halves the memory to go through.
+    int32_t
+    int64_t
+
+
+cdef void sort_by_digit(const narrow *keys, const narrow *order, narrow *keys_into, narrow *into,
+                        Py_ssize_t n, int shift, int width, bint falling) noexcept nogil:
+    """Sort keys and their positions by one digit; those with the same digit stay in order."""
+    cdef Py_ssize_t[(1 << DIGIT) + 1] begins
+    cdef Py_ssize_t i, at
+    cdef int64_t digit, mask = (1 << width) - 1, turned = mask if falling else 0
+    memset(begins, 0, sizeof(begins))
+    for i in range(n):
+        begins[((keys[i] >> shift) & mask ^ turned) + 1] += 1
+    for i in range(1 << width):
+        begins[i + 1] += begins[i]
+    for i in range(n):
+        digit = (keys[i] >> shift) & mask ^ turned
+        at = begins[digit]
+        begins[digit] += 1
+        keys_into[at] = keys[i]
+        into[at] = order[i]
+
+
+cdef tuple sorted_by_keys(cnp.ndarray keys, cnp.ndarray order, bint falling):
+    """Return keys, which are 0 or more, sorted, and with them their positions; equal ones stay in order."""
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(order)
+    cdef int bits = int(keys.max()).bit_length() if n else 0
+    cdef int passes = -(-bits // DIGIT), shift = 0
+    cdef int width = -(-bits // passes) if passes else 0
+    cdef cnp.ndarray keys_into, into
+    while shift < bits:
+        keys_into, into = np.empty_like(keys), np.empty_like(order)
+        with nogil:
+            if cnp.PyArray_ITEMSIZE(keys) == 4:
+                sort_by_digit(<const int32_t *>cnp.PyArray_DATA(keys),
+                              <const int32_t *>cnp.PyArray_DATA(order),
+                              <int32_t *>cnp.PyArray_DATA(keys_into), <int32_t *>cnp.PyArray_DATA(into),
+                              n, shift, width, falling)
+            else:
+                sort_by_digit(<const int64_t *>cnp.PyArray_DATA(keys),
+                              <const int64_t *>cnp.PyArray_DATA(order),
+                              <int64_t *>cnp.PyArray_DATA(keys_into), <int64_t *>cnp.PyArray_DATA(into),
+                              n, shift, width, falling)
+        keys, order = keys_into, into
+        shift += width
+    return keys, order
+
+
+def narrowed(cnp.ndarray lengths not None):
+    """Return lengths as an array that `by_length` takes: int32 where they and their positions fit."""
+    cdef object given = lengths
+    small = len(given) < 2**31 and (not len(given) or given.max() < 2**31)
+    return np.ascontiguousarray(given, np.int32 if small else np.int64)
+
+
+def by_length(cnp.ndarray lengths not None, cnp.ndarray order not None):
+    """Return an order of positions sorted by length; those of one length stay in order. O(n).
+
+    `lengths` is an array of `narrowed`, and `order` has its dtype and positions among it.
+    """
+    return sorted_by_keys((<object>lengths)[order], order, False)[1]
+
+
+cdef Py_ssize_t cut(const narrow *lengths, Py_ssize_t n, int64_t most, int64_t *bounds) noexcept nogil:
+    cdef Py_ssize_t i, first = 0, nbounds = 1
+    bounds[0] = 0
+    for i in range(n):
+        if lengths[i] and i + 1 - first > most // lengths[i]:
+            first = i
+            bounds[nbounds] = i
+            nbounds += 1
+    if n:
+        bounds[nbounds] = n
+        nbounds += 1
+    return nbounds
+
+
+def cut_by_padded(cnp.ndarray lengths not None, int64_t most):
+    """Return the bounds of batches of rising lengths, each as large as pads to at most `most`. O(n)."""
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(lengths), nbounds
+    cdef cnp.ndarray bounds = np.empty(n + 1, np.int64)
+    with nogil:
+        if cnp.PyArray_ITEMSIZE(lengths) == 4:
+            nbounds = cut(<const int32_t *>cnp.PyArray_DATA(lengths), n, most,
+                          <int64_t *>cnp.PyArray_DATA(bounds))
+        else:
+            nbounds = cut(<const int64_t *>cnp.PyArray_DATA(lengths), n, most,
+                          <int64_t *>cnp.PyArray_DATA(bounds))
+    return bounds[:nbounds].copy()
+
+
+# -- the spaces that occur -----------------------------------------------------------------------------
+
+cdef struct Spaces:
+    int depth                   # levels of words
+    uint64_t *words[16]         # of each level, and of the chains; NULL with a hash table
+    uint64_t *keys              # the hash table: level and index + 1, and the words
+    uint64_t *values
+    size_t mask
+    size_t used
+    int64_t *behind             # of each pack: the next one in its chain, plus 1
+
+
+cdef bint make_spaces(Spaces *spaces, int64_t capacity, Py_ssize_t n) noexcept nogil:
+    """Set up an empty set of spaces up to the capacity; whether there was memory."""
+    cdef int level
+    cdef bint fine = True
+    memset(spaces, 0, sizeof(Spaces))
+    spaces.depth = 1
+    while spaces.depth < LEVELS and capacity >> (6 * spaces.depth):
+        spaces.depth += 1
+    spaces.behind = <int64_t *>malloc(max(n, 1) * sizeof(int64_t))
+    fine = spaces.behind != NULL
+    if capacity <= DENSE or capacity // 16 <= n:
+        for level in range(spaces.depth):
+            spaces.words[level] = <uint64_t *>calloc((capacity >> (6 * (level + 1))) + 2, sizeof(uint64_t))
+            fine = fine and spaces.words[level] != NULL
+        spaces.words[CHAINS] = <uint64_t *>calloc(capacity + 1, sizeof(uint64_t))
+        return fine and spaces.words[CHAINS] != NULL
+    spaces.mask = 1023
+    spaces.keys = <uint64_t *>calloc(spaces.mask + 1, sizeof(uint64_t))
+    spaces.values = <uint64_t *>malloc((spaces.mask + 1) * sizeof(uint64_t))
+    return fine and spaces.keys != NULL and spaces.values != NULL
+
+
+cdef void free_spaces(Spaces *spaces) noexcept nogil:
+    cdef int level
+    for level in range(16):
+        free(spaces.words[level])
+    free(spaces.keys)
+    free(spaces.values)
+    free(spaces.behind)
+
+
+cdef inline size_t place_of(const Spaces *spaces, uint64_t key) noexcept nogil:
+    """Where a key is in the hash table, or where it would be put."""
+    cdef uint64_t mixed = key * <uint64_t>0x9E3779B97F4A7C15
+    cdef size_t place = <size_t>(mixed ^ (mixed >> 32)) & spaces.mask
+    while spaces.keys[place] and spaces.keys[place] != key:
+        place = (place + 1) & spaces.mask
+    return place
+
+
+cdef bint make_room(Spaces *spaces) noexcept nogil:
+    """Have room for the words that one change can add; whether there was memory."""
+    cdef Spaces larger
+    cdef size_t i, place
+    if spaces.keys == NULL or spaces.used + LEVELS + 1 <= spaces.mask // 2:
+        return True
+    larger = spaces[0]
+    larger.mask = 2 * spaces.mask + 1
+    larger.keys = <uint64_t *>calloc(larger.mask + 1, sizeof(uint64_t))
+    larger.values = <uint64_t *>malloc((larger.mask + 1) * sizeof(uint64_t))
+    if larger.keys == NULL or larger.values == NULL:
+        free(larger.keys)
+        free(larger.values)
+        return False
+    larger.used = 0
+    for i in range(spaces.mask + 1):
+        if spaces.keys[i] and spaces.values[i]:         # empty words are left out
+            place = place_of(&larger, spaces.keys[i])
+            larger.keys[place] = spaces.keys[i]
+            larger.values[place] = spaces.values[i]
+            larger.used += 1
+    free(spaces.keys)
+    free(spaces.values)
+    spaces[0] = larger
+    return True
+
+
+cdef inline uint64_t read_word(const Spaces *spaces, int level, uint64_t index) noexcept nogil:
+    cdef size_t place
+    if spaces.keys == NULL:
+        return spaces.words[level][index]
+    place = place_of(spaces, index * 16 + level + 1)
+    return spaces.values[place] if spaces.keys[place] else 0
+
+
+cdef inline uint64_t *word_of(Spaces *spaces, int level, uint64_t index) noexcept nogil:
+    """A word to write to; there is room for it."""
+    cdef size_t place
+    if spaces.keys == NULL:
+        return &spaces.words[level][index]
+    place = place_of(spaces, index * 16 + level + 1)
+    if not spaces.keys[place]:
+        spaces.keys[place] = index * 16 + level + 1
+        spaces.values[place] = 0
+        spaces.used += 1
+    return &spaces.values[place]
+
+
+cdef void add_pack(Spaces *spaces, uint64_t space, int64_t pack) noexcept nogil:
+    cdef uint64_t *word = word_of(spaces, CHAINS, space)
+    cdef uint64_t before = word[0]
+    cdef int level
+    spaces.behind[pack] = <int64_t>before
+    word[0] = <uint64_t>pack + 1
+    if before:
+        return
+    for level in range(spaces.depth):
+        word = word_of(spaces, level, space >> 6)
+        before = word[0]
+        word[0] = before | (<uint64_t>1 << (space & 63))
+        if before:
+            return
+        space >>= 6
+
+
+cdef int64_t take_pack(Spaces *spaces, uint64_t space) noexcept nogil:
+    """Take a pack with a space that occurs."""
+    cdef uint64_t *word = word_of(spaces, CHAINS, space)
+    cdef int64_t pack = <int64_t>word[0] - 1
+    cdef int level
+    word[0] = <uint64_t>spaces.behind[pack]
+    if word[0]:
+        return pack
+    for level in range(spaces.depth):
+        word = word_of(spaces, level, space >> 6)
+        word[0] &= ~(<uint64_t>1 << (space & 63))
+        if word[0]:
+            break
+        space >>= 6
+    return pack
+
+
+cdef int64_t least_space(const Spaces *spaces, uint64_t least) noexcept nogil:
+    """The least space of a pack that is at least so large, or -1."""
+    cdef uint64_t word
+    cdef int level, down
+    for level in range(spaces.depth):
+        word = read_word(spaces, level, least >> 6) & (~<uint64_t>0 << (least & 63))
+        if word:
+            least = (least & ~<uint64_t>63) + lowest_bit(word)
+            for down in range(level - 1, -1, -1):
+                least = least * 64 + lowest_bit(read_word(spaces, down, least))
+            return <int64_t>least
+        least = (least >> 6) + 1
+    return -1
+
+
+# -- strategies: they write the pack of each element, and return how many packs there are, or -1 ---------
+
+cdef Py_ssize_t best_fit(const narrow *lengths, const narrow *order, Py_ssize_t n, int64_t capacity,
+                         int64_t most, narrow *packs, int64_t *counts) noexcept nogil:
+    cdef Spaces spaces
+    cdef Py_ssize_t i, npacks = 0
+    cdef int64_t space, pack, length, shortest = lengths[n - 1] if n else 0
+    if not make_spaces(&spaces, capacity, n):
+        free_spaces(&spaces)
+        return -1
+    for i in range(n):
+        length = lengths[i]
+        if not make_room(&spaces):
+            npacks = -1
+            break
+        space = least_space(&spaces, length)
+        if space < 0:
+            pack = npacks
+            space = capacity
+            counts[pack] = 0
+            npacks += 1
+        else:
+            pack = take_pack(&spaces, space)
+        packs[order[i]] = <narrow>pack
+        counts[pack] += 1
+        space -= length
+        if space >= shortest and counts[pack] < most:   # else nothing more fits
+            add_pack(&spaces, space, pack)
+    free_spaces(&spaces)
+    return npacks
+
+
+cdef Py_ssize_t first_fit(const narrow *lengths, const narrow *order, Py_ssize_t n, int64_t capacity,
+                          int64_t most, narrow *packs, int64_t *counts) noexcept nogil:
+    # A tree of the largest spaces: node k is above nodes 2k and 2k + 1, the leaves are the packs.
+    cdef Py_ssize_t i, k, npacks = 0, leaves = 64
+    cdef int64_t length
+    cdef int64_t *larger
+    cdef int64_t *tree = <int64_t *>malloc(2 * leaves * sizeof(int64_t))
+    if tree == NULL:
+        return -1
+    for k in range(2 * leaves):
+        tree[k] = -1
+    for i in range(n):
+        length = lengths[i]
+        if tree[1] < length:
+            if npacks == leaves:
+                larger = <int64_t *>malloc(4 * leaves * sizeof(int64_t))
+                if larger == NULL:
+                    npacks = -1
+                    break
+                memcpy(larger + 2 * leaves, tree + leaves, leaves * sizeof(int64_t))
+                free(tree)
+                tree = larger
+                for k in range(3 * leaves, 4 * leaves):
+                    tree[k] = -1
+                leaves *= 2
+                for k in range(leaves - 1, 0, -1):
+                    tree[k] = max(tree[2 * k], tree[2 * k + 1])
+            k = leaves + npacks
+            tree[k] = capacity
+            counts[npacks] = 0
+            npacks += 1
+        else:
+            k = 1
+            while k < leaves:
+                k = 2 * k if tree[2 * k] >= length else 2 * k + 1
+        packs[order[i]] = <narrow>(k - leaves)
+        counts[k - leaves] += 1
+        tree[k] = tree[k] - length if counts[k - leaves] < most else -1
+        k //= 2
+        while k:
+            tree[k] = max(tree[2 * k], tree[2 * k + 1])
+            k //= 2
+    free(tree)
+    return npacks
+
+
+cdef Py_ssize_t next_fit(const narrow *lengths, Py_ssize_t n, int64_t capacity, int64_t most,
+                         narrow *packs, int64_t *counts) noexcept nogil:
+    cdef Py_ssize_t i, npacks = 0
+    cdef int64_t space = -1
+    for i in range(n):
+        if lengths[i] > space or counts[npacks - 1] == most:
+            counts[npacks] = 0
+            npacks += 1
+            space = capacity
+        space -= lengths[i]
+        packs[i] = <narrow>(npacks - 1)
+        counts[npacks - 1] += 1
+    return npacks
+
+
+cdef void sort_into_packs(const narrow *packs, Py_ssize_t n, int64_t *begins,
+                          int64_t *positions) noexcept nogil:
+    """Write the positions pack by pack, rising in each; afterwards each beginning is the pack's end."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        positions[begins[packs[i]]] = i
+        begins[packs[i]] += 1
+
+
+cdef Py_ssize_t choose(int strategy, const narrow *lengths, const narrow *order, Py_ssize_t n,
+                       int64_t capacity, int64_t most, narrow *packs, int64_t *counts) noexcept nogil:
+    if strategy == 0:
+        return best_fit(lengths, order, n, capacity, most, packs, counts)
+    if strategy == 1:
+        return first_fit(lengths, order, n, capacity, most, packs, counts)
+    return next_fit(lengths, n, capacity, most, packs, counts)
+
+
+def packed(cnp.ndarray lengths not None, int64_t capacity, strategy, int64_t most):
+    """Return the positions of lengths 0 to `capacity` pack by pack, and the offsets of the packs among them.
+
+    Positions rise in each pack, which has at most `most` of them. `lengths` is an array of `narrowed`.
+
+    Raises
+    ------
+    MemoryError
+        If there is not enough memory.
+    """
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(lengths), npacks = 0
+    cdef bint small = cnp.PyArray_ITEMSIZE(lengths) == 4
+    cdef int which = STRATEGIES.index(strategy)
+    cdef cnp.ndarray order = np.arange(n, dtype=lengths.dtype)
+    cdef cnp.ndarray packs = np.empty_like(order)
+    cdef cnp.ndarray counts = np.empty(n, np.int64)
+    cdef cnp.ndarray positions = np.empty(n, np.int64)
+    cdef cnp.ndarray offsets, begins
+    if which < 2:
+        lengths, order = sorted_by_keys(lengths, order, True)
+    with nogil:
+        if small:
+            npacks = choose(which, <const int32_t *>cnp.PyArray_DATA(lengths),
+                            <const int32_t *>cnp.PyArray_DATA(order), n, capacity, most,
+                            <int32_t *>cnp.PyArray_DATA(packs), <int64_t *>cnp.PyArray_DATA(counts))
+        else:
+            npacks = choose(which, <const int64_t *>cnp.PyArray_DATA(lengths),
+                            <const int64_t *>cnp.PyArray_DATA(order), n, capacity, most,
+                            <int64_t *>cnp.PyArray_DATA(packs), <int64_t *>cnp.PyArray_DATA(counts))
+    if npacks < 0:
+        raise MemoryError(f"no memory to pack {n} elements")
+    offsets = np.zeros(npacks + 1, np.int64)
+    np.cumsum(counts[:npacks], out=offsets[1:])
+    begins = offsets[:npacks].copy()
+    with nogil:
+        if small:
+            sort_into_packs(<const int32_t *>cnp.PyArray_DATA(packs), n,
+                            <int64_t *>cnp.PyArray_DATA(begins), <int64_t *>cnp.PyArray_DATA(positions))
+        else:
+            sort_into_packs(<const int64_t *>cnp.PyArray_DATA(packs), n,
+                            <int64_t *>cnp.PyArray_DATA(begins), <int64_t *>cnp.PyArray_DATA(positions))
+    return positions, offsets

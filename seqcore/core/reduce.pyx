@@ -1,0 +1,645 @@
+"""Reductions: each element becomes one number, or one row of numbers.
+
+::
+
+    elements               [1 2 3]  []  [4 5]
+    reduce(np.add)         6  0  9
+
+    an element of shape (2, 3, 4) along axis 1:     2 times, 3 rows of 4 numbers become one row
+    `outer`, `length` and `inner`:                  2, 3 and 4; of a whole element 1, 24 and 1
+
+The elements are gone through once, without the GIL. Those that are not in C order are copied first. For a
+dtype that NumPy would cast to, some elements are cast at a time. Sums of floating-point numbers are pairwise,
+one behind the other in the order in which NumPy adds them, and rows in blocks of 128.
+"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+cimport numpy as cnp
+import numpy as np
+
+from seqcore.core.store cimport Store, size_of
+from seqcore.core.copying cimport copy_piece
+from seqcore.core.counters cimport REDUCED, count
+from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.like cimport cast_some, count_to_cast
+from seqcore.core.owner cimport make_element, shape_of
+from seqcore.core.reader cimport (
+    Reader, Span, begin, fetch_data, next_block, next_pieces, raise_damaged, read_one, take_singly,
+)
+from seqcore.core.share cimport Share
+from seqcore.core.source cimport (
+    DAMAGED, MAX_BYTES, MAX_NDIM, NO_MEMORY, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, SHAPE_DIFFERS, Piece,
+    Source, Table, extent, number_at, piece_nbytes, resolve, row_nbytes, same_layout, solid_row,
+)
+
+from seqcore._arguments.reductions import plan_of
+from seqcore._arguments.shown import shown
+
+cnp.import_array()
+
+cdef enum:
+    EMPTY = 100                 # as a Status: an element without items, and nothing to make of it
+    BLOCK_ROWS = 128            # rows that are added one after the other
+    WIDTH = 32                  # numbers of a row that are added at a time
+    LEVELS = 40                 # of blocks, blocks of two blocks, …
+
+cdef enum Operation:
+    SUM
+    PROD
+    MIN
+    MAX
+    ANY
+    ALL
+    ARGMIN
+    ARGMAX
+
+OPERATIONS = {"sum": SUM, "prod": PROD, "min": MIN, "max": MAX, "any": ANY, "all": ALL, "argmin": ARGMIN,
+              "argmax": ARGMAX}
+
+cdef enum Numbers:
+    # The types that kernels have, by kind and log2 of the size.
+    I1 = 0
+    I2 = 1
+    I4 = 2
+    I8 = 3
+    U1 = 4
+    U2 = 5
+    U4 = 6
+    U8 = 7
+    F4 = 10
+    F8 = 11
+    C8 = 15
+    C16 = 16
+
+ctypedef float complex cfloat
+ctypedef double complex cdouble
+
+ctypedef fused real:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    float
+    double
+
+ctypedef fused floating:
+    float
+    double
+    cfloat
+    cdouble
+
+ctypedef fused number:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    float
+    double
+    cfloat
+    cdouble
+
+cdef struct Reduction:
+    Operation operation
+    Numbers numbers             # of the elements
+    Py_ssize_t result_itemsize
+    int axis                    # or -1 for whole elements
+    bint may_be_empty
+    char[16] fill               # the result of an element without items
+    Piece first                 # element 0
+    Py_ssize_t[2 * MAX_NDIM] dims
+    Py_ssize_t outer
+    Py_ssize_t inner
+    Py_ssize_t at               # of the element at fault
+    char *copied                # an element in C order
+    Py_ssize_t room
+
+
+# -- sums ----------------------------------------------------------------------------------------------
+
+cdef inline floating block_sum(const floating *items, Py_ssize_t n) noexcept nogil:
+    """Add up to BLOCK_ROWS numbers in NumPy's order, so that the last bit is the same."""
+    cdef floating a, b, c, d, e, f, g, h, total
+    cdef Py_ssize_t i
+    if floating is cfloat or floating is cdouble:
+        if n < 4:
+            total = 0
+            i = 0
+        else:
+            a, b, c, d = items[0], items[1], items[2], items[3]
+            i = 4
+            while i + 4 <= n:
+                a = a + items[i]
+                b = b + items[i + 1]
+                c = c + items[i + 2]
+                d = d + items[i + 3]
+                i += 4
+            total = (a + b) + (c + d)
+    else:
+        if n < 8:
+            total = 0
+            i = 0
+        else:
+            a, b, c, d = items[0], items[1], items[2], items[3]
+            e, f, g, h = items[4], items[5], items[6], items[7]
+            i = 8
+            while i + 8 <= n:
+                a = a + items[i]
+                b = b + items[i + 1]
+                c = c + items[i + 2]
+                d = d + items[i + 3]
+                e = e + items[i + 4]
+                f = f + items[i + 5]
+                g = g + items[i + 6]
+                h = h + items[i + 7]
+                i += 8
+            total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    while i < n:
+        total = total + items[i]
+        i += 1
+    return total
+
+
+cdef floating pairwise_sum(const floating *items, Py_ssize_t n) noexcept nogil:
+    """Add numbers, halves of many by themselves."""
+    cdef Py_ssize_t half
+    if floating is cfloat or floating is cdouble:
+        if n <= BLOCK_ROWS // 2:
+            return block_sum(items, n)
+        half = (n - n % 8) // 2
+    else:
+        if n <= BLOCK_ROWS:
+            return block_sum(items, n)
+        half = n // 2
+        half -= half % 8
+    return pairwise_sum(items, half) + pairwise_sum(items + half, n - half)
+
+
+cdef void add_rows(floating *out, const floating *items, Py_ssize_t n, Py_ssize_t inner,
+                   Py_ssize_t width) noexcept nogil:
+    """Add the first `width` numbers of n rows, in blocks of rows, and the blocks by twos."""
+    cdef floating[LEVELS * WIDTH] sums
+    cdef Py_ssize_t row = 0, end, block = 0, pairs, k
+    cdef int top = 0
+    while row < n:
+        for k in range(width):
+            sums[top * WIDTH + k] = 0
+        end = min(n, row + BLOCK_ROWS)
+        while row < end:
+            for k in range(width):
+                sums[top * WIDTH + k] = sums[top * WIDTH + k] + items[row * inner + k]
+            row += 1
+        top += 1
+        block += 1
+        pairs = block
+        while top > 1 and (pairs % 2 == 0 or row == n):
+            top -= 1
+            pairs //= 2
+            for k in range(width):
+                sums[(top - 1) * WIDTH + k] = sums[(top - 1) * WIDTH + k] + sums[top * WIDTH + k]
+    for k in range(width):
+        out[k] = sums[k]
+
+
+cdef void sum_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
+    """Sums of integers are those of 64 bits without a sign, which wrap around as all others do."""
+    cdef uint64_t *whole = <uint64_t *>out
+    cdef uint64_t total
+    cdef Py_ssize_t i, k
+    if number is float or number is double or number is cfloat or number is cdouble:
+        if inner == 1:
+            (<number *>out)[0] = block_sum(items, n) if n <= BLOCK_ROWS // 2 else pairwise_sum(items, n)
+            return
+        k = 0
+        while k < inner:
+            add_rows(<number *>out + k, items + k, n, inner, min(WIDTH, inner - k))
+            k += WIDTH
+    else:
+        if inner == 1:
+            total = 0
+            for i in range(n):
+                total += <uint64_t>items[i]
+            whole[0] = total
+            return
+        for k in range(inner):
+            whole[k] = 0
+        for i in range(n):
+            for k in range(inner):
+                whole[k] += <uint64_t>items[i * inner + k]
+
+
+# -- other reductions ----------------------------------------------------------------------------------
+
+cdef void multiply_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
+    cdef uint64_t *whole = <uint64_t *>out
+    cdef number *own = <number *>out
+    cdef Py_ssize_t i, k
+    if number is float or number is double or number is cfloat or number is cdouble:
+        for k in range(inner):
+            own[k] = 1
+        for i in range(n):
+            for k in range(inner):
+                own[k] = own[k] * items[i * inner + k]
+    else:
+        for k in range(inner):
+            whole[k] = 1
+        for i in range(n):
+            for k in range(inner):
+                whole[k] *= <uint64_t>items[i * inner + k]
+
+
+cdef void extreme_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner,
+                       bint largest) noexcept nogil:
+    """The least or largest numbers; NaN if one is."""
+    cdef real *own = <real *>out
+    cdef real one, found
+    cdef Py_ssize_t i, k
+    if inner == 1:
+        found = items[0]
+        if largest:
+            for i in range(1, n):
+                one = items[i]
+                found = one if one > found or one != one else found
+        else:
+            for i in range(1, n):
+                one = items[i]
+                found = one if one < found or one != one else found
+        own[0] = found
+        return
+    memcpy(out, items, inner * sizeof(real))
+    for i in range(1, n):
+        for k in range(inner):
+            one = items[i * inner + k]
+            if (one > own[k] if largest else one < own[k]) or one != one:
+                own[k] = one
+
+
+cdef void index_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner,
+                     bint largest) noexcept nogil:
+    """Where the first least or largest number is, or the first NaN."""
+    cdef int64_t *index = <int64_t *>out
+    cdef real best, one
+    cdef Py_ssize_t i, k
+    for k in range(inner):
+        best = items[k]
+        index[k] = 0
+        for i in range(1, n):
+            if best != best:
+                break
+            one = items[i * inner + k]
+            if (one > best if largest else one < best) or one != one:
+                best = one
+                index[k] = i
+
+
+cdef void test_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner,
+                    bint every) noexcept nogil:
+    cdef Py_ssize_t i, k
+    for k in range(inner):
+        out[k] = every
+    for i in range(n):
+        for k in range(inner):
+            if (items[i * inner + k] != 0) != every:
+                out[k] = not every
+
+
+cdef void reduce_rows(Operation operation, char *out, const number *items, Py_ssize_t n,
+                      Py_ssize_t inner) noexcept nogil:
+    """Make one row of n rows of `inner` numbers."""
+    if operation == SUM:
+        sum_rows(out, items, n, inner)
+    elif operation == PROD:
+        multiply_rows(out, items, n, inner)
+    elif operation == ANY or operation == ALL:
+        test_rows(out, items, n, inner, operation == ALL)
+    elif number is not cfloat and number is not cdouble:
+        if operation == MIN or operation == MAX:
+            extreme_rows(out, items, n, inner, operation == MAX)
+        else:
+            index_rows(out, items, n, inner, operation == ARGMAX)
+
+
+cdef void reduce_items(const Reduction *reduction, char *out, const char *data,
+                       Py_ssize_t n) noexcept nogil:
+    cdef Operation operation = reduction.operation
+    cdef Py_ssize_t inner = reduction.inner
+    if reduction.numbers == F4:
+        reduce_rows(operation, out, <const float *>data, n, inner)
+    elif reduction.numbers == F8:
+        reduce_rows(operation, out, <const double *>data, n, inner)
+    elif reduction.numbers == I8:
+        reduce_rows(operation, out, <const int64_t *>data, n, inner)
+    elif reduction.numbers == I4:
+        reduce_rows(operation, out, <const int32_t *>data, n, inner)
+    elif reduction.numbers == I2:
+        reduce_rows(operation, out, <const int16_t *>data, n, inner)
+    elif reduction.numbers == I1:
+        reduce_rows(operation, out, <const int8_t *>data, n, inner)
+    elif reduction.numbers == U8:
+        reduce_rows(operation, out, <const uint64_t *>data, n, inner)
+    elif reduction.numbers == U4:
+        reduce_rows(operation, out, <const uint32_t *>data, n, inner)
+    elif reduction.numbers == U2:
+        reduce_rows(operation, out, <const uint16_t *>data, n, inner)
+    elif reduction.numbers == U1:
+        reduce_rows(operation, out, <const uint8_t *>data, n, inner)
+    elif reduction.numbers == C8:
+        reduce_rows(operation, out, <const cfloat *>data, n, inner)
+    elif reduction.numbers == C16:
+        reduce_rows(operation, out, <const cdouble *>data, n, inner)
+
+
+# -- the elements --------------------------------------------------------------------------------------
+
+cdef int fit(const Reduction *reduction, const Piece *piece) noexcept nogil:
+    """Whether an element's result has the shape of the first one's."""
+    cdef int axis
+    if reduction.axis < 0:
+        return OK
+    if piece.source.ndim != reduction.first.source.ndim:
+        return RANK_DIFFERS
+    for axis in range(piece.source.ndim):
+        if axis != reduction.axis and extent(piece, axis) != extent(&reduction.first, axis):
+            return SHAPE_DIFFERS
+    return OK
+
+
+cdef const char *in_order(Reduction *reduction, const Piece *piece, Py_ssize_t row) noexcept nogil:
+    """An element's items in C order, aligned: where they are, or copied; NULL if there is no memory."""
+    cdef Py_ssize_t nbytes
+    if row != NOT_SOLID and <size_t>piece.data % min(piece.source.itemsize, 8) == 0:
+        return piece.data
+    nbytes = piece_nbytes(piece)
+    if nbytes > reduction.room:
+        free(reduction.copied)
+        reduction.copied = <char *>malloc(nbytes)
+        reduction.room = nbytes if reduction.copied != NULL else 0
+        if reduction.copied == NULL:
+            return NULL
+    copy_piece(reduction.copied, piece)
+    return reduction.copied
+
+
+cdef bint can_take(const Reduction *reduction, const Span *span) noexcept nogil:
+    """Whether a span's elements are rows of one table in order, which only their offsets tell apart."""
+    cdef Source *source = span.source
+    cdef Py_ssize_t align = min(source.itemsize, 8)
+    return (source.kind == OFFSETS and span.step == 1 and source.axis == 0 and source.solid
+            and reduction.axis <= 0 and reduction.inner and <size_t>source.data % align == 0
+            and (<Table *>source).step % align == 0)
+
+
+cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t *counts,
+                     Py_ssize_t row) noexcept nogil:
+    """Write the results of such elements, each of them `row` numbers long at each position."""
+    cdef Table *table = <Table *>span.source
+    cdef Py_ssize_t i, n, start, stop = number_at(table.starts, span.first, table.width)
+    cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize
+    for i in range(span.n):
+        start = stop
+        stop = number_at(table.starts, span.first + i + 1, table.width)
+        reduction.at = i - span.n
+        if not table.low <= start <= stop <= table.high:
+            return DAMAGED
+        n = (stop - start) * row
+        if counts != NULL:
+            counts[i] = n
+        if n:
+            reduce_items(reduction, out, table.source.data + (start - table.low) * table.step, n)
+        elif not fill_result(reduction, out, reduction.inner):
+            return EMPTY
+        out += step
+    return OK
+
+
+cdef bint fill_result(const Reduction *reduction, char *out, Py_ssize_t n) noexcept nogil:
+    """Write n results of an element without items, if there is such a result; whether there is."""
+    cdef Py_ssize_t k
+    if not reduction.may_be_empty:
+        return False
+    for k in range(n):
+        memcpy(out + k * reduction.result_itemsize, reduction.fill, reduction.result_itemsize)
+    return True
+
+
+cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t *counts) noexcept nogil:
+    """Write the result of each element, and, unless it is NULL, how many numbers each of it is of."""
+    cdef Reader reader
+    cdef Span span
+    cdef Piece *piece
+    cdef Source *known = NULL
+    cdef const char *data
+    cdef Py_ssize_t i, _, n, row = 0, solid = 0
+    cdef Py_ssize_t results = reduction.outer * reduction.inner
+    cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize
+    cdef int status
+    begin(&reader, store, 0, size_of(store))
+    while next_block(&reader, &span):
+        if span.n:
+            if can_take(reduction, &span) and resolve(span.source, span.first, &reader.pieces[0],
+                                                      reader.dims):
+                piece = &reader.pieces[0]
+                status = fit(reduction, piece)
+                if status == OK:
+                    row = 1 if reduction.axis >= 0 else row_nbytes(piece) // span.source.itemsize
+                    status = reduce_span(reduction, &span, out, counts, row)
+                else:
+                    reduction.at = -span.n
+                if status != OK:
+                    reduction.at += reader.at
+                    return status
+                out += span.n * step
+                if counts != NULL:
+                    counts += span.n
+                continue
+            take_singly(&reader, &span)
+        for i in range(reader.n):
+            piece = &reader.pieces[i]
+            if not same_layout(known, piece) or (known.axis != reduction.axis and reduction.axis >= 0):
+                known = piece.source
+                row = row_nbytes(piece) // known.itemsize
+                solid = solid_row(piece)
+                status = fit(reduction, piece)
+                if status != OK:
+                    reduction.at = reader.at - reader.n + i
+                    return status
+            fetch_data(&reader, i)
+            if reduction.axis >= 0:
+                n = extent(piece, reduction.axis)
+            else:
+                n = row * piece.length if known.axis >= 0 else row
+            if counts != NULL:
+                counts[0] = n
+                counts += 1
+            if results == 0:
+                continue
+            if n == 0:
+                if not fill_result(reduction, out, results):
+                    reduction.at = reader.at - reader.n + i
+                    return EMPTY
+                out += reduction.outer * step
+                continue
+            data = in_order(reduction, piece, solid)
+            if data == NULL:
+                return NO_MEMORY
+            for _ in range(reduction.outer):
+                reduce_items(reduction, out, data, n)
+                out += step
+                data += n * reduction.inner * known.itemsize
+    reduction.at = reader.at
+    return DAMAGED if reader.damaged else OK
+
+
+cdef int raise_for_reduction(int status, const Reduction *reduction, const Store *store, Py_ssize_t first,
+                             object name) except -1:
+    """Turn a status into an exception; the element at fault is behind `first` others."""
+    cdef Piece piece
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef Py_ssize_t at = first + reduction.at
+    if status == OK:
+        return 0
+    if status == NO_MEMORY:
+        raise MemoryError("no memory for a copy of an element")
+    if status == DAMAGED or not read_one(store, at, &piece, dims):
+        raise_damaged(store, at)
+    if status == EMPTY:
+        raise_empty(name, at)
+    raise ValueError(f"element {at} has shape {shape_of(&piece)}, but element 0 has shape "
+                     f"{shape_of(&reduction.first)}: their results along axis {reduction.axis} differ in "
+                     "shape, axis=None reduces whole elements to one number each")
+
+
+cdef int raise_empty(object name, Py_ssize_t at) except -1:
+    remedy = "drop empty elements first" if name in ("mean", "argmin", "argmax") else (
+        "pass the result for empty elements as initial=, or drop them first")
+    raise ValueError(f"element {at} is empty, and {name} has no result for that: {remedy}")
+
+
+# -- the call ------------------------------------------------------------------------------------------
+
+cdef int numbers_of(object dtype) except -1:
+    """The number in `Numbers` of a type that kernels have; bools are bytes."""
+    return {"b": 4, "i": 0, "u": 4, "f": 8, "c": 12}[dtype.kind] + dtype.itemsize.bit_length() - 1
+
+
+cdef tuple lay_out(Reduction *reduction, Store *store, object axis):
+    """Find out what the first element makes of the axis; return the shape of its result."""
+    cdef tuple shape
+    reduction.axis = -1
+    reduction.outer = reduction.inner = 1
+    if size_of(store) == 0:
+        return ()
+    if not read_one(store, 0, &reduction.first, reduction.dims):
+        raise_damaged(store, 0)
+    if axis is None:
+        return ()
+    shape = shape_of(&reduction.first)
+    if not -len(shape) <= axis < len(shape):
+        raise ValueError(f"element 0 has rank {len(shape)} and so no axis {shown(axis)}: axis=None reduces "
+                         "whole elements")
+    reduction.axis = axis % len(shape)
+    inner = outer = 1
+    for extent_ in shape[:reduction.axis]:
+        outer *= extent_
+    for extent_ in shape[reduction.axis + 1:]:
+        inner *= extent_
+    # An element without items may have extents whose product no address can count.
+    if outer * inner > MAX_BYTES // 16 // size_of(store):
+        raise ValueError(f"the results of {size_of(store)} elements would be larger than any array can be")
+    reduction.outer, reduction.inner = outer, inner
+    return shape[:reduction.axis] + shape[reduction.axis + 1:]
+
+
+cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object axis, object initial,
+                             object asked):
+    """See `TensorSequence.reduce`."""
+    plan = plan_of(how, dtype, axis, initial, asked)
+    cdef Reduction reduction
+    cdef Py_ssize_t n = size_of(store)
+    cdef tuple shape = lay_out(&reduction, store, plan.axis)
+    if plan.operation is None:
+        return one_by_one(store, plan, (n, *shape), dtype)
+    cdef cnp.ndarray result = np.empty((n, *shape), plan.accumulator)
+    cdef cnp.ndarray counts = np.empty(n, np.int64) if plan.name == "mean" else None
+    fill = plan.fill
+    reduction.operation = <Operation><int>OPERATIONS[plan.operation]
+    reduction.numbers = <Numbers>numbers_of(plan.work)
+    reduction.result_itemsize = cnp.PyArray_ITEMSIZE(result)
+    reduction.may_be_empty = fill is not None
+    if fill is not None:
+        item = np.array(fill).astype(plan.accumulator)
+        memcpy(reduction.fill, cnp.PyArray_DATA(item), reduction.result_itemsize)
+    reduction.copied = NULL
+    reduction.room = 0
+    try:
+        run(&reduction, store, dtype, plan, result, counts)
+    finally:
+        free(reduction.copied)
+    count(REDUCED, n)
+    return plan.finish(result, counts)
+
+
+cdef int run(Reduction *reduction, Store *store, cnp.dtype dtype, object plan, cnp.ndarray result,
+             cnp.ndarray counts) except -1:
+    cdef Py_ssize_t n = size_of(store), first = 0, some = n
+    cdef Py_ssize_t nbytes = reduction.outer * reduction.inner * reduction.result_itemsize
+    cdef char *out = cnp.PyArray_BYTES(result)
+    cdef int64_t *lengths = NULL if counts is None else <int64_t *>cnp.PyArray_DATA(counts)
+    cdef bint casts = plan.work != dtype
+    cdef Share cast
+    cdef Store *part = store
+    cdef int status
+    if casts:
+        some = count_to_cast(store)
+    while first < n:
+        if casts:
+            some = min(some, n - first)
+            cast = cast_some(store, first, some, dtype, plan.work)
+            part = cast.store
+        with nogil:
+            status = reduce_all(reduction, part, out, lengths)
+        raise_for_reduction(status, reduction, store, first, plan.name)
+        first += some
+        out += some * nbytes
+        if lengths != NULL:
+            lengths += some
+    return 0
+
+
+cdef bint is_empty(object element, object axis) except -1:
+    return element.size == 0 if axis is None else -element.ndim <= axis < element.ndim and (
+        element.shape[axis] == 0)
+
+
+cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):
+    """What no kernel does: NumPy's own call for each element."""
+    cdef Reader reader
+    cdef Py_ssize_t i, done = 0
+    cdef object result = np.empty(shape, plan.dtype)
+    begin(&reader, store, 0, size_of(store))
+    while next_pieces(&reader):
+        for i in range(reader.n):
+            element = make_element(&reader.pieces[i], dtype)
+            if plan.fill is None and is_empty(element, plan.axis) and 0 not in shape[1:]:
+                raise_empty(plan.name, done)
+            one = plan.of_element(element, done)
+            if np.shape(one) != shape[1:]:
+                raise ValueError(f"element {done} has shape {element.shape}, and its result along axis "
+                                 f"{plan.axis} has shape {np.shape(one)}, expected {shape[1:]} as that of "
+                                 "element 0: axis=None reduces whole elements to one number each")
+            result[done] = one
+            done += 1
+            if done % INTERVAL == 0:
+                let_others_in()
+    if reader.damaged:
+        raise_damaged(store, reader.at)
+    return result

@@ -1,0 +1,184 @@
+"""Mistakes in the loops over elements: reading, joining, padding, comparing, lengths and memory."""
+
+from hardening.mutants.planted import Mutant
+
+READ = "sequence core operators ragged"
+JOINS = "operators ragged core/test_runs.py core/test_fast_paths.py core/test_thresholds.py"
+EQUAL = "sequence/test_compare.py sequence/test_sequence_look.py core/test_thresholds.py"
+
+MUTANTS = [
+    Mutant(
+        "numbers at equal distances may lead into another table",
+        "while slots[i - 1] >> ID_SHIFT != slots[0] >> ID_SHIFT:",
+        "while False:",
+        READ,
+    ),
+    Mutant(
+        "a span goes on through the gap",
+        "        n = min(n, store.lo - reader.at)        # the gap is in between\n    span.source",
+        "        n = n                                   # the gap is in between\n    span.source",
+        READ,
+    ),
+    Mutant(
+        "a span in the middle of a run with a step begins elsewhere",
+        "span.first = run.first + (reader.at - begin_of(store, reader.run)) * run.step",
+        "span.first = run.first + (reader.at - begin_of(store, reader.run))",
+        READ,
+    ),
+    Mutant(
+        "a shorter last part passes for a row among others",
+        "if source[0].kind != EVEN or (<Table *>source[0]).last != source[0].length:",
+        "if source[0].kind != EVEN:",
+        JOINS,
+    ),
+    Mutant(
+        "rows in any order may be of several tables",
+        "while i < n and same_source(slots[i], slots[0]):",
+        "while i < n:",
+        JOINS,
+    ),
+    Mutant(
+        "a damaged element of a later batch is named by its number in the batch",
+        "number {owner.first + number} of the file",
+        "number {number} of the file",
+        "core/test_damaged_offsets.py files",
+    ),
+    Mutant(
+        "a stack takes a shorter part that comes first",
+        "                last.length != source.length or block.first.length != source.length):",
+        "                last.length != source.length):",
+        JOINS,
+    ),
+    Mutant(
+        "a run with a step is one block",
+        "if source.axis != join.axis or span.step != 1 or not",
+        "if source.axis != join.axis or not",
+        JOINS,
+    ),
+    Mutant(
+        "parts of other lengths are stacked in one block",
+        "and pieces[k].length == pieces[0].length\n",
+        "and True\n",
+        JOINS,
+    ),
+    Mutant(
+        "a stack takes elements of other lengths",
+        "or (source.axis == join.axis and not join.stacking)",
+        "or source.axis == join.axis",
+        JOINS,
+    ),
+    Mutant(
+        "rows with space between them are copied as one block",
+        "        if pitch == nbytes:\n            while i + k < n",
+        "        if True:\n            while i + k < n",
+        JOINS,
+    ),
+    Mutant(
+        "the shortest of a split is not noted",
+        "    note(measures, source.axis, least)\n",
+        "",
+        "ragged",
+    ),
+    Mutant(
+        "an element that begins at the last item of out doesn't overlap it",
+        "if first < high + cnp.PyArray_ITEMSIZE(out) and low < last + piece.source.itemsize:",
+        "if first < high and low < last + piece.source.itemsize:",
+        "ragged",
+    ),
+    Mutant(
+        "an element whose last item is the first of out doesn't overlap it",
+        "if first < high + cnp.PyArray_ITEMSIZE(out) and low < last + piece.source.itemsize:",
+        "if first < high + cnp.PyArray_ITEMSIZE(out) and low < last:",
+        "ragged",
+    ),
+    Mutant(
+        "memory before an element with a negative step is not its own",
+        "            first[0] += (length - 1) * stride\n",
+        "            pass\n",
+        "ragged",
+    ),
+    Mutant(
+        "a value whose first two bytes are alike is filled in by bytes",
+        "    for i in range(1, nbytes):\n        if item[i] != item[0]:",
+        "    for i in range(1, min(nbytes, 2)):\n        if item[i] != item[0]:",
+        "ragged",
+    ),
+    Mutant(
+        "the layout of the right side is that of the element before",
+        "if not same_layout(comparison.left, a) or not same_layout(comparison.right, b):",
+        "if not same_layout(comparison.left, a):",
+        EQUAL,
+    ),
+    Mutant(
+        "axes are merged if they lie together on the left side",
+        "                    and right[axis] == rows.right[rows.last] * rows.extents[rows.last]):",
+        "                    and True):",
+        EQUAL,
+    ),
+    Mutant(
+        "-0 and 0 differ in halves",
+        "if (x != y and (x | y) & 0x7fff) or",
+        "if x != y or",
+        EQUAL,
+    ),
+    Mutant(
+        "infinity is NaN in halves",
+        "(x & 0x7fff) > infinity:",
+        "(x & 0x7fff) >= infinity:",
+        EQUAL,
+    ),
+    Mutant(
+        "bools of other bytes than 0 and 1 differ",
+        "differ |= (a[j] != 0) ^ (b[j] != 0)",
+        "differ |= a[j] ^ b[j]",
+        EQUAL,
+    ),
+    Mutant(
+        "the last part of an even split is as long as the others, if it ends a span",
+        "                elif span.first + (span.n - 1) * span.step == (<Table *>source).n - 1:",
+        "                elif False:",
+        "ragged core/test_runs.py",
+    ),
+    Mutant(
+        "the last part of an even split is as long as the others, if it begins a span",
+        "                if span.first == (<Table *>source).n - 1:",
+        "                if False:",
+        "ragged core/test_runs.py",
+    ),
+    Mutant(
+        "offsets of a run with a step are those of its table",
+        "if run.source.kind != OFFSETS or run.source.axis != 0 or run.step != 1:",
+        "if run.source.kind != OFFSETS or run.source.axis != 0:",
+        "ragged core/test_runs.py arrow",
+    ),
+    Mutant(
+        "offsets that begin elsewhere are given as they are",
+        "            from_zero and number_at(table.starts, run.first, table.width)):",
+        "            False):",
+        "ragged core/test_runs.py arrow",
+    ),
+    Mutant(
+        "pieces of two arrays that meet by chance are one view",
+        "            elif piece.source != source:\n                return None\n",
+        "",
+        "ragged maps core/test_fast_paths.py core/test_thresholds.py",
+    ),
+    Mutant(
+        "a group's shape is that of its first element",
+        "alike[0] &= fits_behind(&first, &reader.pieces[0])",
+        "alike[0] &= True",
+        "sequence core maps",
+    ),
+    Mutant(
+        "memory that several elements lie in counts for each",
+        "low = max(reaches.each[i].low, high)",
+        "low = reaches.each[i].low",
+        "core/test_pinned.py",
+    ),
+    Mutant(
+        "memory before an element with a negative step doesn't count",
+        "            first -= min(first, far)\n",
+        "            pass\n",
+        "core/test_pinned.py",
+    ),
+]

@@ -1,0 +1,210 @@
+"""What a map promises, in each way to run it."""
+
+import os
+import threading
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from support import bodies
+from support.bodies import FailAt, Logged, Refusal, numbers, within
+from support.strategies import NAMES, assert_holds, filled
+from support.ways import IN_OTHERS, IN_THIS_PROCESS, Ways, each
+
+import seqcore as sq
+
+pytestmark = pytest.mark.thread_unsafe
+CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7])
+
+
+@pytest.fixture(scope="module")
+def ways():
+    with Ways() as ways:
+        yield ways
+
+
+@pytest.fixture(params=each([*IN_THIS_PROCESS, "pickled", *IN_OTHERS]))
+def way(request, ways):
+    return ways.get(request.param)
+
+
+@pytest.fixture(params=each(["inline", "thread_executor", "thread_pool", *IN_OTHERS]))
+def executor(request, ways):
+    return ways.get(request.param)["executor"]
+
+
+@pytest.fixture(params=each(IN_OTHERS))
+def processes(request, ways):
+    return ways.get(request.param)["executor"]
+
+
+def by_hand(body, seq):
+    """What a loop gives: the results before the first failure, and (kind of error, element) or None."""
+    results = []
+    for i, element in enumerate(seq):
+        try:
+            result = body(element)
+        except Exception as error:
+            return results, (type(error), i)
+        if i and (isinstance(result, tuple) or np.asarray(result).dtype != results[0].dtype):
+            return results, (TypeError, i)
+        results.append(np.asarray(result))
+    return results, None
+
+
+class TestResults:
+    @CHUNKSIZES
+    @pytest.mark.parametrize("count", [1, 2, 90])
+    def test_order(self, way, count, chunksize):
+        result = sq.sequence_map(bodies.double, numbers(count), **{"chunksize": chunksize, **way})
+        assert_holds(result, [np.array([2 * i]) for i in range(count)])
+
+    def test_order_when_the_first_are_slow(self, way):
+        assert_holds(sq.sequence_map(bodies.late_first, numbers(40), **way), [*numbers(40)])
+
+    def test_each_type(self, way):
+        for name in NAMES:
+            tensors = [filled(name, shape, i) for i, shape in enumerate([(2, 3), (), (0, 2), (5,)])]
+            assert_holds(sq.sequence_map(np.transpose, tensors, **way), [a.T for a in tensors])
+
+    def test_several_outputs(self, way):
+        results = sq.sequence_map(bodies.three, numbers(50), **way)
+        assert [result.dtype for result in results] == [np.int64, np.float64, object]
+        assert_holds(results[0], [*numbers(50)])
+        assert_holds(results[1], [np.array([i + 0.5]) for i in range(50)])
+
+    def test_sequences_are_indexed_and_arrays_go_to_every_call(self, way):
+        more = [np.arange(90), numbers(90, list), np.array(7), numbers(90, tuple)]
+        result = sq.sequence_map(bodies.total, numbers(90), *more, **way)
+        assert_holds(result, [np.arange(90) + 3 * i + 7 for i in range(90)])
+
+    def test_batches(self, way):
+        way.pop("chunksize", None)
+        result = sq.map_batches(np.flip, numbers(40), batch_size=4, **way)
+        assert [int(a[0]) for a in result] == [i ^ 3 for i in range(40)]
+
+    @pytest.mark.parametrize("nbytes", [800, 2 << 20])
+    def test_nobody_can_write_into_broadcast_inputs(self, way, nbytes):
+        tensor = np.arange(nbytes // 8)
+        assert not any(sq.sequence_map(bodies.whole_flags, numbers(20), tensor, **way))
+        result = sq.sequence_map(bodies.at, numbers(20), tensor, **way)
+        assert [int(one) for one in result] == list(range(20))
+
+    def test_maps_within(self, way):
+        result = within(60, lambda: sq.sequence_map(bodies.mapped, numbers(15), **way))
+        assert_holds(result, [np.arange(7) + i for i in range(15)])
+
+
+class TestWhereItRuns:
+    @CHUNKSIZES
+    def test_never_in_the_caller(self, processes, chunksize):
+        result = sq.sequence_map(bodies.process, numbers(50), executor=processes, chunksize=chunksize)
+        assert os.getpid() not in {int(pid) for pid in result}
+
+    @pytest.mark.parametrize("name", ["thread_executor", "thread_pool"])
+    def test_never_in_the_calling_thread(self, ways, name):
+        seen = set()
+        sq.sequence_map(lambda a: seen.add(threading.get_ident()) or a, numbers(50), **ways.get(name))
+        assert seen
+        assert threading.get_ident() not in seen
+
+
+class TestFailures:
+    @pytest.mark.parametrize("at", [0, 1, 39])
+    def test_exception_with_a_note(self, way, at):
+        with pytest.raises(Refusal, match=rf"(?s)nope.*element {at}\b"):
+            sq.sequence_map(FailAt({at: Refusal("nope")}), numbers(40), **way)
+
+    def test_the_first_failing_element_decides(self, way):
+        failures = {5: Refusal(5), 6: np.array([0.5]), 20: Refusal(20), 39: Refusal(39)}
+        with pytest.raises(Refusal, match=r"element 5\b"):
+            sq.sequence_map(FailAt(failures, {5: 0.02}), numbers(40), **way)
+
+    def test_all_before_it_run_and_few_after_it(self, way, tmp_path):
+        body = Logged(str(tmp_path / "log"), 0.002, fails_at=20)
+        with pytest.raises(Refusal):
+            sq.sequence_map(body, numbers(1000), **way)
+        ran = body.started()
+        assert {*range(21)} <= {*ran}
+        assert len(ran) < 900
+
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+    def test_what_is_not_an_exception(self, way, kind):
+        with pytest.raises(kind, match=r"element 20\b"):
+            sq.sequence_map(FailAt({20: kind("out")}), numbers(50), **way)
+        assert len(sq.sequence_map(bodies.double, numbers(50), **way)) == 50
+
+    def test_the_traceback_of_another_process(self, processes):
+        with pytest.raises(Refusal) as caught:
+            sq.sequence_map(FailAt({3: Refusal()}), numbers(9), executor=processes, chunksize=2)
+        assert any("Traceback" in note and "bodies.py" in note for note in caught.value.__notes__)
+
+    def test_an_exception_that_does_not_pickle(self, processes):
+        with pytest.raises(RuntimeError, match=r"Unpicklable.*can't be pickled"):
+            sq.sequence_map(bodies.raise_unpicklable, numbers(9), executor=processes, chunksize=2)
+
+    def test_a_result_that_does_not_pickle(self, processes):
+        with pytest.raises(TypeError, match=r"element 3 of the map.*\bJunk\b"):
+            sq.sequence_map(bodies.junk, numbers(9), executor=processes, chunksize=2)
+
+    def test_a_body_that_does_not_pickle(self, processes):
+        with pytest.raises(TypeError, match=r"can't be pickled.*top level of a module"):
+            sq.sequence_map(FailAt({3: threading.Lock()}), numbers(9), executor=processes, chunksize=2)
+        assert len(sq.sequence_map(bodies.double, numbers(5), executor=processes)) == 5
+
+    def test_a_body_that_does_not_unpickle(self, processes):
+        with pytest.raises(RuntimeError, match=r"LookupError: not on this machine"):
+            sq.sequence_map(bodies.BreaksOnArrival(), numbers(9), executor=processes, chunksize=2)
+        assert len(sq.sequence_map(bodies.double, numbers(5), executor=processes)) == 5
+
+
+class TestProgress:
+    def test_rises_to_the_end_in_the_calling_thread(self, way):
+        calls, where = [], set()
+
+        def progress(done, total):
+            calls.append((done, total))
+            where.add(threading.get_ident())
+
+        sq.sequence_map(bodies.slowly, numbers(90), progress=progress, **way)
+        assert calls == sorted(set(calls))
+        assert calls[-1] == (90, 90)
+        assert where == {threading.get_ident()}
+
+    def test_an_exception_ends_the_map(self, way):
+        def progress(done, total):
+            raise Refusal("enough")
+
+        with pytest.raises(Refusal, match="enough"):
+            sq.sequence_map(bodies.slowly, numbers(90), progress=progress, **way)
+        assert len(sq.sequence_map(bodies.double, numbers(9), **way)) == 9
+
+
+OUTCOMES = st.one_of(
+    st.builds(Refusal, st.integers()),
+    st.builds(KeyError, st.text(max_size=3)),
+    st.just(np.array([0.5])),
+    st.just((np.array([1]),)),
+    st.just(np.array([7])),
+    st.just(np.array([], np.int64)),
+)
+
+
+@given(
+    count=st.integers(1, 40),
+    outcomes=st.dictionaries(st.integers(1, 39), OUTCOMES, max_size=4),
+    chunksize=st.sampled_from([None, None, 1, 3, 50]),
+    with_progress=st.booleans(),
+)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_way_equals_a_loop(way, count, outcomes, chunksize, with_progress):
+    body, seq = FailAt(outcomes), numbers(count)
+    expected, failure = by_hand(body, seq)
+    options = {"chunksize": chunksize, "progress": (lambda *call: None) if with_progress else None, **way}
+    if failure is None:
+        assert_holds(sq.sequence_map(body, seq, **options), expected)
+        return
+    kind, at = failure
+    with pytest.raises(kind, match=rf"element {at}\b"):
+        sq.sequence_map(body, seq, **options)

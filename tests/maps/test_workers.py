@@ -1,0 +1,202 @@
+"""What is special about each kind of workers: lost ones, lost results, and what is not one."""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import types
+from concurrent.futures import Executor, Future
+
+import numpy as np
+import pytest
+from support import bodies
+from support.bodies import Inline, numbers, within
+from support.strategies import assert_holds
+from support.ways import Ways
+
+import seqcore as sq
+from seqcore._maps import executors, payloads, workers
+from seqcore._maps.outputs import Chunk
+
+pytestmark = pytest.mark.thread_unsafe
+
+
+@pytest.fixture(scope="module")
+def ways():
+    with Ways() as ways:
+        yield ways
+
+
+class TestLostResults:
+    """A result that is another chunk's, or none, is an error: never a None or a wrong element."""
+
+    @pytest.mark.parametrize("chunksize", [1, 3, None])
+    def test_one_future_for_all_calls(self, chunksize):
+        class Caching(Inline):
+            future = None
+
+            def submit(self, *args):
+                self.future = self.future or super().submit(*args)
+                return self.future
+
+        with pytest.raises(RuntimeError, match=r"has lost element.* result of .*new task for each"):
+            within(9, lambda: sq.sequence_map(np.copy, numbers(9), executor=Caching(), chunksize=chunksize))
+
+    def test_a_future_that_ends_twice(self):
+        class Twice(Executor):
+            def submit(self, function, *args):
+                future = Future()
+                future.add_done_callback = lambda callback: [callback(future), callback(future)]
+                future.set_result(function(*args))
+                return future
+
+        result = within(9, lambda: sq.sequence_map(np.copy, numbers(9), executor=Twice(), chunksize=2))
+        assert_holds(result, [*numbers(9)])
+
+    @pytest.mark.parametrize("times", [1, executors.ATTEMPTS - 1, executors.ATTEMPTS, 1000])
+    def test_a_chunk_is_asked_for_again_a_few_times(self, monkeypatch, times):
+        """Dask's executor may take a result for an error once; if it always does, the map ends."""
+        attempts = []
+
+        class Unpacking(Inline):
+            def submit(self, function, payload, *args):
+                attempts.append(payload.start)
+                if attempts.count(payload.start) > times:
+                    return super().submit(function, payload, *args)
+                future = Future()
+                future.set_exception(TypeError("cannot unpack non-iterable Reply object"))
+                return future
+
+        monkeypatch.setattr(workers.Futures, "runs_again", workers.DaskWorkers.runs_again)
+
+        def run():
+            return sq.sequence_map(np.copy, numbers(9), executor=Unpacking(), chunksize=3)
+
+        if times < executors.ATTEMPTS:
+            assert_holds(within(9, run), [*numbers(9)])
+            assert len(attempts) == 3 * (times + 1)
+        else:
+            with pytest.raises(RuntimeError, match="cannot unpack"):
+                within(9, run)
+            assert attempts.count(0) == executors.ATTEMPTS
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_results_that_arrive_in_memory_that_is_lent(copied):
+    sequence = sq.TensorSequence([np.arange(1000)])
+    memory = [
+        bytearray(one.raw())
+        for one in payloads.Reply(Chunk(0, 1, None, None, (sequence,), True), pickle).buffers
+    ]
+    reply = payloads.Reply(Chunk(0, 1, None, None, (sequence,), True), pickle)
+    reply.buffers = memory
+    (arrived,) = reply.chunk(copied).sequences
+    assert_holds(arrived, [np.arange(1000)])
+    shared = [np.shares_memory(arrived[0], np.frombuffer(one, np.uint8)) for one in memory if one]
+    assert any(shared) is not copied
+
+
+class TestPools:
+    @pytest.mark.parametrize("end", ["close", "terminate"])
+    @pytest.mark.parametrize("after", [0, 2])
+    def test_one_that_ends(self, end, after):
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            if not after:
+                getattr(pool, end)()
+
+            def progress(done, total):
+                if done >= after:
+                    getattr(pool, end)()
+
+            with pytest.raises(RuntimeError, match=r"\(Pool\) has lost element.*keep it open"):
+                within(
+                    60,
+                    lambda: sq.sequence_map(
+                        bodies.slowly, numbers(99), executor=pool, chunksize=2, progress=progress
+                    ),
+                )
+
+    def test_a_worker_that_dies(self):
+        """multiprocessing replaces it, but its task never ends."""
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            with pytest.raises(RuntimeError, match=r"lost elements? \d.*died \(exit code 3\)"):
+                within(60, lambda: sq.sequence_map(bodies.die, numbers(9), executor=pool, chunksize=2))
+            result = within(60, lambda: sq.sequence_map(bodies.double, numbers(9), executor=pool))
+        assert_holds(result, [np.array([2 * i]) for i in range(9)])
+
+    def test_workers_that_are_replaced_are_not_lost(self):
+        options = {"executor": None, "chunksize": 1}
+        with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=2) as options["executor"]:
+            result = within(100, lambda: sq.sequence_map(bodies.slowly, numbers(9), **options))
+        assert_holds(result, [*numbers(9)])
+
+    def test_slow_elements_are_waited_for(self):
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            body = bodies.FailAt({}, {1: 0.5})
+            assert_holds(sq.sequence_map(body, numbers(3), executor=pool), [*numbers(3)])
+
+
+@pytest.mark.slow
+class TestRay:
+    def test_not_connected(self):
+        ray = pytest.importorskip("ray")
+        assert not ray.is_initialized()
+        with pytest.raises(ValueError, match=r"ray\.init\(\)"):
+            sq.sequence_map(np.copy, numbers(3), executor=ray)
+
+    def test_killed_workers_lose_nothing(self, ways, tmp_path):
+        executor = ways.get("ray")["executor"]
+        body = bodies.DieOnce(str(tmp_path / "died"), 20)
+        assert_holds(sq.sequence_map(body, numbers(100), executor=executor, chunksize=3), [*numbers(100)])
+        assert (tmp_path / "died").exists()
+
+    def test_a_killed_worker_of_a_pool_is_named(self, ways, tmp_path):
+        pool = ways.get("ray_pool")["executor"]
+        body = bodies.DieOnce(str(tmp_path / "died"), 20)
+        with pytest.raises(RuntimeError, match=r"lost elements \d+ to \d+ of the map.*died"):
+            sq.sequence_map(body, numbers(100), executor=pool, chunksize=3)
+
+    @pytest.mark.parametrize("way", ["ray", "ray_pool"])
+    def test_bodies_of_any_kind(self, ways, way):
+        offset = np.array(5)
+        result = sq.sequence_map(lambda a: a + offset, numbers(20), **ways.get(way))
+        assert_holds(result, [np.array([i + 5]) for i in range(20)])
+
+    def test_broadcast_inputs_are_put_once(self, ways, monkeypatch):
+        ray, put, calls = ways.get("ray")["executor"], None, []
+        put = ray.put
+        monkeypatch.setattr(ray, "put", lambda value: calls.append(value) or put(value))
+        table = np.arange(1_000_000.0)
+        result = sq.sequence_map(
+            bodies.at_both, numbers(40), table, np.array(0.5), table + 1, executor=ray, chunksize=2
+        )
+        assert_holds(result, [np.array(2 * i + 1.5) for i in range(40)])
+        assert len(calls) == 2
+
+    def test_a_loaded_sequence_travels_as_its_path(self, ways, tmp_path):
+        pytest.importorskip("pyarrow")
+        sq.save(tmp_path / "numbers.arrow", numbers(100))
+        result = sq.sequence_map(bodies.double, sq.load(tmp_path / "numbers.arrow"), **ways.get("ray"))
+        assert_holds(result, [np.array([2 * i]) for i in range(100)])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+class TestLoky:
+    def test_a_worker_that_is_killed(self, ways):
+        pool = ways.get("loky")["executor"]
+        pids = []
+
+        def progress(done, total):
+            if not pids:
+                pids.append(next(iter(pool._processes)))
+                os.kill(pids[0], signal.SIGKILL)
+
+        with pytest.raises(RuntimeError, match=r"lost element.*died"):
+            sq.sequence_map(bodies.slowly, numbers(900), chunksize=5, executor=pool, progress=progress)
+
+
+@pytest.mark.parametrize("executor", ["threads", 2, [], types, multiprocessing, multiprocessing.Pool])
+def test_what_has_no_workers(executor):
+    with pytest.raises(TypeError, match=r"executor must be a concurrent\.futures\.Executor, a multiproc"):
+        sq.sequence_map(np.copy, numbers(3), executor=executor)

@@ -1,0 +1,96 @@
+"""Numbers for each row of the values, and sequences of single numbers: as arrays and as masks."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.strategies import NAMES, filled
+
+import seqcore as sq
+from seqcore import TensorSequence
+
+LENGTHS = st.lists(st.integers(0, 5), max_size=20)
+
+
+def ragged(lengths):
+    return TensorSequence.from_lengths(np.arange(sum(lengths)), lengths)
+
+
+@given(LENGTHS, st.sampled_from(["int64", "int32", "uint8", "int16", "uint64"]))
+def test_ids_are_those_of_each_row(lengths, dtype):
+    seq = ragged(lengths)
+    for shuffled in (seq, seq[::-1], seq[list(range(len(seq)))]):
+        own = shuffled.lengths().tolist()
+        segments, positions = shuffled.segment_ids(dtype), shuffled.position_ids(dtype)
+        assert segments.dtype == positions.dtype == dtype
+        assert segments.tolist() == [i for i, length in enumerate(own) for _ in range(length)]
+        assert positions.tolist() == [k for length in own for k in range(length)]
+
+
+def test_ids_of_rows_and_of_whole_arrays():
+    seq = TensorSequence([np.zeros((2, 3)), np.zeros((0, 3)), np.zeros((1, 3))])
+    assert seq.segment_ids().tolist() == [0, 0, 2]
+    assert seq.position_ids().tolist() == [0, 1, 0]
+    assert TensorSequence(dtype="int8").segment_ids().tolist() == []
+
+
+def test_ids_that_do_not_fit():
+    seq = ragged([1] * 130 + [0] * 200)
+    assert seq.segment_ids("uint8")[-1] == 129
+    with pytest.raises(OverflowError, match=r"segment_ids go up to 129, .* int8 \(at most 127\)"):
+        seq.segment_ids("int8")
+    with pytest.raises(OverflowError, match="position_ids go up to 299"):
+        ragged([2, 300]).position_ids("uint8")
+    with pytest.raises(TypeError, match="must be an integer type, got float32"):
+        seq.position_ids("float32")
+    with pytest.raises(ValueError, match="element 0 has rank 0"):
+        TensorSequence([1, 2]).segment_ids()
+    endless = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), (1 << 62,), (0,))
+    with pytest.raises(OverflowError, match="first 2 elements sum to more"):
+        TensorSequence([endless, endless]).segment_ids()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_of_single_numbers(name):
+    array = filled(name, 6)
+    seq = sq.split_to_sequence(array, keepdims=0)
+    for one, model in ((seq, array), (seq[::-2], array[::-2]), (seq[[4, 0]], array[[4, 0]])):
+        values = one.values()
+        assert values.dtype == array.dtype
+        assert values.shape == model.shape
+        assert values.tolist() == model.tolist()
+        assert not values.flags.writeable
+    if name != "string":
+        assert np.shares_memory(seq.values(), array)
+
+
+def test_values_of_numbers_and_arrays():
+    with pytest.raises(ValueError, match="element 1 has shape"):
+        TensorSequence([np.int64(1), np.arange(2)]).values()
+
+
+@given(st.lists(st.booleans(), max_size=9))
+def test_sequences_of_bools_are_masks(bools):
+    seq, mask = ragged([1] * len(bools)), TensorSequence(list(map(np.bool_, bools)), bool)
+    model = [i for i, one in enumerate(bools) if one]
+    assert seq[mask].tolist() == [[i] for i in model]
+    marked = seq.copy()
+    marked[mask] = [[-1]] * len(model)
+    assert marked.tolist() == [[-1] if one else [i] for i, one in enumerate(bools)]
+    del marked[mask]
+    assert marked.tolist() == [[i] for i, one in enumerate(bools) if not one]
+
+
+def test_a_mask_from_a_map():
+    seq = ragged([3, 0, 2])
+    long = sq.sequence_map(lambda element: element.size > 1, seq)
+    assert seq[long].lengths().tolist() == [3, 2]
+    with pytest.raises(IndexError, match="the mask has length 3, but the sequence has length 2"):
+        seq[:2][long]
+
+
+def test_other_sequences_are_no_masks():
+    seq = ragged([3, 0, 2])
+    for other in (TensorSequence([0, 1]), TensorSequence([[True, False, True]]), seq):
+        with pytest.raises(TypeError, match="the index is"):
+            seq[other]
