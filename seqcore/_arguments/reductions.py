@@ -52,7 +52,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 class Plan(NamedTuple):
-    """How elements of a dtype are reduced."""
+    """The way in which elements of a dtype are reduced."""
 
     name: str  # in messages
     operation: str | None  # the kernel's; None if NumPy's own call does it
@@ -99,7 +99,7 @@ def plan_of(how, dtype, axis, initial, asked):
     Raises
     ------
     TypeError
-        If `how` is no reduction, or the dtypes don't fit it.
+        If `how` is not a reduction, or the dtypes don't fit it.
     OverflowError
         If `initial` does not fit the dtype of the result.
     """

@@ -124,7 +124,7 @@ def _joined(done, part):
 
 
 class BlockPlan:
-    """How a body runs on blocks of a map's inputs: the part that is the same for all blocks."""
+    """The way in which a body runs on blocks of a map's inputs: the part that is the same for all blocks."""
 
     def __init__(self, run, shapes, extents):
         self.run = run

@@ -4,13 +4,13 @@ from time import perf_counter
 
 cimport cython
 
-from seqcore.core.buffer cimport Store, size_of
 from seqcore.core.container cimport Container
 from seqcore.core.owner cimport make_element
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport raise_damaged, read_one
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, OUT_OF_RANGE, Piece, add_to, read_counter
+from seqcore.core.store cimport Store, size_of
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX

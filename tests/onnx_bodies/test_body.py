@@ -35,7 +35,7 @@ from support.models.graphs import (  # noqa: E402
 from seqcore.dtypes import element_type  # noqa: E402
 from seqcore.onnx import GraphBody  # noqa: E402
 from seqcore.onnx._model.tensors import from_tensor_proto, to_tensor_proto  # noqa: E402
-from seqcore.onnx._runtimes.sessions import newest_opset  # noqa: E402
+from seqcore.onnx._runtimes.versions import newest_opset  # noqa: E402
 
 
 class TestTypes:
@@ -342,9 +342,15 @@ class TestReading:
         [
             (graph([node("Foo", "x", "z")], ["x"], ["z"]), "No Op registered for Foo"),
             (graph([helper.make_node("Foo", ["x"], ["z"], domain="q")], ["x"], ["z"]), "can't be run: .*Foo"),
-            (graph([node("Add", "x y", "z")], ["x", value("y", "float64")], ["z"]), "'g' is not .*Type"),
+            (
+                graph([node("Add", "x y", "z")], ["x", value("y", "float64")], ["z"]),
+                "'g' is not a valid .*Type",
+            ),
             (graph([node("Neg", "x", "z")], ["x"], [value("z", "float64")]), "'g' is not a valid .*Type"),
-            (graph([node("Neg", "x", "z")], [value("x", "string")], [value("z", None)]), "not a .*string"),
+            (
+                graph([node("Neg", "x", "z")], [value("x", "string")], [value("z", None)]),
+                "not a valid .*string",
+            ),
             (graph([node("Neg", "x", "z"), node("Neg", "x", "z")], ["x"], ["z"]), "not a valid graph: .*SSA"),
             (graph([], ["x"], [value("x", "int8")]), "output 'x' as int8, but it is float32"),
             (graph([node("Neg", "x", "z")], ["x"], []), "has no outputs"),

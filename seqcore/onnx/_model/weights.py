@@ -214,7 +214,7 @@ def _stamp_of(path: str) -> tuple[int, int]:
 
 
 def nbytes_of(tensors: Iterable[TensorProto]) -> int:
-    """Return the approximate size of some tensors in bytes."""
+    """Return the approximate size of tensors in bytes."""
     return sum(math.prod(one.dims) * _itemsize(one) for one in tensors)
 
 
