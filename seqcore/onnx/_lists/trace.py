@@ -86,8 +86,13 @@ class Trace:
         self.lengths: list[tuple[Node, str]] = []
         self.reads: list[Read] = []
         self._branch_outputs: set[tuple[int, int]] = set()
+        self._at_iteration: list[Node] = []
         if max(map(len, self._follow(self.result))) > _MOST_ADDITIONS:
             raise Declined(f"inserts into it more than {_MOST_ADDITIONS} times in an iteration")
+        # TensorFlow's TensorArrays are written at the iteration's number.
+        for node in self._at_iteration:
+            if self._from_end(node.inputs[2], node.inputs[0]) != 0:
+                raise Declined("inserts into it elsewhere than at an end")
         self._find_readers()
 
     def _follow(self, value: str, depth: int = 0) -> Ends:
@@ -102,7 +107,9 @@ class Trace:
         elif node is not None and node.is_op("SequenceInsert"):
             at_front = end_of(self._prepared, node)
             if at_front is None:
-                raise Declined("inserts into it elsewhere than at an end")
+                if parts_of(self._loop).iteration not in (terms_of(self._prepared, node.inputs[2]) or {}):
+                    raise Declined("inserts into it elsewhere than at an end")
+                self._at_iteration.append(node)
             front, back = self._follow(node.inputs[0], depth + 1)
             new = (node.inputs[1],)
             ends = Ends(front + new, back) if at_front else Ends(front, back + new)
