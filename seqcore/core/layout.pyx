@@ -30,10 +30,8 @@ def as_lists(TensorSequence sequence not None, offset_type, bint with_prefix):
     """Return the elements as (values, offsets), if they are one span of a table, one behind the other.
 
     `values` is a view in C order. With a prefix it may have more in front, and the first offset is then not
-    0: so
-    a table's own offsets can be used, without a look at each. None where they are not such a span, which says
-    nothing
-    else about them.
+    0: so a table's own offsets can be used, without a look at each. None where they are not such a span,
+    which says nothing else about them.
     """
     cdef Share share = sequence.whole()
     cdef Reader reader

@@ -7,10 +7,8 @@
     order    runs [[part, first, step, n], …], or (parts, numbers) of each element
 
 Elements in files go as the numbers that they have there, all others with their memory. So data goes out once,
-in
-arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for runs, however many
-elements
-there are, and for slots each takes as few bytes as it can.
+in arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for runs, however many
+elements there are, and for slots each takes as few bytes as it can.
 """
 
 from cpython.ref cimport PyObject

@@ -6,8 +6,7 @@
     seq[lengths > 3]         a mask: a bool array of our own, as long as the sequence
 
 Slots are copied or made, data are not. Keys are read before anything is locked, because that runs foreign
-code.
-What then remains is an array of our own: nobody changes it between the check and the use.
+code. What then remains is an array of our own: nobody changes it between the check and the use.
 """
 
 from cpython.long cimport PyLong_CheckExact

@@ -1,8 +1,7 @@
 """Sequences made of an array and numbers: one table, whatever the number of elements.
 
 Each number that a caller gives is read once, checked, and written to a table's own: whoever changes it
-meanwhile
-changes nothing here.
+meanwhile changes nothing here.
 """
 
 from libc.stdint cimport int64_t

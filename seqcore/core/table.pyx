@@ -8,8 +8,7 @@ A split of a (6, 4) float32 array into lengths 1, 3, 2 along axis 0 is one table
 and a split into rows is one without any numbers: length 1, pitch 16. `source` says how an element is read.
 
 A table refers to its array's memory and to that of its numbers, never to another table. Numbers of callers
-are
-checked and copied before they come here; those of files and of Arrow may be anything.
+are checked and copied before they come here; those of files and of Arrow may be anything.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize

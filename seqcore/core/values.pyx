@@ -8,8 +8,7 @@
     offsets    0 3 3 5                  where each begins, and where the last one ends
 
 Where elements are one behind the other in one memory, as after a split, values are a view of it. Otherwise
-they
-are joined, in one copy.
+they are joined, in one copy.
 """
 
 from cpython.ref cimport PyObject

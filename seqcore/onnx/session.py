@@ -53,14 +53,10 @@ class InferenceSession:
     -----
     onnxruntime runs models without sequences unchanged. In other models, sequence operators are replaced with
     tensor operators where possible (see `lower`), for the third run, or earlier if a sequence is long; until
-    then
-    onnxruntime runs the model as it is. While the remaining sequences are short, onnxruntime runs the whole
-    lowered
-    model; the choice depends on lengths and earlier runs, not on timing. Longer sequences run on
-    `TensorSequence`,
-    and onnxruntime runs the tensor operators between them. A sequence at its last use is edited in place, so
-    an
-    append in a loop is O(1), where onnxruntime copies the list.
+    then onnxruntime runs the model as it is. While the remaining sequences are short, onnxruntime runs the
+    whole lowered model; the choice depends on lengths and earlier runs, not on timing. Longer sequences run
+    on `TensorSequence`, and onnxruntime runs the tensor operators between them. A sequence at its last use is
+    edited in place, so an append in a loop is O(1), where onnxruntime copies the list.
 
     All element types are supported, also those without a kernel in onnxruntime. Results are the same on each
     path, except for the last bits where onnxruntime fuses operators.

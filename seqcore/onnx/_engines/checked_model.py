@@ -2,8 +2,7 @@
 
 onnxruntime is quick with short sequences, and quadratic with long ones, but how long they get only a run
 tells. So a checked model fails, on purpose, where a loop that carries sequences has more iterations than a
-limit or a split more pieces: by a Gather whose index is then out of range. Then another engine runs
-instead.
+limit or a split more pieces: by a Gather whose index is then out of range. Then another engine runs instead.
 """
 
 from __future__ import annotations
