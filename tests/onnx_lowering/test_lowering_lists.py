@@ -529,3 +529,25 @@ class TestTensorArrays:
         for n in (1, 2, 5):
             feed = {"x": rows(5), "n": np.array(n)}
             assert_same(outcome(before, feed), outcome(after, feed))
+
+
+def test_elements_whose_shape_a_reshaped_constant_tells():
+    """PyTorch exports the K of `topk` so. Without it, elements might have several shapes."""
+    text = """g (float[N, 4] x, int64 n) => (float[M, 2] y)
+    <bool yes = {1}, int64 two = {2}, int64[1] flat = {-1}, int64 at = {-1}> {
+        none = SequenceEmpty ()
+        l = Loop (n, yes, none) <body = b (int64 i, bool c, seq(float[]) s) => (bool c2, seq(float[]) t) {
+            c2 = Identity (c) q = Gather (x, i) k = Reshape (two, flat) v, w = TopK (q, k)
+            t = SequenceInsert (s, v)
+        }>
+        z = SequenceAt (l, at)
+        y0 = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+        y = Add (y0, z)
+    }"""
+    model = parse(text)
+    result, notes = quick_report(model)
+    assert left_in(result) == [], notes
+    before, after = session(model), session(result)
+    for n in (0, 1, 3):
+        feed = {"x": rows(5), "n": np.array(n)}
+        assert_same(outcome(before, feed), outcome(after, feed))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from onnx import TensorProto
+
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.prepared import Prepared
 
@@ -54,6 +56,8 @@ def is_never_negative(prepared: Prepared, name: str) -> bool:
         return False
     if node.is_op("Shape", "Size", "SequenceLength"):
         return True
+    if node.is_op("Cast") and node.attribute("to") != TensorProto.INT64:
+        return False  # it may wrap around
     if node.is_op("Gather", "Squeeze", "Unsqueeze", "Reshape", "Cast", "Identity", "Slice"):
         return is_never_negative(prepared, node.inputs[0])
     return node.is_op("Add", "Mul") and all(is_never_negative(prepared, one) for one in node.inputs)
