@@ -1,10 +1,12 @@
-"""The compiled core: one structure or one loop to a file, each of which opens with its drawing.
+"""The compiled core: one structure or one loop to a file. Each file opens with its drawing.
 
-What points to what, from the inside out::
+From the inside out::
 
-    pieces ── buffer ── owner           plain C: pieces of memory, slots with a gap, what keeps them alive
+    source ── table ── owner            plain C: the memory of elements, and the objects that keep it alive
+    store · slots · runs · buffer       the elements of a sequence, and how edits change them
+    reader                              reads elements, for all loops
     split · join · compare · …          one loop over the elements each
-    container                           a buffer, a type and a lock: how an edit goes
+    container                           a store, a type and a lock: the order of an edit
     sequence · iterator                 `TensorSequence`
-    operations · calls · embedding      what operators, maps and other extensions call
+    operations · calls · embedding      functions for operators, maps and other extensions
 """

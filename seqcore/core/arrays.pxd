@@ -1,4 +1,4 @@
-# What NumPy's C API has and NumPy's own .pxd does not declare.
+# Functions of NumPy's C API that NumPy's own .pxd does not declare.
 
 from cpython.ref cimport PyObject
 

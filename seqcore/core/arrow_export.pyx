@@ -126,7 +126,7 @@ cdef int fill_array(ArrowArray *array, object column) except -1:
     cdef tuple children = column.children
     cdef Py_ssize_t n = len(children), k = len(buffers), i
     cdef size_t pointers = (n + k) * sizeof(void *)
-    # Of a column without either there must be a block too: to it leads what is to be released.
+    # A column without either has a block too, because it leads to the objects to release.
     cdef char *block = <char *>allocate(sizeof(void *) + pointers + n * sizeof(ArrowArray))
     memset(array, 0, sizeof(ArrowArray))
     Py_INCREF(column)
@@ -185,7 +185,7 @@ def array_capsule(column):
 # -- streams -----------------------------------------------------------------------------------------
 
 cdef class Chunks:
-    """What a stream has to give: columns of one type, made as they are asked for."""
+    """Return what a stream has to give: columns of one type, made as they are asked for."""
     cdef object field
     cdef object columns         # an iterator
     cdef bytes error            # what went wrong in the last call

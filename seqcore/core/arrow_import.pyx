@@ -6,7 +6,7 @@
                              └─ release, when the last of them is gone
 
 The interface says nothing of how long buffers are: a producer is trusted that they are as long as lengths and
-offsets say. What can be checked, is: the numbers of buffers and children that a type has, and NULL.
+offsets say. These are checked: the numbers of buffers and children that a type has, and NULL.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid

@@ -265,7 +265,7 @@ cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_
 
 cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken,
                         bint patient) noexcept:
-    """Move the n elements whose mark is 1 into a store that is made; none is no edit."""
+    """Move the n elements whose mark is 1 into a store that is made. Without any, nothing is edited."""
     cdef Py_ssize_t i = 0, found = 0, marked
     cdef Store *own
     cdef Store *into

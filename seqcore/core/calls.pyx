@@ -47,7 +47,7 @@ cdef class Bound:
                 add_to(&root.position, position - root.position)
 
     cpdef bint allows(self, Py_ssize_t position) noexcept:
-        """Whether the element at a position may start."""
+        """Return whether the element at a position may start."""
         return position < read_counter(&self.root.position) - self.offset and not read_counter(&self.paused)
 
     def pause(self, bint paused):
@@ -73,7 +73,7 @@ cdef class Bound:
 
 
 class OutputError(Exception):
-    """What a body returned is no element: OutputError(which output or None, the exception that says why)."""
+    """A body's result can't be an element: OutputError(which output or None, the exception that says why)."""
 
 
 cdef int put_result(tuple outputs, bint single, result) except -1:
@@ -99,7 +99,7 @@ cdef int put_result(tuple outputs, bint single, result) except -1:
 
 @cython.final
 cdef class Arguments:
-    """What the calls of a map get: element i of each sequence, and each broadcast input.
+    """Return what the calls of a map get: element i of each sequence, and each broadcast input.
 
     The sequences are read as they are now. So threads that work on one map lock no sequence, and share no
     line of memory that one of them writes to.
@@ -154,7 +154,7 @@ def rows(tuple inputs, Py_ssize_t start, Py_ssize_t stop):
     return found
 
 
-# What these raise, their callers catch: in Cython 3.3 an `except` that returns ends the process where there
+# Callers catch the exceptions of these: in Cython 3.3 an `except` that returns ends the process where there
 # was no memory for the traceback.
 
 def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None,

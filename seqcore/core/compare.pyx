@@ -19,8 +19,8 @@ cnp.import_array()
 
 # Work is counted in bytes compared, and so many for each element.
 cdef Py_ssize_t EACH = 32
-cdef Py_ssize_t AT_ONCE = 1 << 16       # with the GIL, for giving it away takes some time too
-cdef Py_ssize_t PORTION = 1 << 26       # some ten milliseconds
+cdef Py_ssize_t AT_ONCE = 1 << 16       # with the GIL, because releasing it takes time too
+cdef Py_ssize_t PORTION = 1 << 26       # about ten milliseconds
 
 
 cdef int raise_what_is_set() except -1:
@@ -66,7 +66,7 @@ cdef bint equal_stores(Store *a, Store *b, cnp.dtype dtype) except -1:
 
 cdef Equality equal_from(Comparison *comparison, Reader *left, Py_ssize_t *i, Reader *right, Py_ssize_t *k,
                          Py_ssize_t work) noexcept nogil:
-    """Whether the elements that are left are equal; i and k are the next ones of those that were read."""
+    """Return whether the remaining elements are equal; i and k are the next ones of those that were read."""
     cdef const Piece *ours
     cdef const Piece *theirs
     cdef Equality result

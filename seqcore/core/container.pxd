@@ -1,4 +1,4 @@
-# What TensorSequence is made of: a store, a type and a lock.
+# The base of TensorSequence: a store, a type and a lock.
 
 cimport numpy as cnp
 from seqcore.core.share cimport Share

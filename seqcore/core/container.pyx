@@ -530,7 +530,7 @@ cdef class Container:
         return raise_for_selection(status, selection, at, n)
 
     cdef Store *take_out_all(self) noexcept:
-        """Empty the container; the caller gets its share of what was there."""
+        """Empty the container; the caller gets its share of the old store."""
         cdef Store *store
         with cython.critical_section(self):
             store = self._store

@@ -22,7 +22,7 @@ cdef void copy_strided(char *out, const Py_ssize_t *out_strides, const char *dat
                        const Py_ssize_t *strides, const Py_ssize_t *shape, int ndim,
                        Py_ssize_t itemsize) noexcept nogil:
     """Copy items between two layouts of one shape that share no memory."""
-    # The axes again, innermost first: those of extent 1 dropped, neighbours that lie together made one.
+    # The axes again, innermost first: those of extent 1 dropped, adjacent ones that are contiguous merged.
     cdef Py_ssize_t[MAX_NDIM] extents
     cdef Py_ssize_t[MAX_NDIM] to_strides
     cdef Py_ssize_t[MAX_NDIM] from_strides

@@ -1,4 +1,4 @@
-# What the core's fast paths have done, in this thread; tests read it.
+# Counts of the fast paths that this thread's calls took; tests read them.
 
 cdef enum Counter:
     SLOTS_COPIED                # buffers that an edit, or one who needed it alone, has made its own

@@ -1,6 +1,6 @@
 """Counters of fast paths: where one falls back, the result is the same, and nothing else would tell.
 
-Counting takes some two nanoseconds, and is done once for a call, a move or a comparison, in no loop over
+Counting takes about two nanoseconds, and is done once for a call, a move or a comparison, in no loop over
 elements. Each thread has counters of its own, so they need neither a lock nor the GIL, and threads that edit
 different sequences don't wait for a line of memory that all write to.
 """
@@ -26,7 +26,7 @@ def count_units(Py_ssize_t n, bint together):
 
 
 def counted():
-    """What this thread's calls have done so far, by name."""
+    """Return what this thread's calls have done so far, by name."""
     return {
         "slots_copied": counts[<int>SLOTS_COPIED],
         "gap_moved": counts[<int>GAP_MOVED],

@@ -14,7 +14,7 @@ cdef extern from *:
 cdef enum:
     MAX_NDIM = 64               # no tensor has a higher rank
 
-# -- making and asking; `object` arguments that are no TensorSequence are a TypeError ----------------
+# -- making and asking; `object` arguments other than a TensorSequence are a TypeError --------------
 
 cdef bint is_sequence(object value) noexcept
 cdef object new_sequence(object dtype)                          # empty; any name of a type

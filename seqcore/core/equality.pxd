@@ -5,7 +5,7 @@ from seqcore.core.source cimport Piece, Source
 
 cdef enum Kind:
     EXACT                       # what is equal byte for byte: integers
-    TRUTH                       # bools, of which any byte but 0 is true
+    TRUTH                       # bools: any byte except 0 is true
     HALF
     BFLOAT
     SINGLE

@@ -1,7 +1,7 @@
-"""Whether two pieces have equal items, in plain C and as NumPy's == has it.
+"""Equality of two pieces' items, in plain C and by the rules of NumPy's ==.
 
 NaN equals nothing, 0.0 equals -0.0, and a bool is true whatever its byte but 0. Nothing here runs foreign
-code or gives the GIL away, so that it may be called under a lock. Without the GIL too, but for strings.
+code or releases the GIL, so that it may be called under a lock. Without the GIL too, except for strings.
 """
 
 from cpython.ref cimport PyObject
@@ -70,7 +70,7 @@ cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
 
 cdef Equality equal_pieces(Comparison *comparison, const Piece *a, const Piece *b,
                            Py_ssize_t *work) noexcept nogil:
-    """Whether two pieces are equal, in shape too. What it takes, in bytes, is subtracted from `work`."""
+    """Return whether two pieces are equal, in shape too. The bytes compared are subtracted from `work`."""
     cdef Py_ssize_t itemsize = a.source.itemsize, n
     if not same_layout(comparison.left, a) or not same_layout(comparison.right, b):
         comparison.left, comparison.right = a.source, b.source
@@ -101,8 +101,8 @@ cdef Equality equal_axes(Comparison *comparison, const Piece *a, const Piece *b,
     rows.extents[0] = n if comparison.solid else 1
     rows.left[0] = rows.right[0] = itemsize
     if not comparison.solid:
-        # The axes innermost first: those along which there is one item dropped, neighbours that lie together
-        # on both sides made one.
+        # The axes innermost first: those of one item dropped, adjacent ones that are contiguous on both sides
+        # merged.
         for axis in range(a.source.ndim - 1, -1, -1):
             n = extent(a, axis)
             if n == 0:
@@ -245,7 +245,7 @@ cdef Equality equal_truths(const char *a, const char *b, Py_ssize_t n) noexcept 
 
 cdef Equality equal_halves(const char *a, Py_ssize_t a_step, const char *b, Py_ssize_t b_step, Py_ssize_t n,
                            uint16_t infinity) noexcept nogil:
-    """Numbers of 16 bits, the first of which is the sign; what is above infinity is NaN."""
+    """Numbers of 16 bits, whose first bit is the sign. A number above infinity is NaN."""
     cdef Py_ssize_t i
     cdef uint16_t x, y
     for i in range(n):

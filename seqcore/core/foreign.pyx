@@ -99,7 +99,7 @@ def from_shapes(cnp.ndarray items not None, offsets, shapes):
     items : np.ndarray
         All items, contiguous, of rank 1.
     offsets : array of int64
-        Where each element begins among them, and where the last one ends: n + 1 numbers.
+        The begin of each element among them, and the end of the last one: n + 1 numbers.
     shapes : array of int64
         Of shape (n, rank).
 

@@ -6,7 +6,7 @@ cdef enum:
     INTERVAL = 1 << 14          # elements, of loops that make a Python object or two for each
 
 cdef inline int let_others_in() except -1:
-    """Run handlers of signals that have come, and give the GIL away to who waits for it.
+    """Run handlers of signals that have come, and let other threads have the GIL.
 
     That is foreign code: call it under no lock, and where an exception leaves everything as it was.
     """

@@ -125,7 +125,7 @@ cdef void block_of_pieces(Join *join, Block *block) noexcept nogil:
 
 
 cdef Status fit(Join *join, const Piece *piece) noexcept nogil:
-    """Whether an element fits the first one."""
+    """Return whether an element fits the first one."""
     cdef Source *source = piece.source
     cdef int axis
     if same_layout(join.known, piece) and (piece.length == join.known_length or source.axis < 0

@@ -1,4 +1,4 @@
-"""How elements of a sequence lie in memory, and what shapes they have: what Arrow's columns and maps ask."""
+"""The layout of a sequence's elements in memory, and their shapes, for Arrow's columns and for maps."""
 
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t

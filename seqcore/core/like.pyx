@@ -50,7 +50,7 @@ cdef cnp.dtype convertible(cnp.dtype own, object dtype):
 
 
 cdef Py_ssize_t count_to_cast(Store *store) except -1:
-    """How many elements to cast at a time, so that they stay in the cache."""
+    """Return how many elements to cast at a time, so that they stay in the cache."""
     cdef Py_ssize_t n = size_of(store)
     return max(1, min(n, n * CAST_NBYTES // max(total_nbytes(store), 1)))
 
@@ -98,7 +98,7 @@ cdef Store *store_like(cnp.ndarray items, Store *store) except NULL:
 
 
 cdef Py_ssize_t count_group(Store *store, Py_ssize_t start, bint *alike) except -1:
-    """How many elements from `start` on have one rank, and whether they are alike except for axis 0."""
+    """Return how many elements from `start` on have one rank, and whether they differ along axis 0 only."""
     cdef Reader reader
     cdef Span span
     cdef Piece first, last
@@ -234,7 +234,7 @@ cdef tuple shaped_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ss
 cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
     """Elements as long as a store's, of an array whose axis 0 is as long as they are together.
 
-    The lengths sum to what can be counted, since the store's elements have been joined.
+    The sum of the lengths fits int64, because the store's elements have been joined.
     """
     cdef Py_ssize_t n = size_of(store), whole = cnp.PyArray_DIM(array, 0) if array.ndim else -1, i
     cdef Reader reader

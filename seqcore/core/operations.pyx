@@ -1,4 +1,4 @@
-"""What the operators call: inputs checked, then one call each."""
+"""The core of the operators: inputs are checked, then there is one call."""
 
 from cpython.long cimport PyLong_CheckExact
 cimport numpy as cnp
@@ -23,7 +23,7 @@ cnp.import_array()
 
 
 cdef Py_ssize_t as_integer(axis) except? -1:
-    """What an axis says; foreign code runs here, so before anything is looked at that it could change."""
+    """Return an axis as an int. Foreign code runs here, so call it before anything that it could change."""
     return PyNumber_AsSsize_t(axis if PyLong_CheckExact(axis) else integer("axis", axis), NULL)
 
 

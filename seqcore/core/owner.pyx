@@ -30,7 +30,7 @@ from seqcore.core.source cimport (
 cnp.import_array()
 
 cdef enum:
-    AHEAD = 16                  # slots between what is read and what is fetched
+    AHEAD = 16                  # slots between the one that is read and the one that is fetched
 
 cdef Slot ID_AND_TAG = (~<Slot>0 << ID_SHIFT) | 1
 
@@ -105,7 +105,7 @@ cdef void release_source(Source *source, Py_ssize_t n) noexcept:
 
 
 cdef inline Py_ssize_t count_of_source(const Slot *slots, Py_ssize_t n) noexcept nogil:
-    """How many slots, from the first, are elements of one source."""
+    """Return how many slots, from the first, are elements of one source."""
     cdef Py_ssize_t i = 1
     cdef Slot first = slots[0], mask = ID_AND_TAG if first & 1 else ~<Slot>0
     while i < n and (slots[i] ^ first) & mask == 0:

@@ -181,7 +181,7 @@ cdef void free_spaces(Spaces *spaces) noexcept nogil:
 
 
 cdef inline size_t place_of(const Spaces *spaces, uint64_t key) noexcept nogil:
-    """Where a key is in the hash table, or where it would be put."""
+    """Return where a key is in the hash table, or where it would be put."""
     cdef uint64_t mixed = key * <uint64_t>0x9E3779B97F4A7C15
     cdef size_t place = <size_t>(mixed ^ (mixed >> 32)) & spaces.mask
     while spaces.keys[place] and spaces.keys[place] != key:

@@ -51,7 +51,7 @@ cdef struct Layout:
 
 
 cdef struct Measures:
-    # What is known of the elements: a number for each axis.
+    # Measures of the elements: a number for each axis.
     int ndim
     Py_ssize_t at               # of the element at fault
     Py_ssize_t longest[MAX_NDIM]
@@ -141,7 +141,7 @@ cdef void fill_row(char *out, Py_ssize_t n, const Layout *to) noexcept nogil:
     if to.uniform:
         memset(out, to.value[0], nbytes)
         return
-    # What is written doubles, up to a size that stays in the nearest cache: few calls, each a plain copy.
+    # Each copy doubles the filled part, up to a size that stays in the nearest cache: few and plain copies.
     memcpy(out, to.value, to.itemsize)
     done = to.itemsize
     while done < nbytes:
@@ -231,7 +231,7 @@ cdef void pad_rows(char *out, const Piece *piece, Py_ssize_t items, const Layout
 
 
 cdef Status pad_all(char *out, Py_ssize_t step, char *mask, Store *store, const Layout *to) noexcept nogil:
-    """Write all elements, and, unless it is NULL, the mask. What has become longer meanwhile is cut."""
+    """Write all elements, and, unless it is NULL, the mask. Elements that have become longer are cut."""
     cdef Reader reader
     cdef Piece *piece
     cdef Source *known = NULL
@@ -314,7 +314,7 @@ cdef object empty_batch(cnp.dtype dtype, tuple shape):
 
 
 cdef list extents_of(Store *store, object shape, object multiple_of, bint cuts):
-    """What the elements are padded to, along each axis."""
+    """Return what the elements are padded to, along each axis."""
     cdef Measures measures
     cdef Piece piece
     cdef Py_ssize_t[2 * MAX_NDIM] dims
@@ -400,7 +400,7 @@ cdef int write_cast(Store *store, cnp.dtype own, cnp.ndarray batch, mask, cnp.nd
 
 
 cdef bint overlaps(Store *store, cnp.ndarray out) noexcept:
-    """Whether an element has memory within the bounds of an array that is to be written to."""
+    """Return whether an element has memory within the bounds of an array that is to be written to."""
     cdef size_t low, high, first, last
     cdef Reader reader
     cdef Piece *piece

@@ -203,7 +203,7 @@ cdef tuple find_numbers(Store *store, Parts parts):
 
 
 cdef bint is_better_tight(Store *store, Parts parts) except -1:
-    """Whether the elements that are in no file take less when they are copied together."""
+    """Return whether the elements that are in no file take less when they are copied together."""
     cdef Py_ssize_t i, n = 0
     cdef Source *source
     spanned = 0
@@ -276,7 +276,7 @@ cdef tuple positions_used(Source *source, Py_ssize_t low, Py_ssize_t high):
 
 
 cdef Py_ssize_t piece_positions(const Piece *piece) noexcept nogil:
-    """How far an element reaches along its table's positions: items, where each has a shape of its own."""
+    """Return an element's length along its table's positions: items, if each has a shape of its own."""
     cdef Py_ssize_t items = piece.length
     cdef int axis
     if piece.source.kind == SHAPED:
@@ -370,7 +370,7 @@ cdef tuple part_of(Source *source, Py_ssize_t low, Py_ssize_t high, cnp.dtype dt
 # -- the order -----------------------------------------------------------------------------------------
 
 cdef object lows_of(Parts parts):
-    """What numbers of the parts count from: of files from their first element."""
+    """Return what numbers of the parts count from: of files from their first element."""
     lows = np.empty(len(parts.sources), np.int64)
     for i, source in enumerate(parts.sources):
         lows[i] = 0 if isinstance(source, tuple) else parts.low[i]
@@ -423,8 +423,8 @@ cdef Store *restored(cnp.dtype dtype, given_parts, order) except NULL:
     """The opposite of `reduced`; what doesn't fit is refused, because pickles may be damaged."""
     cdef list parts = []                # Shares of stores
     if type(given_parts) is not list or type(order) is not tuple and not isinstance(order, np.ndarray):
-        raise TypeError("a pickled sequence has a list of parts and the order of its elements among them, "
-                        f"not {shown(given_parts)} and {shown(order)}")
+        raise TypeError("the pickle is damaged: expected a list of parts and the order of the elements "
+                        f"among them, got {shown(given_parts)} and {shown(order)}")
     for part in given_parts:
         parts.append(share_of(restored_part(dtype, part, len(parts))))
     if type(order) is tuple and len(order) == 2 and isinstance(order[1], np.ndarray):
@@ -434,42 +434,43 @@ cdef Store *restored(cnp.dtype dtype, given_parts, order) except NULL:
 
 cdef Store *restored_part(cnp.dtype dtype, part, Py_ssize_t at) except NULL:
     if type(part) is not tuple or not part:
-        raise TypeError(f"part {at} of a pickled sequence is not a table or a file, but {shown(part)}")
+        raise TypeError(f"the pickle is damaged: part {at} must be a table or a file, got {shown(part)}")
     kind, *rest = part
     if type(kind) is not str:
-        raise TypeError(f"part {at} of a pickled sequence is not a table or a file, but {shown(kind)}")
+        raise TypeError(f"the pickle is damaged: part {at} must be a table or a file, got {shown(kind)}")
     if kind == "file":
         from seqcore._files.paths import opened
 
         column = opened(rest)
         if not isinstance(column, Container) or (<Container>column)._dtype is not dtype:
-            raise ValueError(f"{rest[0]} has tensors of {column.dtype}, not of {dtype}")
+            raise ValueError(f"{rest[0]} has elements of dtype {column.dtype}, but the pickled sequence "
+                             f"has dtype {dtype}")
         return (<Container>column).snapshot()
     fields = {"whole": 1, "even": 3, "offsets": 3, "views": 4, "shaped": 3}
     if len(rest) != fields.get(kind, -1) or not isinstance(rest[0], np.ndarray):
-        raise TypeError(f"part {at} of a pickled sequence is not a table: {shown(kind)} of {len(rest)} "
-                        "values")
+        raise TypeError(f"the pickle is damaged: part {at} must be a table, got {shown(kind)} with "
+                        f"{len(rest)} values")
     cdef cnp.ndarray array = own_view(as_tensor(rest[0], dtype))
     check_type(array, dtype)
     if kind == "whole":
         return one_whole(array)
     if kind == "shaped":
         if array.ndim != 1 or not array.flags.c_contiguous:
-            raise ValueError(f"part {at} of a pickled sequence has items of shape {(<object>array).shape}, "
-                             "not a row")
+            raise ValueError(f"the pickle is damaged: the items of part {at} have shape "
+                             f"{(<object>array).shape}, expected one axis")
         return split_shaped(array, checked_numbers(rest[1], "offsets"), checked_numbers(rest[2], "shapes", 2))
     axis = rest[1]
     if type(axis) is not int or not -1 <= axis < array.ndim or (axis < 0 and kind != "even"):
-        raise ValueError(f"part {at} of a pickled sequence has axis {shown(axis)}, but rank {array.ndim}")
+        raise ValueError(f"the pickle is damaged: part {at} has axis {shown(axis)}, but rank {array.ndim}")
     if kind == "even":
         length = rest[2]
         if type(length) is not int or length < 1 or array.ndim == 0 or (axis < 0 and length > 1):
-            raise ValueError(f"part {at} of a pickled sequence has elements of length {shown(length)}")
+            raise ValueError(f"the pickle is damaged: part {at} has elements of length {shown(length)}")
         return split_equal(array, max(axis, 0), min(length, PY_SSIZE_T_MAX), axis < 0)
     if kind == "offsets":
         offsets = checked_numbers(rest[2], "offsets")
         if len(offsets) == 0 or offsets[0] != 0:
-            raise ValueError(f"part {at} of a pickled sequence has offsets that don't begin at 0")
+            raise ValueError(f"the pickle is damaged: the offsets of part {at} don't begin at 0")
         return split_lengths(array, axis, np.diff(offsets), "the pickled lengths")
     return split_views(array, axis, checked_numbers(rest[2], "starts"), checked_numbers(rest[3], "lengths"))
 
@@ -488,11 +489,11 @@ cdef object checked_numbers(given, str what, int ndim=1):
     if given is None and what == "parts":
         return None
     if not isinstance(given, np.ndarray) or given.dtype.kind not in "iu":
-        raise TypeError(f"a pickled sequence has an array of integers as its {what}, not {shown(given)}")
+        raise TypeError(f"the pickle is damaged: its {what} must be an array of integers, got {shown(given)}")
     numbers = np.ndarray.view(given, np.ndarray)
     if numbers.ndim != ndim or (
             numbers.dtype.kind == "u" and numbers.size and numbers.max() > PY_SSIZE_T_MAX):
-        raise ValueError(f"the {what} of a pickled sequence have shape {numbers.shape}, or are too large")
+        raise ValueError(f"the pickle is damaged: its {what} have shape {numbers.shape}, or are too large")
     return np.array(numbers, dtype=np.int64, order="C", copy=True)
 
 
@@ -524,11 +525,12 @@ cdef Store *ordered(list parts, which, cnp.ndarray numbers) except NULL:
     if which is None and len(parts) == 1:
         which = 0
     elif which is None or len(which) != len(numbers):
-        raise ValueError(f"a pickled sequence has {len(parts)} parts, but no part for each of its elements")
+        raise ValueError(f"the pickle is damaged: it has {len(parts)} parts, but doesn't say which one "
+                         "each element is in")
     elif len(which) and not (0 <= which.min() and which.max() < len(parts)):
-        raise ValueError(f"an element of a pickled sequence is of a part that is not among its {len(parts)}")
+        raise ValueError(f"the pickle is damaged: an element names a part beyond its {len(parts)} parts")
     if len(numbers) and (numbers.min() < 0 or np.any(numbers >= (bases[1:] - bases[:-1])[which])):
-        raise IndexError("an element of a pickled sequence has a number that its part doesn't have")
+        raise IndexError("the pickle is damaged: an element has a number that its part doesn't have")
     positions = numbers + bases[which]
     raise_for(select(joined.store, positions, &into, &at), None, len(positions))
     return into
@@ -540,23 +542,24 @@ cdef Store *ordered_runs(list parts, order) except NULL:
     if isinstance(order, np.ndarray):
         order = checked_numbers(order, "runs", 2)
         if order.shape[1] != 4:
-            raise ValueError(f"the runs of a pickled sequence have shape {order.shape}, not (n, 4)")
+            raise ValueError(f"the pickle is damaged: its runs have shape {order.shape}, expected (n, 4)")
         order = order.tolist()
     for run in order:
         if type(run) is not tuple and type(run) is not list:
-            raise TypeError(f"a run of a pickled sequence has four integers, not {shown(run)}")
+            raise TypeError(f"the pickle is damaged: a run must be four integers, got {shown(run)}")
         if len(slices) % INTERVAL == INTERVAL - 1:
             let_others_in()
         if len(run) != 4 or not all(type(number) is int for number in run):
-            raise TypeError(f"a run of a pickled sequence has four integers, not {shown(run)}")
+            raise TypeError(f"the pickle is damaged: a run must be four integers, got {shown(run)}")
         which, first, step, n = run
         if not 0 <= which < len(parts):
-            raise ValueError(f"a run of a pickled sequence is of part {which}, of {len(parts)} parts")
+            raise ValueError(f"the pickle is damaged: a run names part {which}, but there are "
+                             f"{len(parts)} parts")
         size = size_of((<Share>parts[which]).store)
         if n == 1:
             step = 1
         if n < 1 or not 0 <= first < size or not 0 <= first + (n - 1) * step < size or step == 0:
-            raise IndexError(f"a run of a pickled sequence has {n} elements from {first} on with step "
+            raise IndexError(f"the pickle is damaged: a run has {n} elements from {first} on with step "
                              f"{step}, but its part has {size}")
         slices.append(share_of(run_of((<Share>parts[which]).store, first, step, n)))
     return joined_parts(slices, np.empty(len(slices) + 1, np.int64))

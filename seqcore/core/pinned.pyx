@@ -1,4 +1,4 @@
-"""How much memory the elements of a sequence keep alive.
+"""The memory that the elements of a sequence keep alive.
 
 ::
 
@@ -6,7 +6,7 @@
                                                            └── from here to there, what is counted
 
 The last one in the chain tells where its memory is. Where it doesn't tell, or elements lie elsewhere, memory
-is what lies from the first to the last of them. What several tell of is counted once, by its addresses.
+is what lies from the first to the last of them. Memory that several have is counted once, by its addresses.
 """
 
 from cpython.buffer cimport (
@@ -29,7 +29,7 @@ from seqcore.core.store cimport Store, size_of
 
 cnp.import_array()
 
-# What NumPy puts between the views that as_strided and sliding_window_view make, and their array.
+# The objects between the views of as_strided or sliding_window_view and their array.
 cdef object STRIDED = type(np.lib.stride_tricks.as_strided(np.zeros(1)).base)
 
 
@@ -61,7 +61,7 @@ cdef int add_memories(Reaches *reaches, Store *store) except -1:
     cdef Py_ssize_t i, seen = 0
     cdef Source *known = NULL
     cdef Reach told = Reach(SIZE_MAX, 0), reach = Reach(SIZE_MAX, 0)
-    cdef dict ends = {}                 # of chains, by the ids of what is in them, and what that is
+    cdef dict ends = {}                 # of chains, by the ids of their objects, and these
     cdef dict untold = {}               # of memories that don't tell, by their ids: how far elements reach
     memory = None
     begin(&reader, store, 0, size_of(store))
@@ -135,7 +135,7 @@ cdef Reach end_of(memory, dict ends) except *:
 
 
 cdef object keeper_of(memory):
-    """Who keeps the memory that an object shows, or None where it does so itself, or doesn't tell."""
+    """Return who keeps the memory that an object shows, or None where it does so itself, or doesn't tell."""
     cdef PyObject *base
     if cnp.PyArray_Check(memory):
         base = NULL if cnp.PyArray_CHKFLAGS(memory, cnp.NPY_ARRAY_OWNDATA) else base_of(memory)
@@ -152,7 +152,7 @@ cdef object keeper_of(memory):
 
 
 cdef Reach reach_of(memory) except *:
-    """Where the memory is that an object has, or Reach(SIZE_MAX, 0) where it doesn't tell."""
+    """Return where the memory is that an object has, or Reach(SIZE_MAX, 0) where it doesn't tell."""
     cdef Py_buffer view
     cdef Py_ssize_t one = 1
     cdef Reach reach = Reach(SIZE_MAX, 0)

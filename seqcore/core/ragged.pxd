@@ -1,4 +1,4 @@
-# What a TensorSequence can do with all of its elements in one piece.
+# The methods of TensorSequence that take all elements at once.
 
 from seqcore.core.container cimport Container
 

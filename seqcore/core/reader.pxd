@@ -7,7 +7,7 @@ cdef enum:
     BLOCK = 64                  # elements that are read together
     DIMS = 8 * MAX_NDIM         # extents and strides of elements that have shapes of their own
     LONG = 8                    # elements that are worth a span
-    AHEAD = 16                  # elements between what is read and what is fetched
+    AHEAD = 16                  # elements between the one that is read and the one that is fetched
 
 cdef struct Span:
     # Elements first, first + step, … of one source.

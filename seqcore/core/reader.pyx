@@ -34,7 +34,7 @@ cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t
 # -- spans ---------------------------------------------------------------------------------------------
 
 cdef Py_ssize_t count_even(const Slot *slots, Py_ssize_t n) noexcept nogil:
-    """How many slots, from the first, are numbers at equal distances in one table."""
+    """Return how many slots, from the first, are numbers at equal distances in one table."""
     cdef Py_ssize_t i = 2, j
     cdef Slot distance, differing
     if n < 2 or not slots[0] & 1 or not slots[1] & 1 or slots[0] >> ID_SHIFT != slots[1] >> ID_SHIFT:
@@ -211,7 +211,7 @@ cdef bint next_block(Reader *reader, Span *span) noexcept nogil:
 
 
 cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexcept nogil:
-    """How many of the next elements have one length in one even table, in any order but not in a span; or 0.
+    """Return how many of the next elements have one length in one even table and are not in a span; or 0.
 
     None of them needs to be read: element `number` is at data + number * pitch.
     """

@@ -285,7 +285,7 @@ cdef void extreme_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t in
 
 cdef void index_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner,
                      bint largest) noexcept nogil:
-    """Where the first least or largest number is, or the first NaN."""
+    """Return where the first least or largest number is, or the first NaN."""
     cdef int64_t *index = <int64_t *>out
     cdef real best, one
     cdef Py_ssize_t i, k
@@ -361,7 +361,7 @@ cdef void reduce_items(const Reduction *reduction, char *out, const char *data,
 # -- the elements --------------------------------------------------------------------------------------
 
 cdef int fit(const Reduction *reduction, const Piece *piece) noexcept nogil:
-    """Whether an element's result has the shape of the first one's."""
+    """Return whether an element's result has the shape of the first one's."""
     cdef int axis
     if reduction.axis < 0:
         return OK
@@ -390,7 +390,7 @@ cdef const char *in_order(Reduction *reduction, const Piece *piece, Py_ssize_t r
 
 
 cdef bint can_take(const Reduction *reduction, const Span *span) noexcept nogil:
-    """Whether a span's elements are rows of one table in order, which only their offsets tell apart."""
+    """Return whether a span's elements are rows of one table in order; only their offsets tell them apart."""
     cdef Source *source = span.source
     cdef Py_ssize_t align = min(source.itemsize, 8)
     return (source.kind == OFFSETS and span.step == 1 and source.axis == 0 and source.solid
@@ -621,7 +621,7 @@ cdef bint is_empty(object element, object axis) except -1:
 
 
 cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):
-    """What no kernel does: NumPy's own call for each element."""
+    """Return what no kernel does: NumPy's own call for each element."""
     cdef Reader reader
     cdef Py_ssize_t i, done = 0
     cdef object result = np.empty(shape, plan.dtype)

@@ -28,7 +28,7 @@ cdef enum:
 
 cdef void add_run(Store *store, Source *source, Py_ssize_t first, Py_ssize_t step,
                   Py_ssize_t n) noexcept nogil:
-    """Write a run behind the others, or make the last one longer. It is no user of its source yet."""
+    """Write a run behind the others, or make the last one longer. It counts as no user of its source yet."""
     cdef Run *runs = runs_of(store)
     cdef Run *last
     cdef Py_ssize_t before

@@ -6,7 +6,7 @@
     seq[lengths > 3]         a mask: a bool array of our own, as long as the sequence
 
 Slots are copied or made, data are not. Keys are read before anything is locked, because that runs foreign
-code. What then remains is an array of our own: nobody changes it between the check and the use.
+code. The result is an array of our own: nobody changes it between the check and the use.
 """
 
 from cpython.long cimport PyLong_CheckExact
@@ -55,7 +55,7 @@ cdef cnp.ndarray selection_of(object key, Py_ssize_t n):
 
 
 cdef cnp.ndarray selection_in_rows(object key, Py_ssize_t n):
-    """As `selection_of`, for a key that is not a single position."""
+    """As `selection_of`, of a key other than a single position."""
     cdef cnp.ndarray array
     if type(key) is range:
         return selection_in_range(key, n)
@@ -71,7 +71,7 @@ cdef cnp.ndarray selection_in_rows(object key, Py_ssize_t n):
     if kind == "i":
         return np.array(array, dtype=np.int64, order="C", copy=True)
     if kind == "u":
-        # What no position reaches stays out of reach.
+        # Numbers beyond int64 are out of range anyway.
         return np.minimum(array, np.uint64(2**63 - 1)).astype(np.int64)
     also = "" if cnp.PyArray_SIZE(array) else "; np.array([], int) selects nothing"
     raise TypeError(f"an index array must have integers or bools, got {array.dtype}{also}")
@@ -215,7 +215,7 @@ cdef void write_marked(const Store *store, const char *marks, Slot *into) noexce
 
 cdef Status check_positions(Py_ssize_t n, const int64_t *positions, Py_ssize_t k,
                             Py_ssize_t *at) noexcept nogil:
-    """Whether all of k positions are within n elements; `at` is the first that is not."""
+    """Return whether all of k positions are within n elements; `at` is the first that is not."""
     cdef Py_ssize_t i
     for i in range(k):
         if not -n <= positions[i] < n:

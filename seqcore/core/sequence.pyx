@@ -84,7 +84,7 @@ cdef cnp.ndarray selected(object key, Py_ssize_t n):
 
 
 cdef bint has_rank_0(Store *store) noexcept:
-    """Whether the first element is a single number; True without elements."""
+    """Return whether the first element is a single number; True without elements."""
     cdef Piece first
     cdef Py_ssize_t[2 * MAX_NDIM] dims
     return size_of(store) == 0 or (read_one(store, 0, &first, dims) and first.source.ndim == 0)

@@ -22,7 +22,7 @@ cdef Status give_ids(const Store *store) noexcept nogil:
 
 cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
                         Slot *into) noexcept nogil:
-    """Write the slots of elements start, start + step, …, which are no users of their sources yet."""
+    """Write the slots of elements start, start + step, …, which don't count as users of their sources yet."""
     cdef Py_ssize_t i = 0, k, j, front, which = 0, begin
     cdef const Run *run
     cdef Slot slot, distance

@@ -71,14 +71,14 @@ cdef enum Status:
 
 cdef enum Kind:
     WHOLE                       # one array that was put in: a single element
-    EVEN                        # a table of elements of one length, the last of which may be shorter
+    EVEN                        # a table of elements of one length; the last one may be shorter
     OFFSETS                     # … from each offset to the next
     VIEWS                       # … each with a start and a length of its own
     PADDED                      # … each a row of a batch without its padding
     SHAPED                      # … from each offset to the next, in C order, each of a shape of its own
 
 cdef struct Source:
-    # What the elements of one array share; the first field of the Python object that owns it.
+    # The data that all elements of an array share; the first field of the Python object that owns it.
     # Shape and strides are an element's; where `axis` is not negative, shape[axis] is not valid, and each
     # element has a length of its own there.
     Py_ssize_t users            # slots and runs, of all sequences, that name it
@@ -125,7 +125,7 @@ cdef inline Py_ssize_t extent(const Piece *piece, int axis) noexcept nogil:
     return piece.length if axis == piece.source.axis else piece.shape[axis]
 
 cdef inline bint same_layout(const Source *known, const Piece *piece) noexcept nogil:
-    """Whether a piece has strides, and extents but along its axis, as the last one of `known` had."""
+    """Return whether a piece has strides, and extents but along its axis, as the last one of `known` had."""
     return piece.source == known and known.kind != SHAPED
 
 cdef inline bint resolve(Source *source, Py_ssize_t number, Piece *piece, Py_ssize_t *dims) noexcept nogil:
@@ -162,7 +162,7 @@ cdef inline bint resolve(Source *source, Py_ssize_t number, Piece *piece, Py_ssi
 cdef bint resolve_other(Table *table, Py_ssize_t number, Piece *piece, Py_ssize_t *dims) noexcept nogil
 
 cdef inline bint is_solid(Py_ssize_t itemsize, int ndim, int axis, const Py_ssize_t *dims) noexcept nogil:
-    """Whether elements of a shape and strides are in C order, however long they are along an axis."""
+    """Return whether elements of a shape and strides are in C order, however long they are along an axis."""
     cdef Py_ssize_t stride = itemsize
     cdef int i
     if axis > 0:

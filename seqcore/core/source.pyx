@@ -36,7 +36,7 @@ cdef bint resolve_other(Table *table, Py_ssize_t number, Piece *piece, Py_ssize_
         piece.start = table.high - piece.length if table.left else 0
         piece.data = source.data + number * table.pitch + piece.start * table.step
         return True
-    # SHAPED: each in C order, but for the order in which its axes are in memory.
+    # SHAPED: each in C order, except for the order in which its axes are in memory.
     start = number_at(table.starts, number, table.width)
     stop = number_at(table.starts, number + 1, table.width)
     if not table.low <= start <= stop <= table.high:
@@ -82,7 +82,7 @@ cdef bint same_shape(const Piece *a, const Piece *b) noexcept nogil:
 
 
 cdef bint fits_behind(const Piece *first, const Piece *piece) noexcept nogil:
-    """Whether two elements have one shape except for axis 0."""
+    """Return whether two elements have one shape except for axis 0."""
     cdef int axis
     if piece.source.ndim != first.source.ndim:
         return False

@@ -115,7 +115,7 @@ cdef str offsets_hint(cnp.ndarray lengths, Py_ssize_t whole, str name):
 
 
 cdef object row_given(str name, given):
-    """What a caller gives for integers along one axis, as an array of rank 1."""
+    """Return what a caller gives for integers along one axis, as an array of rank 1."""
     row = integers(name, given)
     if row.ndim != 1:
         raise ValueError(f"{name} must be a 1-D array of integers, got shape {row.shape}")

@@ -51,7 +51,7 @@ cdef inline Run *runs_of(const Store *store) noexcept nogil:
     return <Run *>store.slots
 
 cdef inline Slot *slot_at(const Store *store, Py_ssize_t position) noexcept nogil:
-    """Of a store of slots."""
+    """The slot at a position, in a store of slots."""
     return <Slot *>&store.slots[position if position < store.lo else position + (store.hi - store.lo)]
 
 cdef inline Py_ssize_t back_size(const Store *store) noexcept nogil:
@@ -60,7 +60,7 @@ cdef inline Py_ssize_t back_size(const Store *store) noexcept nogil:
 cdef Py_ssize_t find_run(const Store *store, Py_ssize_t position, Py_ssize_t hint) noexcept nogil
 
 cdef inline Py_ssize_t begin_of(const Store *store, Py_ssize_t run) noexcept nogil:
-    """How many elements come before a run's."""
+    """Return how many elements come before a run's."""
     return runs_of(store)[run - 1].end if run else 0
 
 cdef inline Source *locate(const Store *store, Py_ssize_t position, Py_ssize_t *number) noexcept nogil:

@@ -129,7 +129,7 @@ cdef Py_ssize_t find_run(const Store *store, Py_ssize_t position, Py_ssize_t hin
 
 
 cdef str broken_invariant(Store *store):
-    """What is wrong with a store, for tests; None if nothing is."""
+    """Return what is wrong with a store, for tests; None if nothing is."""
     cdef Py_ssize_t i, n, number = 0, before = 0
     cdef Source *source
     cdef dict used = {}

@@ -49,7 +49,7 @@ def test_offsets():
         [0, -(2**63), 3],
     ):
         for dtype in (np.int64, *([np.uint64] if min(given, default=0) >= 0 else [])):
-            with pytest.raises(ValueError, match="pickled"):
+            with pytest.raises(ValueError, match="pickle"):
                 again(parts=[("offsets", array, 0, np.array(given, dtype))])
 
 
@@ -153,7 +153,7 @@ def test_shapes():
     with pytest.raises(ValueError, match="element 0 "):
         again([("shaped", items, empty, np.array([[0, 2**60], [2, 4]]))])
     for odd in (items[::2], items.reshape(2, 4), np.array(1.0)):
-        with pytest.raises(ValueError, match=r"row|offsets|element"):
+        with pytest.raises(ValueError, match=r"one axis|offsets|element"):
             again([("shaped", odd, offsets, shapes)])
     for odd in (np.zeros((2, 0), int), np.ones((2, 65), int), shapes[0], shapes[None], shapes[:1]):
         with pytest.raises(ValueError, match=r"rank|shapes|offsets|tensors"):
@@ -175,20 +175,20 @@ def test_runs():
             *((0, 0, 1, 2**63 - 1), (0, 0, 2**61, 9), (0, 4, -(2**61), 9), (0, 0, 2**62, 2**62)),
         ):
             for runs in ([run], [(0, 0, 1, 1), run], [run, (0, 0, 1, 1)]):
-                with pytest.raises((ValueError, IndexError), match="run of a pickled sequence"):
+                with pytest.raises((ValueError, IndexError), match="pickle is damaged: .*run"):
                     again(order=form(runs))
     for run in ((0, 0, 1), (0, 0, 1, 1, 1), (), (0, 0, 1, 1.0), (0, 0, 1, None), (0, 0, True, 1), "0011"):
-        with pytest.raises(TypeError, match="run of a pickled sequence"):
+        with pytest.raises(TypeError, match="pickle is damaged: .*run"):
             again(order=(run,))
     huge = 10**30
     for run in ((0, 2**63, 1, 1), (0, 0, huge, 2), (0, 4, -huge, 2), (0, 0, 1, huge), (huge, 0, 1, 1)):
-        with pytest.raises((ValueError, IndexError), match="run of a pickled sequence"):
+        with pytest.raises((ValueError, IndexError), match="pickle is damaged: .*run"):
             again(order=(run,))
     for order in (np.zeros((1, 3), int), np.zeros((1, 5), int), np.zeros(4, int), np.zeros((1, 4, 1), int)):
         with pytest.raises(ValueError, match="shape"):
             again(order=order)
     for order in (np.zeros((1, 4)), np.zeros((1, 4), object), None, 5, [(0, 0, 1, 1)], {}, "runs", b"runs"):
-        with pytest.raises(TypeError, match="pickled sequence"):
+        with pytest.raises(TypeError, match="pickle is damaged"):
             again(order=order)
     for order in (5, (5,), ((0, 0, 1, 1), 5)):
         with pytest.raises(TypeError):
@@ -236,13 +236,13 @@ def test_several_parts():
     assert which.tolist() == [0, 1, 2, 3, 0]
     assert again(order=(np.array([1, 1, 3, 0]), np.zeros(4, int)))[2] == [*range(600)]
     for part in (-1, 4, 255, *BEYOND, -(2**63)):
-        with pytest.raises(ValueError, match="not among its 4"):
+        with pytest.raises(ValueError, match="beyond its 4 parts"):
             again(order=(np.array([0, part]), np.zeros(2, int)))
     for number in (1, 2, -1, 255):
         with pytest.raises(IndexError, match="number"):
             again(order=(np.array([0, 3]), np.array([0, number])))
     for odd in (None, np.zeros(4, int), np.zeros(6, int)):
-        with pytest.raises(ValueError, match="no part for each"):
+        with pytest.raises(ValueError, match="which one each element"):
             again(order=(odd, numbers))
     for odd in (np.zeros(5), 0, [0] * 5, "abcde"):
         with pytest.raises(TypeError, match="parts"):
@@ -251,12 +251,12 @@ def test_several_parts():
     again, parts, _ = reduced(rows + seq[:1] + rows[::-1])
     assert again(order=((1, 0, 1, 1), (0, 2, -1, 3))) == [[*range(1000)], *rows[::-1].tolist()]
     for run in ((1, 0, 1, 2), (1, 1, 1, 1), (0, 3, 1, 1), (2, 0, 1, 1)):
-        with pytest.raises((ValueError, IndexError), match="run of a pickled"):
+        with pytest.raises((ValueError, IndexError), match="a run"):
             again(order=((0, 0, 1, 3), run))
     assert again(parts=[], order=()) == []
-    with pytest.raises(ValueError, match="part 0, of 0 parts"):
+    with pytest.raises(ValueError, match="part 0, but there are 0 parts"):
         again(parts=[], order=((0, 0, 1, 1),))
-    with pytest.raises(ValueError, match="not among its 0"):
+    with pytest.raises(ValueError, match="beyond its 0 parts"):
         again(parts=[], order=(np.array([0]), np.array([0])))
 
 
@@ -269,9 +269,9 @@ def test_parts_that_are_none():
         *((kind, None, axis, length), (kind, ROWS.tolist(), axis, length), (kind, memoryview(array), 0, 1)),
         *(("whole", array, 0), ("whole", None), ("whole",), ("file",), ("file", "x"), ("file", array)),
     ):
-        with pytest.raises((TypeError, ValueError), match=r"pickled sequence|pickle is damaged"):
+        with pytest.raises((TypeError, ValueError), match=r"pickle sequence|pickle is damaged"):
             again(parts=[odd])
-        with pytest.raises((TypeError, ValueError), match=r"pickled sequence|pickle is damaged"):
+        with pytest.raises((TypeError, ValueError), match=r"pickle sequence|pickle is damaged"):
             again(parts=[part, odd])
     for odd in (array.astype("int32"), array.astype("float64"), array.astype(object), array.astype("U1")):
         with pytest.raises(TypeError, match=r"int64|dtype"):

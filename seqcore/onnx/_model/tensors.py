@@ -82,7 +82,7 @@ def from_tensor_proto(proto: TensorProto) -> np.ndarray:
     try:
         return _from_tensor_proto(proto)
     except KeyError as error:
-        raise ValueError(f"the tensor '{proto.name}' of the model is of no known type: {error}") from error
+        raise ValueError(f"the tensor '{proto.name}' of the model has an unknown type: {error}") from error
     except (TypeError, ValueError) as error:
         raise ValueError(f"the tensor '{proto.name}' of the model can't be read: {error}") from error
 
