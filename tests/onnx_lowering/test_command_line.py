@@ -41,7 +41,7 @@ def test_lower(path, capsys):
     first, stays, then, option = printed.out.splitlines()
     assert first == f"{out}: 1 sequence lowered, 1 left"
     assert stays == "  't' stays: it is an input of the model"
-    assert then.startswith(f"next: load {out} in seqcore.onnx.InferenceSession")
+    assert then.startswith(f"next: load {out} in onnxruntime, or in seqcore.onnx.InferenceSession")
     assert "--ragged-io" in option
     assert printed.err == ""
     assert sorted(file.name for file in path.parent.iterdir()) == ["in.onnx", "out.onnx"]
