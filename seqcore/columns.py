@@ -105,7 +105,8 @@ class Columns:
                 raise ValueError(
                     f"column {name!r} has length {length}, but column {first!r} has length {lengths[first]}"
                 )
-        self.sequences, self.inner, self._arrays = sequences, inner, {}
+        self.sequences, self.inner = sequences, inner
+        self._arrays: dict[str, np.ndarray[Any, Any]] = {}  # that were made
 
     @classmethod
     def of(cls, sequences: dict[str, TensorSequence[Any]], inner: dict[str, tuple[int, ...] | None]) -> Self:

@@ -106,7 +106,7 @@ def as_lengths(lengths: TensorSequence[Any] | Integers) -> NDArray[np.int64]:
     return own
 
 
-def as_capacity(name: str, capacity: SupportsIndex, lengths: NDArray[np.int64]) -> int:
+def as_capacity(name: str, capacity: Any, lengths: NDArray[np.int64]) -> int:
     """Return a capacity as an int; raise if an element is longer."""
     limit = as_integer(capacity)
     if limit is None:

@@ -153,9 +153,9 @@ class BatchSampler:
         TypeError
             If it is not an integer.
         """
-        epoch = _natural("epoch", epoch)
-        if epoch != self._epoch:
-            self._epoch, self._first, self._given = epoch, 0, 0
+        number = _natural("epoch", epoch)
+        if number != self._epoch:
+            self._epoch, self._first, self._given = number, 0, 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return the epoch and the number of batches handed out, to save with a checkpoint.
