@@ -69,7 +69,7 @@ def pyarrow_table(columns):
 
 
 def similar_lengths(lengths, size=32):
-    """What users write: batches of similar length, shuffled."""
+    """Return batches of similar length, shuffled, as users write them."""
     order = np.argsort(lengths, kind="stable")
     batches = [order[first : first + size].tolist() for first in range(0, len(order), size)]
     np.random.default_rng(0).shuffle(batches)

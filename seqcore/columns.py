@@ -1,6 +1,9 @@
 """Columns: sequences and arrays of one length under names, as one data set."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
 
@@ -12,6 +15,12 @@ from seqcore.core.layout import first_misfit
 from seqcore.core.operations import split_equally
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, KeysView
+
+    from seqcore._typing import ArrowArray, ArrowStream, Selection
 
 __all__ = ["Columns"]
 
@@ -67,9 +76,12 @@ class Columns:
     # rows of an array, and None for a sequence.
     __slots__ = ("__weakref__", "_arrays", "inner", "sequences")
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, columns):
+    sequences: dict[str, TensorSequence[Any]]
+    inner: dict[str, tuple[int, ...] | None]
+
+    def __init__(self, columns: Columns | Mapping[str, Any]) -> None:
         if isinstance(columns, Columns):
             columns = {name: columns[name] for name in columns.names}
         if not isinstance(columns, Mapping):
@@ -81,7 +93,9 @@ class Columns:
             sequences[name], inner[name] = _taken(name, column)
         self._fill(sequences, inner)
 
-    def _fill(self, sequences, inner):
+    def _fill(
+        self, sequences: dict[str, TensorSequence[Any]], inner: dict[str, tuple[int, ...] | None]
+    ) -> None:
         if not sequences:
             raise ValueError("Columns need at least one column, got none")
         lengths = {name: len(column) for name, column in sequences.items()}
@@ -91,10 +105,11 @@ class Columns:
                 raise ValueError(
                     f"column {name!r} has length {length}, but column {first!r} has length {lengths[first]}"
                 )
-        self.sequences, self.inner, self._arrays = sequences, inner, {}
+        self.sequences, self.inner = sequences, inner
+        self._arrays: dict[str, np.ndarray[Any, Any]] = {}  # that were made
 
     @classmethod
-    def of(cls, sequences, inner):
+    def of(cls, sequences: dict[str, TensorSequence[Any]], inner: dict[str, tuple[int, ...] | None]) -> Self:
         """Make Columns of sequences by name, and of the shape of the rows of those that are arrays."""
         columns = cls.__new__(cls)
         columns._fill(sequences, inner)
@@ -103,28 +118,28 @@ class Columns:
     # -- what it is ------------------------------------------------------------------------------------
 
     @property
-    def names(self):
+    def names(self) -> list[str]:
         """The names of the columns, a list of str."""
         return list(self.sequences)
 
-    def keys(self):
+    def keys(self) -> KeysView[str]:
         """Return the names, so that `dict(columns)` is a dict of the columns."""
         return self.sequences.keys()
 
     @property
-    def dtypes(self):
+    def dtypes(self) -> dict[str, np.dtype[Any]]:
         """The dtypes of the columns, a dict by name."""
         return {name: column.dtype for name, column in self.sequences.items()}
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """The size of all columns in bytes."""
         return sum(column.nbytes for column in self.sequences.values())
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(next(iter(self.sequences.values())))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         columns = []
         for name, column in self.sequences.items():
             inner = self.inner[name]
@@ -133,10 +148,10 @@ class Columns:
         rows = len(self)
         return f"<Columns of {rows:,} row{'s' if rows != 1 else ''}: {', '.join(columns)}>"
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return name in self.sequences
 
-    def __eq__(self, other):
+    def __eq__(self, other: object, /) -> bool:
         """Return True if other Columns have the same names, dtypes, shapes and values."""
         if not isinstance(other, Columns):
             return NotImplemented
@@ -144,7 +159,15 @@ class Columns:
 
     # -- access ----------------------------------------------------------------------------------------
 
-    def __getitem__(self, key):
+    @overload
+    def __getitem__(self, key: str) -> Any: ...  # a sequence or an array, which only the data tells
+    @overload
+    def __getitem__(self, key: int | np.integer[Any]) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: slice | Selection | TensorSequence[np.bool_]) -> Columns: ...
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> dict[str, Any]: ...
+    def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self._column(key)
         names = iter(self.sequences)
@@ -154,19 +177,19 @@ class Columns:
         row = {name: column[key] for name, column in self.sequences.items()}
         return {name: item[()] if self.inner[name] == () else item for name, item in row.items()}
 
-    def __getitems__(self, positions):
+    def __getitems__(self, positions: Selection) -> Columns:
         """Return `columns[positions]`, a batch in one call. PyTorch's DataLoader calls this method."""
         return self._selected(lambda column: column.__getitems__(positions))
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         """Iterate over the rows, as dicts."""
         for i in range(len(self)):
             yield self[i]
 
-    def _selected(self, select):
+    def _selected(self, select: Any) -> Columns:
         return Columns.of({name: select(one) for name, one in self.sequences.items()}, dict(self.inner))
 
-    def _column(self, name):
+    def _column(self, name: str) -> Any:
         try:
             column = self.sequences[name]
         except KeyError:
@@ -182,7 +205,7 @@ class Columns:
 
     # -- files, Arrow, pickle --------------------------------------------------------------------------
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[Any] | bytes) -> None:
         """Write the columns to one Arrow file; `seqcore.save(path, columns)` is the same.
 
         Parameters
@@ -199,13 +222,13 @@ class Columns:
 
         save(path, self)
 
-    def __arrow_c_schema__(self):
+    def __arrow_c_schema__(self) -> object:
         """Return the type of the table that `__arrow_c_stream__` exports, as a capsule."""
         from seqcore._arrow.tables import give_schema
 
         return give_schema(self)
 
-    def __arrow_c_stream__(self, requested_schema=None):
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the columns as a stream of record batches. `pyarrow.table(columns)` calls this method.
 
         A requested schema is ignored, as the interface allows.
@@ -215,7 +238,7 @@ class Columns:
         return give_stream(self)
 
     @classmethod
-    def from_arrow(cls, table):
+    def from_arrow(cls, table: ArrowArray | ArrowStream) -> Self:
         """Make Columns from a table or record batch of pyarrow, Polars, DuckDB or another library.
 
         Parameters
@@ -244,11 +267,15 @@ class Columns:
 
         return cls.of(*take_table(table))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return restore, (type(self), self.sequences, self.inner)
 
 
-def restore(cls, sequences, inner):
+def restore(
+    cls: type[Columns],
+    sequences: dict[str, TensorSequence[Any]],
+    inner: dict[str, tuple[int, ...] | None],
+) -> Columns:
     """Make Columns of what `Columns.__reduce__` has serialized."""
     if not (isinstance(cls, type) and issubclass(cls, Columns)):
         raise TypeError(f"the pickle is damaged: expected Columns, got {shown(cls)}")
@@ -257,7 +284,7 @@ def restore(cls, sequences, inner):
     return cls.of(sequences, inner)
 
 
-def _taken(name, column):
+def _taken(name: str, column: Any) -> tuple[TensorSequence[Any], tuple[int, ...] | None]:
     """Return a column as a sequence, and its shape behind axis 0 if it is an array, else None."""
     try:
         if isinstance(column, TensorSequence):
@@ -272,13 +299,13 @@ def _taken(name, column):
     return split_equally(array, 0, 1, True), array.shape[1:]
 
 
-def of_sequence(column):
+def of_sequence(column: TensorSequence[Any]) -> tuple[TensorSequence[Any], tuple[int, ...] | None]:
     """Return a sequence as a column: one of rank 0 is an array."""
     alike = len(column) > 0 and first_misfit(column, 0, 0, ()) == len(column)
     return column, () if alike else None
 
 
-def _is_of_tensors(column):
+def _is_of_tensors(column: Any) -> bool:
     """Return whether a value is a list of tensors, rather than an array or a list of numbers or strings."""
     if isinstance(column, list | tuple):
         return len(column) > 0 and not all(isinstance(item, _PLAIN) for item in column)

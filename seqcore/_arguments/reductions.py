@@ -61,7 +61,7 @@ class Plan(NamedTuple):
     accumulator: np.dtype  # of the kernel's results
     dtype: np.dtype  # of the result
     fill: Any  # the result of an empty element, before `initial`; None if there is none
-    ufunc: np.ufunc | None
+    ufunc: Any  # a np.ufunc, or None
     initial: np.ndarray | None
 
     def finish(self, result, counts):
@@ -78,14 +78,14 @@ class Plan(NamedTuple):
     def of_element(self, element, at):
         """Return NumPy's result for an element, which no kernel has."""
         if self.ufunc is None:
-            if self.name == "mean":
-                return np.mean(element, axis=self.axis, dtype=self.dtype)
-            return (np.argmin if self.name == "argmin" else np.argmax)(element, axis=self.axis)
+            function: Any = {"mean": np.mean, "argmin": np.argmin, "argmax": np.argmax}[self.name]
+            more: dict[str, Any] = {"dtype": self.dtype} if self.name == "mean" else {}
+            return function(element, axis=self.axis, **more)
         if self.axis is None and self.ufunc.identity is None:
             element = element.reshape(-1)  # not every ufunc may reduce several axes at once
-        more: dict[str, Any] = {} if self.initial is None else {"initial": self.initial[()]}
+        start: dict[str, Any] = {} if self.initial is None else {"initial": self.initial[()]}
         axis = 0 if element.ndim == 1 and self.axis is None else self.axis
-        return self.ufunc.reduce(element, axis=axis, dtype=self.dtype, **more)
+        return self.ufunc.reduce(element, axis=axis, dtype=self.dtype, **start)
 
 
 def is_reduction(body):

@@ -210,7 +210,7 @@ cdef void extreme_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t in
 
 cdef void index_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner,
                      bint largest) noexcept nogil:
-    """Where the first least or largest number is, or the first NaN."""
+    """Write the position of the first least or largest number, or of the first NaN."""
     cdef int64_t *index = <int64_t *>out
     cdef real best, one
     cdef Py_ssize_t i, k

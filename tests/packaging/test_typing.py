@@ -123,7 +123,7 @@ def test_public_modules_have_types():
     files = [PACKAGE.joinpath(*name.split(".")[1:]) for name in public]
     plain = [file for file in files if not file.with_suffix(".pyi").exists()]
     assert {file.stem for file in plain} == {
-        *("demo", "dtypes", "files", "mapping", "operators", "packing", "samplers"),
+        *("columns", "demo", "dtypes", "files", "mapping", "operators", "packing", "samplers"),
         *("backend", "body", "lowering", "protos", "session"),
     }
     for file in plain:
