@@ -148,7 +148,7 @@ def _is_integer(item):
 
 
 def within_64_bits(row):
-    """An array of integers as int64, in C order; what is past 64 bits is brought to their ends.
+    """An array of integers as int64, aligned and in C order; what is past 64 bits is brought to their ends.
 
     Without a copy where that is what it is: whoever reads it reads each number once.
     """
@@ -156,7 +156,8 @@ def within_64_bits(row):
         row = [min(max(number, -LONGEST - 1), LONGEST) for number in row]
     elif row.dtype.kind == "u":
         row = np.minimum(row.astype(np.uint64), np.uint64(LONGEST))
-    return np.ascontiguousarray(row, dtype=np.int64)
+    row = np.ascontiguousarray(row, dtype=np.int64)
+    return row if row.flags.aligned else row.copy()
 
 
 def not_integral(name, value):

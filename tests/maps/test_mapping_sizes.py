@@ -61,9 +61,7 @@ class TestChunksForExecutors:
         assert max(self.sizes(jobs, pieces(300, 8), whole, body=lambda a, b: a[:1])) == 203
 
     def test_elements_without_bytes(self, jobs):
-        assert (
-            max(self.sizes(jobs, pieces(300, 0), body=np.copy)) == 203
-        )  # what is left after 1 and 3 times 32
+        assert max(self.sizes(jobs, pieces(300, 0), body=np.copy)) == 203  # after 1 and 3 × 32
 
     def test_each_is_at_most_so_many_times_as_large_as_those_before(self, jobs):
         sizes = self.sizes(jobs, pieces(3000, 8))
