@@ -5,9 +5,11 @@ import pickle
 
 import numpy as np
 
+import seqcore as sq
+
 from . import workers
 from .declare import OURS, Limit, Side, case, optional
-from .files import COUNT, stored
+from .files import COUNT, folder, stored
 
 
 @case(
@@ -30,6 +32,103 @@ def pad_batches():
         sides["a list, and torch's pad_sequence"] = side(
             lambda batch: pad_sequence([tensors[i] for i in batch], batch_first=True)
         )
+    return sides
+
+
+# --- an epoch, from the file to the last batch ---
+
+ROWS = 20_000
+
+
+def labelled():
+    """A file of tokens and labels, the same as a list of tensors and as a folder of `datasets`, or None."""
+    torch, datasets = optional("torch"), optional("datasets")
+    lengths = np.clip(np.random.default_rng(3).lognormal(4, 0.7, ROWS).astype(int), 4, 512)
+    tokens = sq.TensorSequence.from_lengths(
+        np.random.default_rng(4).integers(0, 32_000, lengths.sum(), dtype=np.uint16), lengths
+    )
+    labels = np.random.default_rng(5).integers(0, 5, ROWS)
+    columns = sq.Columns({"tokens": tokens, "label": labels})
+    paths = [folder() / name for name in ("labelled.arrow", "labelled.pt", "labelled")]
+    columns.save(paths[0])
+    rows = [
+        (torch.from_numpy(one.astype(np.int64)), int(label))
+        for one, label in zip(tokens, labels, strict=True)
+    ]
+    torch.save(rows, paths[1])
+    if datasets:
+        datasets.disable_progress_bars()
+        datasets.Dataset(pyarrow_table(columns)).save_to_disk(paths[2])
+    return paths
+
+
+def pyarrow_table(columns):
+    import pyarrow as pa
+
+    return pa.table(columns)
+
+
+def similar_lengths(lengths, size=32):
+    """What users write: batches of similar length, shuffled."""
+    order = np.argsort(lengths, kind="stable")
+    batches = [order[first : first + size].tolist() for first in range(0, len(order), size)]
+    np.random.default_rng(0).shuffle(batches)
+    return batches
+
+
+def pad_rows(rows):
+    from torch import arange, tensor
+    from torch.nn.utils.rnn import pad_sequence
+
+    ids = [tokens for tokens, _ in rows]
+    lengths = tensor([len(one) for one in ids])
+    padded = pad_sequence(ids, batch_first=True)
+    mask = arange(padded.shape[1]) < lengths[:, None]
+    return padded, mask, tensor([label for _, label in rows])
+
+
+@case(
+    "an epoch of 20,000 rows: from a file, batches of 32 of similar length, padded",
+    Limit("a list of tensors", 1 / 2),
+    Limit("Hugging Face datasets", 1 / 5),
+    most_rounds=5,
+)
+def epoch():
+    torch = optional("torch")
+    if not (torch and optional("pyarrow")):
+        return {}
+    arrow, pickled, hub = labelled()
+    loader = torch.utils.data.DataLoader
+
+    def padded(batch):
+        ids, mask = batch["tokens"].to_padded(dtype="int64", return_mask=True)
+        return torch.from_numpy(ids), torch.from_numpy(mask), torch.tensor(batch["label"])
+
+    def of_columns():
+        columns = sq.load(arrow)
+        sampler = sq.BatchSampler(columns["tokens"], batch_size=32)
+        return sum(ids.shape[0] for ids, _, _ in loader(columns, batch_sampler=sampler, collate_fn=padded))
+
+    def of_list():
+        rows = torch.load(pickled)
+        batches = similar_lengths([len(tokens) for tokens, _ in rows])
+        return sum(ids.shape[0] for ids, _, _ in loader(rows, batch_sampler=batches, collate_fn=pad_rows))
+
+    def of_datasets():
+        rows = optional("datasets").load_from_disk(hub)
+        batches = similar_lengths([len(tokens) for tokens in rows.with_format("numpy")["tokens"]])
+        pad = loader(
+            rows.with_format("torch"),
+            batch_sampler=batches,
+            collate_fn=lambda rows: pad_rows([(row["tokens"], row["label"]) for row in rows]),
+        )
+        return sum(ids.shape[0] for ids, _, _ in pad)
+
+    assert of_columns() == of_list() == ROWS
+    sides = {OURS: Side(of_columns), "a list of tensors": Side(of_list)}
+    if optional("datasets"):
+        assert of_datasets() == ROWS
+        sides["Hugging Face datasets"] = Side(of_datasets)
     return sides
 
 

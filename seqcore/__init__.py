@@ -1,9 +1,9 @@
 """A fast, list-like container for variable-length (ragged) NumPy arrays, and ONNX's sequence operators.
 
 `TensorSequence` is the container. `split_to_sequence` and `concat_from_sequence` split and join arrays,
-`sequence_map` and `map_batches` apply functions, `save` and `load` write and memory-map files. `pack` and
-`BatchSampler` make batches for training. The other functions are ONNX's sequence operators. `seqcore.onnx`
-runs ONNX models with sequences.
+`sequence_map` and `map_batches` apply functions, `save` and `load` write and memory-map files. `Columns` are
+sequences and arrays under names. `pack` and `BatchSampler` make batches for training. The other functions are
+ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
 """
 
 from pathlib import Path as _Path
@@ -19,6 +19,7 @@ except ModuleNotFoundError as error:
         "seqcore."
     ) from error
 
+from seqcore.columns import Columns
 from seqcore.dtypes import ELEMENT_TYPES, element_type
 from seqcore.files import load, save
 from seqcore.mapping import map_batches, sequence_map
@@ -38,6 +39,7 @@ from seqcore.samplers import BatchSampler
 __all__ = [
     "ELEMENT_TYPES",
     "BatchSampler",
+    "Columns",
     "TensorSequence",
     "concat_from_sequence",
     "element_type",

@@ -4,6 +4,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
+from types import ModuleType
 from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, type_check_only
 
 import numpy as np
@@ -100,5 +101,13 @@ class DaskClient(Protocol):
     def get_executor(self, *, pure: bool = ...) -> Any: ...
     def nthreads(self) -> Any: ...
 
-Workers: TypeAlias = Executor | DaskClient
+@type_check_only
+class Pool(Protocol):
+    """A pool of `multiprocessing`, or one with its interface."""
+
+    def apply_async(
+        self, func: Any, args: Any = ..., kwds: Any = ..., callback: Any = ..., error_callback: Any = ...
+    ) -> Any: ...
+
+Workers: TypeAlias = Executor | DaskClient | Pool | ModuleType  # the module is Ray
 Progress: TypeAlias = bool | Callable[[int, int], object] | None

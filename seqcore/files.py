@@ -1,11 +1,12 @@
-"""Save and memory-map sequences: files in Arrow's IPC format, which pyarrow, Polars and DuckDB read too."""
+"""Save and memory-map sequences and Columns: Arrow files, which pyarrow, Polars and DuckDB read too."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from seqcore._arguments.shown import got
+from seqcore.columns import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,23 +21,27 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 
-def save(path: _Path, sequence: Tensors | Iterable[ArrayLike] | Iterable[TensorSequence[Any]]) -> None:
-    """Write a sequence to a file, and replace an existing file only when all is written.
+def save(
+    path: _Path,
+    sequence: Tensors | Columns | Iterable[ArrayLike] | Iterable[TensorSequence[Any]] | Iterable[Columns],
+) -> None:
+    """Write a sequence or Columns to a file, and replace an existing file only when all is written.
 
     Parameters
     ----------
     path : str or os.PathLike
         The path of the file. A symbolic link is followed.
-    sequence : TensorSequence, or iterable
-        The sequence or list of tensors. For data larger than memory, an iterable of sequences or tensors,
-        which are written one after the other.
+    sequence : TensorSequence, Columns, or iterable
+        The sequence, Columns or list of tensors. For data larger than memory, an iterable of sequences, of
+        Columns or of tensors, which are written one after the other.
 
     Raises
     ------
     TypeError
         If Arrow doesn't support the dtype (complex numbers and bfloat16), or dtypes differ.
     ValueError
-        If ranks differ, or an empty iterable leaves the dtype unknown.
+        If ranks differ, or an empty iterable leaves the dtype unknown. If later Columns have elements of
+        other shapes behind axis 0 than the first ones.
     OSError
         If the file can't be written. After any error an existing file is unchanged.
     ImportError
@@ -51,7 +56,8 @@ def save(path: _Path, sequence: Tensors | Iterable[ArrayLike] | Iterable[TensorS
     O(bytes). Contiguous elements are written without a copy; an iterable needs memory for one part only. The
     format is an Arrow IPC file with one column `tensors`, of the type that
     `TensorSequence.__arrow_c_array__` exports, and bools as `arrow.bool8`. If later parts need another type,
-    because they differ in more than their length, the earlier ones are written again.
+    because they differ in more than their length, the earlier ones are written again. Columns become one
+    column each: arrays are numbers or fixed-size lists.
 
     Examples
     --------
@@ -66,29 +72,37 @@ def save(path: _Path, sequence: Tensors | Iterable[ArrayLike] | Iterable[TensorS
     write(path, parts_of(sequence))
 
 
-def load(path: _Path | Sequence[_Path], column: str | None = None) -> TensorSequence[Any]:
-    """Memory-map a file and return its elements as a sequence.
+@overload
+def load(path: _Path | Sequence[_Path], column: str) -> TensorSequence[Any]: ...
+@overload
+def load(path: _Path | Sequence[_Path], column: None = None) -> Any: ...  # what it is depends on the files
+def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
+    """Memory-map files and return their elements as a sequence, or their columns.
 
     Parameters
     ----------
     path : str, os.PathLike, or list of them
-        The path of a file written by `save`, or of another Arrow IPC file. A list of files gives one
-        sequence.
+        The path of a file written by `save`, or of another Arrow file, in the file or the stream format. A
+        folder stands for its `*.arrow` files, and a pattern such as `"day-*.arrow"` for the files that match,
+        in order of name. Several files give one sequence.
     column : str, optional
-        The name of the column, for a file with several columns.
+        The name of the column to load, for files with several columns. By default all are loaded.
 
     Returns
     -------
-    TensorSequence
-        The elements, read-only views of the mapped file. Strings, compressed or encoded data, and bools from
+    TensorSequence or Columns
+        Columns if the files have several columns and `column` is not given, otherwise a sequence. The
+        elements are read-only views of the mapped file. Strings, compressed or encoded data, and bools from
         other writers are read at once; all other data only when an element is accessed.
 
     Raises
     ------
     OSError
-        If a file doesn't exist or can't be read.
+        If a file doesn't exist or can't be read. A folder without `*.arrow` files, and a pattern that no file
+        matches, are a FileNotFoundError.
     ValueError
-        If a file has another format, is damaged, or its columns are not tensors or not named.
+        If a file has another format, is damaged, or has columns that are not tensors, several files have
+        different columns, or the path is an address such as `s3://…`.
     TypeError
         If several files differ in dtype.
     ImportError
@@ -115,7 +129,8 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> TensorSequ
     >>> sq.load(["words.arrow", "words.arrow"]).lengths()
     array([2, 1, 2, 1])
     """
-    from seqcore._files.reading import read_all
+    from seqcore._files.reading import read_all, read_columns
+    from seqcore._files.sources import files_of
 
     paths = list(path) if isinstance(path, list | tuple) else [path]
     if not paths:
@@ -125,4 +140,6 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> TensorSequ
             raise TypeError(f"path must be a str or os.PathLike, or a list of them, got {got(one)}")
     if column is not None and not isinstance(column, str):
         raise TypeError(f"column must be a str or None, got {got(column)}")
-    return read_all(paths, column)
+    paths = [file for one in paths for file in files_of(one)]
+    columns = read_columns(paths) if column is None else None
+    return read_all(paths, column) if columns is None else Columns.of(*columns)

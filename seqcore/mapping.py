@@ -274,13 +274,16 @@ def sequence_map(
         The further inputs. A sequence is indexed too and must be as long as the first. A list counts as a
         sequence: `[1, 2, 3]` gives one number to each call, `np.array([1, 2, 3])` the array to every call.
     max_workers : int, optional
-        The number of threads: 1 runs in the calling thread, None uses one thread for each CPU.
-    executor : concurrent.futures.Executor or dask.distributed.Client, optional
-        The executor that runs the body in place of threads. It is left open. For other processes the body,
-        the inputs and the results must pickle.
+        The largest number of threads: 1 runs in the calling thread, None uses one thread for each CPU. The
+        map measures how many are fastest, the calling thread alone included.
+    executor : concurrent.futures.Executor, multiprocessing.Pool, dask.distributed.Client or ray, optional
+        The workers that run the body in place of threads: an executor, a pool, a client, or the module `ray`
+        once it is connected. They are left running. For other processes the body, the inputs and the results
+        must pickle.
     chunksize : int, optional
-        The number of elements that a worker takes at a time. By default it is chosen from the time that the
-        first elements take. With threads, the calling thread runs these; with an executor it runs none.
+        The number of elements that a worker takes at a time. By default it is chosen from the time that
+        elements take. With threads, a chunksize makes all `max_workers` of them run, without measuring, and
+        the calling thread run nothing. With an executor the calling thread never runs the body.
     output_dtypes : data-type or list or tuple of data-type, optional
         The element type of the output; a list or tuple of them if the body returns a tuple. The default is
         the type of the first result. Required if the input is empty and the body is a callable.

@@ -8,7 +8,8 @@ import numpy as np
 
 from seqcore._arguments.integers import LONGEST, as_count, integer, integers, within_64_bits
 from seqcore._arguments.shown import shown, shown_number
-from seqcore.core.pack import STRATEGIES, narrowed, packed
+from seqcore.core.order import narrowed
+from seqcore.core.pack import STRATEGIES, packed
 from seqcore.core.sequence import TensorSequence
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import numpy as np
 
 from seqcore._arguments.integers import LONGEST, as_count, boolean, integer
 from seqcore._arguments.shown import shown
-from seqcore.core.pack import by_length, cut_by_padded, narrowed, packed
+from seqcore.core.order import by_length, cut_by_padded, narrowed, shuffled
+from seqcore.core.pack import packed
 from seqcore.packing import as_capacity, as_lengths
 
 if TYPE_CHECKING:
@@ -127,9 +128,8 @@ class BatchSampler:
 
     def __iter__(self) -> Iterator[list[int]]:
         """Iterate over the batches of the epoch; after `load_state_dict`, over the rest of it."""
-        first, self._first = self._first, 0
-        self._given = first
-        return self._batches(first, len(self), self._epoch)
+        self._given = self._first
+        return self._batches(self._epoch)
 
     def __repr__(self) -> str:
         return (
@@ -222,7 +222,7 @@ class BatchSampler:
             if self._drop_last:
                 return np.arange(0, n + 1, limit)
             return np.minimum(np.arange(-(-n // limit) + 1) * limit, n)
-        rising = self._lengths[by_length(self._lengths, np.arange(n, dtype=self._lengths.dtype))]
+        rising = self._lengths[by_length(self._lengths)]
         bounds = cut_by_padded(rising, self._limit)
         # The last batch isn't full if one more element would fit.
         if self._drop_last and n and (n - bounds[-2] + 1) * rising[-1] <= self._limit:
@@ -233,27 +233,29 @@ class BatchSampler:
         """Return the number of batches of all ranks, before they are made to divide."""
         return self._npacks if self._bounds is None else len(self._bounds) - 1
 
-    def _ordered(self, rng):
+    def _ordered(self, bits):
         """Return the positions of an epoch, batch by batch, and the offsets of the batches."""
-        n = len(self._lengths)
-        order = np.arange(n, dtype=self._lengths.dtype)
-        if self._shuffle:
-            rng.shuffle(order)
-        if self._bounds is not None:
+        random = bits if self._shuffle else None
+        if self._bounds is None:
+            return packed(self._lengths, self._limit, "best_fit_decreasing", LONGEST, random)
+        order = by_length(self._lengths, random)
+        if self._shuffle and self._kind == "batch_size" and self._bounds[-1] < len(order):
             # Any elements may be left out, not always the longest ones.
-            kept = order[: self._bounds[-1]] if self._shuffle and self._kind == "batch_size" else order
-            return by_length(self._lengths, kept), self._bounds
-        positions, offsets = packed(self._lengths[order], self._limit, "best_fit_decreasing", LONGEST)
-        return order[positions], offsets
+            rng = np.random.Generator(bits)
+            order = np.delete(order, rng.choice(len(order), len(order) - self._bounds[-1], replace=False))
+        return order, self._bounds
 
-    def _batches(self, first, end, epoch):
-        if first >= end:
+    def _batches(self, epoch):
+        # Not before the first batch is asked for: PyTorch's loader with workers calls iter() twice.
+        first, self._first = self._first, 0
+        self._given = first
+        if first == len(self):
             return
-        rng = np.random.Generator(np.random.PCG64([self._seed, epoch]))
-        positions, offsets = self._ordered(rng)
+        bits = np.random.PCG64([self._seed, epoch])
+        positions, offsets = self._ordered(bits)
         count = self._count()
-        which = rng.permutation(count) if self._shuffle else np.arange(count)
-        for i in range(first, end):
+        which = shuffled(count, bits) if self._shuffle else np.arange(count)
+        for i in range(first, len(self)):
             at = which[(i * self._world_size + self._rank) % count]
             batch = positions[offsets[at] : offsets[at + 1]].tolist()
             self._given = i + 1

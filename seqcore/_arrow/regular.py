@@ -75,6 +75,15 @@ def _fixed_lists(chunk, first, count):
     return values if order is None else values.transpose(0, *(axis + 1 for axis in order))
 
 
+def fixed_shape_of(field):
+    """Return the shape of the tensors of an `arrow.fixed_shape_tensor`; None if it doesn't say."""
+    shape = integers_of(field, "shape")
+    if shape is None:
+        return None
+    order = permutation_of(field, len(shape))
+    return tuple(shape if order is None else (shape[axis] for axis in order))
+
+
 def _equal_lists(chunk, start, stop):
     child = chunk.children[0]
     if chunk.field.format in VIEWS:

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 from seqcore._arguments.shown import got, shown_error
 from seqcore._format.text import snapshot_of
+from seqcore.columns import Columns
 from seqcore.core.layout import lie_together
 from seqcore.core.sequence import TensorSequence
 
@@ -13,16 +14,20 @@ _BATCH = 1 << 30  # bytes of a batch, because not every reader takes arrays of m
 
 
 def parts_of(given):
-    """Yield the sequences to save, each with the index of its first item among those given.
+    """Yield the sequences or Columns to save, each with the index of its first item among those given.
 
     Parameters
     ----------
-    given : TensorSequence, list or tuple of tensors, or iterable
-        The data, an iterable of sequences or tensors.
+    given : TensorSequence, Columns, list or tuple of tensors, or iterable
+        The data, an iterable of sequences, of Columns, or of tensors.
     """
+    if isinstance(given, Columns):
+        return iter([(0, given)])
     if isinstance(given, TensorSequence):
         return iter([(0, snapshot_of(given))])
-    if isinstance(given, list | tuple) and not any(isinstance(item, TensorSequence) for item in given):
+    if isinstance(given, list | tuple) and not any(
+        isinstance(item, TensorSequence | Columns) for item in given
+    ):
         return iter([(0, TensorSequence(given))])
     if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
         raise TypeError(
@@ -41,11 +46,11 @@ def _gathered(items):
     """Yield sequences as they are, and collect the tensors between them."""
     loose, first = None, 0
     for number, item in enumerate(items):
-        if isinstance(item, TensorSequence):
+        if isinstance(item, TensorSequence | Columns):
             if loose is not None:
                 yield first, loose
                 loose = None
-            yield number, snapshot_of(item)
+            yield number, item if isinstance(item, Columns) else snapshot_of(item)
             continue
         try:
             # A copy, because generators often reuse one array.

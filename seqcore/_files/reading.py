@@ -4,10 +4,14 @@ import errno
 import mmap
 import os
 import stat
+from functools import partial
+from itertools import chain
 
 from seqcore._arguments.shown import shown, shown_error
+from seqcore._arrow.tables import check_names, inner_shape
 from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
+from seqcore.core.arrow_import import read_schema
 from seqcore.core.batches import chained
 from seqcore.core.foreign import address_of, mark_origin
 from seqcore.core.mapped import MappedFile
@@ -17,15 +21,28 @@ from seqcore.dtypes import STRING, type_name
 _OTHER_FORMATS = {  # by their first bytes
     b"PAR1": "a Parquet file: read it with pyarrow.parquet, and convert a column with "
     "TensorSequence.from_arrow",
-    b"\xff\xff\xff\xff": "in Arrow's stream format, not the file format: read it with "
-    "pyarrow.ipc.open_stream",
     b"FEA1": "a Feather file of version 1: convert it with pyarrow.feather",
     b"PK\x03\x04": "a zip archive",
     b"\x93NUM": "a NumPy file: read it with np.load",
 }
 _MAGIC = b"ARROW1"
+_STREAM = b"\xff\xff\xff\xff"  # before each message of Arrow's stream format
 
 _TEXT = b"\t\r\n" + bytes(range(32, 127))
+
+
+def read_columns(paths):
+    """Return the columns of several files, each as one sequence, and their shapes; None if there is one."""
+    first = fields_of(paths[0])
+    if len(first) == 1:
+        return None
+    for path in paths[1:]:
+        if fields_of(path) != first:
+            raise ValueError(
+                f"{os.fspath(path)} has other columns than {os.fspath(paths[0])}: all files need the same "
+                "columns, or pass the name of one as column="
+            )
+    return {name: read_all(paths, name) for name, _ in first}, dict(first)
 
 
 def read_all(paths, column):
@@ -38,6 +55,20 @@ def read_all(paths, column):
                 f"{type_name(parts[0].dtype)}: all files of a sequence need one dtype"
             )
     return chained(parts)
+
+
+def fields_of(path):
+    """Return the columns of a file: the name of each, and the shape of its rows if it is an array."""
+
+    def fields(pa, path):
+        with open(path, "rb") as file:
+            schema, _ = _content(pa, _mapped(pa, file), None)
+        if not schema.names:
+            raise ValueError("it has no columns")
+        check_names(schema.names)
+        return [(field.name, inner_shape(read_schema(field.__arrow_c_schema__()))) for field in schema]
+
+    return _reading(path, fields)
 
 
 def read(path, column, check=None):
@@ -54,6 +85,11 @@ def read(path, column, check=None):
     ValueError
         If it has another format, is damaged, or lacks the column.
     """
+    return _reading(path, partial(_read, column=column, check=check))
+
+
+def _reading(path, function):
+    """Return `function(pyarrow, path)` for a file, whose errors name it."""
     path = os.path.abspath(os.fsdecode(path))
     found = os.stat(path)  # before it is opened, because opening a pipe would block
     if not stat.S_ISREG(found.st_mode):
@@ -61,7 +97,7 @@ def read(path, column, check=None):
         raise OSError(number, "expected a file, got a folder or a device", path)
     pa = pyarrow()
     try:
-        return _read(pa, path, column, check)
+        return function(pa, path)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
     except OSError as error:
@@ -79,10 +115,9 @@ def _read(pa, path, column, check):
         if check is not None:
             check(found)
         memory = _mapped(pa, file)
-        reader, number = _open(pa, memory, column)
+    field, batches = _open(pa, memory, column)
     # As a table of one column, because arrays of pyarrow 16 lose the metadata of the field.
-    schema = pa.schema([reader.schema.field(number)])
-    seq = TensorSequence.from_arrow(pa.Table.from_batches(_batches(reader, number), schema))
+    seq = TensorSequence.from_arrow(pa.Table.from_batches(batches, pa.schema([field])))
     mark_origin(seq, StoredIn(path, found.st_size, found.st_mtime_ns, column, len(seq)))
     is_mapped = not len(seq) or _contains(memory, address_of(seq))
     return seq, 0 if is_mapped else found.st_size + seq.nbytes * (8 if seq.dtype == STRING else 1)
@@ -90,7 +125,7 @@ def _read(pa, path, column, check):
 
 def read_batches(pa, file):
     """Return the sequences of the batches of a file that we write."""
-    return map(TensorSequence.from_arrow, _batches(*_open(pa, _mapped(pa, file), None)))
+    return map(TensorSequence.from_arrow, _open(pa, _mapped(pa, file), None)[1])
 
 
 def _mapped(pa, file):
@@ -105,29 +140,38 @@ def _contains(memory, address):
 
 
 def _open(pa, memory, column):
-    """Return a reader of one column of a file, and the index of the column."""
-    reader = pa.ipc.open_file(pa.BufferReader(memory))
-    number = _number_of(column, reader.schema)
-    if len(reader.schema.names) == 1:
-        return reader, 0
-    if reader.num_record_batches and _is_compressed(reader.get_batch(0).column(number), memory):
+    """Return the field of one column of a file, and its batches."""
+    schema, batches = _content(pa, memory, None)
+    number = _number_of(column, schema)
+    first = next(batches, None)
+    if first is None:
+        return schema.field(number), iter(())
+    if len(schema.names) > 1 and _is_compressed(first.column(number), memory):
         # Reading a single column copies it, but compressed columns are copied anyway.
         options = pa.ipc.IpcReadOptions(included_fields=[number])
-        return pa.ipc.open_file(pa.BufferReader(memory), options=options), 0
-    return reader, number
+        return schema.field(number), map(_validated, _content(pa, memory, options)[1])
+    return schema.field(number), (_validated(batch.select([number])) for batch in chain([first], batches))
+
+
+def _content(pa, memory, options):
+    """Return the schema of a file, in Arrow's file or stream format, and an iterator over its batches."""
+    source = pa.BufferReader(memory)
+    if memory.size >= len(_STREAM) and memory[: len(_STREAM)].to_pybytes() == _STREAM:
+        reader = pa.ipc.open_stream(source, options=options)
+        return reader.schema, iter(reader)
+    reader = pa.ipc.open_file(source, options=options)
+    return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
+
+
+def _validated(batch):
+    batch.validate()  # checks that buffers are as long as needed: we trust nothing else of them
+    return batch
 
 
 def _is_compressed(column, memory):
     """Return whether a column, as it was read, is outside of the mapped file."""
     places = [buffer.address for buffer in column.buffers() if buffer is not None and buffer.size]
     return not all(_contains(memory, place) for place in places)
-
-
-def _batches(reader, number):
-    for i in range(reader.num_record_batches):
-        batch = reader.get_batch(i).select([number])
-        batch.validate()  # checks that buffers are as long as needed: we trust nothing else of them
-        yield batch
 
 
 def _number_of(column, schema):
@@ -156,6 +200,8 @@ def _why(path, error):
             return f"it is {what}"
     if not beginning:
         return "it is empty"
+    if beginning.startswith(_STREAM):
+        return f"it is damaged or incomplete: {shown_error(error)}"
     if beginning != _MAGIC:
         is_text = all(byte in _TEXT for byte in beginning)
         text = ", but a text file such as CSV or JSON" if is_text else ""

@@ -13,6 +13,7 @@ from seqcore._files.arrow import pyarrow
 from seqcore._files.parts import about, batches_of
 from seqcore._files.reading import read_batches
 from seqcore._files.targets import naming, put_in_place, target_of
+from seqcore.columns import Columns
 from seqcore.core.arrow_export import array_capsule, schema_capsule
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import type_name
@@ -33,6 +34,10 @@ def write(path, parts):
         with naming(path, is_temporary):
             writer.open()
         for number, part in parts:
+            if isinstance(part, Columns) and writer.dtype is None and type(writer) is Writer:
+                from seqcore._files.tables import TableWriter  # which imports this module
+
+                writer = TableWriter(writer)
             with naming(path, is_temporary):
                 writer.write(part, f"part {number}")
         with naming(path, is_temporary):
@@ -59,6 +64,8 @@ class Writer:
 
     def write(self, part, name):
         """Write a sequence; `name` is its name in messages."""
+        if isinstance(part, Columns):
+            raise TypeError(f"{name} is a Columns, expected a sequence as the parts before")
         if self.dtype is None:
             self.dtype = part.dtype
         elif part.dtype != self.dtype:
@@ -79,7 +86,7 @@ class Writer:
                     "there is nothing to save, and so no dtype: pass an empty sequence, for example "
                     "TensorSequence(dtype='float32')"
                 )
-            self._begin(_file_layout(TensorSequence(dtype=self.dtype)))
+            self._begin(file_layout(TensorSequence(dtype=self.dtype)))
         self.batches.close()
         self.file.flush()
         os.fsync(self.file.fileno())
@@ -102,7 +109,7 @@ class Writer:
     def _layout_for(self, part, name):
         """Return the layout of a part, the same as that of the first part."""
         try:
-            layout = _file_layout(part)
+            layout = file_layout(part)
         except (TypeError, ValueError) as error:
             raise about(name, error) from error
         if self.layout is None:
@@ -113,9 +120,9 @@ class Writer:
                 "before: a file has tensors of one rank"
             )
         elif isinstance(self.layout, Tensors):
-            layout = _file_layout(part, self.layout.field)
+            layout = file_layout(part, self.layout.field)
         elif isinstance(layout, Tensors) or layout.items.shape != self.layout.items.shape:
-            layout = _file_layout(part, Tensors(part.dtype, layout.rank, None).field)
+            layout = file_layout(part, Tensors(part.dtype, layout.rank, None).field)
             self._widen(layout)
         return layout
 
@@ -130,7 +137,7 @@ class Writer:
             self._begin(layout)
             with open(before.temporary, "rb") as file:
                 for part in read_batches(self.pa, file):
-                    layout = _file_layout(part, self.layout.field)
+                    layout = file_layout(part, self.layout.field)
                     for batch in batches_of(part, layout):
                         self._put(layout.column(batch))
         finally:
@@ -139,21 +146,25 @@ class Writer:
     # -- the file --------------------------------------------------------------------------------------
 
     def _begin(self, layout):
-        self.layout = layout
+        self._begin_with(layout, Table(layout.field).field)
+
+    def _begin_with(self, layout, field):
+        """Begin the file's content with the type of a table."""
+        self.layout, self.field = layout, field
         # One element may need 64-bit lengths; batches are small enough for most readers.
         options = self.pa.ipc.IpcWriteOptions(allow_64bit=True)
-        self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Table(layout.field)), options=options)
+        self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Schema(field)), options=options)
 
     def _put(self, column):
-        self.batches.write_batch(self.pa.record_batch(Table(self.layout.field, _checked(column))))
+        self.batches.write_batch(self.pa.record_batch(Table(self.layout.field, checked(column))))
 
 
-def _checked(column):
+def checked(column):
     """Return a column with offsets that are checked and copied, because pyarrow aborts for bad ones.
 
     The offsets may be those of another file, which may be damaged or change at any time.
     """
-    children = tuple(map(_checked, column.children))
+    children = tuple(map(checked, column.children))
     if len(column.buffers) != 2 or len(children) != 1:
         return Column(column.length, column.buffers, children)
     offsets = np.array(column.buffers[1])
@@ -166,18 +177,28 @@ def _checked(column):
     return Column(column.length, (None, offsets), children)
 
 
-def _file_layout(part, asked=None):
+def file_layout(part, asked=None):
     """Return the layout in a file: that of Arrow arrays, except that bools are bytes, which can be mapped."""
     layout = layout_of(part, asked)
-    return layout_of(part, _with_bytes(layout.field)) if part.dtype.kind == "b" else layout
+    return layout_of(part, with_bytes(layout.field)) if part.dtype.kind == "b" else layout
 
 
-def _with_bytes(field):
+def with_bytes(field):
     if field.format == BOOL:
         return extended(Field("c", field.name), BOOL8, **{TRUE_BOOLS: "0 or 1"})
-    children = tuple(map(_with_bytes, field.children))
+    children = tuple(map(with_bytes, field.children))
     metadata = {} if field.is_tensors else field.metadata  # bool8 tensors have none, see Tensors
     return Field(field.format, field.name, children, metadata, field.nullable)
+
+
+class Schema:
+    """The type of a table, for pyarrow to import."""
+
+    def __init__(self, field):
+        self.field = field
+
+    def __arrow_c_schema__(self):
+        return schema_capsule(self.field)
 
 
 class Table:
@@ -185,9 +206,6 @@ class Table:
 
     def __init__(self, field, column=None):
         self.field, self.column = Field(STRUCT, "", (field.renamed(COLUMN),), nullable=False), column
-
-    def __arrow_c_schema__(self):
-        return schema_capsule(self.field)
 
     def __arrow_c_array__(self, requested_schema=None):
         table = Column(self.column.length, (None,), (self.column,))

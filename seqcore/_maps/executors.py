@@ -16,7 +16,8 @@ from seqcore._maps.sharing import FileNotVisible, SharedInputs
 CHUNK = 5e-2  # seconds of work in a chunk
 CHUNK_NBYTES = 4 << 20  # bytes of input in a chunk, at most
 PENDING = 3  # submitted chunks for each worker
-GROWTH = 8  # the largest factor from one chunk to the next
+LEAST = 5e-3  # seconds of work in a chunk, at least, where there is so much left
+GROWTH = 32  # the largest factor from one chunk to the next
 ATTEMPTS = 5  # to have a chunk computed that the workers ask for again
 DEATHS = "ActorDiedError", "WorkerCrashedError", "NodeDiedError"  # Ray's
 FILE_REMEDY = "make it visible to workers by the same path, or map copy.deepcopy(seq), which pickles as data"
@@ -61,7 +62,8 @@ class _Dispatch:
 
     def submit_some(self):
         job = self.job
-        while len(self.pending) < PENDING * self.workers.count:
+        # Until one is measured, chunks have one unit, so no more of them than workers.
+        while len(self.pending) < self.workers.count * (PENDING if job.largest or job.chunksize else 1):
             if self.pending and job.outputs.dtypes is None and job.work.first_sets_types:
                 return
             claimed = job.claim(self.size())
@@ -81,9 +83,11 @@ class _Dispatch:
     def size(self):
         """Return how many units go into the next chunk. Towards the end chunks become smaller."""
         job = self.job
+        seconds = max(job.seconds, 1e-9)
         share = job.left // (2 * self.workers.count)
+        share = max(share, min(job.left // self.workers.count, int(LEAST / seconds)))
         limit = min(self.limit, GROWTH * job.largest or 1)
-        return max(1, min(share, limit, int(CHUNK / max(job.seconds, 1e-9))))
+        return max(1, min(share, limit, int(CHUNK / seconds)))
 
     def submit(self, one):
         one.attempts += 1

@@ -1,4 +1,4 @@
-"""How many threads work on a map: one or several, whichever has been measured to be faster.
+"""Choose how many threads work on a map: one or several, whichever has been measured to be faster.
 
 Threads that release and take the GIL in every call can be slower together than one alone. How much is not
 known before they run, and it may change along the sequence. So a map tries several threads for a short turn,
@@ -15,18 +15,18 @@ the next trial is due at once.
 import sys
 
 CHUNK = 1e-2  # seconds of work in a chunk, at most
-TRIAL = 2e-4, 2e-3  # seconds of a trial: at least, and at most
+TRIAL = 4e-4, 2e-3  # seconds of a trial: at least, and at most
 SHARE = 1 / 40  # of the remaining work, for a trial
 GAIN = 1.1  # rates of more to fewer threads from which more are worth it
 CLEAR = 1.25  # … from which they are, although the rate of one is only a sample
 DRIFT = 1.5  # a change of the rate that makes a look due
 SOONEST = 4  # trials that would fit before such a look
-REST, LONGEST_REST = 16, 128  # trials that would fit between two looks
+REST, CLEAR_REST, LONGEST_REST = 16, 64, 256  # trials that would fit between two looks
 NOT_WORTH_IT = 5e-4  # seconds of work that threads would not speed up
 LONG = 1e-4  # seconds a unit, from which threads hardly disturb each other
 # Seconds that a unit may lose beside another thread, because both need the GIL, and seconds of a unit that
 # always loses.
-SWITCH, TINY = (3e-5, 4e-6) if getattr(sys, "_is_gil_enabled", lambda: True)() else (0.0, 0.0)
+SWITCH, TINY = (6e-5, 4e-6) if getattr(sys, "_is_gil_enabled", lambda: True)() else (0.0, 0.0)
 
 
 def worth_a_trial(seconds, units):
@@ -59,6 +59,7 @@ class Pace:
         self.looks = 0  # trials so far
         self.rest, self.upwards = REST, False
         self.soonest = self.until = 0.0
+        self.left = 0
         self.reference = self.last = self.rates[1]  # when the choice was made, and of the last turn
         if seconds < TINY:
             self._turn()
@@ -73,6 +74,7 @@ class Pace:
 
     def size(self, worker, left, now):
         """Return how many of the units that are left a worker may claim."""
+        self.left = left
         if self.began is None:
             self.waiting_for.discard(worker)
             if not self.waiting_for:
@@ -81,7 +83,7 @@ class Pace:
         if self.began is None:
             seconds = TRIAL[1] / 4
         else:
-            seconds = self.length / 4 if self.base else min(CHUNK, self.length)
+            seconds = self.length / 2 if self.base else min(CHUNK, self.length)
         most = left // (2 * self.width) if self.width > 1 else left
         return max(1, min(most, max(self.least, int(seconds / self.seconds))))
 
@@ -119,7 +121,7 @@ class Pace:
 
     def _turn(self):
         self.began = None  # a turn begins when all of its workers have come
-        self.waiting_for = set(range(self.width))
+        self.waiting_for = set(range(self.width)) if self.base else set()
         self.tallies = {}  # by worker: finished units, their chunks, and when the last one ended
         self.alone = 0, 0.0  # units and seconds of the calling thread before that
 
@@ -152,7 +154,9 @@ class Pace:
         if better == trial and 1 < trial < self.most:
             self._try(2 * trial if trial > base else (trial + 1) // 2)
             return
-        self.rest = min(2 * self.rest, LONGEST_REST) if better == self.chosen else REST
+        is_clear = not 1 / CLEAR < gain < CLEAR
+        again = 2 * self.rest if better == self.chosen else REST
+        self.rest = min(LONGEST_REST, max(again, CLEAR_REST) if is_clear else again)
         took = max(self.length, now - self.began)
         self.soonest, self.until = now + SOONEST * took, now + self.rest * took
         self.base, self.width, self.chosen = 0, better, better
@@ -162,6 +166,9 @@ class Pace:
 
     def _check(self, rate, now):
         """Look at other numbers of threads if the rate has changed, or after some time."""
+        if not worth_a_trial(self.seconds / self.width, self.left):
+            self._turn()
+            return
         if now >= self.soonest:
             # Short units may be faster on one thread, long ones on more.
             if self.width > 1 and rate > DRIFT * self.reference:
@@ -181,7 +188,7 @@ class Pace:
 def _rate(units, chunks, last, began, now):
     """Return how many units a second a worker has finished in a turn.
 
-    It is at work on a chunk, of which nothing counts yet; nor does its time, up to the mean of its chunks.
+    It is at work on a chunk. Nothing of that counts yet, nor does its time, up to the mean of its chunks.
     """
     busy = last - began
     return units / max(busy, now - began - busy / chunks, 1e-9)

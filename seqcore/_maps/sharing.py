@@ -7,25 +7,25 @@ A tensor is wrapped while a map runs. When it is pickled for the first time, its
 
 A worker maps the file again for each chunk, which costs a few microseconds and holds no memory between
 chunks. If a worker can't see the file, it replies so, and from then on the tensor is sent with the chunks.
-The files are removed when the map ends.
+
+On Linux the file has no name: workers open it through /proc, and the system deletes it when this process has
+ended, however it ends. Elsewhere it is a file in the folder for temporary files, removed at the end of the
+map.
 """
 
 import atexit
-import contextlib
 import mmap
 import os
-import shutil
-import sys
 import tempfile
 import threading
 import uuid
+import weakref
 
 import numpy as np
 
 from seqcore.core.sequence import TensorSequence
 
 LARGE = 1 << 20  # bytes: a larger tensor is worth a file
-SHARED_MEMORY = "/dev/shm"
 
 
 def read_only(tensor):
@@ -46,7 +46,6 @@ class SharedInputs:
         self.tensors = []
         self.sent = []
         self.inline = False
-        self.owner = os.getpid()
 
     def share(self, tensor):
         """Return the object that replaces a broadcast tensor in payloads; a small tensor itself."""
@@ -69,43 +68,47 @@ class SharedInputs:
     def __exit__(self, *exc_info):
         with self.lock:
             self.inline = True  # a cancelled chunk may still be pickled, and must not write a new file
-            paths = [one.path for one in self.tensors if one.path is not None]
+            files = [one.file for one in self.tensors if one.file is not None]
             for one in self.tensors:
-                one.path = None
-        if os.getpid() == self.owner:  # a forked child's copy doesn't own the files
-            _remove(paths)
+                one.file = None
+        for file in files:
+            file.close()
 
 
 class SharedTensor:
     """A broadcast tensor that pickles as a reference to a file."""
 
     def __init__(self, tensor, shared):
-        self.tensor, self.shared, self.path = tensor, shared, None
+        self.tensor, self.shared, self.file = tensor, shared, None
 
     def fetch(self, sent):
         return self.tensor
 
     def __reduce__(self):
         with self.shared.lock:
-            if self.path is None and not self.shared.inline:
-                self.path = _write(self.tensor)
-            if self.path is None or self.shared.inline:
+            if self.file is None and not self.shared.inline:
+                self.file = _written(self.tensor)
+            if self.file is None or self.shared.inline:
                 return InlineTensor, (self.tensor,)
             transposed = not self.tensor.flags.c_contiguous and self.tensor.flags.f_contiguous
             shape = self.tensor.shape[::-1] if transposed else self.tensor.shape
-            return FileTensor, (self.path, shape, self.tensor.dtype, transposed)
+            return FileTensor, (self.file.path, self.file.token, shape, self.tensor.dtype, transposed)
 
 
 class FileTensor:
-    """A tensor in a file."""
+    """A tensor in a file, which ends with a token."""
 
-    def __init__(self, path, shape, dtype, transposed):
-        self.path, self.shape, self.dtype, self.transposed = path, shape, dtype, transposed
+    def __init__(self, path, token, shape, dtype, transposed):
+        self.path, self.token = path, token
+        self.shape, self.dtype, self.transposed = shape, dtype, transposed
 
     def fetch(self, sent):
         try:
             with open(self.path, "rb") as file:
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            # On another machine the path may be that of another file.
+            if memory[-len(self.token) :] != self.token:
+                raise FileNotVisible(self.path)
             tensor = np.ndarray(self.shape, self.dtype, memory)
         except (OSError, ValueError, TypeError) as error:  # no such file, or one of another size
             raise FileNotVisible(self.path) from error
@@ -145,37 +148,69 @@ def fetch(tensor, sent):
 # -- files -------------------------------------------------------------------------------------------
 
 
-def _write(tensor):
-    """Write the tensor's data to a new file; return its path, or None if no folder has space for it."""
+class _NamelessFile:
+    """A file that other processes open through this one's descriptor."""
+
+    def __init__(self, nbytes):
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        # In memory, if half of it stays free.
+        if free > 2 * nbytes:
+            self.file = open(os.memfd_create("seqcore"), "wb", buffering=0)  # noqa: SIM115
+        else:
+            self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        self.path = f"/proc/{os.getpid()}/fd/{self.file.fileno()}"
+        _nameless.add(self)
+
+    def close(self):
+        self.file.close()
+
+
+class _NamedFile:
+    """A file in the folder for temporary files, where descriptors can't be opened by a path."""
+
+    def __init__(self, nbytes):
+        self.file = tempfile.NamedTemporaryFile(delete=False, buffering=0)  # noqa: SIM115
+        self.path, self.owner = self.file.name, os.getpid()
+
+    def close(self):
+        self.file.close()
+        if os.getpid() == self.owner:  # a forked child's copy doesn't own the file
+            _remove([self.path])
+
+
+_nameless: weakref.WeakSet = weakref.WeakSet()
+NewFile = _NamelessFile if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd") else _NamedFile
+
+
+def _written(tensor):
+    """Write a tensor's data and a token to a new file; return it, or None if there is no space for it."""
     transposed = not tensor.flags.c_contiguous and tensor.flags.f_contiguous
     flat = np.ascontiguousarray(tensor.T if transposed else tensor).reshape(-1).view(np.uint8)
-    for folder in _folders(tensor.nbytes):
-        path = os.path.join(folder, f"seqcore-{uuid.uuid4().hex}.tensor")
-        try:
-            with open(path, "xb", opener=_private_opener) as file:
-                file.write(flat)
-        except OSError:  # full, or read-only
-            _remove([path])
-        except BaseException:
-            _remove([path])
-            raise
-        else:
-            return path
-    return None
+    file = None
+    try:
+        file = NewFile(tensor.nbytes)
+        file.token = uuid.uuid4().bytes
+        for part in (memoryview(flat), memoryview(file.token)):
+            while part:  # the system may write less at once
+                part = part[file.file.write(part) :]
+    except BaseException as error:
+        if file is not None:
+            file.close()
+        if isinstance(error, OSError):  # full, or read-only
+            return None
+        raise
+    return file
 
 
-def _private_opener(path, flags):
-    return os.open(path, flags, 0o600)
+def _close_in_child():
+    """Close a forked child's copies, which would keep the files' memory as long as the child lives."""
+    for file in list(_nameless):
+        file.close()
+    _nameless.clear()
 
 
-def _folders(nbytes):
-    """Yield the folders to try: shared memory, if half of it stays free, then the temporary folder."""
-    with contextlib.suppress(OSError):
-        if sys.platform == "linux" and shutil.disk_usage(SHARED_MEMORY).free > 2 * nbytes:
-            yield SHARED_MEMORY
-    with contextlib.suppress(OSError):
-        yield tempfile.gettempdir()
-
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
 
 _leftovers: list[str] = []  # files that a worker still had mapped, which Windows doesn't remove
 

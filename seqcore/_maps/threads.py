@@ -127,7 +127,7 @@ class Team:
     def _take(self, chunk, worker, stop, began, ended):
         """Collect a finished chunk. After a failure only count those that run, until there are none."""
         failed = not isinstance(chunk, Chunk)
-        together = self.pace is None or self.pace.width > 1
+        together = worker > 0 or any(self.running[1:])
         with self.changed:
             self.running[worker] -= self.running[worker] > 0
             if not failed and chunk.error is None:

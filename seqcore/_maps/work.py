@@ -38,7 +38,7 @@ class Work:
     ----------
     body : callable
     inputs : tuple
-        The sequences, of which each unit gets its own part, and the broadcast inputs, which are read-only.
+        The sequences, whose parts the units get, and the broadcast inputs, which are read-only.
     n : int
         The number of units.
     in_batches : bool

@@ -23,7 +23,7 @@ class Workers:
     Attributes
     ----------
     executor : object
-        What the caller of the map gave.
+        The object that the caller of the map gave.
     count : int
         The number of workers.
     pickler : str

@@ -3,18 +3,35 @@
 from time import perf_counter
 
 cimport cython
+from cpython.ref cimport PyObject
 
 from seqcore.core.container cimport Container
-from seqcore.core.owner cimport make_element
+from seqcore.core.owner cimport TableOwner, make_element
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport raise_damaged, read_one
+from seqcore.core.results cimport Results
 from seqcore.core.share cimport Share
-from seqcore.core.source cimport MAX_NDIM, OUT_OF_RANGE, Piece, add_to, read_counter
-from seqcore.core.store cimport Store, size_of
+from seqcore.core.source cimport (
+    MAX_NDIM, OUT_OF_RANGE, WHOLE, Piece, add_to, owner_of, read_counter, resolve,
+)
+from seqcore.core.store cimport Run, Store, runs_of, size_of
+from seqcore.core.table cimport twin_of
+
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    #define SEQCORE_FREE_THREADED 1
+    #else
+    #define SEQCORE_FREE_THREADED 0
+    #endif
+    """
+    const bint FREE_THREADED "SEQCORE_FREE_THREADED"
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
     int PyErr_CheckSignals() except -1      # Ctrl-C, for a compiled body returns to no bytecode
+    Py_ssize_t Py_REFCNT(PyObject *object) noexcept
+    PyObject *PyTuple_GET_ITEM(object pair, Py_ssize_t k) noexcept      # borrowed
 
 
 cdef enum:
@@ -76,10 +93,10 @@ class OutputError(Exception):
     """A body's result can't be an element: OutputError(which output or None, the exception that says why)."""
 
 
-cdef int put_result(tuple outputs, bint single, result) except -1:
-    """Put what a body has returned behind the elements of its output sequences."""
-    cdef Container output
+cdef int put_result(list outputs, bint single, result) except -1:
+    """Put what a body has returned behind the other results of its outputs."""
     cdef Py_ssize_t k, n = len(outputs)
+    cdef bint alone_in, alone = Py_REFCNT(<PyObject *>result) == 1
     if isinstance(result, tuple) == single or (not single and len(<tuple>result) != n):
         given = f"a tuple of {len(<tuple>result)}" if isinstance(result, tuple) else "one tensor"
         before = "one tensor" if single else f"a tuple of {n}"
@@ -89,12 +106,23 @@ cdef int put_result(tuple outputs, bint single, result) except -1:
         raise OutputError(None, TypeError("the body returned None, expected a tensor: does it lack a "
                                           "return?"))
     for k in range(n):
-        output = <Container>outputs[k]
         try:
-            output.put_behind(output.take(result if single else (<tuple>result)[k]))
+            if single:
+                (<Results>outputs[k]).put(result, alone)
+            else:
+                alone_in = alone and Py_REFCNT(PyTuple_GET_ITEM(result, k)) == 1
+                (<Results>outputs[k]).put((<tuple>result)[k], alone_in)
         except (TypeError, ValueError, OverflowError) as error:
             raise OutputError(k, error)
     return 0
+
+
+cdef TableOwner twin_in(Share share):
+    """A twin of the table that all elements of a store are of, or None."""
+    cdef const Run *run = runs_of(share.store)
+    if share.store.nruns != 1 or run.source.kind == WHOLE:
+        return None
+    return twin_of(<TableOwner><object>owner_of(run.source))
 
 
 @cython.final
@@ -107,25 +135,35 @@ cdef class Arguments:
 
     cdef tuple inputs
     cdef list shares            # of the sequences' stores; None for a broadcast input
+    cdef list twins             # tables of the caller's own in place of a store's only run, or None
     cdef Py_ssize_t n
 
     def __cinit__(self, tuple inputs not None):
         self.inputs = inputs
         self.n = len(inputs)
-        self.shares = []
+        self.shares, self.twins = [], []
         for one in inputs:
-            self.shares.append((<Container>one).shared() if isinstance(one, Container) else None)
+            share = (<Container>one).whole() if isinstance(one, Container) else None
+            self.shares.append(share)
+            self.twins.append(None if share is None or not FREE_THREADED else twin_in(share))
 
     cdef object argument(self, Py_ssize_t k, Py_ssize_t i):
         cdef Piece piece
         cdef Py_ssize_t[2 * MAX_NDIM] dims
         cdef Store *store
+        cdef const Run *run
+        cdef bint found
         if self.shares[k] is None:
             return self.inputs[k]
         store = (<Share>self.shares[k]).store
         if not 0 <= i < size_of(store):
             raise_for(OUT_OF_RANGE, i, size_of(store))
-        if not read_one(store, i, &piece, dims):
+        if self.twins[k] is not None:
+            run = &runs_of(store)[0]
+            found = resolve(&(<TableOwner>self.twins[k]).table.source, run.first + i * run.step, &piece, dims)
+        else:
+            found = read_one(store, i, &piece, dims)
+        if not found:
             raise_damaged(store, i)
         return make_element(&piece, (<Container>self.inputs[k])._dtype)
 
@@ -174,18 +212,39 @@ def apply(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not
     """As `apply_raw`, with the results put into sequences. After an error the last one tells how many."""
     cdef Py_ssize_t i
     cdef Arguments arguments = Arguments(inputs)
-    for i in range(start, stop):
-        if not bound.allows(i) or bound.is_late(i - start):
-            break
-        PyErr_CheckSignals()
-        put_result(outputs, single, arguments.call(body, i))
+    cdef list results = results_of(outputs, stop - start)
+    try:
+        for i in range(start, stop):
+            if not bound.allows(i) or bound.is_late(i - start):
+                break
+            PyErr_CheckSignals()
+            put_result(results, single, arguments.call(body, i))
+    finally:
+        flush(results)
 
 
 def put_results(tuple outputs, bint single, list results not None):
     """Put several results into sequences. After an error the last one tells how many."""
     cdef Py_ssize_t i
-    for i in range(len(results)):
-        put_result(outputs, single, results[i])
+    cdef list into = results_of(outputs, len(results))
+    try:
+        for i in range(len(results)):
+            put_result(into, single, results[i])
+    finally:
+        flush(into)
+
+
+cdef list results_of(tuple outputs, Py_ssize_t expected):
+    cdef list results = []
+    for output in outputs:
+        results.append(Results(output, expected))
+    return results
+
+
+cdef int flush(list results) except -1:
+    for result in results:
+        (<Results>result).flush()
+    return 0
 
 
 def absorb(Container into not None, Container sequence not None):

@@ -22,8 +22,8 @@ from seqcore.core.reader cimport (
     take_singly,
 )
 from seqcore.core.source cimport (
-    DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OFFSETS, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, Piece, Source,
-    Status, Table, extent, owner_of, prefetch, resolve, same_layout, solid, strides_of,
+    DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OFFSETS, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, WHOLE, Piece,
+    Source, Status, Table, extent, owner_of, prefetch, resolve, same_layout, solid, strides_of,
 )
 from seqcore.core.split cimport RELEASE_FROM
 from seqcore.core.store cimport Store, find_run, has_runs, locate, runs_of, size_of, slot_at
@@ -294,9 +294,9 @@ cdef Status copy(Join *join, char *out, const Store *store) noexcept nogil:
             if not solid(piece):
                 break
             fetch_data(reader, join.used)
-            status = fit(join, piece)
             length = 1 if join.stacking else extent(piece, 0)
-            if status != OK or length > room - copied:
+            # A whole array is as it was when it was planned for.
+            if (piece.source.kind != WHOLE and fit(join, piece) != OK) or length > room - copied:
                 return DAMAGED
             join.used += 1
             while (join.used < reader.n

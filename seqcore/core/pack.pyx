@@ -8,7 +8,7 @@
     spaces that occur                   a bit for each, a bit for each 64 of these with one set, …
     chains                              2: pack 1      5: packs 3, 2
 
-Elements go longest first, sorted by digits. Best fit takes the pack with the least space that is enough,
+Elements go longest first. Best fit takes the pack with the least space that is enough,
 which is the next set bit. First fit takes the first pack with enough space, which a tree of largest spaces
 finds. For large capacities the words of bits are in a hash table, because most of them would be empty.
 """
@@ -18,6 +18,8 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 cimport numpy as cnp
 import numpy as np
+
+from seqcore.core.order cimport narrow, shuffle_equal, sorted_by_keys
 
 cnp.import_array()
 
@@ -34,107 +36,11 @@ cdef extern from *:
     int lowest_bit "seqcore_lowest_bit"(uint64_t word) noexcept nogil
 
 cdef enum:
-    DIGIT = 12                  # bits that are sorted by at a time, at most
     LEVELS = 11                 # of words of 64 bits, which cover 63 bits
     CHAINS = 15                 # in the place of a level: the chains of packs
     DENSE = 1 << 20             # the largest capacity for which all words are in an array, whatever n is
 
 STRATEGIES = ("best_fit_decreasing", "first_fit_decreasing", "next_fit")
-
-
-# -- sorting -------------------------------------------------------------------------------------------
-
-ctypedef fused narrow:
-    # Positions and lengths: 32 bits where they fit, which halves the memory to go through.
-    int32_t
-    int64_t
-
-
-cdef void sort_by_digit(const narrow *keys, const narrow *order, narrow *keys_into, narrow *into,
-                        Py_ssize_t n, int shift, int width, bint falling) noexcept nogil:
-    """Sort keys and their positions by one digit; those with the same digit stay in order."""
-    cdef Py_ssize_t[(1 << DIGIT) + 1] begins
-    cdef Py_ssize_t i, at
-    cdef int64_t digit, mask = (1 << width) - 1, turned = mask if falling else 0
-    memset(begins, 0, sizeof(begins))
-    for i in range(n):
-        begins[((keys[i] >> shift) & mask ^ turned) + 1] += 1
-    for i in range(1 << width):
-        begins[i + 1] += begins[i]
-    for i in range(n):
-        digit = (keys[i] >> shift) & mask ^ turned
-        at = begins[digit]
-        begins[digit] += 1
-        keys_into[at] = keys[i]
-        into[at] = order[i]
-
-
-cdef tuple sorted_by_keys(cnp.ndarray keys, cnp.ndarray order, bint falling):
-    """Return keys, which are 0 or more, sorted, and with them their positions; equal ones stay in order."""
-    cdef Py_ssize_t n = cnp.PyArray_SIZE(order)
-    cdef int bits = int(keys.max()).bit_length() if n else 0
-    cdef int passes = -(-bits // DIGIT), shift = 0
-    cdef int width = -(-bits // passes) if passes else 0
-    cdef cnp.ndarray keys_into, into
-    while shift < bits:
-        keys_into, into = np.empty_like(keys), np.empty_like(order)
-        with nogil:
-            if cnp.PyArray_ITEMSIZE(keys) == 4:
-                sort_by_digit(<const int32_t *>cnp.PyArray_DATA(keys),
-                              <const int32_t *>cnp.PyArray_DATA(order),
-                              <int32_t *>cnp.PyArray_DATA(keys_into), <int32_t *>cnp.PyArray_DATA(into),
-                              n, shift, width, falling)
-            else:
-                sort_by_digit(<const int64_t *>cnp.PyArray_DATA(keys),
-                              <const int64_t *>cnp.PyArray_DATA(order),
-                              <int64_t *>cnp.PyArray_DATA(keys_into), <int64_t *>cnp.PyArray_DATA(into),
-                              n, shift, width, falling)
-        keys, order = keys_into, into
-        shift += width
-    return keys, order
-
-
-def narrowed(cnp.ndarray lengths not None):
-    """Return lengths as an array that `by_length` takes: int32 where they and their positions fit."""
-    cdef object given = lengths
-    small = len(given) < 2**31 and (not len(given) or given.max() < 2**31)
-    return np.ascontiguousarray(given, np.int32 if small else np.int64)
-
-
-def by_length(cnp.ndarray lengths not None, cnp.ndarray order not None):
-    """Return an order of positions sorted by length; those of one length stay in order. O(n).
-
-    `lengths` is an array of `narrowed`, and `order` has its dtype and positions among it.
-    """
-    return sorted_by_keys((<object>lengths)[order], order, False)[1]
-
-
-cdef Py_ssize_t cut(const narrow *lengths, Py_ssize_t n, int64_t most, int64_t *bounds) noexcept nogil:
-    cdef Py_ssize_t i, first = 0, nbounds = 1
-    bounds[0] = 0
-    for i in range(n):
-        if lengths[i] and i + 1 - first > most // lengths[i]:
-            first = i
-            bounds[nbounds] = i
-            nbounds += 1
-    if n:
-        bounds[nbounds] = n
-        nbounds += 1
-    return nbounds
-
-
-def cut_by_padded(cnp.ndarray lengths not None, int64_t most):
-    """Return the bounds of batches of rising lengths, each as large as pads to at most `most`. O(n)."""
-    cdef Py_ssize_t n = cnp.PyArray_SIZE(lengths), nbounds
-    cdef cnp.ndarray bounds = np.empty(n + 1, np.int64)
-    with nogil:
-        if cnp.PyArray_ITEMSIZE(lengths) == 4:
-            nbounds = cut(<const int32_t *>cnp.PyArray_DATA(lengths), n, most,
-                          <int64_t *>cnp.PyArray_DATA(bounds))
-        else:
-            nbounds = cut(<const int64_t *>cnp.PyArray_DATA(lengths), n, most,
-                          <int64_t *>cnp.PyArray_DATA(bounds))
-    return bounds[:nbounds].copy()
 
 
 # -- the spaces that occur -----------------------------------------------------------------------------
@@ -397,10 +303,11 @@ cdef Py_ssize_t choose(int strategy, const narrow *lengths, const narrow *order,
     return next_fit(lengths, n, capacity, most, packs, counts)
 
 
-def packed(cnp.ndarray lengths not None, int64_t capacity, strategy, int64_t most):
+def packed(cnp.ndarray lengths not None, int64_t capacity, strategy, int64_t most, bits=None):
     """Return the positions of lengths 0 to `capacity` pack by pack, and the offsets of the packs among them.
 
-    Positions rise in each pack, which has at most `most` of them. `lengths` is an array of `narrowed`.
+    Positions rise in each pack, which has at most `most` of them. `lengths` is an array of `narrowed`. With a
+    bit generator of NumPy, those of one length come in random order.
 
     Raises
     ------
@@ -417,6 +324,8 @@ def packed(cnp.ndarray lengths not None, int64_t capacity, strategy, int64_t mos
     cdef cnp.ndarray offsets, begins
     if which < 2:
         lengths, order = sorted_by_keys(lengths, order, True)
+        if bits is not None:
+            shuffle_equal(lengths, order, bits)
     with nogil:
         if small:
             npacks = choose(which, <const int32_t *>cnp.PyArray_DATA(lengths),

@@ -16,7 +16,7 @@ outside of its source: `at` is then its position.
 from seqcore.core.directory cimport ID_SHIFT, Slot, number_in, same_source, source_of
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.source cimport (
-    EVEN, OFFSETS, SHAPED, Piece, Source, Table, number_at, owner_of, prefetch, resolve,
+    EVEN, OFFSETS, SHAPED, Piece, Source, Table, number_at, owner_of, prefetch, resolve, resolve_whole,
 )
 from seqcore.core.store cimport Run, begin_of, find_run, has_runs, runs_of, slot_at
 
@@ -185,6 +185,10 @@ cdef Py_ssize_t read_slots(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexc
         if i + AHEAD < there:
             fetch(slots[i + AHEAD])
         source = source_of(slots[i])
+        if not slots[i] & 1:
+            resolve_whole(source, &reader.pieces[n])
+            n += 1
+            continue
         dims = 2 * source.ndim if source.kind == SHAPED else 0
         if used[0] + dims > DIMS or not resolve(source, number_in(slots[i]), &reader.pieces[n],
                                                 reader.dims + used[0]):

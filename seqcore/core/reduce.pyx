@@ -9,11 +9,10 @@
     `outer`, `length` and `inner`:                  2, 3 and 4; of a whole element 1, 24 and 1
 
 The elements are gone through once, without the GIL. Those that are not in C order are copied first. For a
-dtype that NumPy would cast to, some elements are cast at a time. Sums of floating-point numbers are pairwise,
-one behind the other in the order in which NumPy adds them, and rows in blocks of 128.
+dtype that NumPy would cast to, some elements are cast at a time. `kernels` has the arithmetic.
 """
 
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 cimport numpy as cnp
@@ -23,6 +22,9 @@ from seqcore.core.store cimport Store, size_of
 from seqcore.core.copying cimport copy_piece
 from seqcore.core.counters cimport REDUCED, count
 from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.kernels cimport (
+    ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM, Numbers, Operation, reduce_items,
+)
 from seqcore.core.like cimport cast_some, count_to_cast
 from seqcore.core.owner cimport make_element, shape_of
 from seqcore.core.reader cimport (
@@ -41,72 +43,9 @@ cnp.import_array()
 
 cdef enum:
     EMPTY = 100                 # as a Status: an element without items, and nothing to make of it
-    BLOCK_ROWS = 128            # rows that are added one after the other
-    WIDTH = 32                  # numbers of a row that are added at a time
-    LEVELS = 40                 # of blocks, blocks of two blocks, …
-
-cdef enum Operation:
-    SUM
-    PROD
-    MIN
-    MAX
-    ANY
-    ALL
-    ARGMIN
-    ARGMAX
 
 OPERATIONS = {"sum": SUM, "prod": PROD, "min": MIN, "max": MAX, "any": ANY, "all": ALL, "argmin": ARGMIN,
               "argmax": ARGMAX}
-
-cdef enum Numbers:
-    # The types that kernels have, by kind and log2 of the size.
-    I1 = 0
-    I2 = 1
-    I4 = 2
-    I8 = 3
-    U1 = 4
-    U2 = 5
-    U4 = 6
-    U8 = 7
-    F4 = 10
-    F8 = 11
-    C8 = 15
-    C16 = 16
-
-ctypedef float complex cfloat
-ctypedef double complex cdouble
-
-ctypedef fused real:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    float
-    double
-
-ctypedef fused floating:
-    float
-    double
-    cfloat
-    cdouble
-
-ctypedef fused number:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    float
-    double
-    cfloat
-    cdouble
 
 cdef struct Reduction:
     Operation operation
@@ -122,240 +61,6 @@ cdef struct Reduction:
     Py_ssize_t at               # of the element at fault
     char *copied                # an element in C order
     Py_ssize_t room
-
-
-# -- sums ----------------------------------------------------------------------------------------------
-
-cdef inline floating block_sum(const floating *items, Py_ssize_t n) noexcept nogil:
-    """Add up to BLOCK_ROWS numbers in NumPy's order, so that the last bit is the same."""
-    cdef floating a, b, c, d, e, f, g, h, total
-    cdef Py_ssize_t i
-    if floating is cfloat or floating is cdouble:
-        if n < 4:
-            total = 0
-            i = 0
-        else:
-            a, b, c, d = items[0], items[1], items[2], items[3]
-            i = 4
-            while i + 4 <= n:
-                a = a + items[i]
-                b = b + items[i + 1]
-                c = c + items[i + 2]
-                d = d + items[i + 3]
-                i += 4
-            total = (a + b) + (c + d)
-    else:
-        if n < 8:
-            total = 0
-            i = 0
-        else:
-            a, b, c, d = items[0], items[1], items[2], items[3]
-            e, f, g, h = items[4], items[5], items[6], items[7]
-            i = 8
-            while i + 8 <= n:
-                a = a + items[i]
-                b = b + items[i + 1]
-                c = c + items[i + 2]
-                d = d + items[i + 3]
-                e = e + items[i + 4]
-                f = f + items[i + 5]
-                g = g + items[i + 6]
-                h = h + items[i + 7]
-                i += 8
-            total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-    while i < n:
-        total = total + items[i]
-        i += 1
-    return total
-
-
-cdef floating pairwise_sum(const floating *items, Py_ssize_t n) noexcept nogil:
-    """Add numbers, halves of many by themselves."""
-    cdef Py_ssize_t half
-    if floating is cfloat or floating is cdouble:
-        if n <= BLOCK_ROWS // 2:
-            return block_sum(items, n)
-        half = (n - n % 8) // 2
-    else:
-        if n <= BLOCK_ROWS:
-            return block_sum(items, n)
-        half = n // 2
-        half -= half % 8
-    return pairwise_sum(items, half) + pairwise_sum(items + half, n - half)
-
-
-cdef void add_rows(floating *out, const floating *items, Py_ssize_t n, Py_ssize_t inner,
-                   Py_ssize_t width) noexcept nogil:
-    """Add the first `width` numbers of n rows, in blocks of rows, and the blocks by twos."""
-    cdef floating[LEVELS * WIDTH] sums
-    cdef Py_ssize_t row = 0, end, block = 0, pairs, k
-    cdef int top = 0
-    while row < n:
-        for k in range(width):
-            sums[top * WIDTH + k] = 0
-        end = min(n, row + BLOCK_ROWS)
-        while row < end:
-            for k in range(width):
-                sums[top * WIDTH + k] = sums[top * WIDTH + k] + items[row * inner + k]
-            row += 1
-        top += 1
-        block += 1
-        pairs = block
-        while top > 1 and (pairs % 2 == 0 or row == n):
-            top -= 1
-            pairs //= 2
-            for k in range(width):
-                sums[(top - 1) * WIDTH + k] = sums[(top - 1) * WIDTH + k] + sums[top * WIDTH + k]
-    for k in range(width):
-        out[k] = sums[k]
-
-
-cdef void sum_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
-    """Sums of integers are those of 64 bits without a sign, which wrap around as all others do."""
-    cdef uint64_t *whole = <uint64_t *>out
-    cdef uint64_t total
-    cdef Py_ssize_t i, k
-    if number is float or number is double or number is cfloat or number is cdouble:
-        if inner == 1:
-            (<number *>out)[0] = block_sum(items, n) if n <= BLOCK_ROWS // 2 else pairwise_sum(items, n)
-            return
-        k = 0
-        while k < inner:
-            add_rows(<number *>out + k, items + k, n, inner, min(WIDTH, inner - k))
-            k += WIDTH
-    else:
-        if inner == 1:
-            total = 0
-            for i in range(n):
-                total += <uint64_t>items[i]
-            whole[0] = total
-            return
-        for k in range(inner):
-            whole[k] = 0
-        for i in range(n):
-            for k in range(inner):
-                whole[k] += <uint64_t>items[i * inner + k]
-
-
-# -- other reductions ----------------------------------------------------------------------------------
-
-cdef void multiply_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
-    cdef uint64_t *whole = <uint64_t *>out
-    cdef number *own = <number *>out
-    cdef Py_ssize_t i, k
-    if number is float or number is double or number is cfloat or number is cdouble:
-        for k in range(inner):
-            own[k] = 1
-        for i in range(n):
-            for k in range(inner):
-                own[k] = own[k] * items[i * inner + k]
-    else:
-        for k in range(inner):
-            whole[k] = 1
-        for i in range(n):
-            for k in range(inner):
-                whole[k] *= <uint64_t>items[i * inner + k]
-
-
-cdef void extreme_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner,
-                       bint largest) noexcept nogil:
-    """The least or largest numbers; NaN if one is."""
-    cdef real *own = <real *>out
-    cdef real one, found
-    cdef Py_ssize_t i, k
-    if inner == 1:
-        found = items[0]
-        if largest:
-            for i in range(1, n):
-                one = items[i]
-                found = one if one > found or one != one else found
-        else:
-            for i in range(1, n):
-                one = items[i]
-                found = one if one < found or one != one else found
-        own[0] = found
-        return
-    memcpy(out, items, inner * sizeof(real))
-    for i in range(1, n):
-        for k in range(inner):
-            one = items[i * inner + k]
-            if (one > own[k] if largest else one < own[k]) or one != one:
-                own[k] = one
-
-
-cdef void index_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner,
-                     bint largest) noexcept nogil:
-    """Return where the first least or largest number is, or the first NaN."""
-    cdef int64_t *index = <int64_t *>out
-    cdef real best, one
-    cdef Py_ssize_t i, k
-    for k in range(inner):
-        best = items[k]
-        index[k] = 0
-        for i in range(1, n):
-            if best != best:
-                break
-            one = items[i * inner + k]
-            if (one > best if largest else one < best) or one != one:
-                best = one
-                index[k] = i
-
-
-cdef void test_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner,
-                    bint every) noexcept nogil:
-    cdef Py_ssize_t i, k
-    for k in range(inner):
-        out[k] = every
-    for i in range(n):
-        for k in range(inner):
-            if (items[i * inner + k] != 0) != every:
-                out[k] = not every
-
-
-cdef void reduce_rows(Operation operation, char *out, const number *items, Py_ssize_t n,
-                      Py_ssize_t inner) noexcept nogil:
-    """Make one row of n rows of `inner` numbers."""
-    if operation == SUM:
-        sum_rows(out, items, n, inner)
-    elif operation == PROD:
-        multiply_rows(out, items, n, inner)
-    elif operation == ANY or operation == ALL:
-        test_rows(out, items, n, inner, operation == ALL)
-    elif number is not cfloat and number is not cdouble:
-        if operation == MIN or operation == MAX:
-            extreme_rows(out, items, n, inner, operation == MAX)
-        else:
-            index_rows(out, items, n, inner, operation == ARGMAX)
-
-
-cdef void reduce_items(const Reduction *reduction, char *out, const char *data,
-                       Py_ssize_t n) noexcept nogil:
-    cdef Operation operation = reduction.operation
-    cdef Py_ssize_t inner = reduction.inner
-    if reduction.numbers == F4:
-        reduce_rows(operation, out, <const float *>data, n, inner)
-    elif reduction.numbers == F8:
-        reduce_rows(operation, out, <const double *>data, n, inner)
-    elif reduction.numbers == I8:
-        reduce_rows(operation, out, <const int64_t *>data, n, inner)
-    elif reduction.numbers == I4:
-        reduce_rows(operation, out, <const int32_t *>data, n, inner)
-    elif reduction.numbers == I2:
-        reduce_rows(operation, out, <const int16_t *>data, n, inner)
-    elif reduction.numbers == I1:
-        reduce_rows(operation, out, <const int8_t *>data, n, inner)
-    elif reduction.numbers == U8:
-        reduce_rows(operation, out, <const uint64_t *>data, n, inner)
-    elif reduction.numbers == U4:
-        reduce_rows(operation, out, <const uint32_t *>data, n, inner)
-    elif reduction.numbers == U2:
-        reduce_rows(operation, out, <const uint16_t *>data, n, inner)
-    elif reduction.numbers == U1:
-        reduce_rows(operation, out, <const uint8_t *>data, n, inner)
-    elif reduction.numbers == C8:
-        reduce_rows(operation, out, <const cfloat *>data, n, inner)
-    elif reduction.numbers == C16:
-        reduce_rows(operation, out, <const cdouble *>data, n, inner)
 
 
 # -- the elements --------------------------------------------------------------------------------------
@@ -414,7 +119,8 @@ cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t 
         if counts != NULL:
             counts[i] = n
         if n:
-            reduce_items(reduction, out, table.source.data + (start - table.low) * table.step, n)
+            reduce_items(reduction.operation, reduction.numbers, out,
+                         table.source.data + (start - table.low) * table.step, n, reduction.inner)
         elif not fill_result(reduction, out, reduction.inner):
             return EMPTY
         out += step
@@ -492,7 +198,7 @@ cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t
             if data == NULL:
                 return NO_MEMORY
             for _ in range(reduction.outer):
-                reduce_items(reduction, out, data, n)
+                reduce_items(reduction.operation, reduction.numbers, out, data, n, reduction.inner)
                 out += step
                 data += n * reduction.inner * known.itemsize
     reduction.at = reader.at

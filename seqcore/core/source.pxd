@@ -128,6 +128,14 @@ cdef inline bint same_layout(const Source *known, const Piece *piece) noexcept n
     """Return whether a piece has strides, and extents but along its axis, as the last one of `known` had."""
     return piece.source == known and known.kind != SHAPED
 
+cdef inline void resolve_whole(Source *source, Piece *piece) noexcept nogil:
+    """Read the single element of a source, which needs no check."""
+    piece.source = source
+    piece.shape = source.shape
+    piece.data = source.data
+    piece.start = 0
+    piece.length = source.length
+
 cdef inline bint resolve(Source *source, Py_ssize_t number, Piece *piece, Py_ssize_t *dims) noexcept nogil:
     """Read and check an element of a source; whether it is within its values.
 
@@ -136,13 +144,11 @@ cdef inline bint resolve(Source *source, Py_ssize_t number, Piece *piece, Py_ssi
     """
     cdef Table *table = <Table *>source
     cdef Py_ssize_t start, stop
+    if source.kind == WHOLE:
+        resolve_whole(source, piece)
+        return True
     piece.source = source
     piece.shape = source.shape
-    if source.kind == WHOLE:
-        piece.data = source.data
-        piece.start = 0
-        piece.length = source.length
-        return True
     if source.kind == EVEN:
         piece.data = source.data + number * table.pitch
         piece.start = number * source.length

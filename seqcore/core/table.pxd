@@ -18,3 +18,4 @@ cdef TableOwner even_table_like(cnp.ndarray items, Py_ssize_t first, const Piece
 cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like,
                                    cnp.ndarray offsets)
 cdef Store *store_of(TableOwner owner) except NULL
+cdef TableOwner twin_of(TableOwner owner)

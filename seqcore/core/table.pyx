@@ -193,6 +193,19 @@ cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Pi
     return owner
 
 
+cdef TableOwner twin_of(TableOwner owner):
+    """The same table with an owner of its own, so that threads needn't share the count of its references."""
+    cdef TableOwner twin = TableOwner.__new__(TableOwner)
+    twin.table = owner.table
+    twin.table.source.users = 0
+    twin.table.id = 0
+    twin.memory = owner.memory
+    twin.numbers = owner            # which has the shape, and keeps the starts and lengths alive
+    twin.origin = owner.origin
+    twin.first = owner.first
+    return twin
+
+
 cdef Store *store_of(TableOwner owner) except NULL:
     """All elements of a table."""
     cdef Store *store = one_run(&owner.table.source, owner.table.n)

@@ -125,7 +125,7 @@ def _explain(given):
         print(line)
     if message_has_lists(message):
         print("how to run it")
-        print("    seqcore.onnx.InferenceSession runs the model unchanged, as shown above")
+        print("    seqcore.onnx.InferenceSession takes this model as it is, as shown above")
         option = " --ragged-io" if _has_lists_outside(message) else ""
         name = given.model if os.path.isfile(given.model) else "MODEL"
         print(f"    for other runtimes: python -m seqcore.onnx lower {name} -o OUT{option}")

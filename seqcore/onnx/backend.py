@@ -15,7 +15,7 @@ from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._model.graph import STANDARD
 from seqcore.onnx._model.load import check_kind, operators_of
 from seqcore.onnx._model.tensors import tensor_type
-from seqcore.onnx._runtimes.versions import newest_opset
+from seqcore.onnx._runtimes.sessions import newest_opset
 from seqcore.onnx.session import InferenceSession
 from seqcore.operators import as_sequence
 

@@ -12,8 +12,7 @@ from seqcore._arguments.shown import add_note, got, shown
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, element_type
 from seqcore.onnx._model.load import path_of
-from seqcore.onnx._protos.reading import read_elements
-from seqcore.onnx._protos.tensors import check_size, write_numbers, write_strings
+from seqcore.onnx._protos.tensors import check_size, read_elements, write_numbers, write_strings
 from seqcore.operators import as_sequence
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from seqcore.onnx._engines.feeds import NodeArg, check_feed, with_safe_strings
 from seqcore.onnx._model.load import folder_of, operators_of, parse, path_of
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.weights import Weights, without_weights
-from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._runtimes.versions import restamp_proto
+from seqcore.onnx._runtimes.sessions import Sessions, restamp_proto
 
 __all__ = ["InferenceSession"]
 

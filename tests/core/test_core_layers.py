@@ -10,8 +10,19 @@ import seqcore
 ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
-    ["arrays", "arrow", "interrupts", "source", "counters", "integers", "mapped", "pack", "subclasses"],
-    ["directory", "copying", "equality", "arrow_export", "arrow_import"],
+    [
+        "arrays",
+        "arrow",
+        "interrupts",
+        "source",
+        "counters",
+        "integers",
+        "kernels",
+        "mapped",
+        "order",
+        "subclasses",
+    ],
+    ["directory", "copying", "pack", "equality", "arrow_export", "arrow_import"],
     ["owner", "positions"],
     ["store"],
     ["slots"],
@@ -25,7 +36,8 @@ ORDER = [
     ["like"],
     ["padding", "reduce"],
     ["container"],
-    ["pickling", "iterator", "calls"],
+    ["pickling", "iterator", "results"],
+    ["calls"],
     ["ragged"],
     ["sequence"],
     ["batches", "foreign", "layout", "operations"],

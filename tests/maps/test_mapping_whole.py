@@ -3,6 +3,9 @@
 import multiprocessing
 import os
 import pickle
+import signal
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from unittest.mock import Mock
 
@@ -16,6 +19,7 @@ import seqcore as sq
 from seqcore._maps import sharing
 
 LARGE = 2 << 20  # bytes
+OTHER = b"?" * (LARGE + 16)  # of the right size, but not the file
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +41,9 @@ def way(request, ways):
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    """Where the files go."""
-    monkeypatch.setattr(sharing, "_folders", lambda nbytes: [str(tmp_path)])
+    """Where the files go, if they have names."""
+    monkeypatch.setattr(sharing, "NewFile", sharing._NamedFile)
+    monkeypatch.setattr(sharing.tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
@@ -92,6 +97,81 @@ def test_a_mock_is_a_callable():
     assert_holds(sq.sequence_map(Mock(return_value=np.zeros(2)), numbers(3)), [np.zeros(2)] * 3)
 
 
+def raise_(error):
+    raise error
+
+
+@pytest.mark.skipif(sharing.NewFile is not sharing._NamelessFile, reason="files have names here")
+class TestNameless:
+    """On Linux the system deletes what a map shares, however its process ends."""
+
+    @pytest.fixture
+    def descriptors(self):
+        return lambda: len(os.listdir("/proc/self/fd"))
+
+    @pytest.mark.parametrize("pages", [0, 1 << 40])
+    def test_on_disk_where_memory_is_short(self, ways, monkeypatch, descriptors, pages, tmp_path):
+        sysconf = os.sysconf
+        monkeypatch.setattr(os, "sysconf", lambda name: pages if name == "SC_AVPHYS_PAGES" else sysconf(name))
+        monkeypatch.setattr(sharing.tempfile, "tempdir", str(tmp_path))
+        sq.sequence_map(bodies.at, numbers(5), table(), **ways["process executor"])
+        before = descriptors()
+        result = sq.sequence_map(bodies.at, numbers(50), table(), **ways["process executor"])
+        assert_holds(result, [np.array(float(i)) for i in range(50)])
+        assert descriptors() == before
+        assert list(tmp_path.iterdir()) == []
+
+    def test_nothing_is_sent_with_the_chunks(self):
+        executor = Recording()
+        sq.sequence_map(bodies.at, numbers(50), table(), executor=executor, chunksize=5)
+        assert max(size + sum(buffers) for size, buffers in executor.sizes) < 5000
+
+    @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no shared memory")
+    @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
+    def test_a_process_that_is_killed_leaves_nothing(self, by, tmp_path):
+        script = """
+import os, sys
+import numpy as np, seqcore as sq
+from concurrent.futures import ThreadPoolExecutor
+from support import bodies
+class Killing(bodies.Recording):
+    def submit(self, *args):
+        future = super().submit(*args)
+        os.kill(os.getpid(), int(sys.argv[1]))
+        return future
+sq.sequence_map(bodies.at, bodies.numbers(50), np.arange(1 << 20), executor=Killing())
+"""
+        before = {*os.listdir("/dev/shm")}
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "TMPDIR": str(tmp_path),
+        }
+        done = subprocess.run([sys.executable, "-c", script, str(int(by))], env=environment, timeout=60)
+        assert done.returncode == -by
+        assert not {*os.listdir("/dev/shm")} - before
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_forked_child_closes_its_copy(self):
+        file = sharing._written(table())
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if file.file.closed else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert not file.file.closed
+        file.close()
+
+    def test_another_file_by_the_same_path(self):
+        """As on another machine, where the process of that number is another one."""
+        one, other = sharing._written(table()), sharing._written(table() + 1)
+        got = sharing.FileTensor(one.path, one.token, table().shape, table().dtype, False)
+        assert_holds(sq.TensorSequence([got.fetch(())]), [table()])
+        got.path = other.path
+        with pytest.raises(sharing.FileNotVisible):
+            got.fetch(())
+        one.close()
+        other.close()
+
+
 class TestLarge:
     @pytest.mark.parametrize("dtype", ["float64", "bool", "complex64", "bfloat16", "float16"])
     def test_values(self, ways, dtype):
@@ -142,7 +222,7 @@ class TestLarge:
         assert executor.seen == set()
 
     def test_threads_write_no_file(self, folder, monkeypatch, ways):
-        monkeypatch.setattr(sharing, "_write", lambda tensor: pytest.fail("wrote a file"))
+        monkeypatch.setattr(sharing, "_written", lambda tensor: pytest.fail("wrote a file"))
         whole = table()
         for way in ("serial", "threads", "thread executor"):
             result = sq.sequence_map(lambda a, b: b, numbers(50), whole, **ways[way])
@@ -165,22 +245,26 @@ class TestLarge:
         assert len(executor.seen) == 1
         assert list(folder.iterdir()) == []
 
-    @pytest.mark.parametrize("failure", [OSError(28, "disk full"), None])
-    def test_no_place_for_a_file(self, monkeypatch, tmp_path, failure):
-        if failure is None:
-            monkeypatch.setattr(sharing, "_folders", lambda nbytes: [str(tmp_path / "nowhere")])
+    @pytest.mark.parametrize("failure", ["no place", "full"])
+    def test_no_place_for_a_file(self, monkeypatch, folder, failure):
+        if failure == "no place":
+            monkeypatch.setattr(sharing.tempfile, "tempdir", str(folder / "nowhere"))
         else:
-
-            def full(path, flags):
-                raise failure
-
-            monkeypatch.setattr(sharing, "_private_opener", full)
+            monkeypatch.setattr(sharing.uuid, "uuid4", lambda: raise_(OSError(28, "disk full")))
         executor = Recording()
         result = sq.sequence_map(bodies.at, numbers(20), table(), executor=executor, chunksize=10)
         assert_holds(result, [np.array(float(i)) for i in range(20)])
         assert min(max(buffers) for _, buffers in executor.sizes) == LARGE
+        assert list(folder.iterdir()) == []
 
-    @pytest.mark.parametrize("damage", [os.remove, lambda path: path.write_bytes(b"short")])
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            os.remove,
+            lambda path: path.write_bytes(b"short"),
+            lambda path: path.write_bytes(b"?" * (LARGE + 16)),
+        ],
+    )
     def test_worker_that_does_not_see_the_file(self, folder, damage):
         executor = Watching(folder, damage)
         result = sq.sequence_map(bodies.at, numbers(30), table(), executor=executor, chunksize=3)

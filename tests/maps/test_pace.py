@@ -14,7 +14,7 @@ START = 1e-4  # seconds until a helper that is wanted works
 
 @pytest.fixture(autouse=True)
 def with_the_gil(monkeypatch):
-    monkeypatch.setattr(pace, "SWITCH", 3e-5)
+    monkeypatch.setattr(pace, "SWITCH", 6e-5)
     monkeypatch.setattr(pace, "TINY", 4e-6)
 
 
@@ -177,7 +177,7 @@ class TestLooks:
 
 @pytest.mark.parametrize(
     ("seconds", "units", "worth"),
-    [(1e-3, 1, True), (1e-4, 5, False), (1e-4, 7, True), (1e-6, 15_000, False), (1e-6, 16_000, True)],
+    [(1e-3, 1, True), (1e-4, 7, False), (1e-4, 9, True), (1e-6, 30_000, False), (1e-6, 31_000, True)],
 )
 def test_so_much_work_is_worth_a_trial(seconds, units, worth):
     assert worth_a_trial(seconds, units) is worth
@@ -186,6 +186,6 @@ def test_so_much_work_is_worth_a_trial(seconds, units, worth):
 def test_the_sizes_of_chunks():
     one = Pace(1e-4, 2)
     assert one.size(0, 1000, 0.0) == 5  # until a helper comes
-    assert one.size(1, 1000, 0.0) == 3  # a trial has four for each: 1/40 of the work, by two
+    assert one.size(1, 1000, 0.0) == 6  # a trial has two for each: 1/40 of the work, by two
     assert one.size(1, 7, 0.0) == 1  # towards the end they become smaller
     assert Pace(1e-4, 2, least=64).size(0, 1000, 0.0) == 64

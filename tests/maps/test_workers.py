@@ -1,5 +1,6 @@
 """What is special about each kind of workers: lost ones, lost results, and what is not one."""
 
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -84,12 +85,8 @@ class TestLostResults:
 @pytest.mark.parametrize("copied", [False, True])
 def test_results_that_arrive_in_memory_that_is_lent(copied):
     sequence = sq.TensorSequence([np.arange(1000)])
-    memory = [
-        bytearray(one.raw())
-        for one in payloads.Reply(Chunk(0, 1, None, None, (sequence,), True), pickle).buffers
-    ]
     reply = payloads.Reply(Chunk(0, 1, None, None, (sequence,), True), pickle)
-    reply.buffers = memory
+    reply.buffers = memory = [bytearray(one.raw()) for one in reply.buffers]
     (arrived,) = reply.chunk(copied).sequences
     assert_holds(arrived, [np.arange(1000)])
     shared = [np.shares_memory(arrived[0], np.frombuffer(one, np.uint8)) for one in memory if one]
@@ -151,10 +148,12 @@ class TestRay:
         assert (tmp_path / "died").exists()
 
     def test_a_killed_worker_of_a_pool_is_named(self, ways, tmp_path):
-        pool = ways.get("ray_pool")["executor"]
+        ways.get("ray")
+        pool = importlib.import_module("ray.util.multiprocessing").Pool(1)
         body = bodies.DieOnce(str(tmp_path / "died"), 20)
         with pytest.raises(RuntimeError, match=r"lost elements \d+ to \d+ of the map.*died"):
             sq.sequence_map(body, numbers(100), executor=pool, chunksize=3)
+        pool.terminate()
 
     @pytest.mark.parametrize("way", ["ray", "ray_pool"])
     def test_bodies_of_any_kind(self, ways, way):

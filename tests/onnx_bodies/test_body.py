@@ -35,7 +35,7 @@ from support.models.graphs import (  # noqa: E402
 from seqcore.dtypes import element_type  # noqa: E402
 from seqcore.onnx import GraphBody  # noqa: E402
 from seqcore.onnx._model.tensors import from_tensor_proto, to_tensor_proto  # noqa: E402
-from seqcore.onnx._runtimes.versions import newest_opset  # noqa: E402
+from seqcore.onnx._runtimes.sessions import newest_opset  # noqa: E402
 
 
 class TestTypes:

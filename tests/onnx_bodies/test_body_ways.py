@@ -10,8 +10,8 @@ pytest.importorskip("ml_dtypes")
 from support.models.graphs import ADD, ENOUGH, assert_same, floats, parsed, singly  # noqa: E402
 
 from seqcore.onnx import GraphBody  # noqa: E402
-from seqcore.onnx._bodies import many  # noqa: E402
-from seqcore.onnx._bodies.many import COPIES, can_copy  # noqa: E402
+from seqcore.onnx._bodies import program as many  # noqa: E402
+from seqcore.onnx._bodies.program import COPIES, can_copy  # noqa: E402
 
 PAYS = many._COPIES_PAY + many._A_NODE_MORE  # for a body of one node
 

@@ -22,12 +22,12 @@ from seqcore.onnx._model.weights import HEAVY  # noqa: E402
 AT_EVERY_LENGTH = """kv_layers cross_attention delta_features unbind_rows unbind_recurrence unbind_reversed
     unbind_pairs gated_splits comprehension extended double_states bidirectional skip_states early_exit
     batched_gru map_then_pick script_relu_rows script_positive_rows script_fifo script_fibonacci
-    script_front_inserts"""
+    script_front_inserts beam_backpointers resized_crops"""
 # … from more than 8 iterations on, since loops are one operator there, …
 FROM_9_ON = """sliding_means ragged_softmax sentence_means sorted_by_length span_pooling unbind_columns
     chunk_thirds split_pairs list_ends bool_masks proposals map_pairs"""
 # … and from more than 64 on.
-FROM_65_ON = """greedy_gru nucleus speculative viterbi resized_crops ragged_attention split_block_norms
+FROM_65_ON = """greedy_gru nucleus speculative viterbi ragged_attention split_block_norms
     pasted_masks dynamo_blocks dynamo_gates dynamo_prefix"""
 # The loops that are one operator, by what there is beside all iterations at once.
 ONE_OPERATOR = {

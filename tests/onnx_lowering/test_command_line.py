@@ -41,7 +41,7 @@ def test_lower(path, capsys):
     first, stays, then, option = printed.out.splitlines()
     assert first == f"{out}: 1 sequence lowered, 1 left"
     assert stays == "  't' stays: it is an input of the model"
-    assert then.startswith(f"next: load {out} in seqcore.onnx.InferenceSession")
+    assert then.startswith(f"next: load {out} in onnxruntime, or in seqcore.onnx.InferenceSession")
     assert "--ragged-io" in option
     assert printed.err == ""
     assert sorted(file.name for file in path.parent.iterdir()) == ["in.onnx", "out.onnx"]
@@ -65,7 +65,7 @@ def test_explain(path, capsys):
         "    onnxruntime  Gather, Neg",
         "    seqcore      SequenceAt 'z'",
         "how to run it",
-        "    seqcore.onnx.InferenceSession runs the model unchanged, as shown above",
+        "    seqcore.onnx.InferenceSession takes this model as it is, as shown above",
         f"    for other runtimes: python -m seqcore.onnx lower {path} -o OUT --ragged-io",
     ]
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)

@@ -166,7 +166,7 @@ class TestLoops:
     @pytest.mark.parametrize("at_front", [False, True])
     @pytest.mark.parametrize("more", [-1, 0, 1])
     def test_inserts_in_a_round(self, more, at_front):
-        n, place = trace._MOST_SLOTS + more, ", zero" * at_front
+        n, place = trace._MOST_ADDITIONS + more, ", zero" * at_front
         code = " ".join(
             f"{'t' if k == n - 1 else f't{k}'} = SequenceInsert({f't{k - 1}' if k else 's'}, q{place})"
             for k in range(n)
@@ -176,7 +176,7 @@ class TestLoops:
         assert any("more than 32 times in an iteration" in note for note in notes) is (more > 0)
 
     def test_each_end_counts_for_itself(self):
-        n = trace._MOST_SLOTS
+        n = trace._MOST_ADDITIONS
         places = ["", ", zero"] * n
         code = " ".join(
             f"{'t' if k == 2 * n - 1 else f't{k}'} = SequenceInsert({f't{k - 1}' if k else 's'}, q{place})"

@@ -20,7 +20,18 @@ from support.models.lists_in_loops import (
     loop,
     why,
 )
-from support.models.lowering import check, left_in, lowered, ops, outcome, parse, quick_report, rows, session
+from support.models.lowering import (
+    assert_same,
+    check,
+    left_in,
+    lowered,
+    ops,
+    outcome,
+    parse,
+    quick_report,
+    rows,
+    session,
+)
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -475,3 +486,68 @@ def test_chains_of_loops():
     for body in (APPEND, SOME):
         for start in (ONE, "first = SequenceEmpty()"):
             check(loop(body, second, f"{start} none = SequenceEmpty()"), feeds())
+
+
+class TestTensorArrays:
+    """TensorFlow's TensorArray, as tf2onnx exports it: an insert at the iteration's number is at the end."""
+
+    LOOP = """g (float[N, 4] x, int64 n) => (float[M, 4] y)
+    <bool yes = {{1}}, int64 one = {{1}}, int64 two = {{2}}, float[4] a = {{1, 2, 3, 4}}> {{
+        start = {start}
+        l = Loop (n, yes, start) <body = b (int64 i, bool c, seq(float[4]) s) => (bool c2, seq(float[4]) t) {{
+            c2 = Identity (c) q = Gather (x, i) {code}
+        }}>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+    }}"""
+    EMPTY, FULL = "SequenceEmpty ()", "SequenceConstruct (a)"
+
+    @pytest.mark.parametrize(
+        ("start", "code", "goes"),
+        [
+            (EMPTY, "t = SequenceInsert (s, q, i)", True),
+            (FULL, "k = Add (i, one) t = SequenceInsert (s, q, k)", True),
+            (
+                FULL,
+                "p = SequenceAt (s, i) e = Add (p, q) k = Add (i, one) t = SequenceInsert (s, e, k)",
+                True,
+            ),
+            (
+                EMPTY,
+                "k = Mul (i, two) m = Add (k, one) u = SequenceInsert (s, q, k) t = SequenceInsert (u, q, m)",
+                True,
+            ),
+            # One before the end, and farther and farther from it.
+            (FULL, "t = SequenceInsert (s, q, i)", False),
+            (EMPTY, "u = SequenceInsert (s, q, i) t = SequenceInsert (u, q, i)", False),
+        ],
+    )
+    def test_an_insert_at_the_iteration(self, start, code, goes):
+        model = parse(self.LOOP.format(start=start, code=code))
+        result, notes = quick_report(model)
+        assert (left_in(result) == []) is goes, notes
+        before, after = session(model), session(result)
+        for n in (1, 2, 5):
+            feed = {"x": rows(5), "n": np.array(n)}
+            assert_same(outcome(before, feed), outcome(after, feed))
+
+
+def test_elements_whose_shape_a_reshaped_constant_tells():
+    """PyTorch exports the K of `topk` so. Without it, elements might have several shapes."""
+    text = """g (float[N, 4] x, int64 n) => (float[M, 2] y)
+    <bool yes = {1}, int64 two = {2}, int64[1] flat = {-1}, int64 at = {-1}> {
+        none = SequenceEmpty ()
+        l = Loop (n, yes, none) <body = b (int64 i, bool c, seq(float[]) s) => (bool c2, seq(float[]) t) {
+            c2 = Identity (c) q = Gather (x, i) k = Reshape (two, flat) v, w = TopK (q, k)
+            t = SequenceInsert (s, v)
+        }>
+        z = SequenceAt (l, at)
+        y0 = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+        y = Add (y0, z)
+    }"""
+    model = parse(text)
+    result, notes = quick_report(model)
+    assert left_in(result) == [], notes
+    before, after = session(model), session(result)
+    for n in (0, 1, 3):
+        feed = {"x": rows(5), "n": np.array(n)}
+        assert_same(outcome(before, feed), outcome(after, feed))

@@ -19,8 +19,11 @@ from support.strategies import NAMES, array_lists, assert_holds, dtype_of, fille
 import seqcore as sq  # noqa: E402
 from seqcore.onnx import from_proto, to_proto  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type  # noqa: E402
-from seqcore.onnx._protos.reading import A_RUN  # noqa: E402
-from seqcore.onnx._protos.tensors import BLOCK, SMALL  # noqa: E402
+from seqcore.onnx._protos.tensors import (  # noqa: E402
+    A_RUN,
+    BLOCK,
+    SMALL,
+)
 
 pytestmark = pytest.mark.mostly_slow(3)
 

@@ -15,6 +15,7 @@ SLOW = {
     "maps.md",
     "models.md",
     "other-runtimes.md",
+    "scale.md",
     "threads.md",
     "training.md",
 }

@@ -79,6 +79,7 @@ def test_typing_and_c_declarations_are_installed():
 def test_public_names_are_the_documented_ones():
     assert sorted(seqcore.__all__) == [
         "BatchSampler",
+        "Columns",
         "ELEMENT_TYPES",
         "TensorSequence",
         "concat_from_sequence",

@@ -106,6 +106,49 @@ def test_looking() -> None:
     assert_type(next(reversed(seq)), F32)
 
 
+def test_numbers_of_elements() -> None:
+    seq = frames()
+    assert_type(seq.reduce(np.add), NDArray[Any])
+    assert_type(seq.reduce(np.sum, axis=None, initial=1.5), NDArray[Any])
+    assert_type(seq.reduce(np.mean, dtype=np.float64), F64)
+    assert_type(seq.reduce(np.maximum, axis=-1, dtype="float32"), NDArray[Any])
+    assert_type(seq.segment_ids(), NDArray[np.int64])
+    assert_type(seq.position_ids(np.int32), NDArray[np.int32])
+    assert_type(seq.to_padded(dtype=np.float64), F64)
+    assert_type(seq.to_padded(0, dtype="float64", shape=8), NDArray[Any])
+    batch, mask = seq.to_padded(dtype=np.float64, return_mask=True)
+    assert_type(batch, F64)
+    assert_type(mask, NDArray[np.bool_])
+    long: sq.TensorSequence[np.bool_] = sq.TensorSequence([np.bool_(True), np.bool_(False), np.bool_(True)])
+    assert_type(seq[long], sq.TensorSequence[np.float32])
+
+
+def test_batches() -> None:
+    seq = frames()
+    assert_type(sq.pack(seq, 8), sq.TensorSequence[np.int64])
+    assert_type(sq.pack([3, 4], 8, strategy="next_fit", max_count=2), sq.TensorSequence[np.int64])
+    sampler = sq.BatchSampler(seq, batch_size=2, seed=3, rank=0, world_size=1, drop_last=True)
+    assert_type(list(sampler), list[list[int]])
+    sampler = sq.BatchSampler(seq.lengths(), max_tokens=8)
+    sampler.set_epoch(1)
+    assert_type(sampler.state_dict(), dict[str, Any])
+    sampler.load_state_dict(sampler.state_dict())
+    assert_type(len(sampler), int)
+
+
+def test_columns() -> None:
+    columns = sq.Columns({"frames": frames(), "label": [0, 1, 2], "where": np.zeros((3, 2))})
+    assert_type(columns[0], dict[str, Any])
+    assert_type(columns[1:], sq.Columns)
+    assert_type(columns[[0, 2]], sq.Columns)
+    assert_type(columns[frames().lengths() > 3], sq.Columns)
+    assert_type(columns.names, list[str])
+    assert_type(columns.__getitems__([0, 1]), sq.Columns)
+    assert_type(columns == columns[:], bool)
+    assert_type(list(columns), list[dict[str, Any]])
+    assert "label" in columns
+
+
 def test_editing() -> None:
     seq = frames()
     seq.append(ramp(2))

@@ -342,7 +342,7 @@ class OfAnotherType(TensorSequence):
 def test_a_type_is_not_believed(path, kind):
     sq.save(path, ragged([1, 2, 3]))
     make, (_, _, *stored), _ = sq.load(path).__reduce__()
-    with pytest.raises(ValueError, match="has elements of dtype int32, but the pickled sequence has dtype float64"):
+    with pytest.raises(ValueError, match="has elements of dtype int32, but the pickled sequence has"):
         make(kind, "float64", *stored)
     assert len(make(kind, "int32", *stored)) == 3
 

@@ -175,14 +175,14 @@ def test_runs():
             *((0, 0, 1, 2**63 - 1), (0, 0, 2**61, 9), (0, 4, -(2**61), 9), (0, 0, 2**62, 2**62)),
         ):
             for runs in ([run], [(0, 0, 1, 1), run], [run, (0, 0, 1, 1)]):
-                with pytest.raises((ValueError, IndexError), match="pickle is damaged: .*run"):
+                with pytest.raises((ValueError, IndexError), match=r"pickle is damaged: .*run"):
                     again(order=form(runs))
     for run in ((0, 0, 1), (0, 0, 1, 1, 1), (), (0, 0, 1, 1.0), (0, 0, 1, None), (0, 0, True, 1), "0011"):
-        with pytest.raises(TypeError, match="pickle is damaged: .*run"):
+        with pytest.raises(TypeError, match=r"pickle is damaged: .*run"):
             again(order=(run,))
     huge = 10**30
     for run in ((0, 2**63, 1, 1), (0, 0, huge, 2), (0, 4, -huge, 2), (0, 0, 1, huge), (huge, 0, 1, 1)):
-        with pytest.raises((ValueError, IndexError), match="pickle is damaged: .*run"):
+        with pytest.raises((ValueError, IndexError), match=r"pickle is damaged: .*run"):
             again(order=(run,))
     for order in (np.zeros((1, 3), int), np.zeros((1, 5), int), np.zeros(4, int), np.zeros((1, 4, 1), int)):
         with pytest.raises(ValueError, match="shape"):

@@ -180,6 +180,16 @@ def test_state_of_an_epoch_that_has_ended():
     assert len(list(sampler)) == 2
 
 
+def test_iterators_that_are_not_used():
+    """PyTorch's loaders call iter() twice."""
+    sampler = BatchSampler(range(40), batch_size=4)
+    whole = list(sampler)
+    sampler.load_state_dict(sampler.state_dict() | {"batches": 3})
+    iter(sampler)
+    assert sampler.state_dict()["batches"] == 3
+    assert list(sampler) == whole[3:]
+
+
 def test_copies_and_pickles():
     sampler = BatchSampler(range(50), capacity=60, seed=3)
     for other in (copy.deepcopy(sampler), pickle.loads(pickle.dumps(sampler))):
@@ -260,3 +270,16 @@ def test_epochs_that_are_refused():
         sampler.set_epoch(None)
     with pytest.raises(ValueError, match="epoch is -1"):
         sampler.set_epoch(-1)
+
+
+def test_orders_are_equally_likely():
+    """Of elements of one length, over seeds and epochs."""
+    counts = {}
+    for seed in range(30):
+        sampler = BatchSampler([2, 2, 2], batch_size=3, seed=seed)
+        for epoch in range(40):
+            sampler.set_epoch(epoch)
+            (batch,) = sampler
+            counts[tuple(batch)] = counts.get(tuple(batch), 0) + 1
+    assert len(counts) == 6
+    assert all(140 < count < 260 for count in counts.values()), counts

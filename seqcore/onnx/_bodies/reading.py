@@ -15,7 +15,7 @@ from seqcore._arguments.tensors import as_tensor
 from seqcore.onnx._model.checks import check_message
 from seqcore.onnx._model.load import operators_of, path_of
 from seqcore.onnx._model.tensors import declared_dtype, one_line, to_tensor_proto
-from seqcore.onnx._runtimes.versions import newest_opset, restamp_proto
+from seqcore.onnx._runtimes.sessions import newest_opset, restamp_proto
 
 
 def read_model(

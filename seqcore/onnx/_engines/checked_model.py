@@ -17,6 +17,7 @@ from seqcore.onnx._engines.planner import Planner
 from seqcore.onnx._engines.schedule import Entry, Schedule
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.types import from_type_proto
@@ -149,7 +150,7 @@ class Checks:
             return
         if parts.trips and known is None:
             trips = node.inputs[0]
-            if not _is_a_number_of_things(prepared, parts.trips):
+            if not is_never_negative(prepared, parts.trips):
                 # None is less than no trip: a negative index would count from the back.
                 trips = self._nodes.larger(trips, self._nodes.constant(0))
             table = self._nodes.constant(range(self._limit + 1))
@@ -229,21 +230,6 @@ def _put_output(graph: Graph, k: int, name: str) -> None:
     if graph.outputs[k] in graph.declared:
         graph.declared[name] = graph.declared[graph.outputs[k]]
     graph.outputs[k] = name
-
-
-def _is_a_number_of_things(prepared: Prepared, name: str) -> bool:
-    """Return whether an integer is a length or a size for sure, and so not negative."""
-    node = prepared.producer(name)
-    while node is not None and _takes_items(node):
-        node = prepared.producer(node.inputs[0])
-    return node is not None and node.is_op("Shape", "Size", "SequenceLength")
-
-
-def _takes_items(node: Node) -> bool:
-    """Return whether all that a node gives are numbers that it gets."""
-    if node.is_op("Cast"):
-        return node.attribute("to") == TensorProto.INT64
-    return node.is_op("Identity", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice")
 
 
 # The costs of an iteration of a loop in onnxruntime and as steps of ours, estimated from its body.

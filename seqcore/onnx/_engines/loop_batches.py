@@ -31,6 +31,7 @@ from seqcore.onnx._engines.checked_model import (
 from seqcore.onnx._engines.planner import Planner
 from seqcore.onnx._engines.schedule import Entry, Frame
 from seqcore.onnx._engines.tensor_part import cut_out, is_heavy
+from seqcore.onnx._lists.trace import Trace
 from seqcore.onnx._model.graph import Graph, Node, fresh_name
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
@@ -78,33 +79,13 @@ def _why_not_across(prepared: Prepared, name: str) -> str:
     return f"'{name}' does not go into onnxruntime or out of it in Python"
 
 
-def is_only_appended(prepared: Prepared, state: str, output: str) -> bool:
-    """Return whether a body makes its output of a state by appends alone, and does nothing else with it."""
-    links: dict[str, list[Node]] = {}  # the values between them → the nodes that may read them
-    ends = [output]  # what the body gives, and on the way the branches of an If
-
-    def leads_back(name: str) -> bool:
-        if name == state:
-            return True
-        node = prepared.producer(name)
-        if node is None:
-            return False
-        if node.is_op("Identity") or (node.is_op("SequenceInsert") and not node.input(2)):
-            links.setdefault(node.inputs[0], []).append(node)
-            return leads_back(node.inputs[0])
-        if node.is_op("If"):
-            k = node.outputs.index(name)
-            given = [graph.outputs[k] for graph in node.graphs.values()]
-            ends.extend(given)
-            return all(leads_back(one) for one in given)
+def is_only_appended(prepared: Prepared, loop: Node, k: int) -> bool:
+    """Return whether a loop only appends to its state k."""
+    try:
+        trace = Trace(prepared, loop, k, None)
+    except Declined:
         return False
-
-    if not leads_back(output):
-        return False
-    allowed = {node for nodes in links.values() for node in nodes}
-    readers = [(name, reader) for name in {state, *ends, *links} for reader, _ in prepared.readers[name]]
-    given = sorted(name for name, reader in readers if reader is None)
-    return given == sorted(ends) and all(reader is None or reader in allowed for _, reader in readers)
+    return not any(ends.front for ends in trace.ends.values()) and not trace.lengths and not trace.reads
 
 
 class LoopBatches:
@@ -132,8 +113,8 @@ class LoopBatches:
         ]
         appended = {
             name
-            for name, output in zip(parts.states, parts.next_states, strict=True)
-            if prepared.is_sequence(name) and is_only_appended(prepared, name, output)
+            for k, name in enumerate(parts.states)
+            if prepared.is_sequence(name) and is_only_appended(prepared, node, k)
         }
         sequences = [name for name in parts.states if prepared.is_sequence(name)]
         self.appended = [planner.place(name) for name in sequences if name in appended]

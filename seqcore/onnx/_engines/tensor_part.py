@@ -18,8 +18,7 @@ from seqcore.onnx._model.types import SEQUENCE, to_type_proto
 from seqcore.onnx._model.weights import HEAVY, nbytes_of
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._runtimes.runners import make_runner
-from seqcore.onnx._runtimes.sessions import REFUSALS
-from seqcore.onnx._runtimes.versions import restamp
+from seqcore.onnx._runtimes.sessions import REFUSALS, restamp
 
 
 def cut_out(

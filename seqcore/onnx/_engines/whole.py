@@ -30,8 +30,15 @@ from seqcore.onnx._model.tensors import dtype_of, one_line
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
 from seqcore.onnx._model.weights import HEAVY
 from seqcore.onnx._model.writing import to_message
-from seqcore.onnx._runtimes.sessions import REFUSALS, SILENT, TWO_C_TYPES, Sessions, native, refusing_run
-from seqcore.onnx._runtimes.versions import restamp
+from seqcore.onnx._runtimes.sessions import (
+    REFUSALS,
+    SILENT,
+    TWO_C_TYPES,
+    Sessions,
+    native,
+    refusing_run,
+    restamp,
+)
 
 
 class WholeModel:

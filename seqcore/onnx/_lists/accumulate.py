@@ -2,8 +2,8 @@
 
     l = Loop (n, c, start) <t = insert (s, e)>    ──▶    rows = Loop (n, c) <e>    l = Concat (start, rows)
 
-Each slot of an iteration (see `trace`) is a scan output, and they are interleaved after the loop. If an
-iteration may leave a slot empty, a condition is a scan output too, by which Compress selects:
+Each addition of an iteration (see `trace`) is a scan output, and they are interleaved after the loop. If an
+iteration may leave an addition empty, a condition is a scan output too, by which Compress selects:
 
     t = If (c) <insert (s, e)> <s>                ──▶    value = If (c) <e> <zeros>    mask = c
 """
@@ -17,7 +17,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from seqcore.onnx._lists.representations import Representation, Representations, Stack, why_no_zeros
-from seqcore.onnx._lists.trace import Merged, Read, Slot, Trace, elements_of, is_always_filled
+from seqcore.onnx._lists.trace import Addition, Merged, Read, Trace, elements_of, is_always_filled
 from seqcore.onnx._model.graph import BRANCHES, Node
 from seqcore.onnx._model.loop_parts import add_state, parts_of
 from seqcore.onnx._model.prepared import Prepared
@@ -60,18 +60,20 @@ class Accumulated(Stack):
         self.node, self.start_name = loop, parts_of(loop).initial[k]
         self.start, self._name = start, name
         self.trace = trace = Trace(prepared, loop, k, start.count)
+        self.ends = trace.ends[trace.result]
+        if not self.ends.all():
+            raise Declined("passes it on as it is")
         if why := _why_checks_are_lost(prepared, loop):
             raise Declined(why)
-        self.ends = trace.ends[trace.result]
-        slots = self.ends.all()
-        elements = [element for slot in slots for element in elements_of(slot)]
+        additions = self.ends.all()
+        elements = [element for addition in additions for element in elements_of(addition)]
         shape = reduce(join_shapes, map(prepared.shape, elements), start.shape)
         self.is_proven = shape is not None and shape != NEVER and None not in shape
         # If elements of several shapes would be an error anyway, the loop may as well fail. But
         # onnxruntime's sees no more of a shape than its size.
-        is_plain = start.count == 0 and slots == tuple(elements) and len(slots) == 1
+        is_plain = start.count == 0 and additions == tuple(elements) and len(additions) == 1
         is_uniform = self.is_proven or (is_plain and self._is_stacked(prepared))
-        self._is_sure = any(map(is_always_filled, slots))
+        self._is_sure = any(map(is_always_filled, additions))
         is_filled = start.least > 0 or (self._is_sure and _runs_at_least_once(prepared, loop))
         numbers = (prepared.element_number(element) for element in (*elements, name))
         super().__init__("", next(filter(None, numbers), 0), shape, is_uniform, is_filled)
@@ -119,7 +121,7 @@ class Accumulated(Stack):
         if not self.is_filled and self._fails_without_trip(prepared):
             self._fail_without_trip(builder)
         iteration = _Iteration(builder, prepared, self)
-        ends = [self._scan_end(iteration, builder, slots) for slots in self.ends]
+        ends = [self._scan_end(iteration, builder, additions) for additions in self.ends]
         for node, value in self.trace.lengths:
             iteration.count(value, builder.instead(node), node.outputs[0])
         for read in self.trace.reads:
@@ -137,12 +139,15 @@ class Accumulated(Stack):
         self.tensor = nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
 
     def _scan_end(
-        self, iteration: _Iteration, builder: Builder, slots: tuple[Slot, ...]
+        self, iteration: _Iteration, builder: Builder, additions: tuple[Addition, ...]
     ) -> tuple[list[str], list[str]]:
         """Make the elements at an end scan outputs; if some may be missing, their masks too."""
-        values, masks = [iteration.value(slot) for slot in slots], [iteration.mask(slot) for slot in slots]
+        values, masks = (
+            [iteration.value(addition) for addition in additions],
+            [iteration.mask(addition) for addition in additions],
+        )
         masks = [mask or builder.constant(True, bool) for mask in masks] if any(masks) else []
-        if slots and not self.is_proven and not is_told_by_size(self.shape):
+        if additions and not self.is_proven and not is_told_by_size(self.shape):
             self._check_shapes(builder, values[0], iteration.last_node)
         stacks = [self._scan(iteration, builder, value, self.element_type, self.shape) for value in values]
         return stacks, [self._scan(iteration, builder, mask, TensorProto.BOOL, ()) for mask in masks]
@@ -234,15 +239,13 @@ def _why_checks_are_lost(prepared: Prepared, loop: Node) -> str:
 
 def _runs_at_least_once(prepared: Prepared, loop: Node) -> bool:
     parts = parts_of(loop)
-    trips = prepared.constant(parts.trips) if parts.trips else np.array(1)
-    has_trips = trips is not None and trips.size == 1 and trips.reshape(-1)[0] >= 1
-    return bool(has_trips) and _is_true(prepared, parts.condition)
+    trips = prepared.integer(parts.trips) if parts.trips else 1
+    return trips is not None and trips >= 1 and _is_true(prepared, parts.condition)
 
 
 def _is_true(prepared: Prepared, name: str) -> bool:
-    """Return whether a condition is left out, or the constant true."""
-    condition = prepared.constant(name) if name else np.array(True)
-    return condition is not None and condition.size == 1 and bool(condition.reshape(-1)[0])
+    """Return whether a condition is left out, or true in every run."""
+    return not name or bool(prepared.condition(name))
 
 
 class _Start(NamedTuple):
@@ -309,7 +312,7 @@ class _Iteration:
 
     def __init__(self, builder: Builder, prepared: Prepared, found: Accumulated) -> None:
         self._builder, self._prepared, self._loop, self._trace = builder, prepared, found.node, found.trace
-        # The shape is known if a slot may be empty, or a last element missing.
+        # The shape is known if an addition may be empty, or a last element missing.
         self._start, self._element_type, self._shape = found.start, found.element_type, found.shape
         self._zeros = ""
         self._made: dict[tuple[object, ...], str] = {}
@@ -321,51 +324,51 @@ class _Iteration:
 
     # The elements of an iteration, and whether they are there
 
-    def value(self, slot: Slot) -> str:
-        """Return the element in a slot, or another tensor of its shape if the slot is empty."""
-        if isinstance(slot, str):
-            return slot
-        key = ("value", slot)
+    def value(self, addition: Addition) -> str:
+        """Return the element in an addition, or another tensor of its shape if the addition is empty."""
+        if isinstance(addition, str):
+            return addition
+        key = ("value", addition)
         if key not in self._made:
-            self._made[key] = self._value(slot)
+            self._made[key] = self._value(addition)
         return self._made[key]
 
-    def _value(self, slot: Merged) -> str:
-        values = [None if one is None else self.value(one) for one in slot.slots]
+    def _value(self, addition: Merged) -> str:
+        values = [None if one is None else self.value(one) for one in addition.additions]
         there = {value for value in values if value is not None}
-        inside = {id(graph) for key in BRANCHES for graph in slot.node.graphs[key].all_graphs()}
+        inside = {id(graph) for key in BRANCHES for graph in addition.node.graphs[key].all_graphs()}
         if len(there) == 1 and not self._is_made_in(only := next(iter(there)), inside):
             return only
         full = [self._zeros_like() if value is None else value for value in values]
-        return self._if_output(slot.node, slot.k, full, self._element_type, self._shape)
+        return self._if_output(addition.node, addition.k, full, self._element_type, self._shape)
 
     def _is_made_in(self, name: str, graphs: set[int]) -> bool:
         found = self._prepared.producers.get(name)
         # A value that isn't known there was made for a branch.
         return id(found[1]) in graphs if found is not None else name in self._made.values()
 
-    def mask(self, slot: Slot | None) -> str:
+    def mask(self, addition: Addition | None) -> str:
         """Return the name of whether there is an element, "" if there always is."""
-        if slot is None:
+        if addition is None:
             return self._builder.constant(False, np.bool_)
-        if isinstance(slot, str) or is_always_filled(slot):
+        if isinstance(addition, str) or is_always_filled(addition):
             return ""
-        key = ("mask", slot)
+        key = ("mask", addition)
         if key not in self._made:
-            self._made[key] = self._mask(slot)
+            self._made[key] = self._mask(addition)
         return self._made[key]
 
-    def _mask(self, slot: Merged) -> str:
-        condition = slot.node.inputs[0]
-        one, other = slot.slots
+    def _mask(self, addition: Merged) -> str:
+        condition = addition.node.inputs[0]
+        one, other = addition.additions
         if self._prepared.shape(condition) == ():
             if other is None and is_always_filled(one):
                 return condition
             if one is None and is_always_filled(other):
-                return self._builder.after(slot.node).op("Not", condition)
+                return self._builder.after(addition.node).op("Not", condition)
         always = self._builder.constant(True, np.bool_)
-        masks = [self.mask(branch) or always for branch in slot.slots]
-        return self._if_output(slot.node, slot.k, masks, TensorProto.BOOL, ())
+        masks = [self.mask(branch) or always for branch in addition.additions]
+        return self._if_output(addition.node, addition.k, masks, TensorProto.BOOL, ())
 
     def _zeros_like(self) -> str:
         """Return a tensor of the elements' shape, made before the loop."""
@@ -398,12 +401,12 @@ class _Iteration:
 
     def count(self, value: str, nodes: Nodes, out: str = "") -> str:
         """Return the length of a list of the iteration."""
-        slots = self._trace.ends[value].all()
+        additions = self._trace.ends[value].all()
         number = self._length_of_state(nodes)
-        for mask in filter(None, map(self.mask, slots)):
+        for mask in filter(None, map(self.mask, additions)):
             one = nodes.op("Cast", mask, to=TensorProto.INT64)
             number = nodes.op("Add", number, nodes.op("Reshape", one, nodes.constant([])))
-        return nodes.op("Add", number, nodes.constant(sum(map(is_always_filled, slots))), out=out)
+        return nodes.op("Add", number, nodes.constant(sum(map(is_always_filled, additions))), out=out)
 
     def _length_of_state(self, nodes: Nodes) -> str:
         """Return the length of the state, from the iteration's number if each adds as many."""
@@ -422,14 +425,14 @@ class _Iteration:
             self._length = self._start.length(self._builder.before(self._loop))
         return self._length
 
-    def _counter_state(self, each: tuple[Slot, ...]) -> str:
+    def _counter_state(self, each: tuple[Addition, ...]) -> str:
         if not self._counter:
             fresh = self._builder.fresh
             self._counter = fresh(f"{self._trace.state}/count")
             initial = self._length_of_start() or self._builder.constant(0)
             type_ = helper.make_tensor_type_proto(TensorProto.INT64, ())
-            for slot in each:
-                self.mask(slot)  # before what is made of it: both come after the same node
+            for addition in each:
+                self.mask(addition)  # before what is made of it: both come after the same node
             after = self.count(self._trace.result, self._builder.after(self.last_node))
             add_state(self._loop, initial, self._counter, after, fresh(f"{self._counter}/last"), type_)
         return self._counter
@@ -445,8 +448,8 @@ class _Iteration:
         nodes, out = self._builder.instead(read.node), read.node.outputs[0]
         at_front, j = _from_end(read.position)
         element = self._last(read.value, at_front, j)
-        slots = self._trace.ends[read.value].at(at_front)
-        is_sure = self._start.least + sum(map(is_always_filled, slots)) >= j
+        additions = self._trace.ends[read.value].at(at_front)
+        is_sure = self._start.least + sum(map(is_always_filled, additions)) >= j
         if is_sure or is_read:
             nodes.declare(out, self._element_type, self._shape)
         if is_sure:

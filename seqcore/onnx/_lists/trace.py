@@ -3,7 +3,7 @@
     state ──▶ SequenceInsert (e) ──▶ If {SequenceInsert (f)} {…} ──▶ next state
     Ends ()                Ends (back=(e))                   Ends (back=(e, Merged (f, None)))
 
-A slot is an element that an iteration may put at an end: its name, or what the branches of an If give.
+An addition is an element that an iteration may put at an end: its name, or what the branches of an If give.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 
-# Each slot is an output of the loop, so an iteration may have this many at each end.
-_MOST_SLOTS = 32
+# Each addition is an output of the loop, so an iteration may have this many at each end.
+_MOST_ADDITIONS = 32
 
 
 class Merged(NamedTuple):
@@ -27,22 +27,22 @@ class Merged(NamedTuple):
 
     node: Node
     k: int
-    slots: tuple[Slot | None, Slot | None]
+    additions: tuple[Addition | None, Addition | None]
 
 
-Slot = str | Merged
+Addition = str | Merged
 
 
 class Ends(NamedTuple):
-    """The slots at the front of a list and at its back, each in the order of the inserts."""
+    """The additions at the front of a list and at its back, each in the order of the inserts."""
 
-    front: tuple[Slot, ...] = ()
-    back: tuple[Slot, ...] = ()
+    front: tuple[Addition, ...] = ()
+    back: tuple[Addition, ...] = ()
 
-    def at(self, at_front: bool) -> tuple[Slot, ...]:
+    def at(self, at_front: bool) -> tuple[Addition, ...]:
         return self.front if at_front else self.back
 
-    def all(self) -> tuple[Slot, ...]:
+    def all(self) -> tuple[Addition, ...]:
         return self.front + self.back
 
 
@@ -86,26 +86,30 @@ class Trace:
         self.lengths: list[tuple[Node, str]] = []
         self.reads: list[Read] = []
         self._branch_outputs: set[tuple[int, int]] = set()
-        ends = self._follow(self.result)
-        if not ends.all():
-            raise Declined("hands it on as it is")
-        if max(map(len, ends)) > _MOST_SLOTS:
-            raise Declined(f"inserts into it more than {_MOST_SLOTS} times in an iteration")
+        self._at_iteration: list[Node] = []
+        if max(map(len, self._follow(self.result))) > _MOST_ADDITIONS:
+            raise Declined(f"inserts into it more than {_MOST_ADDITIONS} times in an iteration")
+        # TensorFlow's TensorArrays are written at the iteration's number.
+        for node in self._at_iteration:
+            if self._from_end(node.inputs[2], node.inputs[0]) != 0:
+                raise Declined("inserts into it elsewhere than at an end")
         self._find_readers()
 
     def _follow(self, value: str, depth: int = 0) -> Ends:
         """Return the ends of a list, and note those of all lists between it and the state."""
         if value in self.ends:
             return self.ends[value]
-        if depth > 2 * _MOST_SLOTS:
-            raise Declined(f"inserts into it more than {_MOST_SLOTS} times in an iteration")
+        if depth > 2 * _MOST_ADDITIONS:
+            raise Declined(f"inserts into it more than {_MOST_ADDITIONS} times in an iteration")
         node = self._prepared.producer(value)
         if node is not None and node.is_op("Identity"):
             ends = self._follow(node.inputs[0], depth + 1)
         elif node is not None and node.is_op("SequenceInsert"):
             at_front = end_of(self._prepared, node)
             if at_front is None:
-                raise Declined("inserts into it elsewhere than at an end")
+                if parts_of(self._loop).iteration not in (terms_of(self._prepared, node.inputs[2]) or {}):
+                    raise Declined("inserts into it elsewhere than at an end")
+                self._at_iteration.append(node)
             front, back = self._follow(node.inputs[0], depth + 1)
             new = (node.inputs[1],)
             ends = Ends(front + new, back) if at_front else Ends(front, back + new)
@@ -125,7 +129,7 @@ class Trace:
         merged = []
         for pair in zip(*both, strict=True):
             ncommon = sum(1 for _ in takewhile(lambda ab: ab[0] == ab[1], zip(*pair, strict=False)))
-            rest = zip_longest(*(slots[ncommon:] for slots in pair))
+            rest = zip_longest(*(additions[ncommon:] for additions in pair))
             merged.append((*pair[0][:ncommon], *(Merged(node, k, (one, other)) for one, other in rest)))
         return Ends(*merged)
 
@@ -238,15 +242,17 @@ def end_of(prepared: Prepared, insert: Node) -> bool | None:
     return True if position_of(prepared, position).value == 0 else None
 
 
-def elements_of(slot: Slot | None) -> Iterator[str]:
-    """Yield the names of the elements that may be in a slot."""
-    if isinstance(slot, Merged):
-        for one in slot.slots:
+def elements_of(addition: Addition | None) -> Iterator[str]:
+    """Yield the names of the elements that may be in an addition."""
+    if isinstance(addition, Merged):
+        for one in addition.additions:
             yield from elements_of(one)
-    elif slot is not None:
-        yield slot
+    elif addition is not None:
+        yield addition
 
 
-def is_always_filled(slot: Slot | None) -> bool:
-    """Return whether each iteration has an element for a slot."""
-    return all(map(is_always_filled, slot.slots)) if isinstance(slot, Merged) else slot is not None
+def is_always_filled(addition: Addition | None) -> bool:
+    """Return whether each iteration has an element for an addition."""
+    if isinstance(addition, Merged):
+        return all(map(is_always_filled, addition.additions))
+    return addition is not None

@@ -9,6 +9,7 @@ from onnx import TensorProto
 from seqcore.onnx._lists.cuts import EXPANDED, make_empty
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import dtype_of, from_tensor_proto
@@ -94,7 +95,7 @@ def keep_trips_from_negative(model: Model, prepared: Prepared, builder: Builder)
     PyTorch exports `range(1, len(x))` as one less than the length.
     """
     for node in list(model.graph.all_nodes()):
-        if node.is_op("Loop") and node.input(0) and not _is_counted(node.inputs[0], prepared):
+        if node.is_op("Loop") and node.input(0) and not is_never_negative(prepared, node.inputs[0]):
             nodes = builder.before(node)
             trips = node.inputs[0]
             if builder.opset < 12:  # onnxruntime's Max takes no integers before
@@ -116,12 +117,12 @@ def end_by_conditions(model: Model, prepared: Prepared, builder: Builder) -> Non
         if not node.is_op("Loop") or not (node.input(0) and node.input(1)):
             continue
         parts = parts_of(node)
-        trips = prepared.constant(parts.trips)
-        if trips is None or trips.size != 1 or not 1 <= trips.reshape(-1)[0] < _NO_LIMIT:
+        trips = prepared.integer(parts.trips)
+        if trips is None or not 1 <= trips < _NO_LIMIT:
             continue
         if parts.scans and parts.going_out != parts.going_in:
             nodes = Nodes(builder, node)
-            goes_on = nodes.op("Less", parts.iteration, nodes.constant(trips.reshape(-1)[0] - 1))
+            goes_on = nodes.op("Less", parts.iteration, nodes.constant(trips - 1))
             node.inputs[0] = nodes.constant(_NO_LIMIT)
             both = nodes.op("And", parts.going_out, goes_on)
             if parts.going_out in node.body.declared:
@@ -196,7 +197,7 @@ def _number_expanded(node: Node, prepared: Prepared, builder: Builder) -> str:
     """Return the number that a node fills a shape with, "" where it isn't one."""
     if node.is_op("Expand"):
         return node.inputs[0] if prepared.shape(node.inputs[0]) == () else ""
-    if not _is_counted(node.inputs[0], prepared):
+    if not is_never_negative(prepared, node.inputs[0]):
         return ""  # a negative length is an error here, and may be none of Expand's
     number = prepared.element_number(node.outputs[0])
     dtype = dtype_of(number) if number in EXPANDED else None
@@ -212,18 +213,3 @@ def _is_safe(node: Node, prepared: Prepared) -> bool:
     if not (record.elementwise or record.broadcasts) or not record.never_fails or node.is_op("Div"):
         return False
     return prepared.element_number(node.outputs[0]) in EXPANDED
-
-
-def _is_counted(name: str, prepared: Prepared) -> bool:
-    """Return whether an integer is known not to be negative."""
-    constant = prepared.constant(name)
-    if constant is not None:
-        return bool((constant >= 0).all())
-    node = prepared.producer(name)
-    if node is None:
-        return False
-    if node.is_op("Shape", "Size", "SequenceLength"):
-        return True
-    if node.is_op("Gather", "Squeeze", "Unsqueeze", "Reshape", "Cast", "Identity", "Slice"):
-        return _is_counted(node.inputs[0], prepared)
-    return node.is_op("Add", "Mul") and all(_is_counted(one, prepared) for one in node.inputs)

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, NodeProto, TypeProto
+from onnx import AttributeProto, NodeProto, TensorProto, TypeProto
 
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.record import record_of
+from seqcore.onnx._model.tensors import to_tensor_proto
 from seqcore.onnx._model.types import (
     NEVER,
     SEQUENCE,
@@ -195,6 +196,13 @@ class Inference:
         for name in names:
             if self.constant(name) is not None:
                 data[name] = self.model.constants[name]
+                continue
+            # A constant that is reshaped, such as the K of TopK.
+            numbers, (_, number, shape, *_) = self.numbers.get(name, (None,)), self.type(name)
+            is_known = all(isinstance(one, int) for one in numbers)
+            if is_known and number == TensorProto.INT64 and shape is not None:
+                array = np.array(numbers, np.int64).reshape([len(numbers)] * len(shape))
+                data[name] = to_tensor_proto(array, name)
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)
         try:
             made = onnx.shape_inference.infer_node_outputs(schema, proto, types, data)

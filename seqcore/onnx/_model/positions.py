@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from onnx import TensorProto
+
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.prepared import Prepared
 
@@ -18,12 +20,7 @@ class Position(NamedTuple):
 
 def position_of(prepared: Prepared, name: str) -> Position:
     """Return the `Position` that a tensor is."""
-    constant = prepared.constant(name)
-    if constant is not None and constant.size == 1 and constant.dtype.kind in "iu":
-        return Position(name, int(constant.reshape(-1)[0]), constant.ndim)
-    told = prepared.numbers.get(name, ())
-    value = told[0] if len(told) == 1 and isinstance(told[0], int) else None
-    return Position(name, value, prepared.type(name).rank)
+    return Position(name, prepared.integer(name), prepared.type(name).rank)
 
 
 def is_iteration_over(prepared: Prepared, name: str, sequence: str) -> bool:
@@ -47,6 +44,23 @@ def _is_in_length(prepared: Prepared, name: str, sequence: str) -> bool:
     if node.is_op("Identity", "Unsqueeze", "Squeeze", "Reshape", "ReduceMin"):
         return _is_in_length(prepared, node.inputs[0], sequence)
     return node.is_op("Concat", "Min") and any(_is_in_length(prepared, one, sequence) for one in node.inputs)
+
+
+def is_never_negative(prepared: Prepared, name: str) -> bool:
+    """Return whether integers are known not to be negative, as lengths are."""
+    constant = prepared.constant(name)
+    if constant is not None:
+        return bool((constant >= 0).all())
+    node = prepared.producer(name)
+    if node is None:
+        return False
+    if node.is_op("Shape", "Size", "SequenceLength"):
+        return True
+    if node.is_op("Cast") and node.attribute("to") != TensorProto.INT64:
+        return False  # it may wrap around
+    if node.is_op("Gather", "Squeeze", "Unsqueeze", "Reshape", "Cast", "Identity", "Slice"):
+        return is_never_negative(prepared, node.inputs[0])
+    return node.is_op("Add", "Mul") and all(is_never_negative(prepared, one) for one in node.inputs)
 
 
 def guard_position(node: Node, k: int, prepared: Prepared, checks: Any) -> None:

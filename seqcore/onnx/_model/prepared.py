@@ -56,11 +56,17 @@ class Prepared:
 
     def condition(self, name: str) -> bool | None:
         """Return what a condition is in every run, None where that isn't known."""
+        told = self.integer(name)
+        return None if told is None else bool(told)
+
+    def integer(self, name: str) -> int | None:
+        """Return the integer that a value is in every run, for a condition 0 or 1; None if unknown."""
         constant = self.constant(name)
         if constant is not None:
-            return bool(constant.item()) if constant.size == 1 else None
+            is_one = constant.size == 1 and constant.dtype.kind in "iub"
+            return int(constant.reshape(-1)[0]) if is_one else None
         told = self.numbers.get(name, ())
-        return bool(told[0]) if len(told) == 1 and isinstance(told[0], int) else None
+        return told[0] if len(told) == 1 and isinstance(told[0], int) else None
 
     @functools.cached_property
     def producers(self) -> dict[str, tuple[Node, Graph]]:

@@ -351,8 +351,8 @@ class Tracer:
         if not self.trips:
             return None
         nodes = self.nodes
-        known, shape = self.prepared.constant(self.trips), self.prepared.shape(tensor)
-        if known is not None and shape is not None and known.size == 1 and shape[axis] == int(known.item()):
+        known, shape = self.prepared.integer(self.trips), self.prepared.shape(tensor)
+        if known is not None and shape is not None and shape[axis] == known:
             return tensor
         if is_length_of(self.prepared, self.trips, tensor, axis):
             end = nodes.op("Reshape", self.trips, nodes.constant([1]))

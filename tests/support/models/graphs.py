@@ -10,7 +10,7 @@ pytest.importorskip("ml_dtypes")
 from onnx import helper  # noqa: E402
 
 from seqcore.dtypes import ELEMENT_TYPES, element_type  # noqa: E402
-from seqcore.onnx._bodies.many import _A_NODE_MORE, _COPIES_PAY  # noqa: E402
+from seqcore.onnx._bodies.program import _A_NODE_MORE, _COPIES_PAY  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type  # noqa: E402
 
 TYPES = [*ELEMENT_TYPES, "bfloat16"]

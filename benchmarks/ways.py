@@ -1,0 +1,162 @@
+"""Bodies by ways to run them: `python -m benchmarks.ways ["np.sort" [serial "two threads" …]]`.
+
+Each map stands beside what one would write by hand for the same workers, and beside a loop.
+By hand means a list comprehension, and for several workers one over each of eight slices of a list of arrays.
+"""
+
+import importlib
+import multiprocessing
+import os
+import statistics
+import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+
+import seqcore as sq
+
+from .declare import OURS, Side, optional
+from .measure import take_turns
+
+LIST = "list comprehension"
+NSLICES = 8
+
+
+def loop(tensor, rounds):
+    """Work in plain Python, about 1 µs for 30 rounds."""
+    number = total = len(tensor)
+    for power in range(rounds):
+        total += (number * power) % 251
+    return np.array(total)
+
+
+def python_1(tensor):
+    return loop(tensor, 15)
+
+
+def python_10(tensor):
+    return loop(tensor, 300)
+
+
+def python_100(tensor):
+    return loop(tensor, 3000)
+
+
+@cache
+def compiled():
+    helper = importlib.import_module("onnx").helper
+    from seqcore.onnx import GraphBody
+
+    value = [helper.make_tensor_value_info(name, 1, ["n"]) for name in "ab"]
+    nodes = [helper.make_node("Softmax", ["a"], ["b"], axis=0)]
+    return GraphBody(helper.make_graph(nodes, "softmax", value[:1], value[1:]), {"": 17})
+
+
+# The body, the number of elements, and the items of each.
+BODIES = {
+    "Python, 1 µs": (python_1, 10_000, 1),
+    "Python, 10 µs": (python_10, 3_000, 1),
+    "Python, 100 µs": (python_100, 300, 1),
+    "np.sort of 10": (np.sort, 20_000, 10),
+    "np.sort of 200": (np.sort, 20_000, 200),
+    "np.sort of 2,000": (np.sort, 3_000, 2_000),
+    "np.sort of 20,000": (np.sort, 200, 20_000),
+    "a graph of 8": ("graph", 10_000, 8),
+    "a graph of 20,000": ("graph", 300, 20_000),
+}
+
+
+def over_slice(body, arrays):
+    return [body(array) for array in arrays]
+
+
+def slices_of(arrays):
+    size = -(-len(arrays) // NSLICES)
+    return [arrays[start : start + size] for start in range(0, len(arrays), size)]
+
+
+@cache
+def workers_of(way):
+    """What a map gets, and what runs a function over slices by hand; None where a package isn't installed."""
+    if way == "two threads":
+        pool = ThreadPoolExecutor(2)
+        return {"max_workers": 2}, lambda body, slices: [*pool.map(over_slice, [body] * len(slices), slices)]
+    if way == "two processes":
+        pool = ProcessPoolExecutor(2, multiprocessing.get_context("spawn"))
+        return {"executor": pool}, lambda body, slices: [*pool.map(over_slice, [body] * len(slices), slices)]
+    if way == "loky":
+        if not (loky := optional("loky")):
+            return None
+        pool = loky.get_reusable_executor(2, env={"PYTHONPATH": os.getcwd()})
+        return {"executor": pool}, lambda body, slices: [*pool.map(over_slice, [body] * len(slices), slices)]
+    if way == "Dask":
+        if not (distributed := optional("distributed")):
+            return None
+        cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+        client = distributed.Client(cluster)
+        return {"executor": client}, lambda body, slices: client.gather(
+            client.map(over_slice, [body] * len(slices), slices, pure=False)
+        )
+    if not (ray := optional("ray")):
+        return None
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": os.getcwd()}},
+    )
+    remote = ray.remote(over_slice)
+    return {"executor": ray}, lambda body, slices: ray.get([remote.remote(body, one) for one in slices])
+
+
+def sides(name, way):
+    body, count, items = BODIES[name]
+    if body == "graph":
+        if not (optional("onnxruntime") and optional("onnx")):
+            return {}
+        body = compiled()
+    if way != "serial" and workers_of(way) is None:
+        return {}
+    seq = sq.split_to_sequence(np.random.default_rng(0).random((count, items), np.float32), keepdims=0)
+    arrays = [element.copy() for element in seq]
+    made = {LIST: Side(lambda: [body(array) for array in arrays], noperations=count)}
+    if way == "serial":
+        return {OURS: Side(lambda: sq.sequence_map(body, seq), noperations=count)} | made
+    options, by_hand = workers_of(way)
+    slices = slices_of(arrays)
+    return {
+        OURS: Side(lambda: sq.sequence_map(body, seq, **options), noperations=count),
+        "by hand": Side(lambda: by_hand(body, slices), noperations=count),
+    } | (made if way == "two threads" else {})
+
+
+def cell(name, way, nrounds):
+    """Return the time of an element in µs, and its ratio to that of the better loop by hand."""
+    made = sides(name, way)
+    if not made:
+        return "not installed"
+    times = take_turns(made, nrounds, 0.01)
+    ours = times.pop(OURS)
+    ratio = max(
+        statistics.median(one / other for one, other in zip(ours, others, strict=True))
+        for others in times.values()
+    )
+    return f"{statistics.median(ours) * 1e6:.3g} ({ratio:.2f})"
+
+
+def main(arguments):
+    """Print a line for each body whose name has the word given, and a column for each way."""
+    word, ways = (arguments[0] if arguments else ""), arguments[1:] or WAYS
+    print("µs an element (ratio to the better loop by hand)")
+    print(f"{'body':20}", *(f"{way:18}" for way in ways))
+    for name in BODIES:
+        if word in name:
+            print(f"{name:20}", *(f"{cell(name, way, 7):18}" for way in ways), flush=True)
+
+
+WAYS = ["serial", "two threads", "two processes", "loky", "Dask", "Ray"]
+
+if __name__ == "__main__":
+    # By its name, so that workers find the bodies.
+    importlib.import_module("benchmarks.ways").main(sys.argv[1:])

@@ -1,0 +1,161 @@
+"""Tables of several columns: Columns as a stream of record batches, and tables of others as Columns."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from seqcore._arguments.shown import got, shown_error
+from seqcore._arrow.buffers import Null, check_nulls
+from seqcore._arrow.chunks import sequence_of
+from seqcore._arrow.fields import (
+    BOOL,
+    FIXED_SHAPE,
+    FORMATS,
+    NUMBERS,
+    RUN_ENDS,
+    STRUCT,
+    Chunk,
+    Column,
+    Field,
+)
+from seqcore._arrow.items import Items
+from seqcore._arrow.layouts import Layout, layout_of
+from seqcore._arrow.regular import fixed_shape_of
+from seqcore._arrow.text import TEXTS
+from seqcore.core.arrow_export import schema_capsule, stream_capsule
+from seqcore.core.arrow_import import read_array, read_stream
+from seqcore.core.batches import stack
+
+
+class Arrays(Layout):
+    """A column of elements of one shape, as plain numbers or nested fixed-size lists."""
+
+    def __init__(self, dtype, inner, asked=None):
+        self.inner, self.items = inner, Items(dtype, inner, asked)
+        self.field = self.items.field
+
+    def column(self, seq):
+        values = stack(seq) if len(seq) else np.empty((0, *self.inner), seq.dtype)
+        return self.items.column(values)
+
+
+def layouts_of(columns):
+    """Return the layout of each column, by name."""
+    layouts = {}
+    for name, seq, inner in parts_of(columns):
+        try:
+            plain = inner is not None and seq.dtype in FORMATS
+            layouts[name] = Arrays(seq.dtype, inner) if plain else layout_of(seq)
+        except (TypeError, ValueError) as error:
+            raise about_column(name, error) from error
+    return layouts
+
+
+def parts_of(columns):
+    """Return the name, the sequence and the shape behind axis 0, or None, of each column."""
+    return [(name, columns.sequences[name], inner) for name, inner in columns.inner.items()]
+
+
+def about_column(name, error):
+    """Return a TypeError or ValueError with the name of the column."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"column {name!r}: {shown_error(error)}")
+
+
+def table_field(fields):
+    """Return the type of a table, from the types of its columns by name."""
+    return Field(STRUCT, "", tuple(field.renamed(name) for name, field in fields.items()), nullable=False)
+
+
+def record_batch(columns, layouts):
+    """Return the data of a record batch."""
+    children = tuple(layouts[name].column(seq) for name, seq, _ in parts_of(columns))
+    return Column(len(columns), (None,), children)
+
+
+# -- export --------------------------------------------------------------------------------------------
+
+
+def give_schema(columns):
+    """Export the type of a table, as a capsule."""
+    return schema_capsule(table_field({name: one.field for name, one in layouts_of(columns).items()}))
+
+
+def give_stream(columns):
+    """Export Columns as a stream of record batches, in a capsule."""
+    layouts = layouts_of(columns)
+    bounds = sorted({bound for name, seq, _ in parts_of(columns) for bound in layouts[name].bounds(seq)})
+    field = table_field({name: one.field for name, one in layouts.items()})
+    parts = [columns[start:stop] for start, stop in pairwise(bounds)]
+    return stream_capsule(field, map(record_batch, parts, [layouts] * len(parts)))
+
+
+# -- import --------------------------------------------------------------------------------------------
+
+
+def take_table(given):
+    """Import a table: its columns as sequences by name, and their shapes behind axis 0, or None."""
+    if getattr(given, "__arrow_c_stream__", None) is not None:
+        stream = read_stream(given.__arrow_c_stream__())
+        field, chunks = stream.field, list(stream)
+    elif getattr(given, "__arrow_c_array__", None) is not None:
+        chunks = [read_array(*given.__arrow_c_array__())]
+        field = chunks[0].field
+    else:
+        raise TypeError(
+            "expected an Arrow table, an object with __arrow_c_stream__ or __arrow_c_array__, got "
+            f"{got(given)}: pyarrow.table(...) makes one, Columns({{...}}) takes arrays and sequences"
+        )
+    if field.format != STRUCT:
+        raise TypeError(
+            f"expected an Arrow table, got an array of type {field.type_name}: TensorSequence.from_arrow "
+            "takes a single column"
+        )
+    names = [child.name for child in field.children]
+    check_names(names)
+    before = 0
+    for chunk in chunks:
+        try:
+            check_nulls(chunk, 0, chunk.length)
+        except Null as null:
+            raise TypeError(f"row {before + null.at} is null: drop it first") from None
+        before += chunk.length
+    sequences, inner = {}, {}
+    for number, child in enumerate(field.children):
+        try:
+            parts = [_part(chunk.children[number], chunk.offset, chunk.length) for chunk in chunks]
+            sequences[child.name] = sequence_of(child, parts)
+            inner[child.name] = inner_shape(child)
+        except (TypeError, ValueError) as error:
+            raise about_column(child.name, error) from error
+    return sequences, inner
+
+
+def check_names(names):
+    """Raise if two columns have one name."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{names.count(name)} columns have the name {name!r}: rename them first")
+
+
+def _part(chunk, first, length):
+    """Return items of a chunk as a chunk, because rows of a sliced table begin anywhere."""
+    nulls = 0 if chunk.nulls == 0 else -1
+    return Chunk(
+        chunk.field, length, chunk.offset + first, nulls, chunk.addresses, chunk.children, chunk.dictionary,
+        chunk.memory,
+    )  # fmt: skip
+
+
+def inner_shape(field):
+    """Return the shape of a row if all rows have one by their type, else None."""
+    if field.dictionary is not None:
+        return inner_shape(field.dictionary)
+    if field.format == RUN_ENDS:
+        return inner_shape(field.children[1])
+    if field.extension == FIXED_SHAPE:
+        return fixed_shape_of(field)
+    if field.fixed_length is not None:
+        within = inner_shape(field.children[0])
+        return None if within is None else (field.fixed_length, *within)
+    return () if field.format == BOOL or field.format in NUMBERS or field.format in TEXTS else None

@@ -1,0 +1,287 @@
+"""Columns: sequences and arrays of one length under names, as one data set."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from seqcore._arguments.shown import got, shown, shown_error
+from seqcore._arguments.tensors import as_tensor
+from seqcore._format.text import snapshot_of
+from seqcore.core.batches import stack
+from seqcore.core.layout import first_misfit
+from seqcore.core.operations import split_equally
+from seqcore.core.sequence import TensorSequence
+from seqcore.dtypes import STRING, type_name
+
+__all__ = ["Columns"]
+
+_PLAIN = (bool, int, float, complex, str, np.generic)
+
+
+class Columns:
+    """Sequences and arrays of one length under names, such as tokens, tags and labels.
+
+    A row has one element of each column. Columns with one number for each row, or one shape in all rows, are
+    arrays; columns whose elements differ in length are sequences.
+
+    Parameters
+    ----------
+    columns : mapping of str to TensorSequence or array_like
+        The columns. Sequences and arrays are taken by reference; later edits of a sequence don't show. A
+        list of numbers becomes an array, a list of arrays a sequence. A sequence of rank 0 becomes an array.
+
+    Raises
+    ------
+    ValueError
+        If the columns differ in length, there are none, or one is a single number.
+    TypeError
+        If a name is not a string, or the dtype of a column is not supported.
+
+    See Also
+    --------
+    load : Columns of a file.
+    BatchSampler : Batches of rows of similar length.
+
+    Notes
+    -----
+    - Read: `columns["tokens"]` is a column, a `TensorSequence` or a read-only array. `columns[i]` is a row, a
+      dict. `columns[a:b]`, `columns[indices]` and `columns[mask]` are Columns that share the data, as in a
+      sequence. `len(columns)` is the number of rows, iterating gives the rows, and `"tokens" in columns`
+      asks for a name.
+    - `columns.__getitems__` is called by PyTorch's DataLoader, so that `collate_fn` gets Columns.
+    - Loaded columns, and selections from them, pickle as file paths and positions.
+    - Arrow: `pyarrow.table(columns)`, `polars.from_arrow(pyarrow.table(columns))`, and `from_arrow`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqcore as sq
+    >>> columns = sq.Columns({"tokens": [[1, 2, 3], [4]], "label": [0, 1]})
+    >>> columns
+    <Columns of 2 rows: tokens int64 sequence, label int64>
+    >>> columns[[1]]["tokens"].to_padded(), columns["label"]
+    (array([[4]]), array([0, 1]))
+    """
+
+    # `sequences` has all columns by name, arrays as the sequence of their rows. `inner` has the shape of the
+    # rows of an array, and None for a sequence.
+    __slots__ = ("__weakref__", "_arrays", "inner", "sequences")
+
+    __hash__ = None
+
+    def __init__(self, columns):
+        if isinstance(columns, Columns):
+            columns = {name: columns[name] for name in columns.names}
+        if not isinstance(columns, Mapping):
+            raise TypeError(f"columns must be a mapping of names to columns, got {got(columns)}")
+        sequences, inner = {}, {}
+        for name, column in columns.items():
+            if not isinstance(name, str):
+                raise TypeError(f"the name of a column must be a str, got {got(name)}")
+            sequences[name], inner[name] = _taken(name, column)
+        self._fill(sequences, inner)
+
+    def _fill(self, sequences, inner):
+        if not sequences:
+            raise ValueError("Columns need at least one column, got none")
+        lengths = {name: len(column) for name, column in sequences.items()}
+        first = next(iter(lengths))
+        for name, length in lengths.items():
+            if length != lengths[first]:
+                raise ValueError(
+                    f"column {name!r} has length {length}, but column {first!r} has length {lengths[first]}"
+                )
+        self.sequences, self.inner, self._arrays = sequences, inner, {}
+
+    @classmethod
+    def of(cls, sequences, inner):
+        """Make Columns of sequences by name, and of the shape of the rows of those that are arrays."""
+        columns = cls.__new__(cls)
+        columns._fill(sequences, inner)
+        return columns
+
+    # -- what it is ------------------------------------------------------------------------------------
+
+    @property
+    def names(self):
+        """The names of the columns, a list of str."""
+        return list(self.sequences)
+
+    def keys(self):
+        """Return the names, so that `dict(columns)` is a dict of the columns."""
+        return self.sequences.keys()
+
+    @property
+    def dtypes(self):
+        """The dtypes of the columns, a dict by name."""
+        return {name: column.dtype for name, column in self.sequences.items()}
+
+    @property
+    def nbytes(self):
+        """The size of all columns in bytes."""
+        return sum(column.nbytes for column in self.sequences.values())
+
+    def __len__(self):
+        return len(next(iter(self.sequences.values())))
+
+    def __repr__(self):
+        columns = []
+        for name, column in self.sequences.items():
+            inner = self.inner[name]
+            kind = " sequence" if inner is None else f" {inner}" if inner else ""
+            columns.append(f"{name} {type_name(column.dtype)}{kind}")
+        rows = len(self)
+        return f"<Columns of {rows:,} row{'s' if rows != 1 else ''}: {', '.join(columns)}>"
+
+    def __contains__(self, name):
+        return name in self.sequences
+
+    def __eq__(self, other):
+        """Return True if other Columns have the same names, dtypes, shapes and values."""
+        if not isinstance(other, Columns):
+            return NotImplemented
+        return self.inner == other.inner and self.sequences == other.sequences
+
+    # -- access ----------------------------------------------------------------------------------------
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return self._column(key)
+        names = iter(self.sequences)
+        first = self.sequences[next(names)][key]
+        if isinstance(first, TensorSequence):
+            return self._selected(lambda column: column[key])
+        row = {name: column[key] for name, column in self.sequences.items()}
+        return {name: item[()] if self.inner[name] == () else item for name, item in row.items()}
+
+    def __getitems__(self, positions):
+        """Return `columns[positions]`, a batch in one call. PyTorch's DataLoader calls this method."""
+        return self._selected(lambda column: column.__getitems__(positions))
+
+    def __iter__(self):
+        """Iterate over the rows, as dicts."""
+        for i in range(len(self)):
+            yield self[i]
+
+    def _selected(self, select):
+        return Columns.of({name: select(one) for name, one in self.sequences.items()}, dict(self.inner))
+
+    def _column(self, name):
+        try:
+            column = self.sequences[name]
+        except KeyError:
+            raise KeyError(f"there is no column {shown(name)}, only {', '.join(self.sequences)}") from None
+        inner = self.inner[name]
+        if inner is None:
+            return column[:]  # edits of it don't change the columns
+        array = self._arrays.get(name)
+        if array is None:
+            array = stack(column) if len(column) else np.empty((0, *inner), column.dtype)
+            self._arrays[name] = array
+        return array
+
+    # -- files, Arrow, pickle --------------------------------------------------------------------------
+
+    def save(self, path):
+        """Write the columns to one Arrow file; `seqcore.save(path, columns)` is the same.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The path of the file.
+
+        See Also
+        --------
+        seqcore.save : The errors, and data that is larger than memory.
+        seqcore.load : Memory-map the file.
+        """
+        from seqcore.files import save
+
+        save(path, self)
+
+    def __arrow_c_schema__(self):
+        """Return the type of the table that `__arrow_c_stream__` exports, as a capsule."""
+        from seqcore._arrow.tables import give_schema
+
+        return give_schema(self)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """Export the columns as a stream of record batches. `pyarrow.table(columns)` calls this method.
+
+        A requested schema is ignored, as the interface allows.
+        """
+        from seqcore._arrow.tables import give_stream
+
+        return give_stream(self)
+
+    @classmethod
+    def from_arrow(cls, table):
+        """Make Columns from a table or record batch of pyarrow, Polars, DuckDB or another library.
+
+        Parameters
+        ----------
+        table : object with `__arrow_c_stream__` or `__arrow_c_array__`
+            The table. Columns of numbers, bools, strings and fixed-size lists become arrays; lists become
+            sequences, as in `TensorSequence.from_arrow`.
+
+        Returns
+        -------
+        Columns
+
+        Raises
+        ------
+        TypeError
+            If it is not a table, or a column has nulls or an unsupported type; the message names the column.
+        ValueError
+            If two columns have one name, or a column is damaged.
+
+        Notes
+        -----
+        Without a copy, except for bools, strings and encoded data; arrays in several chunks are joined when
+        they are accessed. No package is needed.
+        """
+        from seqcore._arrow.tables import take_table
+
+        return cls.of(*take_table(table))
+
+    def __reduce__(self):
+        return restore, (type(self), self.sequences, self.inner)
+
+
+def restore(cls, sequences, inner):
+    """Make Columns of what `Columns.__reduce__` has serialized."""
+    if not (isinstance(cls, type) and issubclass(cls, Columns)):
+        raise TypeError(f"the pickle is damaged: expected Columns, got {shown(cls)}")
+    if not isinstance(sequences, dict) or not isinstance(inner, dict) or sequences.keys() != inner.keys():
+        raise TypeError("the pickle is damaged: the names of its columns differ")
+    return cls.of(sequences, inner)
+
+
+def _taken(name, column):
+    """Return a column as a sequence, and its shape behind axis 0 if it is an array, else None."""
+    try:
+        if isinstance(column, TensorSequence):
+            return of_sequence(snapshot_of(column))
+        if _is_of_tensors(column):
+            return of_sequence(TensorSequence(column))
+        array = as_tensor(column)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"column {name!r}: {shown_error(error)}") from error
+    if array.ndim == 0:
+        raise ValueError(f"column {name!r} is a single value, expected one for each row")
+    return split_equally(array, 0, 1, True), array.shape[1:]
+
+
+def of_sequence(column):
+    """Return a sequence as a column: one of rank 0 is an array."""
+    alike = len(column) > 0 and first_misfit(column, 0, 0, ()) == len(column)
+    return column, () if alike else None
+
+
+def _is_of_tensors(column):
+    """Return whether a value is a list of tensors, rather than an array or a list of numbers or strings."""
+    if isinstance(column, list | tuple):
+        return len(column) > 0 and not all(isinstance(item, _PLAIN) for item in column)
+    if getattr(column, "dtype", None) == STRING and getattr(column, "ndim", None) == 1:
+        return len(column) > 0 and not isinstance(next(iter(column)), str)
+    return False

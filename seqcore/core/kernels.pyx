@@ -1,0 +1,281 @@
+"""Reductions of numbers in memory: n rows of `inner` numbers become one row.
+
+Sums of floating-point numbers are pairwise: numbers one behind the other are added in NumPy's order, so that
+the last bit is the same, and rows in blocks of 128. Sums and products of integers have 64 bits. Minima and
+maxima are NaN if one number is.
+"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+cdef enum:
+    BLOCK_ROWS = 128            # rows that are added one after the other
+    WIDTH = 32                  # numbers of a row that are added at a time
+    LEVELS = 40                 # of blocks, blocks of two blocks, …
+
+ctypedef float complex cfloat
+ctypedef double complex cdouble
+
+ctypedef fused real:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    float
+    double
+
+ctypedef fused floating:
+    float
+    double
+    cfloat
+    cdouble
+
+ctypedef fused number:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    float
+    double
+    cfloat
+    cdouble
+
+
+# -- sums ----------------------------------------------------------------------------------------------
+
+cdef inline floating block_sum(const floating *items, Py_ssize_t n) noexcept nogil:
+    """Add up to BLOCK_ROWS numbers in NumPy's order, so that the last bit is the same."""
+    cdef floating a, b, c, d, e, f, g, h, total
+    cdef Py_ssize_t i
+    if floating is cfloat or floating is cdouble:
+        if n < 4:
+            total = 0
+            i = 0
+        else:
+            a, b, c, d = items[0], items[1], items[2], items[3]
+            i = 4
+            while i + 4 <= n:
+                a = a + items[i]
+                b = b + items[i + 1]
+                c = c + items[i + 2]
+                d = d + items[i + 3]
+                i += 4
+            total = (a + b) + (c + d)
+    else:
+        if n < 8:
+            total = 0
+            i = 0
+        else:
+            a, b, c, d = items[0], items[1], items[2], items[3]
+            e, f, g, h = items[4], items[5], items[6], items[7]
+            i = 8
+            while i + 8 <= n:
+                a = a + items[i]
+                b = b + items[i + 1]
+                c = c + items[i + 2]
+                d = d + items[i + 3]
+                e = e + items[i + 4]
+                f = f + items[i + 5]
+                g = g + items[i + 6]
+                h = h + items[i + 7]
+                i += 8
+            total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    while i < n:
+        total = total + items[i]
+        i += 1
+    return total
+
+
+cdef floating pairwise_sum(const floating *items, Py_ssize_t n) noexcept nogil:
+    """Add numbers, halves of many by themselves."""
+    cdef Py_ssize_t half
+    if floating is cfloat or floating is cdouble:
+        if n <= BLOCK_ROWS // 2:
+            return block_sum(items, n)
+        half = (n - n % 8) // 2
+    else:
+        if n <= BLOCK_ROWS:
+            return block_sum(items, n)
+        half = n // 2
+        half -= half % 8
+    return pairwise_sum(items, half) + pairwise_sum(items + half, n - half)
+
+
+cdef void add_rows(floating *out, const floating *items, Py_ssize_t n, Py_ssize_t inner,
+                   Py_ssize_t width) noexcept nogil:
+    """Add the first `width` numbers of n rows, in blocks of rows, and the blocks by twos."""
+    cdef floating[LEVELS * WIDTH] sums
+    cdef Py_ssize_t row = 0, end, block = 0, pairs, k
+    cdef int top = 0
+    while row < n:
+        for k in range(width):
+            sums[top * WIDTH + k] = 0
+        end = min(n, row + BLOCK_ROWS)
+        while row < end:
+            for k in range(width):
+                sums[top * WIDTH + k] = sums[top * WIDTH + k] + items[row * inner + k]
+            row += 1
+        top += 1
+        block += 1
+        pairs = block
+        while top > 1 and (pairs % 2 == 0 or row == n):
+            top -= 1
+            pairs //= 2
+            for k in range(width):
+                sums[(top - 1) * WIDTH + k] = sums[(top - 1) * WIDTH + k] + sums[top * WIDTH + k]
+    for k in range(width):
+        out[k] = sums[k]
+
+
+cdef void sum_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
+    """Sums of integers are those of 64 bits without a sign, which wrap around as all others do."""
+    cdef uint64_t *whole = <uint64_t *>out
+    cdef uint64_t total
+    cdef Py_ssize_t i, k
+    if number is float or number is double or number is cfloat or number is cdouble:
+        if inner == 1:
+            (<number *>out)[0] = block_sum(items, n) if n <= BLOCK_ROWS // 2 else pairwise_sum(items, n)
+            return
+        k = 0
+        while k < inner:
+            add_rows(<number *>out + k, items + k, n, inner, min(WIDTH, inner - k))
+            k += WIDTH
+    else:
+        if inner == 1:
+            total = 0
+            for i in range(n):
+                total += <uint64_t>items[i]
+            whole[0] = total
+            return
+        for k in range(inner):
+            whole[k] = 0
+        for i in range(n):
+            for k in range(inner):
+                whole[k] += <uint64_t>items[i * inner + k]
+
+
+# -- other reductions ----------------------------------------------------------------------------------
+
+cdef void multiply_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
+    cdef uint64_t *whole = <uint64_t *>out
+    cdef number *own = <number *>out
+    cdef Py_ssize_t i, k
+    if number is float or number is double or number is cfloat or number is cdouble:
+        for k in range(inner):
+            own[k] = 1
+        for i in range(n):
+            for k in range(inner):
+                own[k] = own[k] * items[i * inner + k]
+    else:
+        for k in range(inner):
+            whole[k] = 1
+        for i in range(n):
+            for k in range(inner):
+                whole[k] *= <uint64_t>items[i * inner + k]
+
+
+cdef void extreme_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner,
+                       bint largest) noexcept nogil:
+    """The least or largest numbers; NaN if one is."""
+    cdef real *own = <real *>out
+    cdef real one, found
+    cdef Py_ssize_t i, k
+    if inner == 1:
+        found = items[0]
+        if largest:
+            for i in range(1, n):
+                one = items[i]
+                found = one if one > found or one != one else found
+        else:
+            for i in range(1, n):
+                one = items[i]
+                found = one if one < found or one != one else found
+        own[0] = found
+        return
+    memcpy(out, items, inner * sizeof(real))
+    for i in range(1, n):
+        for k in range(inner):
+            one = items[i * inner + k]
+            if (one > own[k] if largest else one < own[k]) or one != one:
+                own[k] = one
+
+
+cdef void index_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner,
+                     bint largest) noexcept nogil:
+    """Where the first least or largest number is, or the first NaN."""
+    cdef int64_t *index = <int64_t *>out
+    cdef real best, one
+    cdef Py_ssize_t i, k
+    for k in range(inner):
+        best = items[k]
+        index[k] = 0
+        for i in range(1, n):
+            if best != best:
+                break
+            one = items[i * inner + k]
+            if (one > best if largest else one < best) or one != one:
+                best = one
+                index[k] = i
+
+
+cdef void test_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner,
+                    bint every) noexcept nogil:
+    cdef Py_ssize_t i, k
+    for k in range(inner):
+        out[k] = every
+    for i in range(n):
+        for k in range(inner):
+            if (items[i * inner + k] != 0) != every:
+                out[k] = not every
+
+
+cdef void reduce_rows(Operation operation, char *out, const number *items, Py_ssize_t n,
+                      Py_ssize_t inner) noexcept nogil:
+    if operation == SUM:
+        sum_rows(out, items, n, inner)
+    elif operation == PROD:
+        multiply_rows(out, items, n, inner)
+    elif operation == ANY or operation == ALL:
+        test_rows(out, items, n, inner, operation == ALL)
+    elif number is not cfloat and number is not cdouble:
+        if operation == MIN or operation == MAX:
+            extreme_rows(out, items, n, inner, operation == MAX)
+        else:
+            index_rows(out, items, n, inner, operation == ARGMAX)
+
+
+cdef void reduce_items(Operation operation, Numbers numbers, char *out, const char *data, Py_ssize_t n,
+                       Py_ssize_t inner) noexcept nogil:
+    """Make one row of n rows of `inner` numbers of a type."""
+    if numbers == F4:
+        reduce_rows(operation, out, <const float *>data, n, inner)
+    elif numbers == F8:
+        reduce_rows(operation, out, <const double *>data, n, inner)
+    elif numbers == I8:
+        reduce_rows(operation, out, <const int64_t *>data, n, inner)
+    elif numbers == I4:
+        reduce_rows(operation, out, <const int32_t *>data, n, inner)
+    elif numbers == I2:
+        reduce_rows(operation, out, <const int16_t *>data, n, inner)
+    elif numbers == I1:
+        reduce_rows(operation, out, <const int8_t *>data, n, inner)
+    elif numbers == U8:
+        reduce_rows(operation, out, <const uint64_t *>data, n, inner)
+    elif numbers == U4:
+        reduce_rows(operation, out, <const uint32_t *>data, n, inner)
+    elif numbers == U2:
+        reduce_rows(operation, out, <const uint16_t *>data, n, inner)
+    elif numbers == U1:
+        reduce_rows(operation, out, <const uint8_t *>data, n, inner)
+    elif numbers == C8:
+        reduce_rows(operation, out, <const cfloat *>data, n, inner)
+    elif numbers == C16:
+        reduce_rows(operation, out, <const cdouble *>data, n, inner)

@@ -1,0 +1,12 @@
+# Positions sorted by length, and shuffled.
+
+from libc.stdint cimport int32_t, int64_t
+cimport numpy as cnp
+
+ctypedef fused narrow:
+    # Positions and lengths: 32 bits where they fit, which halves the memory to go through.
+    int32_t
+    int64_t
+
+cdef tuple sorted_by_keys(cnp.ndarray keys, cnp.ndarray order, bint falling)
+cdef int shuffle_equal(cnp.ndarray keys, cnp.ndarray order, object bits) except -1

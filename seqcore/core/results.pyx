@@ -1,0 +1,127 @@
+"""Small results of a map, moved into blocks as they arrive.
+
+::
+
+    results   [1 2] [3] [4 5 6]      block   1 2 3 4 5 6 · ·      offsets   0 2 3 6
+
+A small array takes more memory for itself than for its items, and after many have been freed malloc keeps
+most of it, because other objects lie in between. Blocks are few and large, and return to the system.
+
+Only a result that nobody else has is moved: an array that owns its memory and that the body has returned
+without keeping it, or a number. Nobody can tell that from a result taken by reference.
+"""
+
+cimport cython
+from cpython.ref cimport PyObject
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+cimport numpy as cnp
+
+import numpy as np
+
+from seqcore.core.arrays cimport descr_of, is_scalar
+from seqcore.core.container cimport Container
+from seqcore.core.table cimport even_table, offsets_table, store_of
+
+cnp.import_array()
+
+cdef enum:
+    SMALL = 1 << 12             # bytes of a result that is moved, at most
+    LARGEST = 1 << 22           # bytes of a block
+    FEW = 16                    # results, fewer of which are not worth a block
+    TRIES = 4
+
+
+@cython.final
+cdef class Results:
+
+    def __cinit__(self, Container output not None, Py_ssize_t expected):
+        output.check_initialised(NULL)
+        self.output = output
+        self.dtype = output._dtype
+        self.expected = max(expected, 1)
+        self.tries = 0 if self.dtype.type_num == cnp.NPY_OBJECT else TRIES
+
+    cdef int put(self, object result, bint alone) except -1:
+        """Put a result behind the others; `alone` tells that nobody else has the object."""
+        cdef cnp.ndarray array
+        cdef Py_ssize_t nbytes
+        if self.tries > 0 and (alone and cnp.PyArray_CheckExact(result) or is_scalar(result)):
+            array = result if cnp.PyArray_CheckExact(result) else cnp.PyArray_FROM_O(result)
+            nbytes = cnp.PyArray_NBYTES(array)
+            if (descr_of(array) == <PyObject *>self.dtype and 0 < nbytes <= SMALL
+                    and cnp.PyArray_CHKFLAGS(array, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_OWNDATA)):
+                return self.put_small(array, nbytes)
+        self.flush()
+        return self.output.put_behind(self.output.take(result))
+
+    cdef int put_small(self, cnp.ndarray array, Py_ssize_t nbytes) except -1:
+        cdef int axis, ndim = cnp.PyArray_NDIM(array)
+        cdef bint fits = self.n > 0 and ndim == self.ndim
+        cdef int64_t *offsets
+        for axis in range(1, ndim):
+            fits = fits and cnp.PyArray_DIM(array, axis) == self.shape[axis]
+        if not fits:
+            self.flush()
+            self.begin(array, nbytes)
+        if (self.used + nbytes > cnp.PyArray_NBYTES(self.block)
+                or self.n + 1 >= cnp.PyArray_SIZE(self.offsets)):
+            self.make_room(nbytes)
+            if self.n == 0:
+                self.begin(array, nbytes)
+        memcpy(cnp.PyArray_BYTES(self.block) + self.used, cnp.PyArray_DATA(array), nbytes)
+        self.used += nbytes
+        self.n += 1
+        offsets = <int64_t *>cnp.PyArray_DATA(self.offsets)
+        offsets[self.n] = self.used // self.row
+        self.even = self.even and (ndim == 0 or cnp.PyArray_DIM(array, 0) == self.shape[0])
+        return 0
+
+    cdef int begin(self, cnp.ndarray array, Py_ssize_t nbytes) except -1:
+        """Begin a block with a result."""
+        cdef int axis
+        cdef Py_ssize_t most = min(self.expected, max(LARGEST // nbytes, 1))
+        self.ndim = cnp.PyArray_NDIM(array)
+        for axis in range(self.ndim):
+            self.shape[axis] = cnp.PyArray_DIM(array, axis)
+        self.row = nbytes // self.shape[0] if self.ndim else nbytes
+        self.even = True
+        self.block = np.empty(most * nbytes // cnp.PyArray_ITEMSIZE(array), self.dtype)
+        self.offsets = np.zeros(most + 1, np.int64)
+        return 0
+
+    cdef int make_room(self, Py_ssize_t nbytes) except -1:
+        """Enlarge the block for a result; or end it, if it is as large as it gets."""
+        cdef Py_ssize_t capacity = cnp.PyArray_NBYTES(self.block)
+        cdef cnp.ndarray block, offsets
+        if 2 * capacity > LARGEST or self.used + nbytes > 2 * capacity:
+            return self.flush()
+        block = np.empty(2 * cnp.PyArray_SIZE(self.block), self.dtype)
+        memcpy(cnp.PyArray_DATA(block), cnp.PyArray_DATA(self.block), self.used)
+        offsets = np.zeros(2 * cnp.PyArray_SIZE(self.offsets), np.int64)
+        memcpy(cnp.PyArray_DATA(offsets), cnp.PyArray_DATA(self.offsets), (self.n + 1) * sizeof(int64_t))
+        self.block, self.offsets = block, offsets
+        return 0
+
+    cdef int flush(self) except -1:
+        """Put the block into the output."""
+        cdef Py_ssize_t n = self.n, length = self.shape[0] if self.ndim else 1
+        cdef int axis
+        if n == 0:
+            return 0
+        if n < FEW:
+            self.tries -= 1
+        items = self.block[: self.used // cnp.PyArray_ITEMSIZE(self.block)]
+        if 4 * self.used < 3 * cnp.PyArray_NBYTES(self.block):
+            items = items.copy()
+        shape = [-1]
+        for axis in range(1, self.ndim):
+            shape.append(self.shape[axis])
+        items = items.reshape(shape)
+        self.expected = max(self.expected - n, 1)
+        offsets, self.block, self.offsets, self.n, self.used = self.offsets, None, None, 0, 0
+        if self.even:
+            owner = even_table(items, 0, self.ndim == 0, length)
+        else:
+            owner = offsets_table(items, 0, offsets[: n + 1].copy(), 0, len(items))
+        return self.output.put_all_behind(store_of(owner))

@@ -1,0 +1,157 @@
+"""Where `load` finds files: folders, patterns, addresses, and Arrow's stream format."""
+
+import io
+import os
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.saved import lies_in, needs_proc, pa, ragged
+
+import seqcore as sq
+
+PARTS = {"day-1.arrow": [1, 2], "day-10.arrow": [3], "day-2.arrow": [0, 4]}  # in order of name
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for k, (name, lengths) in enumerate(PARTS.items()):
+        sq.save(tmp_path / name, ragged(lengths, start=10 * k))
+    (tmp_path / "notes.txt").write_text("no data")
+    (tmp_path / ".seqcore-1234.part").write_bytes(b"half a file")
+    (tmp_path / "old.arrow.d").mkdir()
+    return tmp_path
+
+
+def test_a_folder_is_its_files_in_order(folder):
+    seq = sq.load(folder)
+    assert seq.lengths().tolist() == [1, 2, 3, 0, 4]
+    assert seq == sq.load([folder / name for name in PARTS])
+    assert seq == sq.load(str(folder)) == sq.load(os.fsencode(folder)) == sq.load([folder])
+    assert pickle.loads(pickle.dumps(seq[::-1])) == seq[::-1]
+
+
+def test_a_folder_grows(folder):
+    before = sq.load(folder)
+    sq.save(folder / "day-3.arrow", ragged([5, 5]))
+    assert len(before) == 5
+    assert sq.load(folder).lengths().tolist() == [1, 2, 3, 0, 4, 5, 5]
+
+
+@pytest.mark.parametrize("pattern", ["day-*.arrow", "day-[12]*", "**/*.arrow", "day-?.arrow"])
+def test_patterns(folder, pattern):
+    found = sorted(path for path in folder.glob(pattern) if path.is_file())
+    assert sq.load(folder / pattern) == sq.load(found)
+    assert sq.load([folder / "day-2.arrow", str(folder / pattern)]) == sq.load(
+        [folder / "day-2.arrow", *found]
+    )
+
+
+def test_a_file_with_the_name_of_a_pattern(tmp_path):
+    sq.save(tmp_path / "a[1].arrow", ragged([3]))
+    sq.save(tmp_path / "a1.arrow", ragged([4]))
+    assert sq.load(tmp_path / "a[1].arrow").lengths().tolist() == [3]
+    odd = tmp_path / "odd[1]"
+    odd.mkdir()
+    sq.save(odd / "b.arrow", ragged([5]))
+    assert sq.load(odd).lengths().tolist() == [5]
+
+
+def test_nothing_there(tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "a.parquet").touch()
+    with pytest.raises(FileNotFoundError, match=r"no \*\.arrow file in this folder") as caught:
+        sq.load(empty)
+    assert caught.value.filename == str(empty)
+    with pytest.raises(FileNotFoundError, match="no file matches this pattern"):
+        sq.load(tmp_path / "*.arrow")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://bucket/a.arrow",
+        "gs://bucket/*.arrow",
+        "https://example.org/a",
+        "hf://datasets/a/b",
+        Path("s3://b/a"),
+    ],
+)
+def test_addresses(address):
+    with pytest.raises(ValueError, match=r"is an address, but load maps files on a disk: copy the file"):
+        sq.load(address)
+
+
+def test_the_address_of_a_file():
+    with pytest.raises(ValueError, match="pass the path alone"):
+        sq.load("file:///tmp/a.arrow")
+
+
+# --- Arrow's stream format ---
+
+
+def stream_of(path, table, max_chunksize=None, **options):
+    with pa.ipc.new_stream(path, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as to:
+        to.write_table(table, max_chunksize=max_chunksize)
+    return path
+
+
+@needs_proc
+@pytest.mark.parametrize("size", [None, 3])
+def test_streams_are_mapped(tmp_path, size):
+    seq = ragged([3, 0, 5, 1, 2, 4, 4], "float32")
+    path = stream_of(str(tmp_path / "s.arrow"), pa.table({"x": pa.array(seq)}), size)
+    loaded = sq.load(path)
+    assert loaded == seq
+    assert all(lies_in(element, path) for element in loaded if element.size)
+    for part in (loaded, loaded[2:], loaded[[5, 0]]):
+        sent = pickle.dumps(part)
+        assert len(sent) < 700
+        assert pickle.loads(sent) == part
+
+
+def test_streams_of_several_columns(tmp_path):
+    table = pa.table(
+        {
+            "x": pa.array(ragged([2, 1])),
+            "y": [0.5, 1.5],
+            "z": pa.array([[1, 2], [3, 4]], pa.list_(pa.int8(), 2)),
+        }
+    )
+    path = stream_of(str(tmp_path / "s.arrow"), table, 1)
+    columns = sq.load(path)
+    assert columns["y"].tolist() == [0.5, 1.5]
+    assert columns["z"].shape == (2, 2)
+    assert sq.load(path, column="x") == ragged([2, 1])
+    packed = stream_of(str(tmp_path / "p.arrow"), table, compression="zstd")
+    assert sq.load(packed) == columns
+
+
+def test_streams_without_batches(tmp_path):
+    path = stream_of(str(tmp_path / "s.arrow"), pa.table({"x": pa.array([], pa.list_(pa.int16()))}))
+    assert len(sq.load(path)) == 0
+    assert sq.load(path).dtype == np.int16
+
+
+def test_damaged_streams(tmp_path):
+    sink = io.BytesIO()
+    table = pa.table({"x": pa.array(ragged([500] * 20))})
+    with pa.ipc.new_stream(sink, table.schema) as to:
+        to.write_table(table)
+    path = tmp_path / "s.arrow"
+    for size in (6, 40, 300, 2000):
+        path.write_bytes(sink.getvalue()[:size])
+        with pytest.raises(ValueError, match=re.escape(str(path)) + ".*(damaged|incomplete)"):
+            sq.load(path)
+
+
+def test_files_of_hugging_face(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    rows = {"tokens": [[1, 2], [3], [4, 5, 6]], "label": [0, 1, 0]}
+    datasets.Dataset.from_dict(rows).save_to_disk(tmp_path / "set")
+    columns = sq.load(tmp_path / "set")
+    assert columns["tokens"].tolist() == rows["tokens"]
+    assert columns["label"].tolist() == rows["label"]

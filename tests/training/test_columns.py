@@ -1,0 +1,362 @@
+"""Columns: sequences and arrays under names; their selections, files, pickles and Arrow tables."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.strategies import NAMES, filled
+
+import seqcore as sq
+from seqcore import Columns, TensorSequence
+
+ARROW_NAMES = [name for name in NAMES if name not in ("complex64", "complex128", "bfloat16")]
+
+
+def columns_of(n, name="int32"):
+    """Columns of every kind."""
+    lengths = [i % 4 for i in range(n)]
+    return Columns(
+        {
+            "tokens": TensorSequence.from_lengths(filled(name, sum(lengths)), lengths),
+            "rows": TensorSequence.from_lengths(filled(name, (sum(lengths), 2)), lengths),
+            "label": filled(name, n),
+            "box": filled(name, (n, 3)),
+            "grid": filled(name, (n, 2, 2)),
+            "odd, name": np.arange(n) % 2 == 0,
+        }
+    )
+
+
+def same(left, right):
+    """Whether two sets of columns agree, column by column."""
+    assert left.names == right.names
+    assert left == right
+    for name in left.names:
+        ours, theirs = left[name], right[name]
+        assert type(ours) is type(theirs)
+        assert ours.dtype == theirs.dtype
+        if isinstance(ours, np.ndarray):
+            assert ours.shape == theirs.shape
+            assert np.array_equal(ours, theirs)
+        else:
+            assert ours == theirs
+    return True
+
+
+def test_what_it_is():
+    columns = columns_of(5)
+    assert len(columns) == 5
+    assert columns.names == ["tokens", "rows", "label", "box", "grid", "odd, name"]
+    assert columns.dtypes["odd, name"] == np.dtype(bool)
+    assert columns.nbytes == sum(columns[name].nbytes for name in columns.names)
+    assert "tokens" in columns
+    assert "token" not in columns
+    assert 0 not in columns
+    assert type(columns["tokens"]) is TensorSequence
+    assert columns["box"].shape == (5, 3)
+    assert not columns["label"].flags.writeable
+    assert dict(columns).keys() == set(columns.names)
+    assert repr(columns) == (
+        "<Columns of 5 rows: tokens int32 sequence, rows int32 sequence, label int32, box int32 (3,), "
+        "grid int32 (2, 2), odd, name bool>"
+    )
+    assert repr(columns[:1]).startswith("<Columns of 1 row: ")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(columns)
+
+
+def test_rows():
+    columns = columns_of(5)
+    row = columns[-1]
+    assert list(row) == columns.names
+    assert row["tokens"].tolist() == columns["tokens"][4].tolist()
+    assert isinstance(row["label"], np.int32)
+    assert row["box"].shape == (3,)
+    assert [one["label"] for one in columns] == columns["label"].tolist()
+    words = Columns({"word": ["a", "b"]})
+    assert words[0] == {"word": "a"}
+
+
+@given(st.integers(1, 12), st.data())
+def test_selections(n, data):
+    columns = columns_of(n)
+    indices = data.draw(st.lists(st.integers(-n, n - 1)))
+    mask = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    bounds = st.none() | st.integers(-n - 2, n + 2)
+    part = slice(data.draw(bounds), data.draw(bounds), data.draw(st.sampled_from([None, 1, 2, -1])))
+    keys = [
+        indices,
+        np.array(indices, np.int16),
+        mask,
+        np.array(mask),
+        part,
+        TensorSequence(np.bool_(mask).tolist()),
+    ]
+    for key in keys:
+        picked = columns[key]
+        positions = np.arange(n)[np.bool_(mask) if isinstance(key, TensorSequence) else key]
+        assert len(picked) == len(positions)
+        for name in columns.names:
+            column = columns[name]
+            if isinstance(column, np.ndarray):
+                assert np.array_equal(picked[name], column[positions])
+                assert picked[name].shape == column[positions].shape
+            else:
+                assert picked[name] == column[positions]
+    assert same(columns.__getitems__(indices), columns[indices])
+    assert same(columns[::-1][indices], columns[np.arange(n)[::-1][indices]])
+
+
+def test_what_becomes_an_array():
+    numbers = TensorSequence([1.5, 2.5])
+    columns = Columns({"numbers": numbers, "list": [1, 2], "words": ["a", "b"], "lists": [[1], [2, 3]]})
+    assert [type(columns[name]) for name in columns.names] == [
+        np.ndarray,
+        np.ndarray,
+        np.ndarray,
+        TensorSequence,
+    ]
+    assert columns["numbers"].tolist() == [1.5, 2.5]
+    assert columns["words"].dtype == object
+    arrays = np.empty(2, object)
+    arrays[:] = [np.arange(2), np.arange(3)]
+    assert Columns({"x": arrays})["x"].lengths().tolist() == [2, 3]
+    assert same(Columns(columns), columns)
+
+
+def test_a_frame():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"trip": [np.arange(2), np.arange(3)], "fare": [1.5, 2.5]})
+    columns = Columns(dict(frame))
+    assert columns["trip"].lengths().tolist() == [2, 3]
+    assert columns["fare"].tolist() == [1.5, 2.5]
+
+
+def test_edits_do_not_show():
+    seq = TensorSequence([[1], [2, 3]])
+    columns = Columns({"a": seq, "b": [0, 1]})
+    seq.append([4])
+    columns["a"].clear()
+    assert len(columns) == len(columns["a"]) == 2
+
+
+def test_no_rows():
+    columns = columns_of(3)[:0]
+    assert len(columns) == 0
+    assert columns["box"].shape == (0, 3)
+    assert columns["tokens"].dtype == np.int32
+    assert list(columns) == []
+
+
+@pytest.mark.parametrize(
+    ("given_", "error", "message"),
+    [
+        ({}, ValueError, "at least one column"),
+        ([1, 2], TypeError, r"columns must be a mapping of names to columns, got \[1, 2\]"),
+        ({1: [1]}, TypeError, "the name of a column must be a str, got 1"),
+        ({"a": [1, 2], "b": [[1]]}, ValueError, "column 'b' has length 1, but column 'a' has length 2"),
+        ({"a": 5}, ValueError, "column 'a' is a single value, expected one for each row"),
+        ({"a": [[1], ["b"]]}, TypeError, "column 'a': "),
+        ({"a": np.array(["2020-01-01"], "M8[D]")}, TypeError, "column 'a': .*datetime64"),
+        ({"a": None}, TypeError, "column 'a': "),
+    ],
+)
+def test_refused(given_, error, message):
+    with pytest.raises(error, match=message):
+        Columns(given_)
+
+
+def test_keys_that_are_refused():
+    columns = columns_of(3)
+    with pytest.raises(KeyError, match="there is no column 'token', only tokens, rows, label"):
+        columns["token"]
+    with pytest.raises(IndexError, match="position 3 is out of range"):
+        columns[3]
+    with pytest.raises(IndexError, match="the mask has length 2"):
+        columns[[True, False]]
+    for key in (None, 1.5, (0, 1), columns):
+        with pytest.raises(TypeError):
+            columns[key]
+
+
+# --- pickles and copies ---
+
+
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_pickles(protocol):
+    columns = columns_of(9)
+    for one in (columns, columns[2:7], columns[[5, 0, 5]], columns[:0]):
+        assert same(pickle.loads(pickle.dumps(one, protocol)), one)
+        assert same(copy.copy(one), one)
+        assert same(copy.deepcopy(one), one)
+
+
+def test_data_goes_out_of_band():
+    columns = Columns(
+        {"a": np.zeros(100_000), "b": TensorSequence.from_lengths(np.zeros(100_000), [1] * 100_000)}
+    )
+    buffers = []
+    assert len(pickle.dumps(columns, 5, buffer_callback=buffers.append)) < 2000
+    assert sum(buffer.raw().nbytes for buffer in buffers) >= 1_600_000
+
+
+# --- Arrow ---
+
+
+@pytest.mark.parametrize("name", ARROW_NAMES)
+def test_tables_back_and_forth(name):
+    pa = pytest.importorskip("pyarrow")
+    columns = columns_of(9, name)
+    for one in (columns, columns[2:7], columns[[5, 0, 5]], columns[:0]):
+        table = pa.table(one)
+        table.validate(full=True)
+        assert table.column_names == columns.names
+        assert table["box"].type.list_size == 3
+        assert same(Columns.from_arrow(table), one)
+        assert same(Columns.from_arrow(table.slice(1, 3)), one[1:4])
+    assert same(Columns.from_arrow(pa.table(columns).to_batches(4)[0]), columns[:4])
+    several = pa.concat_tables([pa.table(columns[:4]), pa.table(columns[4:])])
+    assert same(Columns.from_arrow(several), columns)
+
+
+def test_numbers_of_tables_are_not_copied():
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"x": np.arange(5.0), "y": pa.array([[1, 2]] * 5, pa.list_(pa.int64(), 2))})
+    columns = Columns.from_arrow(table)
+    assert columns["x"].ctypes.data == table["x"].chunk(0).buffers()[1].address
+    assert columns["y"].ctypes.data == table["y"].chunk(0).values.buffers()[1].address
+    back = pa.table(columns)
+    assert back["x"].chunk(0).buffers()[1].address == columns["x"].ctypes.data
+
+
+def test_tables_of_others():
+    pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    frame = pl.DataFrame({"tokens": [[1, 2], [3]], "label": [0.5, 1.5], "word": ["a", "b"]})
+    columns = Columns.from_arrow(frame)
+    assert columns["tokens"].tolist() == [[1, 2], [3]]
+    assert columns["label"].tolist() == [0.5, 1.5]
+    assert columns["word"].tolist() == ["a", "b"]
+    assert pl.DataFrame(columns).to_dict(as_series=False) == frame.to_dict(as_series=False)
+    picked = duckdb.sql("select tokens, label from columns where label > 1")
+    assert Columns.from_arrow(picked)["tokens"].tolist() == [[3]]
+
+
+def test_tables_that_are_refused():
+    pa = pytest.importorskip("pyarrow")
+    with pytest.raises(TypeError, match=r"column .b.: element 1 is null"):
+        Columns.from_arrow(pa.table({"a": [1, 2], "b": [1, None]}))
+    with pytest.raises(TypeError, match=r"column .b.: .*timestamp"):
+        Columns.from_arrow(pa.table({"a": [1], "b": pa.array([0], pa.timestamp("s"))}))
+    with pytest.raises(ValueError, match="2 columns have the name 'a'"):
+        Columns.from_arrow(pa.Table.from_arrays([pa.array([1])] * 2, ["a", "a"]))
+    with pytest.raises(TypeError, match="expected an Arrow table, got an array of type int64"):
+        Columns.from_arrow(pa.array([1, 2]))
+    with pytest.raises(TypeError, match="expected an Arrow table, an object with"):
+        Columns.from_arrow({"a": [1]})
+    with pytest.raises(TypeError, match="column 'c': Arrow doesn't support complex64"):
+        pa.table(Columns({"c": np.zeros(2, np.complex64)}))
+
+
+# --- files ---
+
+
+@pytest.mark.parametrize("name", ARROW_NAMES)
+def test_files(tmp_path, name):
+    pytest.importorskip("pyarrow")
+    columns = columns_of(9, name)
+    sq.save(tmp_path / "a.arrow", columns)
+    columns[[5, 0, 5]].save(tmp_path / "b.arrow")
+    loaded = sq.load(tmp_path / "a.arrow")
+    assert same(loaded, columns)
+    assert sq.load(tmp_path / "a.arrow", column="tokens") == columns["tokens"]
+    both = sq.load([tmp_path / "a.arrow", tmp_path / "b.arrow"])
+    assert same(both, columns[[*range(9), 5, 0, 5]])
+    for one in (loaded, both[::-1], loaded[[3, 3, 1]], both[:0]):
+        assert same(pickle.loads(pickle.dumps(one)), one)
+
+
+def test_loaded_columns_pickle_as_paths(tmp_path):
+    pytest.importorskip("pyarrow")
+    n = 20_000
+    columns = Columns(
+        {"a": np.arange(n), "b": TensorSequence.from_lengths(np.arange(3 * n), [3] * n), "c": np.ones((n, 4))}
+    )
+    columns.save(tmp_path / "large.arrow")
+    loaded = sq.load(tmp_path / "large.arrow")
+    for one in (loaded, loaded[100:15_000], loaded[::-2]):
+        sent = pickle.dumps(one)
+        assert len(sent) < 1500
+        assert same(pickle.loads(sent), one)
+    columns[:5].save(tmp_path / "large.arrow")
+    with pytest.raises(ValueError, match="has changed since"):
+        pickle.loads(pickle.dumps(loaded))
+
+
+def test_part_by_part(tmp_path):
+    pytest.importorskip("pyarrow")
+    columns = columns_of(20)
+    sq.save(tmp_path / "a.arrow", (columns[i : i + 3] for i in range(0, 20, 3)))
+    assert same(sq.load(tmp_path / "a.arrow"), columns)
+    sq.save(tmp_path / "b.arrow", [columns[:0], columns[:5], columns[:0], columns[5:]])
+    assert same(sq.load(tmp_path / "b.arrow"), columns)
+    sq.save(tmp_path / "c.arrow", iter([columns[:0]]))
+    assert same(sq.load(tmp_path / "c.arrow"), columns[:0])
+    sq.save(tmp_path / "d.arrow", Columns({"tokens": columns["tokens"]}))
+    assert sq.load(tmp_path / "d.arrow") == columns["tokens"]
+
+
+def test_images_of_all_sizes(tmp_path):
+    pytest.importorskip("pyarrow")
+    images = TensorSequence([np.full((h, w), h * w, np.uint8) for h, w in ((2, 3), (4, 1), (1, 1))])
+    columns = Columns({"image": images, "label": [0, 1, 2]})
+    sq.save(tmp_path / "a.arrow", iter([columns[:2], columns[2:]]))
+    assert same(sq.load(tmp_path / "a.arrow"), columns)
+
+
+def test_parts_that_do_not_fit(tmp_path):
+    pytest.importorskip("pyarrow")
+    columns = columns_of(4)
+    others = [
+        (
+            Columns({"tokens": columns["tokens"]}),
+            TypeError,
+            "part 1 has the columns tokens int32, expected tokens int32, rows",
+        ),
+        (columns_of(4, "int64"), TypeError, "part 1 has the columns tokens int64"),
+        (columns["tokens"], TypeError, "part 1 is a TensorSequence, expected Columns"),
+        (
+            Columns({**columns, "rows": [np.zeros((1, 5), np.int32)] * 4}),
+            ValueError,
+            "column 'rows' has elements of another rank, or of other lengths",
+        ),
+    ]
+    for other, error, message in others:
+        with pytest.raises(error, match=message):
+            sq.save(tmp_path / "a.arrow", iter([columns, other]))
+        assert not list(tmp_path.iterdir())
+    with pytest.raises(TypeError, match="part 1 is a Columns, expected a sequence"):
+        sq.save(tmp_path / "a.arrow", [columns["tokens"], columns])
+    columns.save(tmp_path / "a.arrow")
+    columns_of(4, "int8").save(tmp_path / "b.arrow")
+    with pytest.raises(TypeError, match="has dtype int8"):
+        sq.load([tmp_path / "a.arrow", tmp_path / "b.arrow"])
+    Columns({"x": [1], "y": [2]}).save(tmp_path / "c.arrow")
+    with pytest.raises(ValueError, match=r"c\.arrow has other columns than"):
+        sq.load([tmp_path / "a.arrow", tmp_path / "c.arrow"])
+
+
+def test_parquet_in_one_call(tmp_path):
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = columns_of(50)
+    import pyarrow as pa
+
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    batches = parquet.ParquetFile(tmp_path / "a.parquet").iter_batches(7)
+    sq.save(tmp_path / "a.arrow", map(Columns.from_arrow, batches))
+    assert sq.load(tmp_path / "a.arrow")["tokens"] == columns["tokens"]
+    assert np.array_equal(sq.load(tmp_path / "a.arrow")["label"], columns["label"])
