@@ -1,6 +1,6 @@
 """Print how many lines of each file of the core have run, by gcc's counters: `.ci/coverage` calls this.
 
-Cython writes before each piece of C of which line it is; a line has run if any of its C has.
+Cython marks each piece of C with its line. A line has run if any of its C has.
 """
 
 import json
@@ -13,7 +13,7 @@ MARK = re.compile(r'\s*/\* "(seqcore/core/\w+\.p[yx][xd])":(\d+)$')
 
 
 def origins(path):
-    """Return for each line of a C file of which file and line it is, or None."""
+    """Return the file and line that each line of a C file was made from, or None."""
     found, here = [None], None
     for line in path.read_text(encoding="utf-8").splitlines():
         mark = MARK.match(line)

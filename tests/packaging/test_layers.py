@@ -21,7 +21,7 @@ ALLOWED = {
     "_arguments": {"dtypes", "core"},
     "_format": {"dtypes", "core"},
     "_arrow": {*BASE, "_format"},
-    "_files": {*BASE, "_arrow", "_format"},
+    "_files": {*BASE, "_arrow", "_format", "columns"},
     "_maps": BASE,
     "operators": {*BASE, "_format"},
     "files": {*BASE, "_files", "columns"},
@@ -34,7 +34,13 @@ ALLOWED = {
     "__init__": {"core", "dtypes", "files", "columns", "mapping", "operators", "packing", "samplers"},
 }
 # Only within a function, or for types: the other one imports them.
-LATE = {("_format", "core"), ("mapping", "onnx"), ("files", "_files"), ("files", "columns")}
+LATE = {
+    ("_format", "core"),
+    ("mapping", "onnx"),
+    ("files", "_files"),
+    ("columns", "_files"),
+    ("columns", "files"),
+}
 FILES = sorted(ROOT.rglob("*.py"))
 
 
