@@ -87,8 +87,6 @@ setup(
             "binding": False,
             "freethreading_compatible": True,
         },
-        # For .ci/coverage: the compiler's counters are then those of the lines of Cython.
-        emit_linenums=os.environ.get("SEQCORE_COVERAGE", "0") not in ("", "0"),
     ),
     cmdclass={"build_ext": BuildAlsoInPlace},
 )

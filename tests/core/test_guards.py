@@ -231,8 +231,8 @@ class TestRuns:
         fronts = [seq[[0, 2]] for seq in several]
         for i in range(4):
             for k in range(4):
-                assert sq.concat_from_sequence(ends[i] + fronts[k], 0).tolist() == [i, i, k, k]
-                assert sq.concat_from_sequence(fronts[i] + ends[k], 0).tolist() == [i, i, k, k]
+                for both in (ends[i] + fronts[k], fronts[i] + ends[k]):
+                    assert sq.concat_from_sequence(both, 0, new_axis=1).ravel().tolist() == [i, i, k, k]
 
     def test_rows_with_space_between_them(self):
         table = np.arange(800).reshape(200, 4)
