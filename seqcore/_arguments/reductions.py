@@ -193,7 +193,8 @@ def _kernel(ufunc, name, dtype, result, asked):
     work = _wider(result)
     if operation in ("sum", "prod") and work in _OF_KERNELS:
         return operation, work, work
-    if operation == "mean" and work in _OF_KERNELS and asked in (None, result):
+    # The kernels' sums of integers have 64 bits, so a mean of small integers is NumPy's own call.
+    if operation == "mean" and work in _OF_KERNELS and work.kind in "fc" and asked in (None, result):
         return "sum", work, work
     return None, dtype, result
 

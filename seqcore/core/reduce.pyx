@@ -265,6 +265,15 @@ cdef tuple lay_out(Reduction *reduction, Store *store, object axis):
     return shape[:reduction.axis] + shape[reduction.axis + 1:]
 
 
+cdef Py_ssize_t itemsize_of_results(Operation operation, cnp.dtype work) noexcept:
+    """The bytes that a kernel writes for each result."""
+    if operation == ANY or operation == ALL:
+        return 1
+    if operation == ARGMIN or operation == ARGMAX:
+        return 8
+    return 8 if operation in (SUM, PROD) and work.kind in b"biu" else work.itemsize
+
+
 cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object axis, object initial,
                              object asked):
     """See `TensorSequence.reduce`."""
@@ -280,6 +289,8 @@ cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object a
     reduction.operation = <Operation><int>OPERATIONS[plan.operation]
     reduction.numbers = <Numbers>numbers_of(plan.work)
     reduction.result_itemsize = cnp.PyArray_ITEMSIZE(result)
+    if reduction.result_itemsize != itemsize_of_results(reduction.operation, plan.work):
+        raise SystemError(f"{plan.operation} of {plan.work} doesn't give {plan.accumulator}")
     reduction.may_be_empty = fill is not None
     if fill is not None:
         item = np.array(fill).astype(plan.accumulator)
