@@ -102,15 +102,17 @@ class Team:
             left = self.job.left
             if self.closed or not left:
                 return None
-            self.running[worker] += 1
-            self.helped |= worker > 0
             self.bounds[worker].pause(False)
-            if self.pace is None:
-                return self.job.claim(None)
-            now = time.perf_counter()
-            size = self.pace.size(worker, left, now)
-            self.bounds[worker].end_at(now + 3 * size * self.pace.seconds)
-            return self.job.claim(size)
+            size = None
+            if self.pace is not None:
+                now = time.perf_counter()
+                size = self.pace.size(worker, left, now)
+                self.bounds[worker].end_at(now + 3 * size * self.pace.seconds)
+            claimed = self.job.claim(size)
+            if claimed is not None:  # a failure of another thread may have ended the map just now
+                self.running[worker] += 1
+                self.helped |= worker > 0
+            return claimed
 
     def _run(self, worker, start, stop):
         began = time.perf_counter()

@@ -7,6 +7,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from concurrent.futures import Future
 
@@ -17,6 +18,7 @@ from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore._maps import threads
+from seqcore._maps.job import Job
 
 pytestmark = pytest.mark.thread_unsafe
 ON_THREADS = {"max_workers": 2, "chunksize": 1}
@@ -238,3 +240,35 @@ def body(a):
 print(run(body), run(body))
 """
         assert run(script) == "0\n0\nTrue True\n"
+
+
+def test_a_failure_while_another_thread_claims(monkeypatch):
+    """The map ends, although that thread finds units left and then none that it may have."""
+    failed, claim = threading.Event(), Job.claim
+
+    def claim_late(job, size):
+        if job.claimed > 5:
+            failed.wait(5)
+            time.sleep(0.05)  # until the failure counts
+        return claim(job, size)
+
+    def body(array):
+        if array[0] == 5:
+            time.sleep(0.05)  # until the other thread is at its claim
+            failed.set()
+            raise ValueError("element 5")
+        return array
+
+    monkeypatch.setattr(Job, "claim", claim_late)
+    rows = sq.split_to_sequence(np.arange(100))
+    done = []
+
+    def run():
+        with pytest.raises(ValueError, match="element 5"):
+            sq.sequence_map(body, rows, max_workers=2, chunksize=1)
+        done.append(True)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert done
