@@ -1,7 +1,5 @@
 """The histogram of the elements' lengths, as SVG in `currentColor`, the colour of the text around it."""
 
-from itertools import count
-
 import numpy as np
 
 from seqcore._format.text import plural
@@ -24,15 +22,13 @@ def histogram_of(lengths, elements):
     summary = f"length {lengths[0]:,} to {lengths[-1]:,}, median {_median(lengths)}"
     scalars = elements - len(lengths)
     caption = summary + (f"; {scalars:,} of rank 0, without a length" if scalars else "")
-    bars = "".join(
-        _bar(k, first + k * width, width, number, max(numbers)) for k, number in enumerate(numbers)
-    )
+    bars = [_bar(k, first + k * width, width, number, max(numbers)) for k, number in enumerate(numbers)]
     size = f"{len(numbers) * _BAR} {_HEIGHT + 1}"
     return (
         f'<figure style="margin:0"><figcaption style="font-size:11px">{caption}</figcaption>'
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {size}" fill="currentColor" '
         f'width="{len(numbers) * _BAR}" height="{_HEIGHT + 1}" style="display:block;max-width:100%">'
-        f"<title>Histogram of {len(lengths):,} lengths: {summary}</title>{bars}"
+        f"<title>Histogram of {len(lengths):,} lengths: {summary}</title>{''.join(bars)}"
         f'<rect y="{_HEIGHT}" width="100%" height="1" fill-opacity=".5"/></svg></figure>'
     )
 
@@ -47,8 +43,9 @@ def bins_of(lengths):
     (1, [2, 0, 1], 1)
     """
     least, largest = int(lengths[0]), int(lengths[-1])
-    widths = (digit * 10**exponent for exponent in count() for digit in (1, 2, 5))
-    width = next(width for width in widths if largest // width - least // width < _MOST)
+    step = 0
+    while largest // (width := (1, 2, 5)[step % 3] * 10 ** (step // 3)) - least // width >= _MOST:
+        step += 1
     numbers = np.bincount((lengths // width - least // width).astype(np.intp))
     return least - least % width, numbers.tolist(), width
 

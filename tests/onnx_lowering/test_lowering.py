@@ -241,7 +241,7 @@ class TestLoops:
         ("insert", "why"),
         [
             ("t0 = SequenceInsert(s, e) t = SequenceErase(t0)", "erases from it"),
-            ("t = SequenceInsert(s, e, i)", "elsewhere than at an end"),
+            ("t = SequenceInsert(s, e, i)", ""),  # at the end, where the iterations count from 0
             ("t = SequenceInsert(s, e) u = SequenceAt(t, zero) v = Add(u, u)", ""),
             ("t = SequenceConstruct(e)", "makes it anew"),
         ],

@@ -267,7 +267,7 @@ class _Start(NamedTuple):
     form: Representation
     names: list[str] | None
     shape: Shape
-    count: int | None
+    count: int | None  # type: ignore[assignment]  # tuples have a method of that name
     least: int
 
     def is_there(self) -> bool:

@@ -44,7 +44,7 @@ class Type(NamedTuple):
     number: int = 0
     shape: Shape = None
     inner: str = ""
-    count: int | None = None
+    count: int | None = None  # type: ignore[assignment]  # tuples have a method of that name
 
     @property
     def is_tensor(self) -> bool:
