@@ -75,17 +75,14 @@ class Plan(NamedTuple):
             result = self.ufunc(result, self.initial.astype(result.dtype))
         return result.astype(self.dtype, copy=False)
 
-    def of_element(self, element, at):
+    def of_element(self, element):
         """Return NumPy's result for an element, which no kernel has."""
         if self.ufunc is None:
             function: Any = {"mean": np.mean, "argmin": np.argmin, "argmax": np.argmax}[self.name]
             more: dict[str, Any] = {"dtype": self.dtype} if self.name == "mean" else {}
             return function(element, axis=self.axis, **more)
-        if self.axis is None and self.ufunc.identity is None:
-            element = element.reshape(-1)  # not every ufunc may reduce several axes at once
         start: dict[str, Any] = {} if self.initial is None else {"initial": self.initial[()]}
-        axis = 0 if element.ndim == 1 and self.axis is None else self.axis
-        return self.ufunc.reduce(element, axis=axis, dtype=self.dtype, **start)
+        return self.ufunc.reduce(element, axis=self.axis, dtype=self.dtype, **start)
 
 
 def is_reduction(body):

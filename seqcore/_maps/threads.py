@@ -22,7 +22,7 @@ from seqcore._maps.outputs import Chunk, raise_for
 from seqcore._maps.pace import Pace, worth_a_trial
 from seqcore.core.counters import count_units
 
-PATIENCE = 1.0  # seconds to wait for a thread to start
+PATIENCE = 1.0  # seconds to wait for a thread to start, or until one that died is missed
 SHORT = 1e-3  # seconds to wait for a helper to pause
 
 
@@ -54,10 +54,12 @@ class Team:
 
     def __init__(self, job, pace, most):
         self.job, self.pace, self.most = job, pace, most
-        self.changed = threading.Condition()  # its lock guards all that follows, and claims
-        self.helpers = []  # threads that have started
-        self.new = []  # … that are to be started, by a thread that does nothing else
-        self.asked = 0  # helpers that were asked for
+        # The lock guards all that follows, and claims. Take it, not the condition, whose `__enter__` is
+        # Python code: without memory to return from that, nobody would release the lock.
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.helpers = []  # threads, to be started in this order by a thread that does nothing else
+        self.started = 0  # of them
         self.starting = self.closed = False
         self.running = [0] * (most + 1)  # by worker: chunks that are claimed, and not collected
         self.bounds = [job.bound.shifted(0) for _ in self.running]  # by worker: paused to stop within a chunk
@@ -67,7 +69,7 @@ class Team:
 
     def run(self):
         try:
-            with self.changed:
+            with self.lock:
                 self._start_helpers()
             if self.pace is None:
                 self._wait_for_helpers()
@@ -75,7 +77,7 @@ class Team:
                 if (claimed := self._claim(0)) is not None:
                     self._take(*self._run(0, *claimed))
                 elif any(self.running):
-                    self._take(*self.finished.get())
+                    self._take(*self._next_finished())
                 else:
                     break
                 self._take_finished()
@@ -86,6 +88,8 @@ class Team:
         self._close()
         self._end_threads()
         failure, self.failure = self.failure, None
+        if failure is None and self.job.added < self.job.n:
+            failure = _died()
         if failure is not None:
             try:
                 raise failure
@@ -96,9 +100,9 @@ class Team:
 
     def _claim(self, worker):
         """Return the next units for a worker as (start, stop), or None at the end of the map."""
-        with self.changed:
+        with self.lock:
             while self.pace is not None and worker >= self.pace.width and not self.closed:
-                self.changed.wait()
+                self.changed.wait(PATIENCE)  # whoever wanted to wake it may have had no memory for that
             left = self.job.left
             if self.closed or not left:
                 return None
@@ -124,13 +128,13 @@ class Team:
             while (claimed := self._claim(worker)) is not None:
                 self.finished.put(self._run(worker, *claimed))
         except BaseException as error:  # an internal failure, such as no memory
-            _put_at_last(self.finished, (error, worker, 0, 0.0, 0.0))
+            self.finished.put((error, worker, 0, 0.0, 0.0))
 
     def _take(self, chunk, worker, stop, began, ended):
         """Collect a finished chunk. After a failure only count those that run, until there are none."""
         failed = not isinstance(chunk, Chunk)
         together = worker > 0 or any(self.running[1:])
-        with self.changed:
+        with self.lock:
             self.running[worker] -= self.running[worker] > 0
             if not failed and chunk.error is None:
                 self.job.give_back(chunk.start + chunk.count, stop)
@@ -158,6 +162,16 @@ class Team:
             self.failure = error
             self.job.bound.lower(self.job.added)
 
+    def _next_finished(self):
+        """Wait for the next chunk that a helper finishes, or for the death of one that has claimed units."""
+        while True:
+            try:
+                return self.finished.get(timeout=PATIENCE)
+            except queue.Empty:
+                for worker, thread in enumerate(self.helpers, 1):
+                    if self.running[worker] and not thread.is_alive() and self.finished.empty():
+                        return _died(), worker, 0, 0.0, 0.0
+
     def _take_finished(self):
         """Collect what helpers have finished, and wait for those that were paused within short units."""
         while (pausing := self._is_one_pausing()) or not self.finished.empty():
@@ -173,10 +187,12 @@ class Team:
     def _wait_for_helpers(self):
         """Collect what helpers finish, until nothing is left, or none of them starts."""
         until = time.monotonic() + PATIENCE
-        # A helper that has started will claim units, though it may not have come to that yet.
-        while self.job.left and (self.helped or self.helpers or (self.starting and time.monotonic() < until)):
+        # A helper that lives will claim units, though it may not have come to that yet.
+        while self.job.left and (
+            any(thread.is_alive() for thread in self.helpers) or (self.starting and time.monotonic() < until)
+        ):
             try:
-                item = self.finished.get(timeout=None if self.helped else 0.01)
+                item = self.finished.get(timeout=PATIENCE if self.helped else 0.01)
             except queue.Empty:
                 continue
             self._take(*item)
@@ -187,66 +203,60 @@ class Team:
         """Wake the helpers that are wanted, and start those that are missing. The lock is held."""
         wanted = self.most if self.pace is None else self.pace.width - 1
         self.changed.notify_all()
-        while self.asked < wanted:
-            self.asked += 1
+        while len(self.helpers) < wanted:
+            worker = len(self.helpers) + 1
             context = contextvars.copy_context()  # a context can't be entered twice
-            self.new.append(
-                threading.Thread(target=context.run, args=(self._help, self.asked), name="seqcore-map")
+            self.helpers.append(
+                threading.Thread(target=context.run, args=(self._help, worker), name="seqcore-map")
             )
-        if self.new and not self.starting:
+        if self.started < len(self.helpers) and not self.starting:
             try:
                 # Thread.start never returns if the new thread dies for lack of memory: not in this thread.
-                start_new_thread(self._start_new, ())
+                start_new_thread(self._start_missing, ())
                 self.starting = True
             except (RuntimeError, MemoryError):
                 self._do_without()
 
-    def _start_new(self):
+    def _start_missing(self):
         try:
-            while True:
-                with self.changed:
-                    if not self.new:
-                        return
-                    thread = self.new.pop(0)
+            while (thread := self._next_missing()) is not None:
                 thread.start()
-                with self.changed:
-                    self.helpers.append(thread)
+                self.started += 1
         except (RuntimeError, MemoryError):
-            with self.changed:
+            self.starting = False  # at once: there may be no memory to take the lock
+            with self.lock:
                 self._do_without()
-        finally:
-            with self.changed:
-                self.starting = False
-                self.changed.notify_all()
+
+    def _next_missing(self):
+        with self.lock:
+            self.starting = self.started < len(self.helpers) and not self.closed
+            return self.helpers[self.started] if self.starting else None
 
     def _do_without(self):
         """Go on with the helpers that have started. The lock is held."""
-        self.new.clear()
-        self.most = self.asked = len(self.helpers)
+        self.starting = False
+        self.helpers = [thread for thread in self.helpers if thread.ident is not None]
+        self.most = self.started = len(self.helpers)
         if self.pace is not None:
             self.pace.limit(1 + self.most)
 
     def _close(self):
         """Let the helpers end."""
-        with self.changed:
+        with self.lock:
             self.closed = True
-            self.new.clear()
+            del self.helpers[self.started + self.starting :]  # they would keep the map alive, as it does them
             self.changed.notify_all()
 
     def _end_threads(self):
         """Wait for the helpers to end, so that none keeps a reference to the map."""
-        with self.changed:
-            self.changed.wait_for(lambda: not self.starting, PATIENCE)
+        until = time.monotonic() + PATIENCE
+        while self.starting and time.monotonic() < until:
+            time.sleep(1e-4)
         for thread in self.helpers:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
 
-def _put_at_last(finished, item):
-    """Put an item into a queue. The calling thread waits for it, so retry while there is no memory."""
-    while True:
-        try:
-            finished.put(item)
-        except MemoryError:
-            time.sleep(0.01)
-        else:
-            return
+def _died():
+    """Return what to raise for a helper that had no memory to say what became of its units."""
+    return MemoryError("a thread of the map has ended for lack of memory")

@@ -250,8 +250,7 @@ cdef tuple lay_out(Reduction *reduction, Store *store, object axis):
         return ()
     shape = shape_of(&reduction.first)
     if not -len(shape) <= axis < len(shape):
-        raise ValueError(f"element 0 has rank {len(shape)} and so no axis {shown(axis)}: axis=None reduces "
-                         "whole elements")
+        raise_without_axis(0, len(shape), axis)
     reduction.axis = axis % len(shape)
     inner = outer = 1
     for extent_ in shape[:reduction.axis]:
@@ -332,6 +331,10 @@ cdef int run(Reduction *reduction, Store *store, cnp.dtype dtype, object plan, c
     return 0
 
 
+cdef int raise_without_axis(Py_ssize_t at, object rank, object axis) except -1:
+    raise ValueError(f"element {at} has rank {rank} and so no axis {shown(axis)}: axis=None reduces whole elements")
+
+
 cdef bint is_empty(object element, object axis) except -1:
     return element.size == 0 if axis is None else -element.ndim <= axis < element.ndim and (
         element.shape[axis] == 0)
@@ -348,7 +351,9 @@ cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):
             element = make_element(&reader.pieces[i], dtype)
             if plan.fill is None and is_empty(element, plan.axis) and 0 not in shape[1:]:
                 raise_empty(plan.name, done)
-            one = plan.of_element(element, done)
+            if plan.axis is not None and not -element.ndim <= plan.axis < element.ndim:
+                raise_without_axis(done, element.ndim, plan.axis)
+            one = plan.of_element(element)
             if np.shape(one) != shape[1:]:
                 raise ValueError(f"element {done} has shape {element.shape}, and its result along axis "
                                  f"{plan.axis} has shape {np.shape(one)}, expected {shape[1:]} as that of "

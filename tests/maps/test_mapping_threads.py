@@ -177,6 +177,7 @@ class TestNone:
         finally:
             released.set()
 
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
     @pytest.mark.parametrize("puts", [1, 2, 5])
     def test_a_map_ends_where_a_thread_has_no_memory_to_say_so(self, monkeypatch, puts):
         class Short(queue.Queue):
