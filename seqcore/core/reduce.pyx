@@ -332,7 +332,8 @@ cdef int run(Reduction *reduction, Store *store, cnp.dtype dtype, object plan, c
 
 
 cdef int raise_without_axis(Py_ssize_t at, object rank, object axis) except -1:
-    raise ValueError(f"element {at} has rank {rank} and so no axis {shown(axis)}: axis=None reduces whole elements")
+    raise ValueError(f"element {at} has rank {rank} and so no axis {shown(axis)}: axis=None reduces whole "
+                     "elements")
 
 
 cdef bint is_empty(object element, object axis) except -1:
