@@ -52,7 +52,8 @@ class Pace:
 
     def __init__(self, seconds, most, least=1):
         self.most, self.least = most, least
-        self.rates = {1: 1 / max(seconds, 1e-9)}  # units a second, by the number of threads
+        self.sample = 1 / max(seconds, 1e-9)  # units a second in the calling thread
+        self.rates = {1: self.sample}  # … by the number of threads
         self.sampled = True  # the rate of one thread is only a sample
         self.width = self.chosen = 1  # threads at work, and when none was tried
         self.base = 0  # in a trial: the number to compare with
@@ -126,11 +127,16 @@ class Pace:
         self.alone = 0, 0.0  # units and seconds of the calling thread before that
 
     def _alone(self, units, seconds):
-        """Measure the calling thread while it works alone, until helpers have started."""
+        """Measure the calling thread while it works alone, until helpers have started.
+
+        Their start may slow it down, and the sample may have had the quicker units. So the better rate counts,
+        and only if both agree does it stand beside a trial that is nearly as good.
+        """
         self.alone = self.alone[0] + units, self.alone[1] + seconds
         if self.alone[0]:
-            self.rates[1] = self.alone[0] / max(self.alone[1], 1e-9)
-            self.sampled = self.alone[1] < TRIAL[0]
+            rate = self.alone[0] / max(self.alone[1], 1e-9)
+            self.sampled = self.alone[1] < TRIAL[0] or not 1 / CLEAR < rate / self.sample < CLEAR
+            self.rates[1] = max(rate, self.sample)
             if self.seconds < TINY:
                 self.base, self.width = 0, 1
                 self._turn()
