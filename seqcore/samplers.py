@@ -138,7 +138,7 @@ class BatchSampler:
         )
 
     @property
-    def sampler(self) -> "BatchSampler":
+    def sampler(self) -> BatchSampler:
         """The sampler itself: Lightning calls `set_epoch` on the `sampler` of a loader's batch sampler."""
         return self
 

@@ -129,8 +129,8 @@ class Pace:
     def _alone(self, units, seconds):
         """Measure the calling thread while it works alone, until helpers have started.
 
-        Their start may slow it down, and the sample may have had the quicker units. So the better rate counts,
-        and only if both agree does it stand beside a trial that is nearly as good.
+        Their start may slow it down, and the sample may have had the quicker units. So the better rate
+        counts, and only if both agree does it stand beside a trial that is nearly as good.
         """
         self.alone = self.alone[0] + units, self.alone[1] + seconds
         if self.alone[0]:
