@@ -11,6 +11,7 @@ offsets say. These are checked: the numbers of buffers and children that a type 
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from cpython.ref cimport PyObject
+from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 cimport cython
@@ -194,7 +195,8 @@ cdef class Stream:
 
 cdef int raise_for(ArrowArrayStream *stream, int status) except -1:
     cdef const char *text = stream.get_last_error(stream)
-    raise OSError(status, f"the producer of the Arrow stream failed: {text_of(text) or 'it gave no reason'}")
+    reason = f"the producer of the Arrow stream failed: {text_of(text) or 'it gave no reason'}"
+    raise MemoryError(reason) if status == ENOMEM else OSError(status, reason)
 
 
 def read_stream(capsule):
