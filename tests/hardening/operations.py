@@ -1,7 +1,9 @@
 """The operations whose allocations are made to fail, in groups: see failed_allocations.py."""
 
 import copy
+import os
 import pickle
+import tempfile
 import threading
 import types
 from collections import namedtuple
@@ -406,6 +408,49 @@ def columns():
             "restore": Operation(lambda s: taken[0](*taken[1])),
             "a stream": Operation(lambda s: ours.__arrow_c_stream__()),
             "out and in": Operation(by_stream),
+        }
+    )
+
+
+@group
+def files():
+    """Through pyarrow, whose own failures are MemoryErrors too."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return {}
+    folder = tempfile.TemporaryDirectory()
+
+    def path(name, folder=folder):  # which lives as long as this
+        return os.path.join(folder.name, name)
+
+    rows = sq.split_to_sequence(BASE)
+    both = sq.Columns({"a": rows, "b": np.arange(len(rows))})
+    both.save(path("both.arrow"))
+    os.mkdir(path("parts"))
+    for i in range(3):
+        sq.save(path(f"parts/{i}.arrow"), rows[i : i + 4])
+
+    def saved(s):
+        try:
+            sq.save(path("saved.arrow"), s)
+        finally:
+            left = [name for name in os.listdir(folder.name) if name.endswith(".part")]
+            for name in left:
+                os.remove(path(name))
+            assert not left, "a temporary file was left behind"
+
+    return loosely(
+        {
+            "save": Operation(saved, make=uniform),
+            "save columns": Operation(lambda s: saved(both)),
+            "save what has two ranks": Operation(lambda s: fails(ValueError, saved, s)),
+            "load": Operation(lambda s: sq.load(path("parts/0.arrow"))[1]),
+            "load columns": Operation(lambda s: sq.load(path("both.arrow"))[1]),
+            "load one column": Operation(lambda s: sq.load(path("both.arrow"), "b")[1]),
+            "load a folder": Operation(lambda s: sq.load(path("parts")).lengths()),
+            "load a pattern": Operation(lambda s: sq.load(path("parts/*.arrow")).lengths()),
+            "load nothing": Operation(lambda s: fails(FileNotFoundError, sq.load, path("none/*.arrow"))),
         }
     )
 
