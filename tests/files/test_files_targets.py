@@ -1,8 +1,8 @@
 """Where files go: links, devices, folders, odd names, and the rights of a new file."""
 
 import os
-import shutil
 import re
+import shutil
 import socket
 import stat
 import sys
