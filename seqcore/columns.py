@@ -83,7 +83,7 @@ class Columns:
 
     def __init__(self, columns: Columns | Mapping[str, Any]) -> None:
         if isinstance(columns, Columns):
-            columns = {name: columns[name] for name in columns.names}
+            columns = dict(zip(columns.names, map(columns.__getitem__, columns.names), strict=True))
         if not isinstance(columns, Mapping):
             raise TypeError(f"columns must be a mapping of names to columns, got {got(columns)}")
         sequences, inner = {}, {}
@@ -173,8 +173,11 @@ class Columns:
         own = key_of(next(iter(self.sequences.values())), key, False)
         if not isinstance(own, int):
             return self._selected(own)
-        row = {name: column[own] for name, column in self.sequences.items()}
-        return {name: item[()] if self.inner[name] == () else item for name, item in row.items()}
+        row = {}  # no comprehension: without memory for variables shared with it CPython 3.11 loses arguments
+        for name in self.sequences:
+            element = self.sequences[name][own]
+            row[name] = element[()] if self.inner[name] == () else element
+        return row
 
     def __getitems__(self, positions: Selection) -> Columns:
         """Return `columns[positions]`, a batch in one call. PyTorch's DataLoader calls this method."""
@@ -186,7 +189,10 @@ class Columns:
             yield self[i]
 
     def _selected(self, key: Any) -> Columns:
-        return Columns.of({name: one[key] for name, one in self.sequences.items()}, dict(self.inner))
+        sequences = {}
+        for name in self.sequences:
+            sequences[name] = self.sequences[name][key]
+        return Columns.of(sequences, dict(self.inner))
 
     def _column(self, name: str) -> Any:
         try:

@@ -141,5 +141,7 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
     if column is not None and not isinstance(column, str):
         raise TypeError(f"column must be a str or None, got {got(column)}")
     paths = [file for one in paths for file in files_of(one)]
-    columns = read_columns(paths) if column is None else None
-    return read_all(paths, column) if columns is None else Columns.of(*columns)
+    if column is not None:
+        return read_all(paths, column)
+    columns, inner = read_columns(paths)
+    return columns[None] if None in columns else Columns.of(columns, inner)

@@ -91,8 +91,9 @@ class BatchSampler:
         world_size: SupportsIndex = 1,
         drop_last: bool = False,
     ) -> None:
-        given = {"batch_size": batch_size, "max_tokens": max_tokens, "capacity": capacity}
-        limits = [name for name in _LIMITS if given[name] is not None]
+        # No variable is shared with the comprehension: without memory for that CPython 3.11 loses arguments.
+        given = (batch_size, max_tokens, capacity)
+        limits = [name for name, limit in zip(_LIMITS, given, strict=True) if limit is not None]
         if len(limits) != 1:
             raise ValueError(
                 "pass exactly one of batch_size, max_tokens and capacity, got "
@@ -110,7 +111,8 @@ class BatchSampler:
         if self._kind == "batch_size":
             self._limit = as_count("batch_size", batch_size)
         else:
-            self._limit = as_capacity(self._kind, given[self._kind], self._lengths)
+            limit = max_tokens if self._kind == "max_tokens" else capacity
+            self._limit = as_capacity(self._kind, limit, self._lengths)
         self._bounds = self._divided()
         self._epoch = 0
         self._first = 0  # the batch that the next iteration begins with
@@ -242,7 +244,7 @@ class BatchSampler:
             if self._drop_last:
                 return np.arange(0, n + 1, limit)
             return np.minimum(np.arange(-(-n // limit) + 1) * limit, n)
-        rising = self._lengths[by_length(self._lengths)]
+        rising = self._lengths.take(by_length(self._lengths))
         bounds = cut_by_padded(rising, self._limit)
         # The last batch isn't full if one more element would fit.
         if self._drop_last and n and (n - int(bounds[-2]) + 1) * int(rising[-1]) <= self._limit:

@@ -126,7 +126,7 @@ def _ufunc_of(how):
                 f"how must be a ufunc of two arguments that has reduce, such as np.add, or one of NumPy's "
                 f"reductions, such as np.sum, got {how.__name__}"
             )
-        if how.types == ["OO->O"]:
+        if how.ntypes == 1 and how.types == ["OO->O"]:
             raise TypeError(f"{how.__name__} gives Python objects, which can't be in an array of numbers")
         return how, how.__name__
     for function, ufunc in _FUNCTIONS:

@@ -224,7 +224,7 @@ def _from_python(value, dtype, at):
     # NumPy raises OverflowError for integers; for floats it gives infinity.
     if dtype.kind not in "biu":
         wide = np.array(value, dtype=np.complex128 if dtype.kind == "c" else np.float64)
-        if not np.array_equal(np.isfinite(array), np.isfinite(wide)):
+        if np.any(np.isfinite(array) != np.isfinite(wide)):  # array_equal takes no memory for a difference
             raise OverflowError(
                 f"{name_of(at)} is {shown(value, 80)}, which is too large for {type_name(dtype)}"
             )

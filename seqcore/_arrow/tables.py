@@ -139,9 +139,9 @@ def take_table(given):
 
 def check_names(names):
     """Raise if two columns have one name."""
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise ValueError(f"{count} columns have the name {name!r}: rename them first")
+    if len(set(names)) < len(names):
+        name, count = Counter(names).most_common(1)[0]
+        raise ValueError(f"{count} columns have the name {name!r}: rename them first")
 
 
 def _part(chunk, first, length):

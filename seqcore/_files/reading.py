@@ -32,20 +32,25 @@ _TEXT = b"\t\r\n" + bytes(range(32, 127))
 
 
 def read_columns(paths):
-    """Return the columns of several files, each as one sequence, and their shapes; None if there is one."""
+    """Return the columns of several files, each as one sequence, and the shapes of their rows, by name.
+
+    If the files have a single column, it has the name None, whatever its names there.
+    """
     first, tables = None, []
     for path in paths:
         fields, table = _reading(path, _read_table)
-        if first is None:
-            if table is None:
-                return None
-            first = fields
-        elif fields != first:
+        first = first or fields
+        if len(first) == 1 < len(fields):
+            names = ", ".join(name for name, _ in fields[:20])
+            raise ValueError(f"{os.fspath(path)} can't be read: {_several(len(fields), names)}")
+        if len(first) > 1 and fields != first:
             raise ValueError(
                 f"{os.fspath(path)} has other columns than {os.fspath(paths[0])}: all files need the same "
                 "columns, or pass the name of one as column="
             )
         tables.append(table)
+    if len(first) == 1:
+        return {None: _joined(paths, [table[None] for table in tables])}, {None: first[0][1]}
     return {name: _joined(paths, [table[name] for table in tables]) for name, _ in first}, dict(first)
 
 
@@ -68,8 +73,8 @@ def _joined(paths, parts):
 def _read_table(pa, path):
     """Return the columns of a file: the names with the shape of a row, if it is an array, and the sequences.
 
-    All are of one mapping, because another process may replace the file meanwhile. A single column is not
-    read: then None comes in the place of the sequences.
+    All are of one mapping, because another process may replace the file meanwhile. A single column has the
+    name None among the sequences, as in pickles of it.
     """
     with open(path, "rb") as file:
         found = os.fstat(file.fileno())
@@ -79,9 +84,8 @@ def _read_table(pa, path):
         raise ValueError("it has no columns")
     check_names(schema.names)
     fields = [(field.name, inner_shape(read_schema(field.__arrow_c_schema__()))) for field in schema]
-    if len(fields) == 1:
-        return fields, None
-    return fields, {name: _sequence_of(pa, memory, path, found, name)[0] for name, _ in fields}
+    names = [None] if len(fields) == 1 else schema.names
+    return fields, {name: _sequence_of(pa, memory, path, found, name)[0] for name in names}
 
 
 def read(path, column, check=None):
@@ -197,7 +201,7 @@ def _number_of(column, schema):
     names = ", ".join(schema.names[:20])
     if column is None:
         if len(schema.names) != 1:
-            raise ValueError(f"it has {len(schema.names)} columns ({names}): pass the name of one as column=")
+            raise ValueError(_several(len(schema.names), names))
         return 0
     if schema.names.count(column) != 1:
         raise ValueError(
@@ -205,6 +209,10 @@ def _number_of(column, schema):
             f"{names or 'none'}"
         )
     return schema.names.index(column)
+
+
+def _several(count, names):
+    return f"it has {count} columns ({names}): pass the name of one as column="
 
 
 def _why(path, error):

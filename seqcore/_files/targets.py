@@ -34,7 +34,7 @@ def target_of(path, what):
 
 def put_in_place(temporary, target):
     """Replace a file with a complete one, and keep its permissions."""
-    if os.path.exists(target):
+    with contextlib.suppress(FileNotFoundError):  # there is none, or another process has just removed it
         shutil.copymode(target, temporary)
     os.replace(temporary, target)
 

@@ -26,10 +26,7 @@ def write(path, parts):
     path = os.fsdecode(path)
     target = target_of(path, "a sequence")
     writer = Writer(pyarrow(), target)
-
-    def is_temporary(name):
-        return name == writer.temporary
-
+    is_temporary = writer.is_temporary
     try:
         with naming(path, is_temporary):
             writer.open()
@@ -38,6 +35,7 @@ def write(path, parts):
                 from seqcore._files.tables import TableWriter  # which imports this module
 
                 writer = TableWriter(writer)
+                is_temporary = writer.is_temporary
             with naming(path, is_temporary):
                 writer.write(part, f"part {number}")
         with naming(path, is_temporary):
@@ -54,6 +52,9 @@ class Writer:
         self.pa, self.target = pa, target
         self.temporary = self.file = self.batches = None
         self.dtype = self.layout = None
+
+    def is_temporary(self, name):
+        return name == self.temporary
 
     def open(self):
         """Create the temporary file."""

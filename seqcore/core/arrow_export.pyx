@@ -23,6 +23,7 @@ cdef extern from "Python.h":
     bint Py_IsInitialized() noexcept nogil
     void *PyMem_RawMalloc(size_t) noexcept nogil
     void PyMem_RawFree(void *) noexcept nogil
+    void PyErr_SetInterrupt() noexcept
 
 cnp.import_array()
 
@@ -192,10 +193,16 @@ cdef class Chunks:
 
 
 cdef int failed(Chunks chunks, error) noexcept:
+    """Keep the message of an error, and return its errno, all that a consumer gets.
+
+    It makes an exception of its own of that, so Ctrl-C is signalled once more.
+    """
     try:
         chunks.error = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
     except BaseException:
         chunks.error = None
+    if isinstance(error, KeyboardInterrupt):
+        PyErr_SetInterrupt()        # last, because a handler may run in any Python code
     return ENOMEM if isinstance(error, MemoryError) else EINVAL
 
 

@@ -9,8 +9,10 @@ The interface says nothing of how long buffers are: a producer is trusted that t
 offsets say. These are checked: the numbers of buffers and children that a type has, and NULL.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from cpython.ref cimport PyObject
+from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 cimport cython
@@ -194,7 +196,9 @@ cdef class Stream:
 
 cdef int raise_for(ArrowArrayStream *stream, int status) except -1:
     cdef const char *text = stream.get_last_error(stream)
-    raise OSError(status, f"the producer of the Arrow stream failed: {text_of(text) or 'it gave no reason'}")
+    PyErr_CheckSignals()            # Ctrl-C in the producer
+    reason = f"the producer of the Arrow stream failed: {text_of(text) or 'it gave no reason'}"
+    raise MemoryError(reason) if status == ENOMEM else OSError(status, reason)
 
 
 def read_stream(capsule):

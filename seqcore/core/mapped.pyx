@@ -1,6 +1,7 @@
 """Files mapped into memory without a descriptor, which Python's own mappings keep before 3.13."""
 
 from cpython.buffer cimport PyBuffer_FillInfo
+from libc.errno cimport ENOMEM, errno
 
 cdef extern from *:
     """
@@ -36,6 +37,8 @@ cdef class MappedFile:
             raise ValueError("an empty file can't be mapped")
         self.data = map_memory(descriptor, nbytes)
         if self.data == NULL:
+            if errno == ENOMEM:
+                raise MemoryError(f"no memory to map a file of {nbytes} bytes")
             PyErr_SetFromErrno(OSError)
         self.nbytes = nbytes
 

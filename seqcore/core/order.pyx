@@ -69,13 +69,26 @@ cdef tuple sorted_by_keys(cnp.ndarray keys, cnp.ndarray order, bint falling):
 
 cdef int check_lengths(cnp.ndarray lengths, int64_t most) except -1:
     """Refuse lengths that `narrowed` and its callers would not give: they are places in memory below."""
-    given = <object>lengths
-    if given.ndim != 1 or given.dtype not in (np.int32, np.int64) or not (
-            given.flags.c_contiguous and given.flags.aligned):
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(lengths), at
+    if cnp.PyArray_NDIM(lengths) != 1 or not cnp.PyArray_ISSIGNED(lengths) or (
+            cnp.PyArray_ITEMSIZE(lengths) not in (4, 8)) or not cnp.PyArray_ISCARRAY_RO(lengths):
+        given = <object>lengths
         raise TypeError(f"lengths must be a row of int32 or int64, got {given.dtype} of shape {given.shape}")
-    if len(given) and not 0 <= given.min() <= given.max() <= most:
-        raise ValueError(f"lengths are {given.min()} to {given.max()}, expected 0 to {most}")
+    if cnp.PyArray_ITEMSIZE(lengths) == 4:
+        at = first_beyond(<const int32_t *>cnp.PyArray_DATA(lengths), n, most)
+    else:
+        at = first_beyond(<const int64_t *>cnp.PyArray_DATA(lengths), n, most)
+    if at < n:
+        raise ValueError(f"lengths[{at}] is {lengths[at]}, expected 0 to {most}")
     return 0
+
+
+cdef Py_ssize_t first_beyond(const narrow *lengths, Py_ssize_t n, int64_t most) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if not 0 <= lengths[i] <= most:
+            return i
+    return n
 
 
 def narrowed(cnp.ndarray lengths not None):

@@ -277,6 +277,8 @@ cdef object ids_of(Store *store, object dtype, bint segments):
         total += each[i]
         if each[i]:
             largest = i if segments else max(largest, each[i] - 1)
+    if total > MAX_BYTES // 8:
+        raise MemoryError(f"no memory for {total} ids of {n} elements")
     most = np.iinfo(dtype).max
     if largest > most:
         raise OverflowError(f"{'segment_ids' if segments else 'position_ids'} go up to {largest}, which does "

@@ -129,6 +129,8 @@ def test_all_columns_are_of_one_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(reading, "_open", replaced)
     assert sq.load(path) == older
+    sq.save(path, older["b"])
+    assert sq.load(path) == older["b"]
     monkeypatch.undo()
     assert sq.load(path) == newer
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import socket
 import stat
 import sys
@@ -288,6 +289,22 @@ def test_a_file_of_somebody_else(rights):
             os.setgroups(groups)
         assert_holds(sq.load(path), list(OTHER if rights == 0o664 else SEQ))
         assert os.listdir(folder) == ["a.arrow"]
+
+
+@pytest.mark.thread_unsafe
+def test_a_file_that_another_process_removes_meanwhile(tmp_path, monkeypatch):
+    """After it was there, and before its permissions are read."""
+    path, copymode = tmp_path / "a.arrow", shutil.copymode
+    sq.save(path, SEQ)
+
+    def removed(source, target):
+        os.remove(source)
+        copymode(source, target)
+
+    monkeypatch.setattr(shutil, "copymode", removed)
+    sq.save(path, OTHER)
+    assert_holds(sq.load(path), list(OTHER))
+    assert os.listdir(tmp_path) == ["a.arrow"]
 
 
 @posix

@@ -39,8 +39,8 @@ SWEEPS = 4  # the first also looks at the contents, the others count
 # What glibc keeps for a thread's next malloc counts as in use, so bytes would come and go in waves.
 COUNTED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
-# Whose threads the C library's own mallocs would not spare.
-MALLOC_GROUPS = [name for name in GROUPS if name != "maps"]
+# Without the group with threads, which the C library's own mallocs would not spare, and that with pyarrow's.
+MALLOC_GROUPS = [name for name in GROUPS if name not in ("maps", "files")]
 
 
 # -- making them fail ------------------------------------------------------------------------------------

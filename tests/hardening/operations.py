@@ -1,7 +1,9 @@
 """The operations whose allocations are made to fail, in groups: see failed_allocations.py."""
 
 import copy
+import os
 import pickle
+import tempfile
 import threading
 import types
 from collections import namedtuple
@@ -303,6 +305,156 @@ def arrow():
     }
 
 
+@group
+def reductions():
+    def batches():
+        return sq.TensorSequence.from_offsets(BASE, OFFSETS)
+
+    def shuffled():
+        return sq.split_to_sequence(BASE, 3)[[3, 0, 5, 1, 2, 4]]
+
+    def upright():
+        return sq.TensorSequence([BASE[:6].T, BASE[6:9].T])
+
+    return loosely(
+        {
+            "sum": Operation(lambda s: s.reduce(np.add), make=batches),
+            "sum of slots": Operation(lambda s: s.reduce(np.add), make=shuffled),
+            "sum of columns": Operation(lambda s: s.reduce(np.add, axis=1), make=upright),
+            "maximum": Operation(lambda s: s.reduce(np.maximum, initial=3.0), make=batches),
+            "of all": Operation(lambda s: s.reduce(np.prod, axis=None)),
+            "mean": Operation(lambda s: s.reduce(np.mean, axis=None)),
+            "argmax": Operation(lambda s: s.reduce(np.argmax, axis=None)),
+            "any": Operation(lambda s: s.reduce(np.any), make=shuffled),
+            "cast": Operation(lambda s: s.reduce(np.add, dtype="float64"), make=batches),
+            "by NumPy": Operation(lambda s: s.reduce(np.hypot), make=shuffled),
+            "of an empty one": Operation(lambda s: fails(ValueError, s.reduce, np.max), make=batches),
+            "of other shapes": Operation(lambda s: fails(ValueError, s.reduce, np.add, axis=1)),
+            "by what reduces nothing": Operation(lambda s: fails(TypeError, s.reduce, np.sin)),
+            "segment_ids": Operation(lambda s: s.segment_ids(), make=batches),
+            "position_ids": Operation(lambda s: s.position_ids("int32"), make=batches),
+            "ids that don't fit": Operation(
+                lambda s: fails(OverflowError, s.position_ids, "int8"),
+                make=lambda: sq.TensorSequence.from_lengths(ROWS, [3000]),
+            ),
+            "pad as another type": Operation(lambda s: s.to_padded(dtype="float64"), make=batches),
+            "pad as another type, with a mask": Operation(
+                lambda s: s.to_padded(dtype="int64", return_mask=True), make=shuffled
+            ),
+            "unpad from the left": Operation(
+                lambda s: sq.TensorSequence.from_padded(BATCH, [0, 1, 4, 2, 3], side="left")
+            ),
+        }
+    )
+
+
+@group
+def packing():
+    lengths = np.arange(40) % 7
+    sampler = sq.BatchSampler(lengths, batch_size=4)
+    state = sampler.state_dict()
+    WATCHED.append(lengths)
+
+    def batches(**options):
+        return list(sq.BatchSampler(lengths, **options))
+
+    def batches_of(s):
+        return list(sq.BatchSampler(s, batch_size=4))
+
+    return loosely(
+        {
+            "best fit": Operation(lambda s: sq.pack(lengths, 9)),
+            "best fit, spaces far apart": Operation(lambda s: sq.pack(lengths, 2**62)),
+            "first fit": Operation(lambda s: sq.pack(lengths, 9, strategy="first_fit_decreasing")),
+            "next fit": Operation(lambda s: sq.pack(lengths, 9, strategy="next_fit", max_count=2)),
+            "of a sequence": Operation(lambda s: sq.pack(s, 9), make=uniform),
+            "of a list": Operation(lambda s: sq.pack([3, 1, 2], 9)),
+            "too long": Operation(lambda s: fails(ValueError, sq.pack, lengths, 5)),
+            "batches of a size": Operation(lambda s: batches(batch_size=4)),
+            "batches of tokens": Operation(lambda s: batches(max_tokens=20, drop_last=True)),
+            "batches of packs": Operation(lambda s: batches(capacity=20, seed=3)),
+            "batches in order": Operation(lambda s: batches(batch_size=7, shuffle=False, world_size=2)),
+            "batches of a sequence": Operation(batches_of, make=uniform),
+            "states": Operation(lambda s: sampler.load_state_dict(sampler.state_dict() | state)),
+            "copies": Operation(lambda s: copy.copy(sampler)),
+        }
+    )
+
+
+@group
+def columns():
+    rows = sq.split_to_sequence(BASE)
+    ours = sq.Columns({"a": rows, "b": np.arange(len(rows)), "c": list(range(len(rows)))})
+    taken, chosen = ours.__reduce__(), np.arange(len(rows)) % 3 == 0
+    WATCHED.append(chosen)
+
+    def by_stream(s):
+        stream = types.SimpleNamespace(__arrow_c_stream__=ours.__arrow_c_stream__)
+        return sq.Columns.from_arrow(stream)
+
+    by_stream(None)
+    return loosely(
+        {
+            "make": Operation(lambda s: sq.Columns({"s": s, "n": np.arange(len(s))})),
+            "make of lists": Operation(lambda s: sq.Columns({"s": MORE[:3], "n": [1, 2, 3]})),
+            "lengths differ": Operation(lambda s: fails(ValueError, sq.Columns, {"s": s, "n": [1]})),
+            "a row": Operation(lambda s: (ours[3], ours[-1])),
+            "rows": Operation(lambda s: list(ours[:4])),
+            "a slice": Operation(lambda s: (ours[3:9], ours[::-2])),
+            "a selection": Operation(lambda s: (ours[[3, 0]], ours[chosen])),
+            "for a loader": Operation(lambda s: ours.__getitems__([3, 0])),
+            "a column": Operation(lambda s: (ours[::2]["a"], ours[::2]["b"])),
+            "what they are": Operation(lambda s: (repr(ours), ours.dtypes, ours.nbytes, ours == ours[:])),
+            "restore": Operation(lambda s: taken[0](*taken[1])),
+            "a stream": Operation(lambda s: ours.__arrow_c_stream__()),
+            "out and in": Operation(by_stream),
+        }
+    )
+
+
+@group
+def files():
+    """Through pyarrow, whose own failures are MemoryErrors too."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return {}
+    folder = tempfile.TemporaryDirectory()
+
+    def path(name, folder=folder):  # which lives as long as this
+        return os.path.join(folder.name, name)
+
+    rows = sq.split_to_sequence(BASE)
+    both = sq.Columns({"a": rows, "b": np.arange(len(rows))})
+    both.save(path("both.arrow"))
+    os.mkdir(path("parts"))
+    for i in range(3):
+        sq.save(path(f"parts/{i}.arrow"), rows[i : i + 4])
+
+    def saved(s):
+        try:
+            sq.save(path("saved.arrow"), s)
+        finally:
+            left = [name for name in os.listdir(folder.name) if name.endswith(".part")]
+            for name in left:
+                os.remove(path(name))
+            assert not left, "a temporary file was left behind"
+
+    return loosely(
+        {
+            "save": Operation(saved, make=uniform),
+            "save columns": Operation(lambda s: saved(both)),
+            "save what has two ranks": Operation(lambda s: fails(ValueError, saved, s)),
+            "load": Operation(lambda s: sq.load(path("parts/0.arrow"))[1]),
+            "load columns": Operation(lambda s: sq.load(path("both.arrow"))[1]),
+            "load one column": Operation(lambda s: sq.load(path("both.arrow"), "b")[1]),
+            "load a folder": Operation(lambda s: sq.load(path("parts")).lengths()),
+            "load a pattern": Operation(lambda s: sq.load(path("parts/*.arrow")).lengths()),
+            "load nothing": Operation(lambda s: fails(FileNotFoundError, sq.load, path("none/*.arrow"))),
+        }
+    )
+
+
 class Single(sq.TensorSequence):
     one = sq.TensorSequence(MORE)
 
@@ -497,6 +649,8 @@ def maps():
             "two outputs": made(lambda s: sq.sequence_map(several, s)),
             "two inputs": made(lambda s: sq.sequence_map(np.add, s, s)),
             "flat": made(lambda s: sq.sequence_map(np.sqrt, s)),
+            "sums": made(lambda s: sq.sequence_map(np.sum, s)),
+            "sums of rows": made(lambda s: sq.sequence_map(np.max, s[::-1] + s)),
             "flat, not all fit": made(lambda s: sq.sequence_map(np.add, s, s[::-1]), False),
             # Not np.cumsum, of whose calls Python's cache of methods keeps the names, some hundred strings.
             "batches": made(lambda s: sq.map_batches(np.add.accumulate, s, batch_size=4)),

@@ -64,6 +64,18 @@ def test_values_of_single_numbers(name):
         assert np.shares_memory(seq.values(), array)
 
 
+@pytest.mark.parametrize("rows", [2**60, 2**62])
+def test_ids_that_no_memory_holds(rows):
+    """Elements without items may be of any length."""
+    seq = TensorSequence([np.empty((rows, 0), "int8")])
+    assert seq.lengths().tolist() == [rows]
+    for call in (seq.segment_ids, seq.position_ids, lambda: seq.segment_ids("int32")):
+        with pytest.raises(MemoryError):
+            call()
+    with pytest.raises(OverflowError, match="sum to more than fits int64"):
+        (seq + seq + seq)[[0, 1, 2, 0, 1, 2, 0, 1] * 4].segment_ids()
+
+
 def test_values_of_numbers_and_arrays():
     with pytest.raises(ValueError, match="element 1 has shape"):
         TensorSequence([np.int64(1), np.arange(2)]).values()

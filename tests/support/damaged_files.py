@@ -337,10 +337,10 @@ def main(folder, step, *kinds):
         assert not fault_of(path), fault_of(path)
         with open(path, "rb") as file:
             data = file.read()
-        faulthandler.dump_traceback_later(120, exit=True)
         faults = 0
         for what, other in itertools.islice(damages(data), 0, None, int(step)):
             print(f"case {kind}: {what}", flush=True)
+            faulthandler.dump_traceback_later(60, exit=True)
             os.unlink(path)  # what is still mapped must stay as it is
             with open(path, "xb") as file:
                 file.write(other)

@@ -1,0 +1,34 @@
+"""Calls in processes without memory: a result or a MemoryError, and all is as it was. See exhausted.py."""
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.thread_unsafe,
+    pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of the address space, and /proc"),
+    pytest.mark.skipif(
+        bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        reason="CPython 3.13 without a GIL ends the process where it has no memory",
+    ),
+]
+
+# Of the calls those of each file of the core; the script has all, and takes minutes.
+CALLS = ["insert", "replace a selection", "join", "pad as", "reduce", "pack", "sample tokens", "load"]
+
+
+def test_each_call_ends_soundly():
+    pytest.importorskip("pyarrow")
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", Path(__file__).with_name("exhausted.py"), *CALLS],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
+    assert "a MemoryError" in ended.stdout
