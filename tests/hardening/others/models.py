@@ -14,7 +14,9 @@ from seqcore.onnx import backend
 EXCEPTIONS = {
     "test_loop16_seq_none_cpu": "onnx's runner takes the len() of a 0-d result; test_conformance has the test",
 }
-OURS = re.compile("(?<!reverse)sequence|optional|loop|(^|_)if_|_map_")  # seqcore's own operators: no excuse for them
+OURS = re.compile(
+    "(?<!reverse)sequence|optional|loop|(^|_)if_|_map_"
+)  # seqcore's own operators: no excuse for them
 KINDS = ("Node", "Simple", "PyTorchConverted", "PyTorchOperator")  # Real ones are downloaded
 
 
