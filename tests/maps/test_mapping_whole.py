@@ -157,6 +157,7 @@ sq.sequence_map(bodies.at, bodies.numbers(50), np.arange(1 << 20), executor=Kill
         assert not shared_files() - before
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
     def test_a_forked_child_closes_its_copy(self):
         file = sharing._written(table())
         child = os.fork()

@@ -1,9 +1,9 @@
 """onnx's whole backend suite on the session. A failure that onnxruntime has too is onnxruntime's."""
 
+import re
 import unittest
 import warnings
 
-import numpy as np
 import onnxruntime
 from hardening.others.outcomes import Outcome, Report
 from onnx.backend.base import Backend, BackendRep
@@ -11,7 +11,12 @@ from onnx.backend.test import BackendTest
 
 from seqcore.onnx import backend
 
-EXCEPTIONS = {}
+EXCEPTIONS = {
+    "test_loop16_seq_none_cpu": "onnx's runner takes len() of a 0-d result; see test_conformance",
+}
+OURS = re.compile(
+    "(?<!reverse)sequence|optional|loop|(^|_)if_|_map_"
+)  # seqcore's own operators: no excuse for them
 KINDS = ("Node", "Simple", "PyTorchConverted", "PyTorchOperator")  # Real ones are downloaded
 
 
@@ -69,9 +74,11 @@ def outcome_of(case, name):
 
 
 def run():
-    np.seterr(all="ignore")
+    onnxruntime.set_default_logger_severity(4)
     outcomes = list(outcomes_of(backend.SeqcoreBackend))
     failed = {one.name for one in outcomes if one.result == "failed"}
     theirs = {one.name for one in outcomes_of(Plain, failed) if one.result == "failed"}
-    exceptions = EXCEPTIONS | dict.fromkeys(theirs, "onnxruntime fails too")
+    exceptions = (
+        dict.fromkeys(theirs - set(filter(OURS.search, theirs)), "onnxruntime fails too") | EXCEPTIONS
+    )
     return Report("onnx, backend suite", outcomes, exceptions)

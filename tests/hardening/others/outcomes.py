@@ -94,7 +94,18 @@ def run_rewritten(files, chosen, *arguments, timeout=1800):
         (folder / "pytest.ini").write_text("[pytest]\n")
         paths = [str(folder), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", "out.xml"]
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "-W",
+                "ignore::pytest.PytestUnknownMarkWarning",
+                "--junitxml",
+                "out.xml",
+            ]
             + ["-k", chosen, *arguments, *files],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
