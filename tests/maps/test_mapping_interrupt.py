@@ -1,18 +1,16 @@
 """What the caller sees and does while sequence_map runs: progress, and Ctrl-C."""
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from support import bodies
-from support.bodies import FailAt, Inline, Refusal, numbers
+from support.bodies import FailAt, Refusal, numbers
 
 import seqcore as sq
 
@@ -22,23 +20,9 @@ CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 30])
 pytestmark = pytest.mark.thread_unsafe
 
 
-@pytest.fixture(scope="module")
-def pools():
-    """What makes a map run in each way, by its name."""
-    spawn = multiprocessing.get_context("spawn")
-    with ThreadPoolExecutor(2) as threads, ProcessPoolExecutor(2, mp_context=spawn) as processes:
-        yield {
-            "serial": {"max_workers": 1},
-            "threads": {"max_workers": 3},
-            "inline executor": {"executor": Inline()},
-            "thread executor": {"executor": threads},
-            "process executor": {"executor": processes},
-        }
-
-
-@pytest.fixture(params=["serial", "threads", "inline executor", "thread executor", "process executor"])
-def way(request, pools):
-    return pools[request.param]
+@pytest.fixture(params=["serial", "threads", "inline", "thread_executor", "process_executor"])
+def way(request, ways):
+    return ways.get(request.param)
 
 
 class TestCallback:
