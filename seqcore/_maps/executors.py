@@ -7,6 +7,7 @@ the calling thread to be measured; each reply has its time, and later chunks are
 import asyncio
 import queue
 from concurrent.futures import BrokenExecutor, CancelledError
+from typing import Any
 
 from seqcore._arguments.shown import described, shown
 from seqcore._maps.outputs import Chunk
@@ -46,7 +47,8 @@ class _Dispatch:
         self.job, self.workers, self.shared = job, workers, shared
         self.limit = max(1, CHUNK_NBYTES * job.n // max(job.work.nbytes, 1))
         self.pending = {}  # submitted chunks by their start
-        self.finished = queue.SimpleQueue()  # the start of a chunk, and a function that gives its result
+        # The start of a chunk, and a function that gives its result.
+        self.finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def run(self):
         try:

@@ -61,6 +61,9 @@ class Pace:
         self.soonest = self.until = 0.0
         self.left = 0
         self.reference = self.last = self.rates[1]  # when the choice was made, and of the last turn
+        self.began: float | None = None  # the turn
+        self.waiting_for: set[int] = set()  # the workers that it begins with
+        self.tallies: dict[int, tuple[float, float, float]] = {}
         if seconds < TINY:
             self._turn()
         else:
@@ -98,7 +101,7 @@ class Pace:
             return  # it belongs to the turn before
         before, chunks, _ = self.tallies.get(worker, (0, 0, 0))
         self.tallies[worker] = before + within * units, chunks + within, ended
-        enough = len(self.tallies) == self.width or self.tallies.get(0, (0, 0))[1] >= 4
+        enough = len(self.tallies) == self.width or self.tallies.get(0, (0, 0, 0))[1] >= 4
         if not enough or ended - self.began < self.length:
             return
         rate = sum(_rate(*tally, self.began, ended) for tally in self.tallies.values())
@@ -120,7 +123,7 @@ class Pace:
             self._turn()
 
     def _turn(self):
-        self.began = None  # a turn begins when all of its workers have come
+        self.began = None  # until all of its workers have come
         self.waiting_for = set(range(self.width)) if self.base else set()
         self.tallies = {}  # by worker: finished units, their chunks, and when the last one ended
         self.alone = 0, 0.0  # units and seconds of the calling thread before that
