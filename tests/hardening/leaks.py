@@ -217,6 +217,8 @@ def run_group(name, quick):
     # onnxruntime keeps memory of its own in hand, up to a megabyte or two, which comes and goes.
     spare = 4 << 20 if name == "graphs" else 1 << 14
     operations = GROUPS[name]()
+    gc.collect()
+    gc.freeze()  # what packages keep, which each search for garbage would go through
     for label, run in operations.items():
         measure(label, run, rounds, seconds, report, spare)
         # Arrays that onnxruntime makes stay on tracemalloc's books where malloc's own show nothing left.
