@@ -12,7 +12,7 @@ from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
 from seqcore.core.batches import stack
 from seqcore.core.layout import first_misfit
-from seqcore.core.operations import split_equally
+from seqcore.core.operations import key_of, split_equally
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 
@@ -170,24 +170,23 @@ class Columns:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self._column(key)
-        names = iter(self.sequences)
-        first = self.sequences[next(names)][key]
-        if isinstance(first, TensorSequence):
-            return self._selected(lambda column: column[key])
-        row = {name: column[key] for name, column in self.sequences.items()}
+        own = key_of(next(iter(self.sequences.values())), key, False)
+        if not isinstance(own, int):
+            return self._selected(own)
+        row = {name: column[own] for name, column in self.sequences.items()}
         return {name: item[()] if self.inner[name] == () else item for name, item in row.items()}
 
     def __getitems__(self, positions: Selection) -> Columns:
         """Return `columns[positions]`, a batch in one call. PyTorch's DataLoader calls this method."""
-        return self._selected(lambda column: column.__getitems__(positions))
+        return self._selected(key_of(next(iter(self.sequences.values())), positions, True))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Iterate over the rows, as dicts."""
         for i in range(len(self)):
             yield self[i]
 
-    def _selected(self, select: Any) -> Columns:
-        return Columns.of({name: select(one) for name, one in self.sequences.items()}, dict(self.inner))
+    def _selected(self, key: Any) -> Columns:
+        return Columns.of({name: one[key] for name, one in self.sequences.items()}, dict(self.inner))
 
     def _column(self, name: str) -> Any:
         try:
@@ -281,6 +280,18 @@ def restore(
         raise TypeError(f"the pickle is damaged: expected Columns, got {shown(cls)}")
     if not isinstance(sequences, dict) or not isinstance(inner, dict) or sequences.keys() != inner.keys():
         raise TypeError("the pickle is damaged: the names of its columns differ")
+    for name, column in sequences.items():
+        shape = inner[name]
+        if not isinstance(name, str) or not isinstance(column, TensorSequence):
+            raise TypeError(f"the pickle is damaged: column {shown(name)} is {got(column)}")
+        if shape is not None and (
+            type(shape) is not tuple
+            or not all(type(extent) is int and extent >= 0 for extent in shape)
+            or first_misfit(column, len(shape), len(shape), shape) < len(column)
+        ):
+            raise ValueError(
+                f"the pickle is damaged: rows of column {name!r} don't have shape {shown(shape)}"
+            )
     return cls.of(sequences, inner)
 
 
@@ -293,7 +304,9 @@ def _taken(name: str, column: Any) -> tuple[TensorSequence[Any], tuple[int, ...]
             return of_sequence(TensorSequence(column))
         array = as_tensor(column)
     except (TypeError, ValueError, OverflowError) as error:
-        raise type(error)(f"column {name!r}: {shown_error(error)}") from error
+        # Subclasses, such as UnicodeDecodeError, take other arguments.
+        kind = next(kind for kind in (TypeError, OverflowError, ValueError) if isinstance(error, kind))
+        raise kind(f"column {name!r}: {shown_error(error)}") from error
     if array.ndim == 0:
         raise ValueError(f"column {name!r} is a single value, expected one for each row")
     return split_equally(array, 0, 1, True), array.shape[1:]

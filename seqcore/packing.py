@@ -99,6 +99,11 @@ def as_lengths(lengths: TensorSequence[Any] | Integers) -> NDArray[np.int64]:
     given = integers("lengths", lengths)
     if given.ndim != 1:
         raise ValueError(f"lengths must be a 1-D array of integers, got shape {given.shape}")
+    if given.dtype.kind in "uO" and np.any(given > LONGEST):
+        at = int(np.argmax(given > LONGEST))
+        raise ValueError(
+            f"element {at} has length {shown_number(given[at])}, but no array is longer than {LONGEST}"
+        )
     own = np.array(within_64_bits(given))  # a copy, which nobody else changes
     if own.size and own.min() < 0:
         at = int(np.argmax(own < 0))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from seqcore._arguments.integers import LONGEST, as_count, boolean, integer
-from seqcore._arguments.shown import shown
+from seqcore._arguments.integers import LONGEST, as_count, as_integer, boolean, integer
+from seqcore._arguments.shown import shown, shown_error
 from seqcore.core.order import by_length, cut_by_padded, narrowed, shuffled
 from seqcore.core.pack import packed
 from seqcore.packing import as_capacity, as_lengths
@@ -137,6 +137,11 @@ class BatchSampler:
             f"batches{f' for rank {self._rank} of {self._world_size}' if self._world_size > 1 else ''}>"
         )
 
+    @property
+    def sampler(self) -> BatchSampler:
+        """The sampler itself: Lightning calls `set_epoch` on the `sampler` of a loader's batch sampler."""
+        return self
+
     def set_epoch(self, epoch: SupportsIndex) -> None:
         """Set the number of the epoch, which changes the order. Call it before each epoch.
 
@@ -185,7 +190,7 @@ class BatchSampler:
         if not isinstance(state, dict) or not {"epoch", "batches"} <= state.keys():
             raise TypeError(f"state must be a dict from BatchSampler.state_dict, got {shown(state)}")
         for name, own in self._identity().items():
-            if state.get(name) != own:
+            if not _is_equal(state.get(name), own):
                 what = "other lengths" if name == "lengths" else f"{name}={shown(state.get(name))}"
                 mine = "" if name == "lengths" else f", this sampler has {name}={own}"
                 raise ValueError(
@@ -196,6 +201,21 @@ class BatchSampler:
         if batches > len(self):
             raise ValueError(f"the state has {batches} batches, but an epoch has {len(self)}")
         self._epoch, self._first, self._given = epoch, batches, batches
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickled sampler; what doesn't fit is refused, because pickles may be damaged."""
+        try:
+            names = "shuffle", "seed", "rank", "world_size", "drop_last"
+            own = BatchSampler(
+                state["_lengths"],
+                **{state["_kind"]: state["_limit"]},
+                **{name: state[f"_{name}"] for name in names},
+            )
+            own.load_state_dict({**own.state_dict(), "epoch": state["_epoch"], "batches": state["_first"]})
+            own._given = integer("batches", state["_given"], least=0)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the pickle of a BatchSampler is damaged: {shown_error(error)}") from error
+        self.__dict__.update(state | own.__dict__)
 
     # -- the batches -----------------------------------------------------------------------------------
 
@@ -225,7 +245,7 @@ class BatchSampler:
         rising = self._lengths[by_length(self._lengths)]
         bounds = cut_by_padded(rising, self._limit)
         # The last batch isn't full if one more element would fit.
-        if self._drop_last and n and (n - bounds[-2] + 1) * rising[-1] <= self._limit:
+        if self._drop_last and n and (n - int(bounds[-2]) + 1) * int(rising[-1]) <= self._limit:
             bounds = bounds[:-1]
         return bounds
 
@@ -260,3 +280,10 @@ class BatchSampler:
             batch = positions[offsets[at] : offsets[at + 1]].tolist()
             self._given = i + 1
             yield batch
+
+
+def _is_equal(value: Any, own: int | bool) -> bool:
+    """Return whether a value of a state is an argument of the sampler; it may be anything."""
+    if isinstance(own, bool):
+        return isinstance(value, bool | np.bool_) and bool(value) == own
+    return as_integer(value) == own

@@ -65,21 +65,25 @@ def _fixed_lists(chunk, first, count):
     values = values.reshape(count, length, *values.shape[1:])
     if chunk.field.extension != FIXED_SHAPE:
         return values
-    shape = integers_of(chunk.field, "shape")
-    if shape is None or min(shape, default=0) < 0 or np.prod(shape, dtype=object) != length:
-        raise ValueError(
-            f"the shape of an Arrow tensor of {length} items must have that product, got {shape}"
-        )
+    shape = _shape_in_memory(chunk.field)
     values = values.reshape(count, *shape)
     order = permutation_of(chunk.field, len(shape))
     return values if order is None else values.transpose(0, *(axis + 1 for axis in order))
 
 
+def _shape_in_memory(field):
+    """Return the shape of the tensors of an `arrow.fixed_shape_tensor`, as the axes are in memory."""
+    shape, length = integers_of(field, "shape"), field.fixed_length
+    if shape is None or min(shape, default=0) < 0 or np.prod(shape, dtype=object) != length:
+        raise ValueError(
+            f"the shape of an Arrow tensor of {length} items must have that product, got {shape}"
+        )
+    return shape
+
+
 def fixed_shape_of(field):
-    """Return the shape of the tensors of an `arrow.fixed_shape_tensor`; None if it doesn't say."""
-    shape = integers_of(field, "shape")
-    if shape is None:
-        return None
+    """Return the shape of the tensors of an `arrow.fixed_shape_tensor`."""
+    shape = _shape_in_memory(field)
     order = permutation_of(field, len(shape))
     return tuple(shape if order is None else (shape[axis] for axis in order))
 

@@ -1,11 +1,12 @@
 """Tables of several columns: Columns as a stream of record batches, and tables of others as Columns."""
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 
 from seqcore._arguments.shown import got, prefixed
-from seqcore._arrow.buffers import Null, check_nulls
+from seqcore._arrow.buffers import Null, check_nulls, check_range
 from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.fields import (
     BOOL,
@@ -61,6 +62,11 @@ def parts_of(columns):
 
 def table_field(fields):
     """Return the type of a table, from the types of its columns by name."""
+    for name in fields:
+        if "\0" in name or (not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name)):
+            raise ValueError(
+                f"column {name!r} can't be in an Arrow table: its name has a NUL, or is no UTF-8: rename it"
+            )
     return Field(STRUCT, "", tuple(field.renamed(name) for name, field in fields.items()), nullable=False)
 
 
@@ -131,13 +137,14 @@ def take_table(given):
 
 def check_names(names):
     """Raise if two columns have one name."""
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{names.count(name)} columns have the name {name!r}: rename them first")
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ValueError(f"{count} columns have the name {name!r}: rename them first")
 
 
 def _part(chunk, first, length):
     """Return items of a chunk as a chunk, because rows of a sliced table begin anywhere."""
+    check_range(chunk, first, first + length)  # a column may be shorter than its table
     nulls = 0 if chunk.nulls == 0 else -1
     return Chunk(
         chunk.field, length, chunk.offset + first, nulls, chunk.addresses, chunk.children, chunk.dictionary,

@@ -33,21 +33,29 @@ _TEXT = b"\t\r\n" + bytes(range(32, 127))
 
 def read_columns(paths):
     """Return the columns of several files, each as one sequence, and their shapes; None if there is one."""
-    first = fields_of(paths[0])
-    if len(first) == 1:
-        return None
-    for path in paths[1:]:
-        if fields_of(path) != first:
+    first, tables = None, []
+    for path in paths:
+        fields, table = _reading(path, _read_table)
+        if first is None:
+            if table is None:
+                return None
+            first = fields
+        elif fields != first:
             raise ValueError(
                 f"{os.fspath(path)} has other columns than {os.fspath(paths[0])}: all files need the same "
                 "columns, or pass the name of one as column="
             )
-    return {name: read_all(paths, name) for name, _ in first}, dict(first)
+        tables.append(table)
+    return {name: _joined(paths, [table[name] for table in tables]) for name, _ in first}, dict(first)
 
 
 def read_all(paths, column):
     """Return one sequence of the elements of several files."""
-    parts = [read(path, column)[0] for path in paths]
+    return _joined(paths, [read(path, column)[0] for path in paths])
+
+
+def _joined(paths, parts):
+    """Return one sequence of the elements of a part from each file."""
     for path, part in zip(paths, parts, strict=True):
         if part.dtype != parts[0].dtype:
             raise TypeError(
@@ -57,18 +65,23 @@ def read_all(paths, column):
     return chained(parts)
 
 
-def fields_of(path):
-    """Return the columns of a file: the name of each, and the shape of its rows if it is an array."""
+def _read_table(pa, path):
+    """Return the columns of a file: the names with the shape of a row, if it is an array, and the sequences.
 
-    def fields(pa, path):
-        with open(path, "rb") as file:
-            schema, _ = _content(pa, _mapped(pa, file), None)
-        if not schema.names:
-            raise ValueError("it has no columns")
-        check_names(schema.names)
-        return [(field.name, inner_shape(read_schema(field.__arrow_c_schema__()))) for field in schema]
-
-    return _reading(path, fields)
+    All are of one mapping, because another process may replace the file meanwhile. A single column is not
+    read: then None comes in the place of the sequences.
+    """
+    with open(path, "rb") as file:
+        found = os.fstat(file.fileno())
+        memory = _mapped(pa, file)
+    schema, _ = _content(pa, memory, None)
+    if not schema.names:
+        raise ValueError("it has no columns")
+    check_names(schema.names)
+    fields = [(field.name, inner_shape(read_schema(field.__arrow_c_schema__()))) for field in schema]
+    if len(fields) == 1:
+        return fields, None
+    return fields, {name: _sequence_of(pa, memory, path, found, name)[0] for name, _ in fields}
 
 
 def read(path, column, check=None):
@@ -115,6 +128,11 @@ def _read(pa, path, column, check):
         if check is not None:
             check(found)
         memory = _mapped(pa, file)
+    return _sequence_of(pa, memory, path, found, column)
+
+
+def _sequence_of(pa, memory, path, found, column):
+    """Return a sequence of a column of a mapped file, and how many bytes of memory its elements take."""
     field, batches = _open(pa, memory, column)
     # As a table of one column, because arrays of pyarrow 16 lose the metadata of the field.
     seq = TensorSequence.from_arrow(pa.Table.from_batches(batches, pa.schema([field])))

@@ -1,5 +1,6 @@
 """Find the files that a path, a folder or a pattern stands for."""
 
+import contextlib
 import errno
 import glob
 import os
@@ -28,13 +29,25 @@ def files_of(path):
         )
         raise ValueError(f"{name} is an address, but load maps files on a disk: {remedy}")
     if os.path.isdir(name):
-        found = sorted(glob.glob(os.path.join(glob.escape(name), "*.arrow")))
+        # Not by glob, which takes a folder for empty that may not be read.
+        names = sorted(one for one in os.listdir(name) if one.endswith(".arrow") and not one.startswith("."))
+        found = [os.path.join(name, one) for one in names]
         if not found:
             raise FileNotFoundError(errno.ENOENT, "there is no *.arrow file in this folder", name)
         return found
     if glob.has_magic(name) and not os.path.lexists(name):
         found = sorted(one for one in glob.glob(name, recursive=True) if not os.path.isdir(one))
         if not found:
+            _check_readable(name)
             raise FileNotFoundError(errno.ENOENT, "no file matches this pattern", name)
         return found
     return [path]
+
+
+def _check_readable(pattern):
+    """Raise a PermissionError if the folder that a pattern begins with may not be read, as glob doesn't."""
+    folder = pattern
+    while glob.has_magic(folder):
+        folder = os.path.dirname(folder)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.scandir(folder or os.curdir).close()

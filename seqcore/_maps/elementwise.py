@@ -86,7 +86,7 @@ class ElementwiseWork(ElementWork):
             if single is None:
                 single = len(results) == 1
             sequences = plan.split(results, arguments, block)
-        except MemoryError:  # for the whole block; single elements need less
+        except (MemoryError, ValueError):  # single elements need less memory, and name one that is damaged
             return None
         if sequences is None or single != (len(results) == 1):
             return None

@@ -10,7 +10,7 @@ from concurrent.futures import BrokenExecutor, CancelledError
 from typing import Any
 
 from seqcore._arguments.shown import described, shown
-from seqcore._maps.outputs import Chunk
+from seqcore._maps.outputs import Chunk, complete
 from seqcore._maps.payloads import Payload, Reply, UnpickleError, run_payload
 from seqcore._maps.sharing import FileNotVisible, SharedInputs
 
@@ -59,7 +59,7 @@ class _Dispatch:
         except BaseException:
             self.job.bound.lower(0)
             for one in self.pending.values():
-                self.workers.cancel(one.task)
+                self.cancel(one)
             raise
 
     def submit_some(self):
@@ -105,6 +105,10 @@ class _Dispatch:
             del self.pending[start]
             raise self.failure(one, error) from error
 
+    def cancel(self, one):
+        if one.task is not None:  # Ctrl-C may have come before the executor returned it
+            self.workers.cancel(one.task)
+
     def next_finished(self):
         """Return the next result, but raise if it may never come because workers were lost."""
         while True:
@@ -145,7 +149,7 @@ class _Dispatch:
             # Units after the failure need not start.
             for other in self.pending.values():
                 if not job.bound.allows(other.start):
-                    self.workers.cancel(other.task)
+                    self.cancel(other)
         job.collect(chunk)
 
     def check(self, one, chunk):
@@ -160,9 +164,23 @@ class _Dispatch:
         elif chunk.start != one.start:
             reason = f"its task has the result of {self.job.work.name(chunk.start)}"
             remedy = "submit must make a new task for each call"
+        elif not self.is_complete(one, chunk):
+            reason = f"its task has {chunk.count} results, expected {one.stop - one.start}"
+            remedy = "submit must make a new task for each call"
         else:
             return
         raise self.lost(one.start, one.stop, reason, remedy)
+
+    def is_complete(self, one, chunk):
+        """Return whether a chunk has the results of all its units, or has ended at a failure."""
+        if chunk.results is not None:
+            count = len(chunk.results)
+        else:
+            count = complete(chunk.sequences) if chunk.sequences else 0
+        if count != chunk.count or count > one.stop - one.start:
+            return False
+        ended = chunk.error is not None or not self.job.bound.allows(one.start + count)
+        return ended or count == one.stop - one.start
 
     def failure(self, one, error):
         """Return the exception for a failure of the executor, not of the body."""

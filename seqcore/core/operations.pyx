@@ -1,6 +1,7 @@
 """The core of the operators: inputs are checked, then there is one call."""
 
 from cpython.long cimport PyLong_CheckExact
+from cpython.slice cimport PySlice_Check, PySlice_Unpack
 cimport numpy as cnp
 
 from seqcore.core.arrays cimport own_view
@@ -8,7 +9,8 @@ from seqcore.core.join cimport join
 from seqcore.core.owner cimport shape_of
 from seqcore.core.positions cimport PyNumber_AsSsize_t, as_position
 from seqcore.core.reader cimport raise_damaged, read_one
-from seqcore.core.sequence cimport TensorSequence, new_sequence
+from seqcore.core.selection cimport selection_in_rows
+from seqcore.core.sequence cimport TensorSequence, new_sequence, selected
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece
 from seqcore.core.split cimport split_equal, split_lengths
@@ -39,6 +41,24 @@ cdef int axis_of(cnp.ndarray array, Py_ssize_t given, axis) except -1:
         raise ValueError("the tensor has rank 0 and so no axis to split along: pass a tensor of rank 1 or "
                          "more")
     return as_axis(given, axis, array.ndim, f"a tensor of shape {(<object>array).shape}")
+
+
+def key_of(TensorSequence sequence not None, key, bint several):
+    """Return a key of a sequence in numbers of our own: a position, a slice, or positions or bools.
+
+    For keys of several sequences, which must not be read for each: hooks, or other threads, could then give
+    each another one. If `several`, the key is one of `__getitems__`.
+    """
+    cdef Py_ssize_t start, stop, step
+    if several:
+        return selection_in_rows(key, sequence.size())
+    if PyLong_CheckExact(key):
+        return key
+    if PySlice_Check(key):
+        PySlice_Unpack(key, &start, &stop, &step)
+        return slice(start, stop, step)
+    selection = selected(key, sequence.size())
+    return as_position(key) if selection is None else selection
 
 
 def split_equally(input, axis, Py_ssize_t length, bint drop_axis):

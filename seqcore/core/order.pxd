@@ -8,5 +8,6 @@ ctypedef fused narrow:
     int32_t
     int64_t
 
+cdef int check_lengths(cnp.ndarray lengths, int64_t most) except -1
 cdef tuple sorted_by_keys(cnp.ndarray keys, cnp.ndarray order, bint falling)
 cdef int shuffle_equal(cnp.ndarray keys, cnp.ndarray order, object bits) except -1

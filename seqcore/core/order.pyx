@@ -9,7 +9,7 @@ NumPy never changes.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 cimport numpy as cnp
 from numpy.random cimport bitgen_t
@@ -67,6 +67,17 @@ cdef tuple sorted_by_keys(cnp.ndarray keys, cnp.ndarray order, bint falling):
     return keys, order
 
 
+cdef int check_lengths(cnp.ndarray lengths, int64_t most) except -1:
+    """Refuse lengths that `narrowed` and its callers would not give: they are places in memory below."""
+    given = <object>lengths
+    if given.ndim != 1 or given.dtype not in (np.int32, np.int64) or not (
+            given.flags.c_contiguous and given.flags.aligned):
+        raise TypeError(f"lengths must be a row of int32 or int64, got {given.dtype} of shape {given.shape}")
+    if len(given) and not 0 <= given.min() <= given.max() <= most:
+        raise ValueError(f"lengths are {given.min()} to {given.max()}, expected 0 to {most}")
+    return 0
+
+
 def narrowed(cnp.ndarray lengths not None):
     """Return lengths as an array that `by_length` takes: int32 where they and their positions fit."""
     cdef object given = lengths
@@ -79,6 +90,7 @@ def by_length(cnp.ndarray lengths not None, bits=None):
 
     O(n). `lengths` is an array of `narrowed`, and the positions have its dtype.
     """
+    check_lengths(lengths, INT64_MAX)
     keys, order = sorted_by_keys(lengths, np.arange(len(lengths), dtype=lengths.dtype), False)
     if bits is not None:
         shuffle_equal(keys, order, bits)
@@ -108,6 +120,7 @@ cdef Py_ssize_t cut(const narrow *lengths, Py_ssize_t n, int64_t most, int64_t *
 
 def cut_by_padded(cnp.ndarray lengths not None, int64_t most):
     """Return the bounds of batches of rising lengths, each as large as pads to at most `most`. O(n)."""
+    check_lengths(lengths, most)
     cdef Py_ssize_t n = cnp.PyArray_SIZE(lengths), nbounds
     cdef cnp.ndarray bounds = np.empty(n + 1, np.int64)
     with nogil:

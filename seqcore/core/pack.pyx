@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.order cimport narrow, shuffle_equal, sorted_by_keys
+from seqcore.core.order cimport check_lengths, narrow, shuffle_equal, sorted_by_keys
 
 cnp.import_array()
 
@@ -38,6 +38,7 @@ cdef extern from *:
 cdef enum:
     LEVELS = 11                 # of words of 64 bits, which cover 63 bits
     CHAINS = 15                 # in the place of a level: the chains of packs
+    LEVEL_BITS = 58             # of a key, below the bits of its level; words of levels are fewer than 2⁵⁷
     DENSE = 1 << 20             # the largest capacity for which all words are in an array, whatever n is
 
 STRATEGIES = ("best_fit_decreasing", "first_fit_decreasing", "next_fit")
@@ -48,7 +49,7 @@ STRATEGIES = ("best_fit_decreasing", "first_fit_decreasing", "next_fit")
 cdef struct Spaces:
     int depth                   # levels of words
     uint64_t *words[16]         # of each level, and of the chains; NULL with a hash table
-    uint64_t *keys              # the hash table: level and index + 1, and the words
+    uint64_t *keys              # the hash table: keys, 0 where there is none, and the words
     uint64_t *values
     size_t mask
     size_t used
@@ -84,6 +85,13 @@ cdef void free_spaces(Spaces *spaces) noexcept nogil:
     free(spaces.keys)
     free(spaces.values)
     free(spaces.behind)
+
+
+cdef inline uint64_t key_of(int level, uint64_t index) noexcept nogil:
+    """Return the key of a word, another one for each: a chain has 63 bits, a level's word one bit above."""
+    if level == CHAINS:
+        return index + 1
+    return (<uint64_t>1 << 63) | (<uint64_t>(level + 1) << LEVEL_BITS) | index
 
 
 cdef inline size_t place_of(const Spaces *spaces, uint64_t key) noexcept nogil:
@@ -126,18 +134,20 @@ cdef inline uint64_t read_word(const Spaces *spaces, int level, uint64_t index) 
     cdef size_t place
     if spaces.keys == NULL:
         return spaces.words[level][index]
-    place = place_of(spaces, index * 16 + level + 1)
+    place = place_of(spaces, key_of(level, index))
     return spaces.values[place] if spaces.keys[place] else 0
 
 
 cdef inline uint64_t *word_of(Spaces *spaces, int level, uint64_t index) noexcept nogil:
     """A word to write to; there is room for it."""
+    cdef uint64_t key
     cdef size_t place
     if spaces.keys == NULL:
         return &spaces.words[level][index]
-    place = place_of(spaces, index * 16 + level + 1)
+    key = key_of(level, index)
+    place = place_of(spaces, key)
     if not spaces.keys[place]:
-        spaces.keys[place] = index * 16 + level + 1
+        spaces.keys[place] = key
         spaces.values[place] = 0
         spaces.used += 1
     return &spaces.values[place]
@@ -311,9 +321,12 @@ def packed(cnp.ndarray lengths not None, int64_t capacity, strategy, int64_t mos
 
     Raises
     ------
+    ValueError
+        If a length is out of range.
     MemoryError
         If there is not enough memory.
     """
+    check_lengths(lengths, capacity)
     cdef Py_ssize_t n = cnp.PyArray_SIZE(lengths), npacks = 0
     cdef bint small = cnp.PyArray_ITEMSIZE(lengths) == 4
     cdef int which = STRATEGIES.index(strategy)

@@ -41,8 +41,14 @@ from seqcore._arguments.shown import shown
 
 cnp.import_array()
 
+cdef extern from "Python.h":
+    int check_signals "PyErr_CheckSignals"() noexcept
+
 cdef enum:
     EMPTY = 100                 # as a Status: an element without items, and nothing to make of it
+    INTERRUPTED                 # a signal's handler has raised
+    PORTION = 1 << 26           # numbers between two checks for signals, about ten milliseconds
+    EACH = 32                   # numbers that take as long as a small element does beside its own
 
 OPERATIONS = {"sum": SUM, "prod": PROD, "min": MIN, "max": MAX, "any": ANY, "all": ALL, "argmin": ARGMIN,
               "argmax": ARGMAX}
@@ -61,6 +67,7 @@ cdef struct Reduction:
     Py_ssize_t at               # of the element at fault
     char *copied                # an element in C order
     Py_ssize_t room
+    Py_ssize_t work             # numbers until the next check for signals
 
 
 # -- the elements --------------------------------------------------------------------------------------
@@ -194,6 +201,10 @@ cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t
                     return EMPTY
                 out += reduction.outer * step
                 continue
+            # A few arrays may be elements over and over, so that their number says nothing of the time.
+            reduction.work -= n * results + EACH
+            if reduction.work < 0 and not may_go_on(reduction):
+                return INTERRUPTED
             data = in_order(reduction, piece, solid)
             if data == NULL:
                 return NO_MEMORY
@@ -205,6 +216,12 @@ cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t
     return DAMAGED if reader.damaged else OK
 
 
+cdef bint may_go_on(Reduction *reduction) noexcept with gil:
+    """Run handlers of signals that have come; False if one has raised, and then that exception is set."""
+    reduction.work = PORTION
+    return check_signals() == 0
+
+
 cdef int raise_for_reduction(int status, const Reduction *reduction, const Store *store, Py_ssize_t first,
                              object name) except -1:
     """Turn a status into an exception; the element at fault is behind `first` others."""
@@ -213,6 +230,8 @@ cdef int raise_for_reduction(int status, const Reduction *reduction, const Store
     cdef Py_ssize_t at = first + reduction.at
     if status == OK:
         return 0
+    if status == INTERRUPTED:
+        return -1
     if status == NO_MEMORY:
         raise MemoryError("no memory for a copy of an element")
     if status == DAMAGED or not read_one(store, at, &piece, dims):
@@ -296,6 +315,7 @@ cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object a
         memcpy(reduction.fill, cnp.PyArray_DATA(item), reduction.result_itemsize)
     reduction.copied = NULL
     reduction.room = 0
+    reduction.work = PORTION
     try:
         run(&reduction, store, dtype, plan, result, counts)
     finally:
@@ -318,6 +338,7 @@ cdef int run(Reduction *reduction, Store *store, cnp.dtype dtype, object plan, c
         some = count_to_cast(store)
     while first < n:
         if casts:
+            let_others_in()
             some = min(some, n - first)
             cast = cast_some(store, first, some, dtype, plan.work)
             part = cast.store
@@ -332,7 +353,8 @@ cdef int run(Reduction *reduction, Store *store, cnp.dtype dtype, object plan, c
 
 
 cdef int raise_without_axis(Py_ssize_t at, object rank, object axis) except -1:
-    raise ValueError(f"element {at} has rank {rank} and so no axis {shown(axis)}: axis=None reduces whole elements")
+    raise ValueError(f"element {at} has rank {rank} and so no axis {shown(axis)}: axis=None reduces whole "
+                     "elements")
 
 
 cdef bint is_empty(object element, object axis) except -1:

@@ -10,3 +10,4 @@ cdef class TensorSequence(Ragged):
     cdef Py_ssize_t first_equal(self, object tensor, Py_ssize_t start, Py_ssize_t stop) except -2
 
 cdef TensorSequence new_sequence(cnp.dtype dtype, Store *store)
+cdef cnp.ndarray selected(object key, Py_ssize_t n)

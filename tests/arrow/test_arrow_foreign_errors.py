@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from support.c_producers import Node, Stream, bits, fixed_size_lists, lists, num
 from support.damaged_elements import assert_damaged
 from support.strategies import assert_holds
 
+import seqcore as sq
 from seqcore import TensorSequence
 
 from_arrow = TensorSequence.from_arrow
@@ -319,6 +321,42 @@ def test_children_too_short():
     refused(lists(np.array([0, 2]), fixed_size_lists(3, 2, numbers(np.arange(5)))))
     refused(fixed_size_lists(2**40, 2**40, numbers(np.arange(5))))
     refused(Node("+s", 3, [None], [numbers(np.arange(2))]))
+
+
+@pytest.mark.parametrize("sound", [0, 1, 2])
+def test_columns_shorter_than_their_table(sound):
+    """A table says how many rows it has, and from which on; each column has to have them."""
+
+    def column(k, short):
+        values = np.arange(6 if k == sound else short)
+        return numbers(values, name=b"abc"[k : k + 1])
+
+    for short, options in ((2, {}), (5, {"offset": 3}), (0, {})):
+        table = Node("+s", 3, [None], [column(k, short) for k in range(3)], **options)
+        with pytest.raises(ValueError, match=r"column '[ab]': the Arrow array is damaged: items . to ."):
+            sq.Columns.from_arrow(table)
+        assert table.settled()
+    nested = lists(np.array([0, 2, 4]), numbers(np.arange(4)), name=b"n")
+    table = Node("+s", 3, [None], [nested])
+    with pytest.raises(ValueError, match="column 'n': the Arrow array is damaged"):
+        sq.Columns.from_arrow(table)
+    assert table.settled()
+
+
+@pytest.mark.parametrize("shape", [[-1, -3], [2, 2], [3, -1], [2**70], []])
+@pytest.mark.parametrize("length", [0, 2])
+def test_shapes_that_no_tensor_has(shape, length):
+    metadata = {
+        b"ARROW:extension:name": b"arrow.fixed_shape_tensor",
+        b"ARROW:extension:metadata": json.dumps({"shape": shape}).encode(),
+    }
+    column = fixed_size_lists(3, length, numbers(np.arange(3 * length)), name=b"t", metadata=metadata)
+    table = Node("+s", length, [None], [column])
+    with pytest.raises(
+        ValueError, match="column 't': the shape of an Arrow tensor of 3 items must have that"
+    ):
+        sq.Columns.from_arrow(table)
+    assert table.settled()
 
 
 @pytest.mark.parametrize("index", [-1, 3, 127])

@@ -14,6 +14,7 @@ from support.saved import lies_in, needs_proc, pa, ragged, write_column, write_t
 from support.strategies import assert_holds, filled
 
 import seqcore as sq
+from seqcore._files import reading
 
 
 @pytest.fixture
@@ -113,6 +114,23 @@ def test_several_columns_are_columns(columns, many):
     assert {"a", "b", "tensors", "odd, name"} <= set(loaded.names)
     for name in loaded.names:
         assert sq.Columns({name: sq.load(columns, column=name)})[name].tolist() == loaded[name].tolist()
+
+
+def test_all_columns_are_of_one_file(tmp_path, monkeypatch):
+    """Another process replaces the file while its columns are read: all are of the one that was opened."""
+    path = tmp_path / "a.arrow"
+    older, newer = (sq.Columns({"a": np.full(5, k), "b": [[k], [k, k]] + [[]] * 3}) for k in (1, 2))
+    older.save(path)
+    read = reading._open
+
+    def replaced(*arguments):
+        newer.save(path)
+        return read(*arguments)
+
+    monkeypatch.setattr(reading, "_open", replaced)
+    assert sq.load(path) == older
+    monkeypatch.undo()
+    assert sq.load(path) == newer
 
 
 @pytest.mark.parametrize("name", ["c", "", "A", "a.item"])

@@ -4,6 +4,7 @@ import io
 import os
 import pickle
 import re
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,32 @@ def test_nothing_there(tmp_path):
     assert caught.value.filename == str(empty)
     with pytest.raises(FileNotFoundError, match="no file matches this pattern"):
         sq.load(tmp_path / "*.arrow")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root is others too")
+@pytest.mark.thread_unsafe
+@pytest.mark.parametrize("rights", [0o000, 0o311], ids=oct)
+def test_folders_that_may_not_be_read(rights):
+    """They are not taken for empty ones."""
+    with tempfile.TemporaryDirectory() as outer:  # pytest's are for one user
+        os.chmod(outer, 0o755)
+        folder = Path(outer, "folder")
+        folder.mkdir()
+        sq.save(folder / "a.arrow", ragged([3]))
+        folder.chmod(rights)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(PermissionError):
+                os.listdir(folder)
+            for path in (folder, folder / "*.arrow", folder / "[ab]" / "*.arrow", folder / "**/*.arrow"):
+                with pytest.raises(PermissionError, match=re.escape(str(folder))):
+                    sq.load(path)
+            with pytest.raises(FileNotFoundError, match="no file matches this pattern"):
+                sq.load(Path(outer, "none", "*.arrow"))
+            if rights == 0o311:  # but its files, by their names
+                assert sq.load(folder / "a.arrow").lengths().tolist() == [3]
+        finally:
+            os.seteuid(0)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,54 @@ class TestLostResults:
         with pytest.raises(RuntimeError, match=r"has lost element.* result of .*new task for each"):
             within(9, lambda: sq.sequence_map(np.copy, numbers(9), executor=Caching(), chunksize=chunksize))
 
+    @pytest.mark.parametrize("count", [0, 1, 4, -1, 10**12, None])
+    def test_a_chunk_of_another_count(self, count):
+        """Some of its results are missing, or it has those of others too."""
+
+        class Mixing(Inline):
+            def submit(self, function, payload, *args):
+                future = super().submit(function, payload, *args)
+                if payload.start == 3:
+                    future.result().count = count
+                return future
+
+        with pytest.raises(RuntimeError, match=f"has lost elements 3 to 5 .*{count} results, expected 3"):
+            within(9, lambda: sq.sequence_map(np.copy, numbers(9), executor=Mixing(), chunksize=3))
+
+    @pytest.mark.parametrize("edit", ["clear", "pop", "reverse"])
+    def test_a_chunk_whose_results_were_edited(self, edit):
+        class Editing(Inline):
+            def submit(self, function, payload, *args):
+                future = super().submit(function, payload, *args)
+                if payload.start == 3:
+                    getattr(future.result().sequences[0], edit)()
+                return future
+
+        def run():
+            return sq.sequence_map(np.copy, numbers(9), executor=Editing(), chunksize=3)
+
+        if edit == "reverse":
+            assert len(within(9, run)) == 9
+        else:
+            with pytest.raises(RuntimeError, match=r"has lost elements 3 to 5 .* results, expected 3"):
+                within(9, run)
+
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
+    def test_ctrl_c_while_a_chunk_is_submitted(self, kind):
+        cancelled = []
+
+        class Submitting(Executor):
+            def submit(self, function, payload, *args):
+                if payload.start == 3:
+                    raise kind("out")
+                future = Future()
+                future.cancel = lambda: cancelled.append(payload.start)
+                return future
+
+        with pytest.raises(kind, match="out"):
+            within(9, lambda: sq.sequence_map(np.copy, numbers(9), executor=Submitting(), chunksize=3))
+        assert cancelled == [0]
+
     def test_a_future_that_ends_twice(self):
         class Twice(Executor):
             def submit(self, function, *args):

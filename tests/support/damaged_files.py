@@ -37,6 +37,26 @@ def by_pyarrow(path, array, compression=None):
         to.write_table(column(array), max_chunksize=2)
 
 
+def as_stream(path, table):
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if table.num_columns == 3 else None)
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema, options=options) as to:
+        to.write_table(table, max_chunksize=2)
+
+
+def columns():
+    """A column of each kind: numbers, lists, fixed sizes, texts, images."""
+    images = [np.ones((2, 2), "int8"), np.ones((1, 3), "int8"), np.ones((0, 2), "int8")]
+    return sq.Columns(
+        {
+            "label": np.arange(3, dtype="int16"),
+            "tokens": sq.TensorSequence(LISTS, "int32"),
+            "box": np.ones((3, 2), "float32"),
+            "words": sq.TensorSequence([np.array(some, object) for some in TEXTS]),
+            "image": sq.TensorSequence(images),
+        }
+    )
+
+
 def rows(name, start=0):
     values = (np.arange(start, start + 12) % 7).astype(name)
     return sq.split_to_sequence(values.reshape(4, 3), [2, 0, 2])
@@ -68,6 +88,13 @@ KINDS = {
     "dictionary": lambda path: by_pyarrow(path, pa.array(["x", "y", "x"]).dictionary_encode()),
     "runs": lambda path: by_pyarrow(path, runs()),
     "tensors": lambda path: by_pyarrow(path, pa.FixedShapeTensorArray.from_numpy_ndarray(np.ones((2, 2, 3)))),
+    "columns": lambda path: columns().save(path),
+    "stream": lambda path: as_stream(path, column(pa.array(LISTS))),
+    "stream of texts": lambda path: as_stream(path, column(pa.array(TEXTS))),
+    "stream of columns": lambda path: as_stream(path, pa.table(columns())),
+    "compressed stream": lambda path: as_stream(
+        path, pa.table({"a": [[1] * 90, [2] * 70], "b": [1, 2], "c": ["x" * 99, "y" * 99]})
+    ),
 }
 if int(pa.__version__.partition(".")[0]) < 18:
     del KINDS["runs"]  # which can't be made
@@ -150,15 +177,25 @@ def passed_over(seq):
     return found
 
 
+def summed(seq):
+    return None if seq.dtype == object else seq.reduce(np.add, axis=None)
+
+
+def packed(seq):
+    return sq.pack(seq, 2**62)
+
+
 # What may fail where ranks or lengths are such, too.
 MAY_FAIL = (
+    packed,
+    sq.TensorSequence.segment_ids,
     sq.TensorSequence.values,
     sq.TensorSequence.lengths,
     sq.TensorSequence.offsets,
     sq.TensorSequence.to_padded,
     sq.TensorSequence.__arrow_c_array__,
 )
-USES_OF_EACH = (sq.TensorSequence.tolist, compacted, list, lambda seq: seq.shapes)
+USES_OF_EACH = (summed, sq.TensorSequence.tolist, compacted, list, lambda seq: seq.shapes)
 USES = (*MAY_FAIL, *USES_OF_EACH, passed_over, repr, lambda seq: seq == seq[:], lambda seq: seq.nbytes)
 
 
@@ -175,10 +212,31 @@ def fault_of(path):
     except Exception:
         return traceback.format_exc()
     try:
-        read_all(seq)
+        if isinstance(seq, sq.Columns):
+            read_columns(seq, path)
+        else:
+            read_all(seq)
     except Exception:
         return "when read: " + traceback.format_exc()
     return ""
+
+
+def read_columns(columns, path):
+    """Read all columns, and all together; what is damaged is an error that says so."""
+    for one in columns.sequences.values():
+        read_all(one)
+    back = pickle.loads(pickle.dumps(columns))
+    assert back.names == columns.names
+    for use in (
+        list,
+        lambda columns: columns[::-1] == back[::-1],
+        lambda columns: [columns[name] for name in columns.names],
+        lambda columns: columns[[0, -1]] if len(columns) else None,
+        lambda columns: pa.table(columns).validate(full=True),
+        lambda columns: columns.save(f"{path}.again"),
+    ):
+        with contextlib.suppress(ValueError, OverflowError):
+            use(columns)
 
 
 # Pickles by path.

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import re
+import threading
 
 import numpy as np
 import pytest
@@ -182,7 +184,113 @@ def test_keys_that_are_refused():
             columns[key]
 
 
+class Counts:
+    """A position that is another one each time it is asked."""
+
+    asked = 0
+
+    def __index__(self):
+        self.asked += 1
+        return self.asked
+
+
+class Changes:
+    """An array of positions that are others each time."""
+
+    asked = 0
+
+    def __array__(self, dtype=None, copy=None):
+        self.asked += 1
+        return np.full(3, self.asked)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\0", "\ud800", "x\udfff"])
+def test_names_that_arrow_lacks(tmp_path, name):
+    """They are not cut off at the NUL, where they would be another column's."""
+    columns = Columns({name: [1, 2], "é": [3, 4]})
+    assert pickle.loads(pickle.dumps(columns)) == columns
+    for call in (
+        columns.__arrow_c_schema__,
+        columns.__arrow_c_stream__,
+        lambda: columns.save(tmp_path / "a.arrow"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(f"column {name!r} can't be in an Arrow table")):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_keys_are_read_once():
+    """All columns of a row are of that row, whatever a key's hooks or another thread do meanwhile."""
+    columns = Columns({name: np.arange(50) for name in "abc"})
+    assert columns[Counts()] == {"a": 1, "b": 1, "c": 1}
+    for chosen in (
+        columns[Changes()],
+        columns[[Counts(), Counts()]],
+        columns.__getitems__(Changes()),
+        columns[Counts() : Counts() : Counts()],
+    ):
+        assert columns_agree(chosen)
+    assert len(columns[Counts() :]) == 49
+    assert columns[-2:-5:-1]["b"].tolist() == [48, 47, 46]
+    assert columns[::-1]["c"].tolist() == [*range(49, -1, -1)]
+    with pytest.raises(TypeError, match="slice indices must be integers"):
+        columns["a":"b"]
+
+
+def columns_agree(columns):
+    first = columns[columns.names[0]]
+    return all(np.array_equal(columns[name], first) for name in columns.names)
+
+
+def test_positions_that_a_thread_writes():
+    columns, positions, ended = Columns({name: np.arange(100) for name in "abcd"}), np.zeros(20_000, int), []
+
+    def write():
+        number = 0
+        while not ended:
+            number = (number + 1) % 100
+            positions[:] = number
+
+    other = threading.Thread(target=write)
+    other.start()
+    try:
+        for _ in range(100):
+            assert columns_agree(columns[positions])
+            assert columns_agree(columns.__getitems__(positions))
+    finally:
+        ended.append(True)
+        other.join()
+
+
+def test_errors_of_classes_of_their_own():
+    class Unreadable:
+        def __array__(self, dtype=None, copy=None):
+            raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    with pytest.raises(ValueError, match=r"column 'a': .*invalid start byte"):
+        Columns({"a": Unreadable()})
+    with pytest.raises(ValueError, match=r"column 'a': .*invalid start byte"):
+        Columns({"a": [[1], Unreadable()]})
+
+
 # --- pickles and copies ---
+
+
+def test_damaged_pickles():
+    make, (cls, sequences, inner) = columns_of(5).__reduce__()
+    name = "box"
+    for sequence in (None, 5, [1] * 5, np.arange(5)):
+        with pytest.raises(TypeError, match="the pickle is damaged: column 'box' is"):
+            make(cls, sequences | {name: sequence}, inner)
+    for shape in ((2,), (3, 1), (), "x", [3], (-3,), (3.0,)):
+        with pytest.raises(ValueError, match="the pickle is damaged: rows of column 'box' don't have shape"):
+            make(cls, sequences, inner | {name: shape})
+    with pytest.raises(ValueError, match="the pickle is damaged: rows of column 'tokens'"):
+        make(cls, sequences, inner | {"tokens": ()})
+    with pytest.raises(TypeError, match="the pickle is damaged: column 5"):
+        make(cls, {5: sequences[name]}, {5: None})
+    with pytest.raises(ValueError, match="has length 4, but column"):
+        make(cls, sequences | {name: sequences[name][:4]}, inner)
 
 
 @pytest.mark.parametrize("protocol", [2, 5])

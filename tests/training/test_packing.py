@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from seqcore.core.order import by_length, cut_by_padded
+from seqcore.core.pack import packed
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -94,6 +96,42 @@ def test_many(capacity):
     assert holds(sq.pack(lengths // 40, capacity, max_count=7), lengths // 40, capacity, 7)
 
 
+@pytest.mark.parametrize("capacity", [2**60 - 1, 2**60, 2**61 + 5, 2**63 - 1, 2**70])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_largest_capacities(capacity, strategy):
+    """Spaces that agree in their last 60 bits are told apart, and one of them has all 60 set."""
+    most = min(capacity, 2**63 - 1)
+    for lengths in (
+        [0, 0],
+        [most, 0, most, 0, 0],
+        [most - 1, 1, 1, 1],
+        [min(k * 2**60, most) for k in (1, 2, 3, 4, 5, 6, 7, 1, 1)],
+        [most - 2**60, most // 2, 2**60, 2**60 - 1, 0, 2, 2] * 5,
+    ):
+        if max(lengths) > most or min(lengths) < 0:
+            continue
+        packs = sq.pack(lengths, capacity, strategy=strategy)
+        assert sorted(int(i) for pack in packs for i in pack) == list(range(len(lengths)))
+        assert all(sum(lengths[i] for i in pack) <= most for pack in packs)
+        if strategy == "best_fit_decreasing":
+            assert len(packs) == best_fit(lengths, most, len(lengths))
+
+
+def test_lengths_that_nobody_checked():
+    """The core refuses what would lead out of its memory, whoever calls it."""
+    lengths = np.array([3, 9, 2])
+    for damaged in (lengths - 5, lengths + 6, lengths.astype("int8"), lengths.astype("f8"), lengths[::2]):
+        with pytest.raises((ValueError, TypeError), match="lengths"):
+            packed(damaged, 10, STRATEGIES[0], 99)
+    for damaged in (lengths - 5, lengths.astype("int16")):
+        with pytest.raises((ValueError, TypeError), match="lengths"):
+            by_length(damaged)
+        with pytest.raises((ValueError, TypeError), match="lengths"):
+            cut_by_padded(damaged, 10)
+    with pytest.raises(ValueError, match="lengths are 2 to 9, expected 0 to 8"):
+        cut_by_padded(lengths, 8)
+
+
 def test_small_elements_fill_packs_up():
     lengths = np.r_[np.full(1000, 60), np.full(1000, 40), np.zeros(10, int)]
     packs = sq.pack(lengths, 100)
@@ -134,7 +172,9 @@ def test_packs_of_a_sequence_are_batches():
         (([1], 8), {"max_count": 0}, ValueError, "max_count is 0"),
         (([1], 8), {"strategy": "worst_fit"}, ValueError, "strategy must be one of 'best_fit_decreasing'"),
         (([1], 8), {"strategy": None}, ValueError, "strategy must be one of"),
-        (([2**70], 8), {}, ValueError, "element 0 has length"),
+        (([2**70], 8), {}, ValueError, f"element 0 has length {2**70}"),
+        (([1, 2**64], 2**65), {}, ValueError, f"element 1 has length {2**64}, but no array is longer"),
+        ((np.array([1, 2**63], np.uint64), 2**65), {}, ValueError, f"element 1 has length {2**63}, but"),
         ((TensorSequence([1, 2]), 8), {}, ValueError, "element 0 has rank 0"),
     ],
 )

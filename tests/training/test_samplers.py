@@ -1,6 +1,7 @@
 """BatchSampler: compared with its definition over random sizes, ranks and epochs; states that go on."""
 
 import copy
+import copyreg
 import itertools
 import json
 import pickle
@@ -228,6 +229,61 @@ def test_states_of_other_data():
     with pytest.raises(TypeError, match="epoch must be an integer"):
         sampler.load_state_dict(state | {"epoch": "1"})
     assert sampler.state_dict() == state
+
+
+def test_states_of_anything():
+    """A state may come from anywhere: what compares in its own way is another value, not an odd error."""
+    sampler = BatchSampler(range(20), batch_size=2)
+    state = sampler.state_dict()
+    for name in ("seed", "shuffle", "elements", "world_size"):
+        for value in (np.arange(2), None, "1", [1], 2.5, float("nan")):
+            with pytest.raises(ValueError, match="the state is of a BatchSampler with"):
+                sampler.load_state_dict(state | {name: value})
+    sampler.load_state_dict(state | {"seed": np.int64(0), "shuffle": np.True_})
+
+
+@pytest.mark.parametrize("limit", ["batch_size", "max_tokens", "capacity"])
+def test_damaged_pickles(limit):
+    sampler = BatchSampler(range(50), seed=3, **{limit: 60})
+    state, make = sampler.__reduce_ex__(5)[2], copyreg.__newobj__
+    damages = {
+        "_lengths": [np.arange(50) - 3, np.arange(50.0), None, "x", np.zeros((2, 2), int)],
+        "_limit": [0, -1, 2.5, None],
+        "_kind": ["size", 3, None, []],
+        "_rank": [1, -1, "0"],
+        "_seed": [-1, None],
+        "_epoch": [-1, 1.5, None],
+        "_first": [10**9, -1, "x"],
+        "_given": [-1, None],
+    }
+    if limit != "batch_size":
+        damages["_lengths"].append(np.arange(50) + 20)
+    for name, values in damages.items():
+        for value in values:
+            with pytest.raises(ValueError, match="the pickle of a BatchSampler is damaged: "):
+                make(BatchSampler).__setstate__(state | {name: value})
+        with pytest.raises(ValueError, match="damaged"):
+            make(BatchSampler).__setstate__({key: value for key, value in state.items() if key != name})
+    # Bounds are not believed, but made again.
+    back = make(BatchSampler)
+    back.__setstate__(state | {"_bounds": np.array([0, 10**9]), "_npacks": 10**9})
+    assert list(back) == list(sampler)
+
+
+def test_pickled_in_the_middle_of_an_epoch():
+    sampler = BatchSampler(range(50), batch_size=6)
+    sampler.set_epoch(4)
+    batches = iter(sampler)
+    taken = [next(batches) for _ in range(3)]
+    back = pickle.loads(pickle.dumps(sampler))
+    assert back.state_dict() == sampler.state_dict()
+    assert list(back)[:3] == taken
+
+
+def test_products_past_64_bits():
+    sampler = BatchSampler([2**62, 1], max_tokens=2**63 - 1, shuffle=False, drop_last=True)
+    assert list(sampler) == [[1, 0]] or list(sampler) == [[1], [0]]
+    assert list(BatchSampler([2**62], max_tokens=2**63 - 1, drop_last=True)) == [[0]]
 
 
 # --- what is refused ---

@@ -1,0 +1,93 @@
+"""NumPy's tests of `ufunc.reduceat` and of the protocols by which it takes arrays of others."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+from hardening.others.outcomes import Report, run_rewritten
+
+import seqcore as sq
+
+REDUCEAT_EXCEPTIONS = {}
+PROTOCOL_EXCEPTIONS = {}
+
+FOLDER = Path(np.__file__).parent / "_core" / "tests"
+
+
+def reduceat(ufunc, array, indices, axis=0, dtype=None, out=None):
+    """Do as `ufunc.reduceat` does, by a sequence of the slices."""
+    array = np.moveaxis(np.asanyarray(array), axis, 0)
+    indices = np.asarray(indices, np.intp)
+    if ((indices < 0) | (indices >= len(array))).any():
+        raise IndexError(f"an index is out-of-bounds in reduceat [0, {len(array)})")
+    ends = [*indices[1:], len(array)]
+    slices = [array[i : max(j, i + 1)] for i, j in zip(indices, ends, strict=False)]
+    seq = sq.TensorSequence(slices or [array[:0]])[: len(slices)]
+    if out is not None and dtype is None:
+        dtype = out.dtype
+    result = seq.reduce(ufunc, dtype=dtype)
+    if not slices:
+        result = result.reshape(0, *array.shape[1:])
+    result = np.moveaxis(result, 0, axis)
+    if out is None:
+        return result
+    if out.shape != result.shape:
+        raise ValueError(f"provided out has shape {out.shape}, expected {result.shape}")
+    out[...] = result
+    return out
+
+
+class DLPack:
+    """An array that has DLPack's protocol alone."""
+
+    def __init__(self, array):
+        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+
+def from_dlpack(array, **options):
+    return sq.TensorSequence([DLPack(array)], **options)[0]
+
+
+def array(value, dtype=None, **options):
+    """Do as `np.array` does; what has a protocol, and is not NumPy's, goes through a sequence."""
+    protocols = ("__array_interface__", "__array_struct__", "__array__")
+    own = isinstance(value, (np.ndarray, np.generic, type, list))
+    if own or not any(hasattr(type(value), name) or name in vars(value) for name in protocols):
+        return np.array(value, dtype, **options)
+    return sq.TensorSequence([value], dtype)[0]
+
+
+def rewritten(name, pattern, replacement):
+    """Return NumPy's test file with calls replaced by those of this module."""
+    text = (FOLDER / name).read_text(encoding="utf-8").replace("from ._", "from numpy._core.tests._")
+    head = "import hardening.others.arrays as _ours\n"
+    return {
+        name: re.sub("^import ", f"{head}import ", re.sub(pattern, replacement, text), count=1, flags=re.M)
+    }
+
+
+def run():
+    reduceat_tests = []
+    for name, chosen in (
+        (
+            "test_ufunc.py",
+            "test_reduceat_shifting_sum or test_reduceat_and_accumulate_out or test_reduce_casterrors",
+        ),
+        ("test_umath.py", "test_reduceat"),
+        ("test_mem_overlap.py", "reduceat"),
+    ):
+        text = rewritten(name, r"\b(np\.\w+|ufunc)\.reduceat\(", r"_ours.reduceat(\1, ")
+        reduceat_tests += run_rewritten(text, chosen)
+    protocol_tests = run_rewritten(
+        rewritten("test_dlpack.py", r"\bnp\.from_dlpack\(", "_ours.from_dlpack("), "from_dlpack or not dunder"
+    )
+    for name, chosen in (
+        ("test_multiarray.py", "TestArrayInterface or interface"),
+        ("test_array_coercion.py", "TestArrayLikes or TestSpecialAttributeLookupFailure"),
+        ("test_protocols.py", "test"),
+        ("test_api.py", "array___refcount"),
+    ):
+        text = rewritten(name, r"\bnp\.(?:as)?array(?=[(,])", "_ours.array")
+        protocol_tests += run_rewritten(text, chosen)
+    yield Report("NumPy, reduceat", reduceat_tests, REDUCEAT_EXCEPTIONS)
+    yield Report("NumPy, protocols of arrays", protocol_tests, PROTOCOL_EXCEPTIONS)

@@ -1,0 +1,56 @@
+"""Other interpreters of one process: an import there works, or is an ImportError, and the first goes on."""
+
+import importlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys
+try:
+    import _interpreters as interpreters
+    run = lambda i: interpreters.exec(i, code)
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    run = lambda i: interpreters.run_string(i, code)
+
+code = '''
+import sys, warnings
+warnings.simplefilter("ignore")     # of NumPy
+sys.path[:] = %r
+try:
+    import numpy as np, seqcore as sq
+    assert sq.split_to_sequence(np.arange(4.0)).reduce(np.add).tolist() == [0, 1, 2, 3]
+except ImportError:
+    pass
+''' % sys.path
+
+if sys.argv[1] == "first":
+    import numpy as np, seqcore as sq
+    seq = sq.split_to_sequence(np.arange(4.0))
+for _ in range(3):
+    other = interpreters.create()
+    failed = run(other)
+    assert failed is None, failed
+    interpreters.destroy(other)
+if sys.argv[1] == "first":
+    assert seq[[1, 0]].reduce(np.add).tolist() == [1, 0]
+print("ended")
+"""
+
+
+@pytest.mark.parametrize("where", ["first", "elsewhere"])
+def test_imports_in_other_interpreters(where):
+    if not any(map(importlib.util.find_spec, ("_interpreters", "_xxsubinterpreters"))):
+        pytest.skip("this Python has no module for them")
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", SCRIPT, where],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "ended\n"
