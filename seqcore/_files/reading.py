@@ -6,6 +6,7 @@ import os
 import stat
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from seqcore._arguments.shown import shown, shown_error
 from seqcore._arrow.tables import check_names, inner_shape
@@ -33,7 +34,8 @@ _TEXT = b"\t\r\n" + bytes(range(32, 127))
 
 def read_columns(paths):
     """Return the columns of several files, each as one sequence, and their shapes; None if there is one."""
-    first, tables = None, []
+    first: Any = None
+    tables = []
     for path in paths:
         fields, table = _reading(path, _read_table)
         if first is None:

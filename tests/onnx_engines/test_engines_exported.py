@@ -63,7 +63,7 @@ def test_short_runs_go_in_one(name):
 @pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", NAMES)
 def test_long_runs(name):
-    """No batch of iterations fails, and a whole model only for being long: a check's index is out of range."""
+    """No batch of iterations fails, a whole model only for being long: a check has an index out of range."""
     engines, runs = engines_of(name, [MODELS[name].sizes["long"]], 4)
     for node, batches in loops_of(engines):
         where = name, node.name
