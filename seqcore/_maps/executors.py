@@ -173,14 +173,16 @@ class _Dispatch:
 
     def is_complete(self, one, chunk):
         """Return whether a chunk has the results of all its units, or has ended at a failure."""
+        units, size = chunk.count, one.stop - one.start
+        if not isinstance(units, int) or not 0 <= units <= size:
+            return False
         if chunk.results is not None:
             count = len(chunk.results)
         else:
             count = complete(chunk.sequences) if chunk.sequences else 0
-        if count != chunk.count or count > one.stop - one.start:
+        if count != self.job.work.elements(one.start, one.start + units):  # a batch has several
             return False
-        ended = chunk.error is not None or not self.job.bound.allows(one.start + count)
-        return ended or count == one.stop - one.start
+        return units == size or chunk.error is not None or not self.job.bound.allows(one.start + units)
 
     def failure(self, one, error):
         """Return the exception for a failure of the executor, not of the body."""

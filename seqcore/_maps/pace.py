@@ -11,8 +11,8 @@ looks again later::
 A trial is short beside the work that is left. If the rate changes so that another number may be better now,
 the next trial is due at once.
 
-A helper that needed the interpreter's whole switch interval to get the GIL shows that the body doesn't release
-it, so there is nothing to try.
+A helper that needed the interpreter's whole switch interval to get the GIL shows that the body doesn't
+release it, so there is nothing to try.
 """
 
 import sys

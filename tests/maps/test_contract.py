@@ -152,10 +152,13 @@ class TestFailures:
         assert {*range(21)} <= {*ran}
         assert len({*ran}) == len(ran) < 900
 
-    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-    def test_what_is_not_an_exception(self, way, kind):
-        with pytest.raises(kind, match=r"element 20\b"):
-            sq.sequence_map(FailAt({20: kind("out")}), numbers(50), **way)
+    @pytest.mark.parametrize(
+        ("kind", "at"),
+        [(KeyboardInterrupt, 0), (KeyboardInterrupt, 20), (SystemExit, 20), (GeneratorExit, 20)],
+    )
+    def test_what_is_not_an_exception(self, way, kind, at):
+        with pytest.raises(kind, match=rf"element {at}\b"):
+            sq.sequence_map(FailAt({at: kind("out")}), numbers(50), **way)
         assert len(sq.sequence_map(bodies.double, numbers(50), **way)) == 50
 
     @pytest.mark.parametrize("kind", [Refusal, KeyError, KeyboardInterrupt, SystemExit])
@@ -210,24 +213,39 @@ class TestFailures:
 
 
 class TestProgress:
-    def test_rises_to_the_end_in_the_calling_thread(self, way):
+    @CHUNKSIZES
+    @pytest.mark.parametrize("count", [1, 2, 90])
+    def test_rises_to_the_end_in_the_calling_thread(self, way, count, chunksize):
         calls, where = [], set()
 
         def progress(done, total):
             calls.append((done, total))
             where.add(threading.get_ident())
 
-        sq.sequence_map(bodies.slowly, numbers(90), progress=progress, **way)
+        options = {"chunksize": chunksize, **way, "progress": progress}
+        sq.sequence_map(bodies.slowly, numbers(count), **options)
         assert calls == sorted(set(calls))
-        assert calls[-1] == (90, 90)
+        assert calls[0][0] > 0
+        assert calls[-1] == (count, count)
+        assert {total for _, total in calls} == {count}
         assert where == {threading.get_ident()}
 
-    def test_an_exception_ends_the_map(self, way):
-        def progress(done, total):
-            raise Refusal("enough")
+    @CHUNKSIZES
+    @pytest.mark.parametrize(("kind", "at"), [(Refusal, 1), (Refusal, 50), (KeyboardInterrupt, 50)])
+    def test_an_exception_ends_the_map(self, way, kind, at, chunksize):
+        error, calls = kind("enough"), []
 
-        with pytest.raises(Refusal, match="enough"):
-            sq.sequence_map(bodies.slowly, numbers(90), progress=progress, **way)
+        def progress(done, total):
+            calls.append(done)
+            if done >= at:
+                raise error
+
+        with pytest.raises(kind) as caught:
+            sq.sequence_map(
+                bodies.slowly, numbers(90), **{"chunksize": chunksize, **way, "progress": progress}
+            )
+        assert caught.value is error
+        assert len([done for done in calls if done >= at]) == 1
         assert len(sq.sequence_map(bodies.double, numbers(9), **way)) == 9
 
 
