@@ -182,7 +182,8 @@ class _Dispatch:
             count = complete(chunk.sequences) if chunk.sequences else 0
         if count != self.job.work.elements(one.start, one.start + units):  # a batch has several
             return False
-        return units == size or chunk.error is not None or not self.job.bound.allows(one.start + units)
+        ended = chunk.ends or chunk.error is not None or not self.job.bound.allows(one.start + units)
+        return ended or units == size
 
     def failure(self, one, error):
         """Return the exception for a failure of the executor, not of the body."""

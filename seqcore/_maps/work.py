@@ -133,6 +133,7 @@ class ElementWork(Work):
     def run(self, start, stop, bound, dtypes, single):
         results: list[Any] = []
         sequences = error = None
+        ends = False
         try:
             if self.runs_many:
                 _run_graph(self.body, self.inputs, start, stop, bound, single, results)
@@ -149,6 +150,7 @@ class ElementWork(Work):
             elif not self.runs_many:
                 apply_raw(self.body, self.inputs, begun, stop, bound, results)
         except _InvalidResult:
+            ends = True
             bound.lower(start + 1)  # `Outputs.add` raises the error for this result
         except BaseException as caught:
             error = caught
@@ -156,7 +158,7 @@ class ElementWork(Work):
         if error is not None:
             bound.lower(start + count)
         try:
-            return Chunk(start, count, error, results if sequences is None else None, sequences, single)
+            return Chunk(start, count, error, None if sequences else results, sequences, single, ends=ends)
         finally:
             del error  # it refers to this frame
 
