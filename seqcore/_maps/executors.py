@@ -7,6 +7,7 @@ the calling thread to be measured; each reply has its time, and later chunks are
 import asyncio
 import queue
 from concurrent.futures import BrokenExecutor, CancelledError
+from typing import Any
 
 from seqcore._arguments.shown import described, shown
 from seqcore._maps.outputs import Chunk, complete
@@ -46,7 +47,8 @@ class _Dispatch:
         self.job, self.workers, self.shared = job, workers, shared
         self.limit = max(1, CHUNK_NBYTES * job.n // max(job.work.nbytes, 1))
         self.pending = {}  # submitted chunks by their start
-        self.finished = queue.SimpleQueue()  # the start of a chunk, and a function that gives its result
+        # The start of a chunk, and a function that gives its result.
+        self.finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def run(self):
         try:
@@ -171,14 +173,17 @@ class _Dispatch:
 
     def is_complete(self, one, chunk):
         """Return whether a chunk has the results of all its units, or has ended at a failure."""
+        units, size = chunk.count, one.stop - one.start
+        if not isinstance(units, int) or not 0 <= units <= size:
+            return False
         if chunk.results is not None:
             count = len(chunk.results)
         else:
             count = complete(chunk.sequences) if chunk.sequences else 0
-        if count != chunk.count or count > one.stop - one.start:
+        if count != self.job.work.elements(one.start, one.start + units):  # a batch has several
             return False
-        ended = chunk.error is not None or not self.job.bound.allows(one.start + count)
-        return ended or count == one.stop - one.start
+        ended = chunk.ends or chunk.error is not None or not self.job.bound.allows(one.start + units)
+        return ended or units == size
 
     def failure(self, one, error):
         """Return the exception for a failure of the executor, not of the body."""

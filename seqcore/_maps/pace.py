@@ -11,8 +11,8 @@ looks again later::
 A trial is short beside the work that is left. If the rate changes so that another number may be better now,
 the next trial is due at once.
 
-A helper that needed the interpreter's whole switch interval to get the GIL shows that the body doesn't release
-it, so there is nothing to try.
+A helper that needed the interpreter's whole switch interval to get the GIL shows that the body doesn't
+release it, so there is nothing to try.
 """
 
 import sys
@@ -66,6 +66,10 @@ class Pace:
         self.soonest = self.until = 0.0
         self.left = 0
         self.reference = self.last = self.rates[1]  # when the choice was made, and of the last turn
+        self.began: float | None = None  # the turn
+        self.asked: float | None = None  # for units first, before all workers have come
+        self.waiting_for: set[int] = set()  # the workers that it begins with
+        self.tallies: dict[int, tuple[float, float, float]] = {}
         if seconds < TINY:
             self._turn()
         else:
@@ -108,7 +112,7 @@ class Pace:
             return  # it belongs to the turn before
         before, chunks, _ = self.tallies.get(worker, (0, 0, 0))
         self.tallies[worker] = before + within * units, chunks + within, ended
-        enough = len(self.tallies) == self.width or self.tallies.get(0, (0, 0))[1] >= 4
+        enough = len(self.tallies) == self.width or self.tallies.get(0, (0, 0, 0))[1] >= 4
         if not enough or ended - self.began < self.length:
             return
         rate = sum(_rate(*tally, self.began, ended) for tally in self.tallies.values())

@@ -16,6 +16,7 @@ import queue
 import threading
 import time
 from _thread import start_new_thread
+from typing import Any
 
 from seqcore._maps.job import run_serially
 from seqcore._maps.outputs import Chunk, raise_for
@@ -64,7 +65,7 @@ class Team:
         self.running = [0] * (most + 1)  # by worker: chunks that are claimed, and not collected
         self.bounds = [job.bound.shifted(0) for _ in self.running]  # by worker: paused to stop within a chunk
         self.helped = False  # a helper has claimed units
-        self.finished = queue.SimpleQueue()
+        self.finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.failure = None
 
     def run(self):

@@ -13,19 +13,12 @@ import pytest
 from support import bodies
 from support.bodies import Inline, numbers, within
 from support.strategies import assert_holds
-from support.ways import Ways
 
 import seqcore as sq
 from seqcore._maps import executors, payloads, workers
 from seqcore._maps.outputs import Chunk
 
 pytestmark = pytest.mark.thread_unsafe
-
-
-@pytest.fixture(scope="module")
-def ways():
-    with Ways() as ways:
-        yield ways
 
 
 class TestLostResults:

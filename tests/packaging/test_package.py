@@ -61,9 +61,14 @@ class Missing:
         if name.partition(".")[0] == {missing!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
+class ModulesAlone:  # imports each file of tests, but makes no cases
+    def pytest_pycollect_makeitem(self, collector, name, obj):
+        return []
+
 sys.meta_path.insert(0, Missing())
 import pytest
-sys.exit(pytest.main(["--collect-only", "-qq", "-m", "", "-p", "no:cacheprovider", {str(TESTS)!r}]))
+arguments = ["--collect-only", "-qq", "-p", "no:cacheprovider", {str(TESTS)!r}]
+assert pytest.main(arguments, plugins=[ModulesAlone()]) == pytest.ExitCode.NO_TESTS_COLLECTED
 """
     result = run(code, cwd=TESTS.parent)
     assert result.returncode == 0, result.stdout[-3000:]
