@@ -71,7 +71,8 @@ class TestListed:
         }}"""
         feeds = [{"x": rows(3), "n": np.array(k), "k": np.array(1)} for k in (0, 1, 3)]
         result, notes = quick(text, *feeds)
-        assert (left_in(result) == []) is (more <= 0), notes
+        assert left_in(result) == []
+        assert ("'m' becomes its elements" in notes) is (more <= 0), notes
 
     @pytest.mark.parametrize(("width", "goes"), [(1024, True), (1025, False)])
     def test_a_stack_in_each_round(self, width, goes):
