@@ -186,3 +186,16 @@ class TestGrown:
             after=f"k = SequenceInsert(l, a) o = SequenceInsert(k, b, p) {STACK}".replace(">(l)", ">(o)")
         )
         check(text, feeds(0, 1))
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    def test_lists_that_are_returned(self, opset):
+        """They are split from rows at the end."""
+        edits = """k = SequenceInsert(l, a) j = If(c) <
+                then_branch = t () => (seq(float[4]) j0) { j0 = SequenceInsert(k, b, zero) },
+                else_branch = o () => (seq(float[4]) j1) { j1 = SequenceErase(k, zero) }>
+            o = SequenceErase(j, p) m = SequenceLength(j)"""
+        text = loop(after=edits, outs="seq(float[4]) o, int64 m").replace(
+            "float[N, 4] x,", "float[N, 4] x, bool c,"
+        )
+        given = [feed | {"c": np.array(is_first)} for feed in feeds(0, 1) for is_first in (True, False)]
+        check(text, given, opset, gone=["SplitToSequence"])

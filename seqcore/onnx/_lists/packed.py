@@ -428,8 +428,12 @@ def pack_lists(
         type_ = reduce(join, (prepared.type(name) for name in names))
         if not everywhere and not (_are_rows(type_.shape, builder) and repeated.isdisjoint(names)):
             continue
+        is_returned = not {*names}.isdisjoint(model.graph.outputs)
+        pays = not everywhere and any(map(_is_edited, map(prepared.producer, names)))
         try:
             found = _forms_of(names, type_, prepared, builder)
+            if is_returned and not pays:
+                raise Declined("the model returns it")
             if why := _why_not(names, found, prepared, read, continued):
                 raise Declined(why)
         except Declined as reason:
@@ -451,7 +455,8 @@ def pack_lists(
         ):
             form.find_bounds(builder.after(maker))
     for graph in list(model.graph.all_graphs()):
-        _take_in(graph, forms)
+        if graph is not model.graph:
+            _take_in(graph, forms)
         for node in graph.nodes:
             if forms.keys().isdisjoint((*node.inputs, *node.outputs)):
                 continue
@@ -460,6 +465,7 @@ def pack_lists(
             else:
                 is_read = any(name in read for name in node.outputs)
                 record_of(node).pack(node, forms, builder.instead(node), prepared, is_read)
+    _return_lists(model.graph, forms, builder)
     builder.apply()
     prune(model)
     return {name: form.became for name, form in forms.items()}, stays
@@ -535,11 +541,22 @@ def _why_not(
             nodes.append(maker)
         for node in nodes:
             if node is None:
-                if name in model.graph.outputs:
-                    return "the model returns it"
-            elif why := record_of(node).why_not_packed(node, forms, prepared, read):
+                continue
+            if why := record_of(node).why_not_packed(node, forms, prepared, read):
                 return why
     return ""
+
+
+def _is_edited(maker: Node | None) -> bool:
+    return maker is not None and maker.is_op("SequenceInsert", "SequenceErase", "If")
+
+
+def _return_lists(graph: Graph, forms: dict[str, Packed], builder: Builder) -> None:
+    """Split rows into the lists that a model returns."""
+    for name in [name for name in dict.fromkeys(graph.outputs) if name in forms]:
+        nodes = Nodes(builder, name)
+        nodes.op("SplitToSequence", forms[name].whole(), axis=0, keepdims=0, out=name)
+        graph.nodes += nodes.nodes
 
 
 def _take_in(graph: Graph, forms: dict[str, Packed]) -> None:
