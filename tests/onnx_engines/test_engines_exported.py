@@ -89,7 +89,7 @@ def test_at_the_limit(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize(("name", "limit"), [("finished_beams", LONG), ("kept_and_rest", LONG_TO_COPY)])
+@pytest.mark.parametrize(("name", "limit"), [("finished_beams", LONG), ("split_at_marks", LONG_TO_COPY)])
 def test_what_steps_copy_settles_the_limit(name, limit):
     """Lists of 512: of the one, branches hand on short ones, of the other long ones."""
     one = MODELS[name]

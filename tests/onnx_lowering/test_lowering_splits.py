@@ -461,5 +461,5 @@ class TestEditsOfKnownPieces:
                 t = SequenceErase (s, p)
                 y = ConcatFromSequence <axis = 0> (t)
             }}"""
-            result, _ = check(text, [{"x": rows(total)}], gone=is_split)
+            result, _ = check(text, [{"x": rows(total)}])
             assert ("Split" in ops(result)) == is_split
