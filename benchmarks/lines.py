@@ -4,8 +4,8 @@ Each task is what a user writes beside imports and the training loop. The code r
 and all sides give the same results. `SORTED` and the like are lines that several sides have in common.
 
 Given are `tokens`, `tags` and `labels` as lists of tensors and numbers, `seed`, `epoch`, `rank` and `step`, a
-file `rows.parquet` and a file `lines.txt`; for seqcore `data`, for datasets `rows`, for mmap_ninja `mapped`, for
-MosaicML's streaming `stream`.
+file `rows.parquet` and a file `lines.txt`; for seqcore `data`, for datasets `rows`, for mmap_ninja `mapped`,
+for MosaicML's streaming `stream`.
 """
 
 SORTED = """\
