@@ -54,6 +54,9 @@ class _Dispatch:
             while self.pending:
                 self.collect(*self.next_finished())
                 self.submit_some()
+            if self.job.added < self.job.n:  # nor has a unit failed
+                remedy = "submit must make a new task for each call"
+                raise self.lost(self.job.added, self.job.n, "its tasks lack results of theirs", remedy)
         except BaseException:
             self.job.bound.lower(0)
             for one in self.pending.values():
@@ -162,23 +165,21 @@ class _Dispatch:
         elif chunk.start != one.start:
             reason = f"its task has the result of {self.job.work.name(chunk.start)}"
             remedy = "submit must make a new task for each call"
-        elif not self.is_complete(one, chunk):
+        elif not self.is_sound(one, chunk):
             reason = f"its task has {chunk.count} results, expected {one.stop - one.start}"
             remedy = "submit must make a new task for each call"
         else:
             return
         raise self.lost(one.start, one.stop, reason, remedy)
 
-    def is_complete(self, one, chunk):
-        """Return whether a chunk has the results of all its units, or has ended at a failure."""
-        if chunk.results is not None:
-            count = len(chunk.results)
-        else:
-            count = complete(chunk.sequences) if chunk.sequences else 0
-        if count != chunk.count or count > one.stop - one.start:
+    def is_sound(self, one, chunk):
+        """Return whether a chunk has as many results as it says, and no more than it was asked for."""
+        count = chunk.count
+        if type(count) is not int or not 0 <= count <= one.stop - one.start:
             return False
-        ended = chunk.error is not None or not self.job.bound.allows(one.start + count)
-        return ended or count == one.stop - one.start
+        if chunk.sequences is not None:
+            return complete(chunk.sequences) == self.job.work.elements(one.start, one.start + count)
+        return len(chunk.results or ()) == count
 
     def failure(self, one, error):
         """Return the exception for a failure of the executor, not of the body."""
