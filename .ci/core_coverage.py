@@ -18,7 +18,7 @@ def origins(path):
     for line in path.read_text(encoding="utf-8").splitlines():
         mark = MARK.match(line)
         here = (mark[1], int(mark[2])) if mark else here
-        if line.startswith("}"):  # behind a function there is no code of a line
+        if line.startswith("}"):  # C code after a function belongs to no line of ours
             here = None
         found.append(here)
     return found

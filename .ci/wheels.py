@@ -23,8 +23,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LARGEST = 1_500_000  # bytes
 BESIDE = ("tests", "benchmarks", "docs", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml")
-# The suite's extras. The packages of the demo and Dask have no wheels for builds without the GIL.
-EXTRAS, EXTRAS_WITHOUT_GIL = "test", "test-base,onnx"
+# The suite's extras: the first whose packages have wheels. Those of the demo and Dask have none for builds
+# without the GIL, and onnxruntime has none for a new Python.
+EXTRAS = ("test", "test-base,onnx", "test-base")
 SEED = str(secrets.randbelow(1_000_000_000))  # of the random tests, for all suites
 # An older NumPy with a wheel for a Python is better than to compile the newest.
 os.environ["PIP_PREFER_BINARY"] = "1"
@@ -138,12 +139,21 @@ def oldest_numpy(python, wheel, work):
     sys.exit(f"no NumPy has a wheel for {python} that goes with {wheel.name}")
 
 
+def extras_with_wheels(python, wheel):
+    command = [python, "-m", "pip", "install", "-q", "--dry-run", "--only-binary", ":all:"]
+    for extras in EXTRAS:
+        if not subprocess.run(
+            [*command, f"seqcore-tensors[{extras}] @ {wheel.as_uri()}"], capture_output=True
+        ).returncode:
+            return extras
+    sys.exit(f"the packages of {EXTRAS[-1]} have no wheels for {python}")
+
+
 def run_suite(python, wheel, numpy, work):
     """Install a wheel and what its tests need; return pytest's last line, and whether all passed."""
     folder = Path(tempfile.mkdtemp(dir=work))
     installed = environment(python, folder / "env")
-    has_gil = run(installed, "-c", "import sys; print(getattr(sys, '_is_gil_enabled', lambda: True)())")
-    extras = EXTRAS if has_gil.strip() == "True" else EXTRAS_WITHOUT_GIL
+    extras = extras_with_wheels(installed, wheel)
     pinned = [f"numpy=={numpy}"] if numpy != "newest" else []
     pip(installed, wheel, *pinned)
     pip(installed, f"seqcore-tensors[{extras}] @ {wheel.as_uri()}", *pinned)

@@ -4,7 +4,8 @@ Each task is what a user writes beside imports and the training loop. The code r
 and all sides give the same results. `SORTED` and the like are lines that several sides have in common.
 
 Given are `tokens`, `tags` and `labels` as lists of tensors and numbers, `seed`, `epoch`, `rank` and `step`, a
-file `rows.parquet` and a file `lines.txt`; for seqcore `data`, for datasets `rows`, for mmap_ninja `mapped`.
+file `rows.parquet` and a file `lines.txt`; for seqcore `data`, for datasets `rows`, for mmap_ninja `mapped`,
+for MosaicML's streaming `stream`.
 """
 
 SORTED = """\
@@ -47,6 +48,7 @@ ids, mask = torch.from_numpy(ids), torch.from_numpy(mask)
         "lists": "some = tokens[:32]\n" + PADDED,
         "datasets": 'some = list(rows.with_format("torch")[:32]["tokens"])\n' + PADDED,
         "mmap_ninja": "some = [torch.from_numpy(mapped[i]) for i in range(32)]\n" + PADDED,
+        "streaming": 'some = [torch.from_numpy(stream[i]["tokens"]) for i in range(32)]\n' + PADDED,
     },
     "pack to 4,096 tokens, with cu_seqlens": {
         "seqcore": """\
@@ -66,6 +68,10 @@ max_seqlen, position_ids = int(some.lengths().max()), torch.from_numpy(some.posi
         + PACKED
         + "some = [torch.from_numpy(mapped[i]) for i in packs[0][1]]\n"
         + FLAT,
+        "streaming": 'lengths = [len(stream[i]["tokens"]) for i in range(len(stream))]\n'
+        + PACKED
+        + 'some = [torch.from_numpy(stream[i]["tokens"]) for i in packs[0][1]]\n'
+        + FLAT,
     },
     "blocks of 512 tokens": {
         "seqcore": 'blocks = sq.split_to_sequence(data["tokens"].values(), 512)[:-1]\n',
@@ -80,18 +86,23 @@ blocks = rows.map(grouped, batched=True, batch_size=None, remove_columns=rows.co
 ids = np.concatenate(list(mapped))
 blocks = ids[: len(ids) // 512 * 512].reshape(-1, 512)
 """,
+        "streaming": """\
+ids = np.concatenate([stream[i]["tokens"] for i in range(len(stream))])
+blocks = ids[: len(ids) // 512 * 512].reshape(-1, 512)
+""",
     },
     "batches of similar length": {
         "seqcore": 'batches = list(sq.BatchSampler(data["tokens"], batch_size=32))\n',
         "lists": "lengths = list(map(len, tokens))\n" + SORTED,
         "datasets": 'lengths = list(map(len, rows["tokens"]))\n' + SORTED,
         "mmap_ninja": "lengths = [len(one) for one in mapped]\n" + SORTED,
+        "streaming": 'lengths = [len(stream[i]["tokens"]) for i in range(len(stream))]\n' + SORTED,
     },
     "random batches for four ranks": {
         "seqcore": "one = np.ones(len(data), int)\n"
         "batches = list(sq.BatchSampler(one, batch_size=32, rank=rank, world_size=4))\n",
         **dict.fromkeys(
-            ["lists", "datasets", "mmap_ninja"],
+            ["lists", "datasets", "mmap_ninja", "streaming"],
             """\
 sampler = torch.utils.data.DistributedSampler(tokens, num_replicas=4, rank=rank, seed=seed)
 batches = list(torch.utils.data.BatchSampler(sampler, 32, drop_last=False))
@@ -105,6 +116,7 @@ batches = list(sq.BatchSampler(data["tokens"], batch_size=32, rank=rank, world_s
         "lists": "lengths = list(map(len, tokens))\n" + SORTED + RANKED,
         "datasets": 'lengths = list(map(len, rows["tokens"]))\n' + SORTED + RANKED,
         "mmap_ninja": "lengths = [len(one) for one in mapped]\n" + SORTED + RANKED,
+        "streaming": 'lengths = [len(stream[i]["tokens"]) for i in range(len(stream))]\n' + SORTED + RANKED,
     },
     "resume these in mid-epoch": {
         "seqcore": """\
@@ -115,6 +127,10 @@ batches = list(sampler)
         "lists": "lengths = list(map(len, tokens))\n" + SORTED + RANKED + RESUMED,
         "datasets": 'lengths = list(map(len, rows["tokens"]))\n' + SORTED + RANKED + RESUMED,
         "mmap_ninja": "lengths = [len(one) for one in mapped]\n" + SORTED + RANKED + RESUMED,
+        "streaming": 'lengths = [len(stream[i]["tokens"]) for i in range(len(stream))]\n'
+        + SORTED
+        + RANKED
+        + RESUMED,
     },
     "three columns in one file": {
         "seqcore": """\
@@ -137,6 +153,12 @@ np.save("labels.npy", labels)
 found = {"tokens": RaggedMmap("mmap_tokens")[7], "tags": RaggedMmap("mmap_tags")[7]}
 found["label"] = np.load("labels.npy", mmap_mode="r")[7]
 """,
+        "streaming": """\
+with MDSWriter(out="rows_mds", columns={"tokens": "ndarray", "tags": "ndarray", "label": "int"}) as out:
+    for one, tag, label in zip(tokens, tags, labels):
+        out.write({"tokens": one.numpy(), "tags": tag.numpy(), "label": label})
+found = StreamingDataset(local="rows_mds", batch_size=1)[7]
+""",
     },
     "Parquet to a mapped file": {
         "seqcore": """\
@@ -150,6 +172,13 @@ found = datasets.Dataset.from_parquet("rows.parquet", cache_dir="cache").with_fo
 batches = parquet.ParquetFile("rows.parquet").iter_batches()
 given = (np.asarray(one) for batch in batches for one in batch["tokens"].to_pylist())
 found = RaggedMmap.from_generator("mmap_parquet", given, 1024)[7]
+""",
+        "streaming": """\
+with MDSWriter(out="parquet_mds", columns={"tokens": "ndarray"}) as out:
+    for batch in parquet.ParquetFile("rows.parquet").iter_batches():
+        for one in batch["tokens"].to_pylist():
+            out.write({"tokens": np.asarray(one)})
+found = StreamingDataset(local="parquet_mds", batch_size=1)[7]["tokens"]
 """,
     },
     "a text of numbers to a mapped file": {
@@ -165,9 +194,15 @@ found = lines.map(lambda row: {"ids": list(map(int, row["text"].split()))}).with
 given = (np.int64(line.split()) for line in open("lines.txt"))
 found = RaggedMmap.from_generator("mmap_text", given, 1024)[7]
 """,
+        "streaming": """\
+with MDSWriter(out="text_mds", columns={"ids": "ndarray"}) as out:
+    for line in open("lines.txt"):
+        out.write({"ids": np.int64(line.split())})
+found = StreamingDataset(local="text_mds", batch_size=1)[7]["ids"]
+""",
     },
 }
-SIDES = ["seqcore", "lists", "datasets", "mmap_ninja"]
+SIDES = ["seqcore", "lists", "datasets", "mmap_ninja", "streaming"]
 
 
 def count(code):

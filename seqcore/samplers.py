@@ -139,6 +139,11 @@ class BatchSampler:
             f"batches{f' for rank {self._rank} of {self._world_size}' if self._world_size > 1 else ''}>"
         )
 
+    @property
+    def sampler(self) -> BatchSampler:
+        """The sampler itself: Lightning calls `set_epoch` on the `sampler` of a loader's batch sampler."""
+        return self
+
     def set_epoch(self, epoch: SupportsIndex) -> None:
         """Set the number of the epoch, which changes the order. Call it before each epoch.
 

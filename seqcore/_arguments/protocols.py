@@ -38,7 +38,7 @@ def from_protocol(value, name):
         What the object itself raises.
     """
     kind = type(value).__name__
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+    if any(hasattr(value, name) for name in ("__array__", "__array_interface__", "__array_struct__")):
         return _from_array(value, kind, name)
     buffer = _buffer_of(value)
     if buffer is not None:

@@ -55,6 +55,12 @@ def shown_error(error):
         return "its message can't be shown"
 
 
+def prefixed(name, error):
+    """Return a TypeError or ValueError that says what it is about: a part, a column."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{name}: {shown_error(error)}")
+
+
 def described(error):
     """Return the type of an exception and its message, if it has one."""
     said = shown_error(error)

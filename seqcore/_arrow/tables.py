@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from seqcore._arguments.shown import got, shown_error
+from seqcore._arguments.shown import got, prefixed
 from seqcore._arrow.buffers import Null, check_nulls, check_range
 from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.fields import (
@@ -40,27 +40,24 @@ class Arrays(Layout):
         return self.items.column(values)
 
 
-def layouts_of(columns):
-    """Return the layout of each column, by name."""
+def layouts_of(columns, layout_for):
+    """Return the layout of each column, by name; `layout_for` gets a sequence and its inner shape or None."""
     layouts = {}
     for name, seq, inner in parts_of(columns):
         try:
-            plain = inner is not None and seq.dtype in FORMATS
-            layouts[name] = Arrays(seq.dtype, inner) if plain else layout_of(seq)
+            layouts[name] = layout_for(seq, inner)
         except (TypeError, ValueError) as error:
-            raise about_column(name, error) from error
+            raise prefixed(f"column {name!r}", error) from error
     return layouts
+
+
+def _layout_of(seq, inner):
+    return Arrays(seq.dtype, inner) if inner is not None and seq.dtype in FORMATS else layout_of(seq)
 
 
 def parts_of(columns):
     """Return the name, the sequence and the shape behind axis 0, or None, of each column."""
     return [(name, columns.sequences[name], inner) for name, inner in columns.inner.items()]
-
-
-def about_column(name, error):
-    """Return a TypeError or ValueError with the name of the column."""
-    kind = TypeError if isinstance(error, TypeError) else ValueError
-    return kind(f"column {name!r}: {shown_error(error)}")
 
 
 def table_field(fields):
@@ -84,12 +81,13 @@ def record_batch(columns, layouts):
 
 def give_schema(columns):
     """Export the type of a table, as a capsule."""
-    return schema_capsule(table_field({name: one.field for name, one in layouts_of(columns).items()}))
+    layouts = layouts_of(columns, _layout_of)
+    return schema_capsule(table_field({name: one.field for name, one in layouts.items()}))
 
 
 def give_stream(columns):
     """Export Columns as a stream of record batches, in a capsule."""
-    layouts = layouts_of(columns)
+    layouts = layouts_of(columns, _layout_of)
     bounds = sorted({bound for name, seq, _ in parts_of(columns) for bound in layouts[name].bounds(seq)})
     field = table_field({name: one.field for name, one in layouts.items()})
     parts = [columns[start:stop] for start, stop in pairwise(bounds)]
@@ -133,7 +131,7 @@ def take_table(given):
             sequences[child.name] = sequence_of(child, parts)
             inner[child.name] = inner_shape(child)
         except (TypeError, ValueError) as error:
-            raise about_column(child.name, error) from error
+            raise prefixed(f"column {child.name!r}", error) from error
     return sequences, inner
 
 

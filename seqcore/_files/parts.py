@@ -1,11 +1,8 @@
 """Divide the data to save into parts that fit memory: sequences as given, single tensors collected."""
 
-from itertools import pairwise
-
-from seqcore._arguments.shown import got, shown_error
+from seqcore._arguments.shown import got, prefixed
 from seqcore._format.text import snapshot_of
 from seqcore.columns import Columns
-from seqcore.core.layout import lie_together
 from seqcore.core.sequence import TensorSequence
 
 _GATHERED = 32 << 20  # bytes of single tensors in one part
@@ -59,7 +56,7 @@ def _gathered(items):
             else:
                 loose.extend(TensorSequence([item], loose.dtype, copy=True))
         except (TypeError, ValueError) as error:
-            raise about(f"part {number}", error) from error
+            raise prefixed(f"part {number}", error) from error
         del item
         tensor = loose[-1]
         if tensor.ndim != loose[0].ndim:
@@ -75,18 +72,12 @@ def _gathered(items):
         yield first, loose
 
 
-def about(name, error):
-    """Return a TypeError or ValueError with the name of the part."""
-    kind = TypeError if isinstance(error, TypeError) else ValueError
-    return kind(f"{name}: {shown_error(error)}")
+def slices_of(part, together):
+    """Yield slices of a sequence or of Columns that are small enough for a batch.
 
-
-def batches_of(part, layout):
-    """Yield the slices of a sequence for each batch."""
-    for start, stop in pairwise(layout.bounds(part)):
-        block = part[start:stop]
-        most = _BATCH if lie_together(block) else _COPIED
-        count = max(1, -(-block.nbytes // most))
-        size = -(-len(block) // count)
-        for first in range(0, len(block), size):
-            yield block[first : first + size]
+    If `together` is False, the elements are scattered and have to be copied.
+    """
+    count = max(1, -(-part.nbytes // (_BATCH if together else _COPIED)))
+    size = -(-len(part) // count)
+    for first in range(0, len(part), size):
+        yield part[first : first + size]

@@ -2,7 +2,7 @@
 
 import datetime
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seqcore._arguments.shown import add_note, shown
 
@@ -34,7 +34,7 @@ class StoredIn(NamedTuple):
     @classmethod
     def of(cls, file):
         """Return the file that a pickle names; raise a TypeError if it is damaged."""
-        kinds = (str, int, int, (str, type(None)), int)
+        kinds: tuple[Any, ...] = (str, int, int, (str, type(None)), int)
         if not isinstance(file, tuple) or len(file) != len(kinds) or not all(map(isinstance, file, kinds)):
             raise TypeError(
                 "the pickle is damaged: expected a file's path, size, time, column and length, got "
@@ -75,7 +75,8 @@ def opened(file):
         return _open(file)
     except (OSError, ValueError) as error:
         add_note(error, f"the sequence was pickled as the path of this file: {REMEDY}")
-        error.of_stored = True  # for maps, whose workers reply only with the error
+        marked: Any = error
+        marked.of_stored = True  # for maps, whose workers reply only with the error
         raise
 
 

@@ -6,6 +6,7 @@ import os
 import stat
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from seqcore._arguments.shown import shown, shown_error
 from seqcore._arrow.tables import check_names, inner_shape
@@ -36,7 +37,8 @@ def read_columns(paths):
 
     If the files have a single column, it has the name None, whatever its names there.
     """
-    first, tables = None, []
+    first: Any = None
+    tables = []
     for path in paths:
         fields, table = _reading(path, _read_table)
         first = first or fields

@@ -4,17 +4,22 @@ import contextlib
 import os
 import time
 import uuid
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from seqcore._arrow.fields import BOOL, BOOL8, STRUCT, TRUE_BOOLS, Column, Field, extended
+from seqcore._arguments.shown import prefixed
+from seqcore._arrow.fields import BOOL, BOOL8, TRUE_BOOLS, Column, Field, extended
 from seqcore._arrow.layouts import Tensors, layout_of
+from seqcore._arrow.tables import table_field
 from seqcore._files.arrow import pyarrow
-from seqcore._files.parts import about, batches_of
+from seqcore._files.parts import slices_of
 from seqcore._files.reading import read_batches
 from seqcore._files.targets import naming, put_in_place, target_of
 from seqcore.columns import Columns
 from seqcore.core.arrow_export import array_capsule, schema_capsule
+from seqcore.core.layout import lie_together
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import type_name
 
@@ -34,7 +39,7 @@ def write(path, parts):
             if isinstance(part, Columns) and writer.dtype is None and type(writer) is Writer:
                 from seqcore._files.tables import TableWriter  # which imports this module
 
-                writer = TableWriter(writer)
+                writer = TableWriter(writer, part[:0])
                 is_temporary = writer.is_temporary
             with naming(path, is_temporary):
                 writer.write(part, f"part {number}")
@@ -50,8 +55,11 @@ class Writer:
 
     def __init__(self, pa, target):
         self.pa, self.target = pa, target
-        self.temporary = self.file = self.batches = None
-        self.dtype = self.layout = None
+        self.temporary = ""  # its name, once it is open
+        self.file: Any = None
+        self.batches: Any = None  # pyarrow's writer
+        self.dtype: np.dtype[Any] | None = None
+        self.layout: Any = None  # of the first part with elements
 
     def is_temporary(self, name):
         return name == self.temporary
@@ -76,8 +84,7 @@ class Writer:
             )
         if len(part):
             layout = self._layout_for(part, name)
-            for batch in batches_of(part, layout):
-                self._put(layout.column(batch))
+            self._put(part, layout)
 
     def finish(self):
         """Write everything to the disk."""
@@ -101,7 +108,7 @@ class Writer:
         if self.file is not None:
             with contextlib.suppress(OSError):
                 self.file.close()
-        if self.temporary is not None:
+        if self.temporary:
             with contextlib.suppress(OSError):
                 os.remove(self.temporary)
 
@@ -112,7 +119,7 @@ class Writer:
         try:
             layout = file_layout(part)
         except (TypeError, ValueError) as error:
-            raise about(name, error) from error
+            raise prefixed(name, error) from error
         if self.layout is None:
             self._begin(layout)
         elif layout.rank != self.layout.rank:
@@ -138,26 +145,31 @@ class Writer:
             self._begin(layout)
             with open(before.temporary, "rb") as file:
                 for part in read_batches(self.pa, file):
-                    layout = file_layout(part, self.layout.field)
-                    for batch in batches_of(part, layout):
-                        self._put(layout.column(batch))
+                    self._put(part, file_layout(part, self.layout.field))
         finally:
             before.remove()
 
     # -- the file --------------------------------------------------------------------------------------
 
     def _begin(self, layout):
-        self._begin_with(layout, Table(layout.field).field)
+        self.layout = layout
+        self._write_types({COLUMN: layout.field})
 
-    def _begin_with(self, layout, field):
-        """Begin the file's content with the type of a table."""
-        self.layout, self.field = layout, field
+    def _put(self, part, layout):
+        for start, stop in pairwise(layout.bounds(part)):
+            for batch in slices_of(part[start:stop], lie_together(part[start:stop])):
+                self._write_batch(len(batch), [layout.column(batch)])
+
+    def _write_types(self, fields):
+        """Begin the file's content with the types of the columns by name."""
+        self.field = table_field(fields)
         # One element may need 64-bit lengths; batches are small enough for most readers.
         options = self.pa.ipc.IpcWriteOptions(allow_64bit=True)
-        self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Schema(field)), options=options)
+        self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Schema(self.field)), options=options)
 
-    def _put(self, column):
-        self.batches.write_batch(self.pa.record_batch(Table(self.layout.field, checked(column))))
+    def _write_batch(self, length, columns):
+        table = Column(length, (None,), tuple(map(checked, columns)))
+        self.batches.write_batch(self.pa.record_batch(Table(self.field, table)))
 
 
 def checked(column):
@@ -203,11 +215,10 @@ class Schema:
 
 
 class Table:
-    """A table of one column, for pyarrow to import."""
+    """A record batch, for pyarrow to import."""
 
-    def __init__(self, field, column=None):
-        self.field, self.column = Field(STRUCT, "", (field.renamed(COLUMN),), nullable=False), column
+    def __init__(self, field, column):
+        self.field, self.column = field, column
 
     def __arrow_c_array__(self, requested_schema=None):
-        table = Column(self.column.length, (None,), (self.column,))
-        return schema_capsule(self.field), array_capsule(table)
+        return schema_capsule(self.field), array_capsule(self.column)

@@ -16,7 +16,7 @@ import numpy as np
 
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.outputs import Chunk, fresh, values_of
-from seqcore._maps.work import Work, suitable_nbytes, typical_nbytes
+from seqcore._maps.work import Work, part_of, suitable_nbytes, typical_nbytes
 from seqcore.core.batches import chained, cut_batch, stack
 from seqcore.core.calls import OutputError
 from seqcore.core.layout import first_misfit
@@ -50,9 +50,9 @@ class BatchWork(Work):
 
     def part(self, start, stop):
         begin, end = self.bounds[start], self.bounds[stop]
-        inputs = tuple(one[begin:end] if isinstance(one, TensorSequence) else one for one in self.inputs)
         # Positions are left out: only the work that the map began with names units.
-        return BatchWork(self.body, inputs, self.bounds[start : stop + 1] - begin, self.stacked)
+        bounds = self.bounds[start : stop + 1] - begin
+        return BatchWork(self.body, part_of(self.inputs, begin, end), bounds, self.stacked)
 
     def elements(self, start, stop):
         return int(self.bounds[stop] - self.bounds[start])
@@ -66,9 +66,6 @@ class BatchWork(Work):
         if places[-1] - places[0] == len(places) - 1:
             return f"elements {places[0]} to {places[-1]}"
         return f"elements {', '.join(map(str, places[:8]))}{', …' if len(places) > 8 else ''}"
-
-    def _with_inputs(self, inputs):
-        return BatchWork(self.body, inputs, self.bounds, self.stacked, self.positions)
 
     def run(self, start, stop, bound, dtypes, single):
         parts, error, done = [], None, start
@@ -94,7 +91,7 @@ class BatchWork(Work):
     def _run_batch(self, unit, dtypes, single):
         """Call the body with a batch; return whether it has one output, and a sequence for each output."""
         begin, end = self.bounds[unit], self.bounds[unit + 1]
-        batch = [one[begin:end] if isinstance(one, TensorSequence) else one for one in self.inputs]
+        batch = part_of(self.inputs, begin, end)
         arguments = [self._batch_array(one) if isinstance(one, TensorSequence) else one for one in batch]
         result = self.body(*arguments)
         first, together = next(
@@ -178,7 +175,7 @@ def stacked_work(body, inputs, n, batch_size, workers):
     sequences = [one for one in inputs if isinstance(one, TensorSequence)]
     if n == 0 or all(_of_one_shape(one, n) for one in sequences):
         return BatchWork(body, inputs, _bounds(body, inputs, n, batch_size, workers), True)
-    places = {}
+    places: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for i, shapes in enumerate(zip(*(one.shapes for one in sequences), strict=True)):
         places.setdefault(shapes, []).append(i)
     batches = []
@@ -210,7 +207,7 @@ def _bounds(body, inputs, n, batch_size, workers):
         nbytes = sum(typical_nbytes(one) for one in inputs if isinstance(one, TensorSequence))
         batch_size = _chosen_size(suitable_nbytes(body), nbytes, n, workers)
     batch_size = min(batch_size, max(n, 1))
-    return np.minimum(np.arange(0, n + batch_size, batch_size, np.int64)[: -(-n // batch_size) + 1], n)
+    return np.minimum(np.arange(0, n + batch_size, batch_size, dtype=np.int64)[: -(-n // batch_size) + 1], n)
 
 
 def _chosen_size(most, nbytes, n, workers):

@@ -16,7 +16,7 @@ import numpy as np
 
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.outputs import Chunk
-from seqcore._maps.work import ElementWork, Work, suitable_nbytes, typical_nbytes
+from seqcore._maps.work import ElementWork, part_of, suitable_nbytes, typical_nbytes
 from seqcore.core.batches import cut_as, items_of
 from seqcore.core.calls import absorb
 from seqcore.core.layout import first_misfit, first_other_shape
@@ -40,28 +40,13 @@ def elementwise_work(body, inputs, n):
     return ElementwiseWork(body, inputs, n, max(1, min(BLOCK, suitable_nbytes(body) // max(nbytes, 1))))
 
 
-class ElementwiseWork(Work):
-    """A unit is an element, as in `ElementWork`, but units run a block at a time."""
-
-    in_batches = True
-    small = 1e-7  # below that most of the time is spent in splitting, which holds the GIL
+class ElementwiseWork(ElementWork):
+    """A unit is an element, but units run a block at a time."""
 
     def __init__(self, body, inputs, n, block):
-        self.body, self.inputs, self.n, self.block = body, inputs, n, block
-        self._one_by_one = ElementWork(body, inputs, n)
-
-    def part(self, start, stop):
-        part = self._one_by_one.part(start, stop)
-        return ElementwiseWork(self.body, part.inputs, part.n, self.block)
-
-    def elements(self, start, stop):
-        return self._one_by_one.elements(start, stop)
-
-    def name(self, start, stop=None):
-        return self._one_by_one.name(start, stop)
-
-    def _with_inputs(self, inputs):
-        return ElementwiseWork(self.body, inputs, self.n, self.block)
+        super().__init__(body, inputs, n)
+        self.block, self.in_batches = block, True
+        self.small = 1e-7  # below that most of the time is spent in splitting, which holds the GIL
 
     def run(self, start, stop, bound, dtypes, single):
         try:
@@ -73,13 +58,13 @@ class ElementwiseWork(Work):
     def _run(self, start, stop, bound, dtypes, single):
         plan = BlockPlan.of(self.body, self.inputs, stop - start)
         if plan is None:
-            return self._one_by_one.run(start, stop, bound, dtypes, single)
+            return super().run(start, stop, bound, dtypes, single)
         done, at = None, start
         while True:
             end = min(stop, at + self.block)
             part = self._run_block(plan, at, end, dtypes, single) if bound.allows(at) else None
             if part is None:
-                part = self._one_by_one.run(at, end, bound, dtypes, single)
+                part = super().run(at, end, bound, dtypes, single)
             done = part if done is None else _joined(done, part)
             if end == stop or part.error is not None or part.count < end - at or not bound.allows(end):
                 return done
@@ -89,7 +74,7 @@ class ElementwiseWork(Work):
 
     def _run_block(self, plan, start, stop, dtypes, single):
         """Run a block at once; None if that is impossible or fails, so that its elements run one by one."""
-        block = [one[start:stop] if isinstance(one, TensorSequence) else one for one in self.inputs]
+        block = part_of(self.inputs, start, stop)
         try:
             arguments = plan.arguments(block)
             if arguments is None:
@@ -101,7 +86,7 @@ class ElementwiseWork(Work):
             if single is None:
                 single = len(results) == 1
             sequences = plan.split(results, arguments, block)
-        except MemoryError:  # for the whole block; single elements need less
+        except (MemoryError, ValueError):  # single elements need less memory, and name one that is damaged
             return None
         if sequences is None or single != (len(results) == 1):
             return None

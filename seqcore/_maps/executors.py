@@ -7,6 +7,7 @@ the calling thread to be measured; each reply has its time, and later chunks are
 import asyncio
 import queue
 from concurrent.futures import BrokenExecutor, CancelledError
+from typing import Any
 
 from seqcore._arguments.shown import described, shown
 from seqcore._maps.outputs import Chunk, complete
@@ -46,7 +47,8 @@ class _Dispatch:
         self.job, self.workers, self.shared = job, workers, shared
         self.limit = max(1, CHUNK_NBYTES * job.n // max(job.work.nbytes, 1))
         self.pending = {}  # submitted chunks by their start
-        self.finished = queue.SimpleQueue()  # the start of a chunk, and a function that gives its result
+        # The start of a chunk, and a function that gives its result.
+        self.finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def run(self):
         try:
@@ -54,9 +56,6 @@ class _Dispatch:
             while self.pending:
                 self.collect(*self.next_finished())
                 self.submit_some()
-            if self.job.added < self.job.n:  # nor has a unit failed
-                remedy = "submit must make a new task for each call"
-                raise self.lost(self.job.added, self.job.n, "its tasks lack results of theirs", remedy)
         except BaseException:
             self.job.bound.lower(0)
             for one in self.pending.values():
@@ -165,21 +164,26 @@ class _Dispatch:
         elif chunk.start != one.start:
             reason = f"its task has the result of {self.job.work.name(chunk.start)}"
             remedy = "submit must make a new task for each call"
-        elif not self.is_sound(one, chunk):
+        elif not self.is_complete(one, chunk):
             reason = f"its task has {chunk.count} results, expected {one.stop - one.start}"
             remedy = "submit must make a new task for each call"
         else:
             return
         raise self.lost(one.start, one.stop, reason, remedy)
 
-    def is_sound(self, one, chunk):
-        """Return whether a chunk has as many results as it says, and no more than it was asked for."""
-        count = chunk.count
-        if type(count) is not int or not 0 <= count <= one.stop - one.start:
+    def is_complete(self, one, chunk):
+        """Return whether a chunk has the results of all its units, or has ended at a failure."""
+        units, size = chunk.count, one.stop - one.start
+        if not isinstance(units, int) or not 0 <= units <= size:
             return False
-        if chunk.sequences is not None:
-            return complete(chunk.sequences) == self.job.work.elements(one.start, one.start + count)
-        return len(chunk.results or ()) == count
+        if chunk.results is not None:
+            count = len(chunk.results)
+        else:
+            count = complete(chunk.sequences) if chunk.sequences else 0
+        if count != self.job.work.elements(one.start, one.start + units):  # a batch has several
+            return False
+        ended = chunk.ends or chunk.error is not None or not self.job.bound.allows(one.start + units)
+        return ended or units == size
 
     def failure(self, one, error):
         """Return the exception for a failure of the executor, not of the body."""

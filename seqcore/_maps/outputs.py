@@ -23,6 +23,7 @@ class Chunk:
     note: str | None = None  # the traceback of an error in another process
     seconds: float = 0.0  # the time it took, if a worker measured it
     in_blocks: int = 0  # units that ran in blocks
+    ends: bool = False  # True if the last result is not a tensor: to add it raises, and no unit after it ran
 
 
 class Outputs:

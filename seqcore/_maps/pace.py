@@ -10,6 +10,9 @@ looks again later::
 
 A trial is short beside the work that is left. If the rate changes so that another number may be better now,
 the next trial is due at once.
+
+A helper that needed the interpreter's whole switch interval to get the GIL shows that the body doesn't
+release it, so there is nothing to try.
 """
 
 import sys
@@ -23,6 +26,7 @@ DRIFT = 1.5  # a change of the rate that makes a look due
 SOONEST = 4  # trials that would fit before such a look
 REST, CLEAR_REST, LONGEST_REST = 16, 64, 256  # trials that would fit between two looks
 NOT_WORTH_IT = 5e-4  # seconds of work that threads would not speed up
+FORCED = 0.9  # of the switch interval: a helper that came as late had to wait until the GIL was taken away
 LONG = 1e-4  # seconds a unit, from which threads hardly disturb each other
 # Seconds that a unit may lose beside another thread, because both need the GIL, and seconds of a unit that
 # always loses.
@@ -52,7 +56,8 @@ class Pace:
 
     def __init__(self, seconds, most, least=1):
         self.most, self.least = most, least
-        self.rates = {1: 1 / max(seconds, 1e-9)}  # units a second, by the number of threads
+        self.sample = 1 / max(seconds, 1e-9)  # units a second in the calling thread
+        self.rates = {1: self.sample}  # … by the number of threads
         self.sampled = True  # the rate of one thread is only a sample
         self.width = self.chosen = 1  # threads at work, and when none was tried
         self.base = 0  # in a trial: the number to compare with
@@ -61,6 +66,10 @@ class Pace:
         self.soonest = self.until = 0.0
         self.left = 0
         self.reference = self.last = self.rates[1]  # when the choice was made, and of the last turn
+        self.began: float | None = None  # the turn
+        self.asked: float | None = None  # for units first, before all workers have come
+        self.waiting_for: set[int] = set()  # the workers that it begins with
+        self.tallies: dict[int, tuple[float, float, float]] = {}
         if seconds < TINY:
             self._turn()
         else:
@@ -73,9 +82,14 @@ class Pace:
         return known / self.rates[known]
 
     def size(self, worker, left, now):
-        """Return how many of the units that are left a worker may claim."""
+        """Return how many of the units that are left a worker may claim, if it still belongs to the width."""
         self.left = left
         if self.began is None:
+            if self.asked is None:
+                self.asked = now
+            late = now - self.asked >= FORCED * sys.getswitchinterval()
+            if SWITCH and late and worker in self.waiting_for and self.base == 1:
+                self._go_on(1, False, now - self.asked, now)
             self.waiting_for.discard(worker)
             if not self.waiting_for:
                 trial = min(TRIAL[1], max(TRIAL[0], SHARE * left * self.seconds / self.width))
@@ -98,7 +112,7 @@ class Pace:
             return  # it belongs to the turn before
         before, chunks, _ = self.tallies.get(worker, (0, 0, 0))
         self.tallies[worker] = before + within * units, chunks + within, ended
-        enough = len(self.tallies) == self.width or self.tallies.get(0, (0, 0))[1] >= 4
+        enough = len(self.tallies) == self.width or self.tallies.get(0, (0, 0, 0))[1] >= 4
         if not enough or ended - self.began < self.length:
             return
         rate = sum(_rate(*tally, self.began, ended) for tally in self.tallies.values())
@@ -120,17 +134,22 @@ class Pace:
             self._turn()
 
     def _turn(self):
-        self.began = None  # a turn begins when all of its workers have come
+        self.began = self.asked = None  # a turn begins when all of its workers have come
         self.waiting_for = set(range(self.width)) if self.base else set()
         self.tallies = {}  # by worker: finished units, their chunks, and when the last one ended
         self.alone = 0, 0.0  # units and seconds of the calling thread before that
 
     def _alone(self, units, seconds):
-        """Measure the calling thread while it works alone, until helpers have started."""
+        """Measure the calling thread while it works alone, until helpers have started.
+
+        Their start may slow it down, and the sample may have had the quicker units. So the better rate
+        counts, and only if both agree does it stand beside a trial that is nearly as good.
+        """
         self.alone = self.alone[0] + units, self.alone[1] + seconds
         if self.alone[0]:
-            self.rates[1] = self.alone[0] / max(self.alone[1], 1e-9)
-            self.sampled = self.alone[1] < TRIAL[0]
+            rate = self.alone[0] / max(self.alone[1], 1e-9)
+            self.sampled = self.alone[1] < TRIAL[0] or not 1 / CLEAR < rate / self.sample < CLEAR
+            self.rates[1] = max(rate, self.sample)
             if self.seconds < TINY:
                 self.base, self.width = 0, 1
                 self._turn()
@@ -154,14 +173,16 @@ class Pace:
         if better == trial and 1 < trial < self.most:
             self._try(2 * trial if trial > base else (trial + 1) // 2)
             return
-        is_clear = not 1 / CLEAR < gain < CLEAR
+        self._go_on(better, not 1 / CLEAR < gain < CLEAR, max(self.length, now - self.began), now)
+
+    def _go_on(self, better, is_clear, took, now):
+        """Go on with a number of threads after a trial that took so many seconds."""
         again = 2 * self.rest if better == self.chosen else REST
         self.rest = min(LONGEST_REST, max(again, CLEAR_REST) if is_clear else again)
-        took = max(self.length, now - self.began)
         self.soonest, self.until = now + SOONEST * took, now + self.rest * took
+        self.upwards = self.width < better  # try the other side next
         self.base, self.width, self.chosen = 0, better, better
         self.reference = self.last = self.rates[better]
-        self.upwards = trial < better  # try the other side next
         self._turn()
 
     def _check(self, rate, now):

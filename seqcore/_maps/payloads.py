@@ -14,6 +14,7 @@ import os
 import pickle
 import time
 import traceback
+from typing import Any
 
 from seqcore._arguments.shown import described, shown_error
 from seqcore._arguments.tensors import as_tensor
@@ -62,13 +63,14 @@ class ReceivedPayload:
     def run(self, sent):
         pickler = importlib.import_module(self.pickler)
         try:
-            content = self.content
+            content: Any = self.content
             if self.data is not None:
                 content = pickle.loads(self.data, buffers=content)
         except Exception as error:
             chunk = Chunk(self.start, 0, UnpickleError(described(error), getattr(error, "of_stored", False)))
         else:
-            chunk = run_part(self.start, content[0], Bound(), *content[1:], sent)
+            work, dtypes, single = content
+            chunk = run_part(self.start, work, Bound(), dtypes, single, sent)
         return Reply(chunk, pickler)
 
 
@@ -185,6 +187,6 @@ def _reason_for(result, failure):
 
 def _pickled(value, pickler, protocol=5):
     """Return a pickle as bytes, and its out-of-band buffers."""
-    buffers = []
+    buffers: list[pickle.PickleBuffer] = []
     data = pickler.dumps(value, protocol=5, buffer_callback=buffers.append)
     return data, buffers if protocol >= 5 else [bytes(one.raw()) for one in buffers]

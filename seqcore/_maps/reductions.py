@@ -4,12 +4,17 @@ A block that has an element without a result, such as the maximum of an empty on
 that results, warnings and errors are those of a serial loop.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from seqcore._arguments.reductions import is_reduction
 from seqcore._maps.outputs import Chunk
-from seqcore._maps.work import ElementWork, Work
+from seqcore._maps.work import ElementWork
 from seqcore.core.operations import split_equally
+from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING
 
 
@@ -20,31 +25,16 @@ def reduction_work(body, inputs, n):
     return ReductionWork(body, inputs, n)
 
 
-class ReductionWork(Work):
-    """A unit is an element, as in `ElementWork`, but a range of units runs at once."""
+class ReductionWork(ElementWork):
+    """A unit is an element, but a range of units runs at once."""
 
+    inputs: tuple[TensorSequence[Any]]
     in_batches = True
     small = 1e-6  # below that a range takes less time than passing it on
 
-    def __init__(self, body, inputs, n):
-        self.body, self.inputs, self.n = body, inputs, n
-        self._one_by_one = ElementWork(body, inputs, n)
-
-    def part(self, start, stop):
-        return ReductionWork(self.body, self._one_by_one.part(start, stop).inputs, stop - start)
-
-    def elements(self, start, stop):
-        return stop - start
-
-    def name(self, start, stop=None):
-        return self._one_by_one.name(start, stop)
-
-    def _with_inputs(self, inputs):
-        return ReductionWork(self.body, inputs, self.n)
-
     def run(self, start, stop, bound, dtypes, single):
         block = self._run_block(start, stop, dtypes) if single is not False and bound.allows(start) else None
-        return self._one_by_one.run(start, stop, bound, dtypes, single) if block is None else block
+        return super().run(start, stop, bound, dtypes, single) if block is None else block
 
     def _run_block(self, start, stop, dtypes):
         """Run units at once; None if that is impossible or fails."""

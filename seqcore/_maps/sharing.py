@@ -151,7 +151,9 @@ def fetch(tensor, sent):
 class _NamelessFile:
     """A file that other processes open through this one's descriptor."""
 
-    def __init__(self, nbytes):
+    token = b""
+
+    def __init__(self, nbytes: int) -> None:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         # In memory, if half of it stays free.
         if free > 2 * nbytes:
@@ -168,7 +170,9 @@ class _NamelessFile:
 class _NamedFile:
     """A file in the folder for temporary files, where descriptors can't be opened by a path."""
 
-    def __init__(self, nbytes):
+    token = b""
+
+    def __init__(self, nbytes: int) -> None:
         self.file = tempfile.NamedTemporaryFile(delete=False, buffering=0)  # noqa: SIM115
         self.path, self.owner = self.file.name, os.getpid()
 
@@ -190,7 +194,7 @@ def _written(tensor):
     try:
         file = NewFile(tensor.nbytes)
         file.token = uuid.uuid4().bytes
-        for part in (memoryview(flat), memoryview(file.token)):
+        for part in (flat.data, memoryview(file.token)):
             while part:  # the system may write less at once
                 part = part[file.file.write(part) :]
     except BaseException as error:

@@ -16,6 +16,7 @@ import queue
 import threading
 import time
 from _thread import start_new_thread
+from typing import Any
 
 from seqcore._maps.job import run_serially
 from seqcore._maps.outputs import Chunk, raise_for
@@ -64,7 +65,7 @@ class Team:
         self.running = [0] * (most + 1)  # by worker: chunks that are claimed, and not collected
         self.bounds = [job.bound.shifted(0) for _ in self.running]  # by worker: paused to stop within a chunk
         self.helped = False  # a helper has claimed units
-        self.finished = queue.SimpleQueue()
+        self.finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.failure = None
 
     def run(self):
@@ -101,22 +102,28 @@ class Team:
     def _claim(self, worker):
         """Return the next units for a worker as (start, stop), or None at the end of the map."""
         with self.lock:
-            while self.pace is not None and worker >= self.pace.width and not self.closed:
-                self.changed.wait(PATIENCE)  # whoever wanted to wake it may have had no memory for that
-            left = self.job.left
-            if self.closed or not left:
+            size = None if self.pace is None else self._size(worker)
+            if self.closed or not self.job.left:
                 return None
-            self.bounds[worker].pause(False)
-            size = None
-            if self.pace is not None:
-                now = time.perf_counter()
-                size = self.pace.size(worker, left, now)
-                self.bounds[worker].end_at(now + 3 * size * self.pace.seconds)
             claimed = self.job.claim(size)
             if claimed is not None:  # a failure of another thread may have ended the map just now
                 self.running[worker] += 1
                 self.helped |= worker > 0
             return claimed
+
+    def _size(self, worker):
+        """Wait until a worker is wanted, and return how many units it may claim. The lock is held."""
+        while not self.closed and self.job.left:
+            if worker < self.pace.width:
+                now = time.perf_counter()
+                size = self.pace.size(worker, self.job.left, now)
+                if worker < self.pace.width:  # it still is
+                    self.bounds[worker].pause(False)
+                    self.bounds[worker].end_at(now + 3 * size * self.pace.seconds)
+                    return size
+            # With an end, because those who wanted to wake it may have had no memory for that.
+            self.changed.wait(PATIENCE)
+        return None
 
     def _run(self, worker, start, stop):
         began = time.perf_counter()

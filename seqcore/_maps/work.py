@@ -5,11 +5,19 @@ range of units can be run, or cut off and sent to a worker. For `sequence_map` i
 unit for each element.
 """
 
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from seqcore._maps.outputs import Chunk, complete, fresh, output_types
 from seqcore.core.calls import apply, apply_raw, put_results, rows
 from seqcore.core.sequence import TensorSequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SMALL_GRAPH = 4e-6  # seconds an element: most of it is spent in passing arrays, which holds the GIL
 GRAPH_ROWS = 1024  # rows of a graph to run between two checks of the bound
@@ -28,6 +36,11 @@ def typical_nbytes(sequence):
     """Return the mean size of an element in bytes, from a sample."""
     some = sequence[:: len(sequence) // 1024 + 1]
     return some.nbytes // max(len(some), 1)
+
+
+def part_of(inputs, start, stop):
+    """Return the elements of each sequence from start to stop, and broadcast inputs as they are."""
+    return tuple(one[start:stop] if isinstance(one, TensorSequence) else one for one in inputs)
 
 
 class Work:
@@ -52,6 +65,9 @@ class Work:
         The seconds a unit below which threads don't help, because most of the time holds the GIL.
     """
 
+    body: Callable[..., Any]
+    inputs: tuple[TensorSequence[Any] | np.ndarray[Any, Any], ...]
+    n: int
     in_batches = False
     least = 1
     small = 0.0
@@ -89,12 +105,9 @@ class Work:
 
     def with_broadcast_inputs(self, tensors):
         """Return the same work with other broadcast inputs: the tensors, or the objects that replace them."""
-        tensors = iter(tensors)
-        inputs = (one if isinstance(one, TensorSequence) else next(tensors) for one in self.inputs)
-        return self._with_inputs(tuple(inputs))
-
-    def _with_inputs(self, inputs):
-        raise NotImplementedError
+        work, tensors = copy.copy(self), iter(tensors)
+        work.inputs = tuple(one if isinstance(one, TensorSequence) else next(tensors) for one in self.inputs)
+        return work
 
 
 class ElementWork(Work):
@@ -102,12 +115,14 @@ class ElementWork(Work):
 
     def __init__(self, body, inputs, n):
         self.body, self.inputs, self.n = body, inputs, n
-        if runs_many(body):
+        self.runs_many = runs_many(body)
+        if self.runs_many:
             self.in_batches, self.small = True, SMALL_GRAPH
 
     def part(self, start, stop):
-        inputs = tuple(one[start:stop] if isinstance(one, TensorSequence) else one for one in self.inputs)
-        return ElementWork(self.body, inputs, stop - start)
+        part = copy.copy(self)
+        part.inputs, part.n = part_of(self.inputs, start, stop), stop - start
+        return part
 
     def elements(self, start, stop):
         return stop - start
@@ -115,13 +130,12 @@ class ElementWork(Work):
     def name(self, start, stop=None):
         return f"element {start}" if stop in (None, start + 1) else f"elements {start} to {stop - 1}"
 
-    def _with_inputs(self, inputs):
-        return ElementWork(self.body, inputs, self.n)
-
     def run(self, start, stop, bound, dtypes, single):
-        results, sequences, error = [], None, None
+        results: list[Any] = []
+        sequences = error = None
+        ends = False
         try:
-            if self.in_batches:
+            if self.runs_many:
                 _run_graph(self.body, self.inputs, start, stop, bound, single, results)
             elif dtypes is None:
                 apply_raw(self.body, self.inputs, start, min(start + 1, stop), bound, results)
@@ -131,21 +145,20 @@ class ElementWork(Work):
             if dtypes is not None:
                 sequences = fresh(dtypes)
                 put_results(sequences, single, results)
-                if not self.in_batches:
+                if not self.runs_many:
                     apply(self.body, self.inputs, begun, stop, bound, sequences, single)
-            elif not self.in_batches:
+            elif not self.runs_many:
                 apply_raw(self.body, self.inputs, begun, stop, bound, results)
         except _InvalidResult:
+            ends = True
             bound.lower(start + 1)  # `Outputs.add` raises the error for this result
         except BaseException as caught:
             error = caught
-        if sequences is not None:
-            results = None
         count = len(results) if sequences is None else complete(sequences)
         if error is not None:
             bound.lower(start + count)
         try:
-            return Chunk(start, count, error, results, sequences, single)
+            return Chunk(start, count, error, None if sequences else results, sequences, single, ends=ends)
         finally:
             del error  # it refers to this frame
 

@@ -36,7 +36,7 @@ class Workers:
 
     pickler = "pickle"
     lends = False
-    patience = None
+    patience: float | None = None
 
     def __init__(self, executor, count):
         self.executor = executor

@@ -158,6 +158,7 @@ cdef extern from "seqcore.h":
     enum: SEQCORE_API_VERSION
     struct seqcore_api:
         int version
+        int oldest
         bint (*is_sequence)(object) noexcept
         object (*new_sequence)(object)
         int (*type_num)(object) except? -1
@@ -180,6 +181,7 @@ cdef extern from "seqcore.h":
 
 cdef seqcore_api table
 table.version = SEQCORE_API_VERSION
+table.oldest = 1        # raised if a function is changed or removed, so that older extensions can't call it
 table.is_sequence = is_sequence
 table.new_sequence = new_sequence
 table.type_num = type_num

@@ -1,6 +1,6 @@
-# The methods of TensorSequence that take all elements at once.
+# The methods of TensorSequence about the elements together.
 
-from seqcore.core.container cimport Container
+from seqcore.core.conversion cimport Convertible
 
-cdef class Ragged(Container):
+cdef class Ragged(Convertible):
     pass

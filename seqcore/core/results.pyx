@@ -5,7 +5,8 @@
     results   [1 2] [3] [4 5 6]      block   1 2 3 4 5 6 · ·      offsets   0 2 3 6
 
 A small array takes more memory for itself than for its items, and after many have been freed malloc keeps
-most of it, because other objects lie in between. Blocks are few and large, and return to the system.
+most of it, because other objects lie in between. Blocks are few and large, and return to the system: those
+that malloc might keep are mapped.
 
 Only a result that nobody else has is moved: an array that owns its memory and that the body has returned
 without keeping it, or a number. Nobody can tell that from a result taken by reference.
@@ -16,6 +17,8 @@ from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 cimport numpy as cnp
+
+import mmap
 
 import numpy as np
 
@@ -28,8 +31,23 @@ cnp.import_array()
 cdef enum:
     SMALL = 1 << 12             # bytes of a result that is moved, at most
     LARGEST = 1 << 22           # bytes of a block
+    MAPPED = 1 << 17            # bytes of a block that is mapped, at least
     FEW = 16                    # results, fewer of which are not worth a block
     TRIES = 4
+
+# Private, so that a forked child has its own.
+MAP_OPTIONS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+
+
+cdef cnp.ndarray new_block(Py_ssize_t n, cnp.dtype dtype):
+    """Return memory for n items, which goes back to the system when it is freed."""
+    if n * dtype.itemsize < MAPPED:
+        return np.empty(n, dtype)
+    try:
+        memory = mmap.mmap(-1, n * dtype.itemsize, **MAP_OPTIONS)
+    except OSError as error:
+        raise MemoryError(f"no memory for {n} results: {error}") from None
+    return np.frombuffer(memory, dtype)
 
 
 @cython.final
@@ -86,7 +104,7 @@ cdef class Results:
             self.shape[axis] = cnp.PyArray_DIM(array, axis)
         self.row = nbytes // self.shape[0] if self.ndim else nbytes
         self.even = True
-        self.block = np.empty(most * nbytes // cnp.PyArray_ITEMSIZE(array), self.dtype)
+        self.block = new_block(most * nbytes // cnp.PyArray_ITEMSIZE(array), self.dtype)
         self.offsets = np.zeros(most + 1, np.int64)
         return 0
 
@@ -96,7 +114,7 @@ cdef class Results:
         cdef cnp.ndarray block, offsets
         if 2 * capacity > LARGEST or self.used + nbytes > 2 * capacity:
             return self.flush()
-        block = np.empty(2 * cnp.PyArray_SIZE(self.block), self.dtype)
+        block = new_block(2 * cnp.PyArray_SIZE(self.block), self.dtype)
         memcpy(cnp.PyArray_DATA(block), cnp.PyArray_DATA(self.block), self.used)
         offsets = np.zeros(2 * cnp.PyArray_SIZE(self.offsets), np.int64)
         memcpy(cnp.PyArray_DATA(offsets), cnp.PyArray_DATA(self.offsets), (self.n + 1) * sizeof(int64_t))
@@ -113,7 +131,8 @@ cdef class Results:
             self.tries -= 1
         items = self.block[: self.used // cnp.PyArray_ITEMSIZE(self.block)]
         if 4 * self.used < 3 * cnp.PyArray_NBYTES(self.block):
-            items = items.copy()
+            whole, items = items, new_block(len(items), self.dtype)
+            items[:] = whole
         shape = [-1]
         for axis in range(1, self.ndim):
             shape.append(self.shape[axis])

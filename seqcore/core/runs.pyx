@@ -176,8 +176,9 @@ cdef Status slice_of_store(Store *store, Py_ssize_t start, Py_ssize_t step, Py_s
         k = (run.end - 1 - start) // step if step > 0 else (start - begin) // -step
         k = min(k + 1, n)
         add_run(new, run.source, run.first + (start - begin) * run.step, run.step * step if k > 1 else 1, k)
-        start += k * step
         n -= k
+        if n:                                       # a single element may have any step
+            start += k * step
     into[0] = finished(new)
     return OK if into[0] != NULL else NO_MEMORY
 

@@ -48,8 +48,9 @@ cdef cnp.ndarray selection_of(object key, Py_ssize_t n):
     if isinstance(key, Sequence) and not hasattr(key, "typecode"):
         raise TypeError(f"the index is {got(key)}: expected an integer, a slice, or a list or 1-D array of "
                         "integers or bools; np.array(index) makes one of a sequence of scalars")
-    if hasattr(key, "__array__") or hasattr(key, "__array_interface__") or hasattr(key, "__dlpack__") or (
-            hasattr(key, "typecode")):      # an array.array
+    if hasattr(key, "__array__") or hasattr(key, "__array_interface__") or (
+            hasattr(key, "__array_struct__") or hasattr(key, "__dlpack__") or (
+            hasattr(key, "typecode"))):     # an array.array
         return selection_in_rows(key, n)
     return None
 

@@ -50,8 +50,9 @@ cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, P
         distance = <Slot>(2 * run.step * step) if k > 1 else 0
         for j in range(k):
             into[i + j] = slot + <Slot>j * distance
-        start += k * step
         i += k
+        if i < n:                                   # a single element may have any step
+            start += k * step
     return OK
 
 

@@ -7,7 +7,7 @@
        seqcore->append(sequence, tensor);
 
    New functions are added at the end, so an extension that was compiled with one version of seqcore runs with
-   every later one. Returned objects are new references; arguments remain the caller's. All functions except
+   later ones; `seqcore_import` raises an ImportError if it can't. Returned objects are new references; arguments remain the caller's. All functions except
    `count` and `view` require the GIL, or an attached thread state on free-threaded builds. All may be called
    from several threads at once. */
 
@@ -20,14 +20,15 @@
 extern "C" {
 #endif
 
-#define SEQCORE_API_VERSION 1           /* incremented with each new function */
+#define SEQCORE_API_VERSION 1           /* incremented with each new function, and each change of one */
 #define SEQCORE_MAX_NDIM 64             /* the highest rank of a tensor */
 
 /* A snapshot: the elements of a sequence at one moment. Edits of the sequence never change it. */
 struct seqcore_snapshot;
 
 struct seqcore_api {
-    int version;
+    int version;                                                /* of the installed seqcore */
+    int oldest;                                                 /* the oldest version whose extensions it runs */
 
     /* -- creation and properties; on failure -1 or NULL, with an exception set -- */
 
@@ -85,6 +86,13 @@ seqcore_import(void)
         PyErr_Format(PyExc_ImportError,
                      "this extension was compiled for version %d of seqcore's C API, but the installed "
                      "seqcore has version %d: install a newer seqcore", SEQCORE_API_VERSION, api->version);
+        api = NULL;
+    }
+    if (api != NULL && api->oldest > SEQCORE_API_VERSION) {
+        PyErr_Format(PyExc_ImportError,
+                     "this extension was compiled for version %d of seqcore's C API, but the installed "
+                     "seqcore has version %d and runs extensions from version %d on: compile the extension "
+                     "again, or install a newer build of it", SEQCORE_API_VERSION, api->version, api->oldest);
         api = NULL;
     }
     Py_XDECREF(capsule);

@@ -25,7 +25,8 @@ def lower(
 ) -> ModelProto:
     """Return an equivalent model in which tensor operators replace sequence operators where possible.
 
-    - A list that a loop appends to becomes a scan output of the loop.
+    - A list that a loop appends to becomes a scan output of the loop. If the model returns the list, it is
+      split from that output.
     - An element taken from a split becomes a Gather, a Slice or an output of a Split.
     - A list of known length becomes separate tensors, also if a loop carries it.
     - A SequenceMap becomes a loop with scan outputs.

@@ -1,8 +1,10 @@
 """Whatever an argument is, its error is of a fitting kind, short, and leaves the sequence as it was."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from support.odd_values import HUGE, VALUES, assert_fitting, each_value
+from support.odd_values import HUGE, VALUES, assert_fitting, each_call, naming
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -152,35 +154,37 @@ FILES = {
 NAMED_BY_PATHS = ("body", "batches, body", *FILES)
 
 
-@pytest.mark.mostly_slow(17)
-@each_value
-@pytest.mark.parametrize("call", FUNCTIONS | MAPS | MAKERS | LOOKS)
-def test_what_only_looks_leaves_the_sequence_as_it_was(call, value):
-    seq = made()
+@each_call(FUNCTIONS | MAPS | MAKERS | LOOKS)
+def test_what_only_looks_leaves_the_sequence_as_it_was(call, values):
+    function = (FUNCTIONS | MAPS | MAKERS | LOOKS)[call]
     others = (OSError,) if call in NAMED_BY_PATHS else ()
-    assert_fitting(lambda x: (FUNCTIONS | MAPS | MAKERS | LOOKS)[call](seq, x), VALUES[value](), others)
-    assert_holds(seq, MODEL)
+    for value in values:
+        seq = made()
+        with naming(value):
+            assert_fitting(partial(function, seq), VALUES[value](), others)
+            assert_holds(seq, MODEL)
 
 
-@pytest.mark.mostly_slow(17)
-@each_value
-@pytest.mark.parametrize("call", EDITS)
-def test_an_edit_that_fails_leaves_the_sequence_as_it_was(call, value):
-    seq = made()
-    if assert_fitting(lambda x: EDITS[call](seq, x), VALUES[value]()):
-        seq._check()
-        seq.tolist()
-    else:
-        assert_holds(seq, MODEL)
+@each_call(EDITS)
+def test_an_edit_that_fails_leaves_the_sequence_as_it_was(call, values):
+    for value in values:
+        seq = made()
+        with naming(value):
+            if assert_fitting(partial(EDITS[call], seq), VALUES[value]()):
+                seq._check()
+                seq.tolist()
+            else:
+                assert_holds(seq, MODEL)
 
 
-@pytest.mark.mostly_slow(17)
-@each_value
-@pytest.mark.parametrize("call", FILES)
-def test_files_by_odd_names(call, value, tmp_path, monkeypatch):
+@each_call(FILES)
+def test_files_by_odd_names(call, values, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.chdir(tmp_path)
-    seq = made()
-    sq.save("there.arrow", seq)
-    assert_fitting(lambda x: FILES[call](seq, x), VALUES[value](), (OSError,))
-    assert_holds(seq, MODEL)
+    for i, value in enumerate(values):
+        (tmp_path / str(i)).mkdir()
+        monkeypatch.chdir(tmp_path / str(i))
+        seq = made()
+        sq.save("there.arrow", seq)
+        with naming(value):
+            assert_fitting(partial(FILES[call], seq), VALUES[value](), (OSError,))
+            assert_holds(seq, MODEL)

@@ -9,7 +9,7 @@ pytest.importorskip("onnxruntime")
 import onnx
 from onnx import helper, parser
 from support.models.sessions import AGAIN
-from support.odd_values import VALUES, MuteObject, MuteStr, assert_fitting, each_value
+from support.odd_values import VALUES, MuteObject, MuteStr, assert_fitting, each_call, naming
 
 import seqcore as sq
 from seqcore.onnx import GraphBody, InferenceSession, backend, from_proto, lower, to_proto
@@ -85,13 +85,13 @@ CALLS = {
 OTHERS = (OSError, onnx.checker.ValidationError, *REFUSALS)
 
 
-@pytest.mark.mostly_slow(17)
-@each_value
-@pytest.mark.parametrize("call", CALLS)
-def test_odd_arguments(call, value, tmp_path, monkeypatch):
+@each_call(CALLS)
+def test_odd_arguments(call, values, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert_fitting(CALLS[call], VALUES[value](), OTHERS)
-    assert not any(tmp_path.iterdir())
+    for value in values:
+        with naming(value):
+            assert_fitting(CALLS[call], VALUES[value](), OTHERS)
+            assert not any(tmp_path.iterdir())
 
 
 NAMES = """

@@ -27,7 +27,7 @@ def in_a_process_of_its_own(folder, seconds):
 
 
 @needs_proc
-@pytest.mark.parametrize("seconds", [1, pytest.param(15, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_numbers_that_change_are_results_or_errors(tmp_path, seconds):
     results, refused = in_a_process_of_its_own(tmp_path, seconds)
     assert results > 20

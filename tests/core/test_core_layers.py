@@ -38,6 +38,7 @@ ORDER = [
     ["container"],
     ["pickling", "iterator", "results"],
     ["calls"],
+    ["conversion"],
     ["ragged"],
     ["sequence"],
     ["batches", "foreign", "layout", "operations"],

@@ -251,3 +251,13 @@ def test_ranges_that_fit():
     assert TensorSequence.from_lengths(np.arange(6), range(3, -1, -1)).lengths().tolist() == [3, 2, 1, 0]
     assert TensorSequence.from_offsets(np.arange(9), range(0, 10, 3)).lengths().tolist() == [3, 3, 3]
     assert TensorSequence.from_padded(np.zeros((3, 4)), range(3)).lengths().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("body", [np.negative, np.copy], ids=["elementwise", "one by one"])
+@pytest.mark.parametrize("options", [{}, {"max_workers": 2, "chunksize": 2}], ids=["serial", "on threads"])
+def test_a_map_names_the_element_as_the_caller_counts(tmp_path, body, options):
+    with_offsets(tmp_path / "tensors.arrow", 8, {4: 1000})
+    seq = sq.load(tmp_path / "tensors.arrow")
+    with pytest.raises(ValueError, match=r"element 3, number 3 of the file") as caught:
+        sq.sequence_map(body, seq, **options)
+    assert caught.value.__notes__ == ["raised for element 3 of a SequenceMap"]

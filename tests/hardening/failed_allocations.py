@@ -193,10 +193,13 @@ class Sweep:
             gc.collect()
             stop = in_use()
             growth.append([b - a for a, b in zip(start, stop, strict=True)])
+            # What is cached settles down; what leaks, leaks each time.
+            leaks = not self.operation.loose and max(map(min, zip(*growth, strict=True))) > 0
+            if not leaks:
+                break
         now = [sys.getrefcount(array) for array in WATCHED]
         assert now == references, f"{self.name}: references were lost or leaked: {references} → {now}"
-        # What is cached settles down; what leaks, leaks each time.
-        if not self.operation.loose and max(map(min, zip(*growth, strict=True))) > 0:
+        if leaks:
             culprits = "\n".join(self.culprits(number))
             assert not culprits, f"{self.name} leaks: {culprits}"
 
@@ -252,11 +255,17 @@ def compile_malloc(folder):
 
 def start_group(name, library=None, timeout=600):
     """Run a group in a process of its own; return its table: operation, failed, MemoryErrors, others."""
-    environment = os.environ | COUNTED | {"OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-X", "faulthandler", __file__, "--here", name]
+    arguments, environment = [__file__, "--here", name], {"OPENBLAS_NUM_THREADS": "1"}
     if library is not None:
         environment["LD_PRELOAD"] = str(library)
-        command.append("--malloc")
+        arguments.append("--malloc")
+    return table_of(arguments, environment, timeout)
+
+
+def table_of(arguments, environment, timeout):
+    """Run a script in a process of its own, and return the table that it prints."""
+    command = [sys.executable, "-X", "faulthandler", *arguments]
+    environment = os.environ | COUNTED | environment
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=timeout, check=False
     )

@@ -12,7 +12,6 @@ import argparse
 import gc
 import os
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -25,7 +24,7 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent), str(HERE)]
 
 import numpy as np  # noqa: E402
 import operations as shared  # noqa: E402
-from failed_allocations import COUNTED, in_use  # noqa: E402
+from failed_allocations import in_use, table_of  # noqa: E402
 from leak_operations import GROUPS  # noqa: E402
 from support.type_cache import clear_type_cache  # noqa: E402
 
@@ -218,6 +217,8 @@ def run_group(name, quick):
     # onnxruntime keeps memory of its own in hand, up to a megabyte or two, which comes and goes.
     spare = 4 << 20 if name == "graphs" else 1 << 14
     operations = GROUPS[name]()
+    gc.collect()
+    gc.freeze()  # what packages keep, which each search for garbage would go through
     for label, run in operations.items():
         measure(label, run, rounds, seconds, report, spare)
         # Arrays that onnxruntime makes stay on tracemalloc's books where malloc's own show nothing left.
@@ -228,14 +229,7 @@ def run_group(name, quick):
 
 def start_group(name, quick, timeout=3000):
     """Run a group in a process of its own; return its table: operation, rounds, blocks, bytes, pages."""
-    command = [sys.executable, "-X", "faulthandler", __file__, "--here", name, *["--quick"] * quick]
-    done = subprocess.run(
-        command, env=os.environ | COUNTED, capture_output=True, text=True, timeout=timeout, check=False
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"{done.stdout[-300:]}\n{done.stderr[-3000:]}")
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    return [(label, *map(int, counts)) for label, *counts in rows]
+    return table_of([__file__, "--here", name, *["--quick"] * quick], {}, timeout)
 
 
 def main():

@@ -11,6 +11,7 @@ from collections import namedtuple
 import numpy as np
 
 import seqcore as sq
+from seqcore._maps import threads
 
 # `partly`: the operation is several edits, of which the first may hold when the last has failed.
 # `loose`: it goes through code of NumPy, ctypes or the interpreter that makes another exception of a failed
@@ -643,6 +644,7 @@ def maps():
     def made(run, partly=False):
         return Operation(run, partly, numbers)
 
+    threads.PATIENCE = 0.2  # seconds until a thread that died is missed: here that happens often
     return loosely(
         {
             "serial": made(lambda s: sq.sequence_map(lambda a: a + 1, s)),

@@ -1,7 +1,29 @@
 import pytest
+from support.ways import Ways
 
 from seqcore import mapping
 from seqcore._maps.elementwise import ElementwiseWork
+
+
+@pytest.fixture(scope="module")
+def ways():
+    with Ways() as ways:
+        yield ways
+
+
+@pytest.fixture
+def threads(ways):
+    return ways.get("thread_executor")["executor"]
+
+
+@pytest.fixture
+def processes(ways):
+    return ways.get("process_executor")["executor"]
+
+
+@pytest.fixture(params=["inline", "thread_executor", "process_executor"])
+def executor(request, ways):
+    return ways.get(request.param)["executor"]
 
 
 @pytest.fixture

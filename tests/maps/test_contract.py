@@ -1,6 +1,7 @@
 """What a map promises, in each way to run it."""
 
 import os
+import re
 import threading
 
 import hypothesis.strategies as st
@@ -10,18 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from support import bodies
 from support.bodies import FailAt, Logged, Refusal, numbers, within
 from support.strategies import NAMES, assert_holds, filled
-from support.ways import IN_OTHERS, IN_THIS_PROCESS, Ways, each
+from support.ways import IN_OTHERS, IN_THIS_PROCESS, each
 
 import seqcore as sq
 
 pytestmark = pytest.mark.thread_unsafe
 CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7])
-
-
-@pytest.fixture(scope="module")
-def ways():
-    with Ways() as ways:
-        yield ways
 
 
 @pytest.fixture(params=each([*IN_THIS_PROCESS, "pickled", *IN_OTHERS]))
@@ -68,15 +63,25 @@ class TestResults:
             tensors = [filled(name, shape, i) for i, shape in enumerate([(2, 3), (), (0, 2), (5,)])]
             assert_holds(sq.sequence_map(np.transpose, tensors, **way), [a.T for a in tensors])
 
-    def test_several_outputs(self, way):
-        results = sq.sequence_map(bodies.three, numbers(50), **way)
+    @CHUNKSIZES
+    def test_several_outputs(self, way, chunksize):
+        results = sq.sequence_map(bodies.three, numbers(50), **{"chunksize": chunksize, **way})
         assert [result.dtype for result in results] == [np.int64, np.float64, object]
         assert_holds(results[0], [*numbers(50)])
         assert_holds(results[1], [np.array([i + 0.5]) for i in range(50)])
+        assert [words.item() for words in results[2]] == [f"[{i}]" for i in range(50)]
 
-    def test_sequences_are_indexed_and_arrays_go_to_every_call(self, way):
+    @pytest.mark.parametrize("dtype", [None, "string"])
+    def test_strings(self, way, dtype):
+        words = sq.split_to_sequence(np.array([f"wörd {i}" for i in range(99)]), 2)
+        result = sq.sequence_map(bodies.loud, words, output_dtypes=dtype, **way)
+        assert result.dtype == object
+        assert [word for pair in result for word in pair] == [f"WÖRD {i}" for i in range(99)]
+
+    @CHUNKSIZES
+    def test_sequences_are_indexed_and_arrays_go_to_every_call(self, way, chunksize):
         more = [np.arange(90), numbers(90, list), np.array(7), numbers(90, tuple)]
-        result = sq.sequence_map(bodies.total, numbers(90), *more, **way)
+        result = sq.sequence_map(bodies.total, numbers(90), *more, **{"chunksize": chunksize, **way})
         assert_holds(result, [np.arange(90) + 3 * i + 7 for i in range(90)])
 
     def test_batches(self, way):
@@ -91,16 +96,28 @@ class TestResults:
         result = sq.sequence_map(bodies.at, numbers(20), tensor, **way)
         assert [int(one) for one in result] == list(range(20))
 
-    def test_maps_within(self, way):
-        result = within(60, lambda: sq.sequence_map(bodies.mapped, numbers(15), **way))
+    @CHUNKSIZES
+    def test_maps_within(self, way, chunksize):
+        options = {"chunksize": chunksize, **way}
+        result = within(60, lambda: sq.sequence_map(bodies.mapped, numbers(15), **options))
         assert_holds(result, [np.arange(7) + i for i in range(15)])
 
 
 class TestWhereItRuns:
     @CHUNKSIZES
-    def test_never_in_the_caller(self, processes, chunksize):
-        result = sq.sequence_map(bodies.process, numbers(50), executor=processes, chunksize=chunksize)
+    @pytest.mark.parametrize("options", [{}, {"output_dtypes": "int64"}, {"progress": lambda *call: None}])
+    def test_never_in_the_caller(self, processes, chunksize, options):
+        options = {"executor": processes, "chunksize": chunksize, **options}
+        result = sq.sequence_map(bodies.process, numbers(50), **options)
         assert os.getpid() not in {int(pid) for pid in result}
+
+    def test_context_variables_stay_here(self, processes):
+        token = bodies.COLOUR.set("green")
+        try:
+            result = sq.sequence_map(bodies.colour, numbers(10), executor=processes, chunksize=3)
+        finally:
+            bodies.COLOUR.reset(token)
+        assert {word.item() for word in result} == {"none"}
 
     @pytest.mark.parametrize("name", ["thread_executor", "thread_pool"])
     def test_never_in_the_calling_thread(self, ways, name):
@@ -111,15 +128,21 @@ class TestWhereItRuns:
 
 
 class TestFailures:
+    @CHUNKSIZES
     @pytest.mark.parametrize("at", [0, 1, 39])
-    def test_exception_with_a_note(self, way, at):
-        with pytest.raises(Refusal, match=rf"(?s)nope.*element {at}\b"):
-            sq.sequence_map(FailAt({at: Refusal("nope")}), numbers(40), **way)
+    def test_exception_with_a_note(self, way, at, chunksize):
+        with pytest.raises(Refusal, match="nope") as caught:
+            sq.sequence_map(FailAt({at: Refusal("nope")}), numbers(40), **{"chunksize": chunksize, **way})
+        assert len([note for note in caught.value.__notes__ if re.search(rf"element {at}\b", note)]) == 1
 
-    def test_the_first_failing_element_decides(self, way):
-        failures = {5: Refusal(5), 6: np.array([0.5]), 20: Refusal(20), 39: Refusal(39)}
-        with pytest.raises(Refusal, match=r"element 5\b"):
-            sq.sequence_map(FailAt(failures, {5: 0.02}), numbers(40), **way)
+    @CHUNKSIZES
+    @pytest.mark.parametrize("first", ["raise", "type", "number"])
+    def test_the_first_failing_element_decides(self, way, first, chunksize):
+        failures = {"raise": Refusal("no"), "type": np.array([0.5]), "number": (np.array([5]),) * 2}
+        failures = {5: failures[first], 6: failures["type"], 20: failures["number"], 39: failures["raise"]}
+        body = FailAt(failures, {0: 0.001, 5: 0.02})
+        with pytest.raises(Refusal if first == "raise" else TypeError, match=r"element 5\b"):
+            sq.sequence_map(body, numbers(40), **{"chunksize": chunksize, **way})
 
     def test_all_before_it_run_and_few_after_it(self, way, tmp_path):
         body = Logged(str(tmp_path / "log"), 0.002, fails_at=20)
@@ -127,57 +150,102 @@ class TestFailures:
             sq.sequence_map(body, numbers(1000), **way)
         ran = body.started()
         assert {*range(21)} <= {*ran}
-        assert len(ran) < 900
+        assert len({*ran}) == len(ran) < 900
 
-    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-    def test_what_is_not_an_exception(self, way, kind):
-        with pytest.raises(kind, match=r"element 20\b"):
-            sq.sequence_map(FailAt({20: kind("out")}), numbers(50), **way)
+    @pytest.mark.parametrize(
+        ("kind", "at"),
+        [(KeyboardInterrupt, 0), (KeyboardInterrupt, 20), (SystemExit, 20), (GeneratorExit, 20)],
+    )
+    def test_what_is_not_an_exception(self, way, kind, at):
+        with pytest.raises(kind, match=rf"element {at}\b"):
+            sq.sequence_map(FailAt({at: kind("out")}), numbers(50), **way)
         assert len(sq.sequence_map(bodies.double, numbers(50), **way)) == 50
 
-    def test_the_traceback_of_another_process(self, processes):
-        with pytest.raises(Refusal) as caught:
-            sq.sequence_map(FailAt({3: Refusal()}), numbers(9), executor=processes, chunksize=2)
-        assert any("Traceback" in note and "bodies.py" in note for note in caught.value.__notes__)
+    @pytest.mark.parametrize("kind", [Refusal, KeyError, KeyboardInterrupt, SystemExit])
+    def test_the_traceback_of_another_process(self, processes, kind):
+        with pytest.raises(kind) as caught:
+            sq.sequence_map(FailAt({3: kind("nope")}), numbers(9), executor=processes, chunksize=2)
+        assert caught.value.args == ("nope",)
+        (note,) = [note for note in caught.value.__notes__ if "Traceback" in note]
+        assert re.search(r"bodies\.py.*\n.*raise failure", note)
 
-    def test_an_exception_that_does_not_pickle(self, processes):
-        with pytest.raises(RuntimeError, match=r"Unpicklable.*can't be pickled"):
-            sq.sequence_map(bodies.raise_unpicklable, numbers(9), executor=processes, chunksize=2)
+    @pytest.mark.parametrize("body", [bodies.raise_unpicklable, bodies.raise_with_lock])
+    def test_an_exception_that_does_not_pickle(self, processes, body):
+        with pytest.raises(
+            RuntimeError, match=r"(Unpicklable|Refusal), which can't be pickled: .*3"
+        ) as caught:
+            sq.sequence_map(body, numbers(9), executor=processes, chunksize=2)
+        assert any("element 3" in note for note in caught.value.__notes__)
+        assert any("Traceback" in note for note in caught.value.__notes__)
 
-    def test_a_result_that_does_not_pickle(self, processes):
-        with pytest.raises(TypeError, match=r"element 3 of the map.*\bJunk\b"):
-            sq.sequence_map(bodies.junk, numbers(9), executor=processes, chunksize=2)
+    @pytest.mark.parametrize("kind", ["nothing", "refuses", "silent"])
+    @pytest.mark.parametrize("chunksize", [None, 2])
+    def test_an_exception_whose_pickle_is_none(self, processes, kind, chunksize):
+        word = np.array(kind, object)
+        with pytest.raises(RuntimeError, match=r"can't be pickled") as caught:
+            sq.sequence_map(bodies.raise_odd, numbers(9), word, executor=processes, chunksize=chunksize)
+        assert any("element 3" in note for note in caught.value.__notes__)
+        assert any("Traceback" in note for note in caught.value.__notes__)
 
-    def test_a_body_that_does_not_pickle(self, processes):
-        with pytest.raises(TypeError, match=r"can't be pickled.*top level of a module"):
-            sq.sequence_map(FailAt({3: threading.Lock()}), numbers(9), executor=processes, chunksize=2)
+    @pytest.mark.parametrize("dtype", [None, "int64"])
+    @pytest.mark.parametrize(
+        ("body", "at"), [(bodies.junk, 3), (bodies.only_junk, 0), (bodies.listed_junk, 3)]
+    )
+    @pytest.mark.parametrize("chunksize", [None, 2])
+    def test_a_result_that_does_not_pickle(self, executor, body, at, dtype, chunksize):
+        options = {"executor": executor, "chunksize": chunksize, "output_dtypes": dtype}
+        with pytest.raises(TypeError, match=rf"element {at} of the map.*\bJunk\b"):
+            sq.sequence_map(body, numbers(9), **options)
+        assert len(sq.sequence_map(bodies.double, numbers(5), executor=executor)) == 5
+
+    @CHUNKSIZES
+    def test_a_body_that_does_not_pickle(self, processes, chunksize):
+        body = FailAt({3: threading.Lock()})
+        with pytest.raises(TypeError, match=r"can't be pickled.*top level of a module") as caught:
+            sq.sequence_map(body, numbers(9), executor=processes, chunksize=chunksize)
+        assert caught.value.__cause__ is not None
         assert len(sq.sequence_map(bodies.double, numbers(5), executor=processes)) == 5
 
     def test_a_body_that_does_not_unpickle(self, processes):
-        with pytest.raises(RuntimeError, match=r"LookupError: not on this machine"):
+        with pytest.raises(RuntimeError, match=r"elements \d to \d\b.*LookupError: not on this.*top level"):
             sq.sequence_map(bodies.BreaksOnArrival(), numbers(9), executor=processes, chunksize=2)
         assert len(sq.sequence_map(bodies.double, numbers(5), executor=processes)) == 5
 
 
 class TestProgress:
-    def test_rises_to_the_end_in_the_calling_thread(self, way):
+    @CHUNKSIZES
+    @pytest.mark.parametrize("count", [1, 2, 90])
+    def test_rises_to_the_end_in_the_calling_thread(self, way, count, chunksize):
         calls, where = [], set()
 
         def progress(done, total):
             calls.append((done, total))
             where.add(threading.get_ident())
 
-        sq.sequence_map(bodies.slowly, numbers(90), progress=progress, **way)
+        options = {"chunksize": chunksize, **way, "progress": progress}
+        sq.sequence_map(bodies.slowly, numbers(count), **options)
         assert calls == sorted(set(calls))
-        assert calls[-1] == (90, 90)
+        assert calls[0][0] > 0
+        assert calls[-1] == (count, count)
+        assert {total for _, total in calls} == {count}
         assert where == {threading.get_ident()}
 
-    def test_an_exception_ends_the_map(self, way):
-        def progress(done, total):
-            raise Refusal("enough")
+    @CHUNKSIZES
+    @pytest.mark.parametrize(("kind", "at"), [(Refusal, 1), (Refusal, 50), (KeyboardInterrupt, 50)])
+    def test_an_exception_ends_the_map(self, way, kind, at, chunksize):
+        error, calls = kind("enough"), []
 
-        with pytest.raises(Refusal, match="enough"):
-            sq.sequence_map(bodies.slowly, numbers(90), progress=progress, **way)
+        def progress(done, total):
+            calls.append(done)
+            if done >= at:
+                raise error
+
+        with pytest.raises(kind) as caught:
+            sq.sequence_map(
+                bodies.slowly, numbers(90), **{"chunksize": chunksize, **way, "progress": progress}
+            )
+        assert caught.value is error
+        assert len([done for done in calls if done >= at]) == 1
         assert len(sq.sequence_map(bodies.double, numbers(9), **way)) == 9
 
 

@@ -1,9 +1,7 @@
 """sequence_map of ufuncs: floating-point errors, warnings, what doesn't fit, workers and progress."""
 
-import multiprocessing
 import threading
 import warnings
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -127,46 +125,31 @@ def test_empty_input_needs_types():
 # --- where it runs ---
 
 
-@pytest.fixture(scope="module")
-def pools():
-    with (
-        ThreadPoolExecutor(2) as threads,
-        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes,
-    ):
-        yield {
-            "serial": {},
-            "two": {"max_workers": 2},
-            "all": {"max_workers": None},
-            "threads": {"executor": threads},
-            "processes": {"executor": processes},
-        }
-
-
 @pytest.mark.parametrize("chunksize", [None, 1, 4, 100])
-@pytest.mark.parametrize("way", ["serial", "two", "all", "threads", "processes"])
-def test_workers_chunks_and_progress(pools, way, chunksize):
+@pytest.mark.parametrize("way", ["serial", "threads", "thread_executor", "process_executor"])
+def test_workers_chunks_and_progress(ways, way, chunksize):
     for seq in (pieces("float64", (2,)), tensors("float64") * 5):
         calls = []
         options = {
             "chunksize": chunksize,
             "progress": lambda *call, calls=calls: calls.append(call),
-            **pools[way],
+            **ways.get(way),
         }
         assert_maps(np.sqrt, seq, **options)
         assert calls == sorted(set(calls))
         assert calls[-1] == (len(seq), len(seq))
-        assert_maps(np.divmod, seq, 3.0, chunksize=chunksize, **pools[way])
+        assert_maps(np.divmod, seq, 3.0, chunksize=chunksize, **ways.get(way))
     left = sq.split_to_sequence(np.arange(30), 3)
     left[7] = np.arange(2)
     with pytest.raises(ValueError, match=r"element 7\b"):
-        sq.sequence_map(np.add, left, np.arange(3), chunksize=chunksize, **pools[way])
+        sq.sequence_map(np.add, left, np.arange(3), chunksize=chunksize, **ways.get(way))
 
 
-def test_with_an_executor_no_body_runs_in_the_caller(pools):
+def test_with_an_executor_no_body_runs_in_the_caller(threads):
     where = set()
     body = np.frompyfunc(lambda item: where.add(threading.get_ident()) or "x", 1, 1)
     for chunksize in (None, 3):
-        sq.sequence_map(body, tensors("int64"), chunksize=chunksize, **pools["threads"])
+        sq.sequence_map(body, tensors("int64"), chunksize=chunksize, executor=threads)
     assert threading.get_ident() not in where
 
 

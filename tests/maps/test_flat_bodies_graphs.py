@@ -1,8 +1,5 @@
 """sequence_map of graphs that work number by number gives what they give element by element."""
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -231,31 +228,16 @@ def test_unequal_lengths(max_workers):
 # --- where it runs ---
 
 
-@pytest.fixture(scope="module")
-def pools():
-    with (
-        ThreadPoolExecutor(2) as threads,
-        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes,
-    ):
-        yield {
-            "serial": {},
-            "two": {"max_workers": 2},
-            "all": {"max_workers": None},
-            "threads": {"executor": threads},
-            "processes": {"executor": processes},
-        }
-
-
 @pytest.mark.parametrize("chunksize", [None, 1, 4, 100])
-@pytest.mark.parametrize("way", ["serial", "two", "all", "threads", "processes"])
-def test_workers_chunks_and_progress(pools, way, chunksize):
+@pytest.mark.parametrize("way", ["serial", "threads", "thread_executor", "process_executor"])
+def test_workers_chunks_and_progress(ways, way, chunksize):
     table = np.arange(80, dtype=np.float32).reshape(40, 2) / 80
     for seq in (sq.split_to_sequence(table), tensors() * 4):
         calls = []
         options = {
             "chunksize": chunksize,
             "progress": lambda *call, calls=calls: calls.append(call),
-            **pools[way],
+            **ways.get(way),
         }
         assert_maps(ONE_INPUT["chain"], seq, **options)
         assert calls == sorted(set(calls))
@@ -264,7 +246,7 @@ def test_workers_chunks_and_progress(pools, way, chunksize):
     seq[7] = np.zeros((1, 3), np.float32)
     with pytest.raises(Exception, match=r"element 7\b"):
         sq.sequence_map(
-            model("g (float[N, 2] x) => (float y) { y = Exp(x) }"), seq, chunksize=chunksize, **pools[way]
+            model("g (float[N, 2] x) => (float y) { y = Exp(x) }"), seq, chunksize=chunksize, **ways.get(way)
         )
 
 

@@ -1,17 +1,15 @@
 """map_batches: errors, progress, executors, Ctrl-C and graphs."""
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from support import bodies
-from support.bodies import Inline, Refusal, numbers
+from support.bodies import Refusal, numbers
 from support.strategies import assert_holds
 from test_map_batches import AXES, WORKERS, Seen, ragged, rows
 
@@ -238,23 +236,6 @@ def test_progress_bar(capsys):
 
 
 # --- executors ---
-
-
-@pytest.fixture(scope="module")
-def processes():
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield pool
-
-
-@pytest.fixture(scope="module")
-def threads():
-    with ThreadPoolExecutor(2) as pool:
-        yield pool
-
-
-@pytest.fixture(params=["inline", "threads", "processes"])
-def executor(request):
-    return Inline() if request.param == "inline" else request.getfixturevalue(request.param)
 
 
 def twice_and_sign(batch, more):

@@ -1,8 +1,5 @@
 """map_batches with ONNX graphs as bodies."""
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from support.strategies import assert_holds
@@ -97,15 +94,9 @@ def test_a_batch_that_fails_is_named(max_workers):
 
 
 @pytest.mark.slow
-def test_on_executors():
-    with ThreadPoolExecutor(2) as pool:
-        assert_holds(
-            sq.map_batches(model(DOUBLE), ragged(), executor=pool, batch_size=2), [a + a for a in ragged()]
-        )
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        assert_holds(
-            sq.map_batches(model(DOUBLE), ragged(), executor=pool, batch_size=2), [a + a for a in ragged()]
-        )
+def test_on_executors(executor):
+    result = sq.map_batches(model(DOUBLE), ragged(), executor=executor, batch_size=2)
+    assert_holds(result, [a + a for a in ragged()])
 
 
 def test_progress():

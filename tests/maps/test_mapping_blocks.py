@@ -1,35 +1,26 @@
 """Maps of bodies that work number by number: what ran in blocks, of which sizes, and what one by one."""
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
-from support.bodies import Inline
 
 import seqcore as sq
 from seqcore._maps import elementwise
 
-WAYS = ("serial", "two threads", "chunks on threads", "inline", "threads", "processes")
-
-
-@pytest.fixture(scope="module")
-def pools():
-    spawn = multiprocessing.get_context("spawn")
-    with ThreadPoolExecutor(2) as threads, ProcessPoolExecutor(2, mp_context=spawn) as processes:
-        yield {
-            "serial": {},
-            "two threads": {"max_workers": 2},
-            "chunks on threads": {"max_workers": 2, "chunksize": 50},
-            "inline": {"executor": Inline(), "chunksize": 50},
-            "threads": {"executor": threads},
-            "processes": {"executor": processes, "chunksize": 100},
-        }
+WAYS = {
+    "serial": {},
+    "threads": {},
+    "threads_in_chunks": {"chunksize": 50},
+    "inline": {"chunksize": 50},
+    "thread_executor": {},
+    "process_executor": {"chunksize": 100},
+}
 
 
 @pytest.fixture(params=WAYS)
-def way(request, pools):
-    return pools[request.param]
+def way(request, ways):
+    return ways.get(request.param) | WAYS[request.param]
 
 
 def ragged(count=300):

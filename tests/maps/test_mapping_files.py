@@ -3,9 +3,7 @@
 import os
 import pickle
 import signal
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -46,12 +44,6 @@ def fail_at_300(a):
     if a[0] == 300:
         raise Refusal("no")
     return a
-
-
-@pytest.fixture(scope="module")
-def processes():
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        yield pool
 
 
 @pytest.fixture(scope="module")
@@ -171,18 +163,9 @@ def test_a_compressed_file(processes, tmp_path):
 # --- Dask ---
 
 
-@pytest.fixture(scope="module")
-def client():
-    distributed = pytest.importorskip("distributed")
-    cluster = distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-    )
-    with cluster, distributed.Client(cluster) as client:
-        yield client
+@pytest.fixture
+def client(ways):
+    return ways.get("dask")["executor"]
 
 
 @pytest.fixture

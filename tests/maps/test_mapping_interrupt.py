@@ -1,65 +1,27 @@
 """What the caller sees and does while sequence_map runs: progress, and Ctrl-C."""
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from support import bodies
-from support.bodies import FailAt, Inline, Refusal, numbers
+from support.bodies import FailAt, Refusal, numbers
 
 import seqcore as sq
-
-COUNTS = pytest.mark.parametrize("count", [1, 2, 7, 100, 1001])
-CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 30])
 
 pytestmark = pytest.mark.thread_unsafe
 
 
-@pytest.fixture(scope="module")
-def pools():
-    """What makes a map run in each way, by its name."""
-    spawn = multiprocessing.get_context("spawn")
-    with ThreadPoolExecutor(2) as threads, ProcessPoolExecutor(2, mp_context=spawn) as processes:
-        yield {
-            "serial": {"max_workers": 1},
-            "threads": {"max_workers": 3},
-            "inline executor": {"executor": Inline()},
-            "thread executor": {"executor": threads},
-            "process executor": {"executor": processes},
-        }
-
-
-@pytest.fixture(params=["serial", "threads", "inline executor", "thread executor", "process executor"])
-def way(request, pools):
-    return pools[request.param]
+@pytest.fixture(params=["serial", "threads", "inline", "thread_executor", "process_executor"])
+def way(request, ways):
+    return ways.get(request.param)
 
 
 class TestCallback:
-    @pytest.mark.mostly_slow(3)
-    @COUNTS
-    @CHUNKSIZES
-    def test_rises_to_the_end_in_the_calling_thread(self, way, count, chunksize):
-        calls, where = [], set()
-
-        def progress(done, total):
-            calls.append((done, total))
-            where.add(threading.get_ident())
-
-        sq.sequence_map(bodies.double, numbers(count), progress=progress, chunksize=chunksize, **way)
-        done = [done for done, _ in calls]
-        assert done == sorted(set(done))
-        assert done[0] > 0
-        assert calls[-1] == (count, count)
-        assert {total for _, total in calls} == {count}
-        assert where == {threading.get_ident()}
-
     def test_is_called_on_the_way(self, way):
         calls = []
         sq.sequence_map(bodies.slowly, numbers(300), progress=lambda *call: calls.append(call), **way)
@@ -69,25 +31,6 @@ class TestCallback:
         calls = []
         sq.sequence_map(np.copy, [], progress=lambda *call: calls.append(call), output_dtypes="int8", **way)
         assert calls == [(0, 0)]
-
-    @pytest.mark.mostly_slow(5)
-    @pytest.mark.parametrize("at", [1, 50])
-    @pytest.mark.parametrize("kind", [Refusal, KeyboardInterrupt])
-    @CHUNKSIZES
-    def test_exception_ends_the_map(self, way, kind, at, chunksize):
-        error, after = kind("enough"), []
-
-        def progress(done, total):
-            if after:
-                after.append(done)
-            elif done >= at:
-                after.append(done)
-                raise error
-
-        with pytest.raises(kind) as caught:
-            sq.sequence_map(bodies.slowly, numbers(400), progress=progress, chunksize=chunksize, **way)
-        assert caught.value is error
-        assert len(after) == 1
 
     def test_exception_starts_no_further_element(self, way, tmp_path):
         body = bodies.Logged(str(tmp_path / "log"), 0.001)
@@ -175,19 +118,6 @@ class TestBar:
         monkeypatch.setitem(sys.modules, "tqdm.auto", None)
         with pytest.raises(ImportError, match="pip install tqdm"):
             sq.sequence_map(bodies.double, numbers(3), progress=True)
-
-
-class TestRaisedInTheBody:
-    """What isn't an Exception arrives like one."""
-
-    @pytest.mark.mostly_slow(5)
-    @pytest.mark.parametrize("chunksize", [None, 3])
-    @pytest.mark.parametrize("at", [0, 20])
-    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
-    def test_arrives(self, way, kind, at, chunksize):
-        with pytest.raises(kind, match=rf"element {at}\b"):
-            sq.sequence_map(FailAt({at: kind("out")}), numbers(50), chunksize=chunksize, **way)
-        assert len(sq.sequence_map(bodies.double, numbers(50), chunksize=chunksize, **way)) == 50
 
 
 # Ctrl-C is tried in processes of its own. Each maps a body, gets the signal, and tells how long the

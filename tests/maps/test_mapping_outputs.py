@@ -1,8 +1,5 @@
 """Maps with three outputs, of which one doesn't fit: its element and its number are named on every way."""
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from support.bodies import Inline, OneWrong, numbers
@@ -12,29 +9,15 @@ import seqcore as sq
 pytestmark = pytest.mark.mostly_slow(3)
 
 TYPES = ("int64", "float64", "int64")
-WAYS = ("serial", "two threads", "chunks on threads", "inline", "thread executor", "process executor")
+WAYS = ("serial", "threads", "threads_in_chunks", "inline", "thread_executor", "process_executor")
 OUTPUTS = pytest.mark.parametrize("output", [0, 1, 2])
 # What doesn't fit any of the three types, and as what it is refused.
 WRONG = {"another type": (np.array([1j]), "complex128"), "no tensor": (np.zeros(1, "M8[s]"), "datetime64")}
 
 
-@pytest.fixture(scope="module")
-def pools():
-    spawn = multiprocessing.get_context("spawn")
-    with ThreadPoolExecutor(2) as threads, ProcessPoolExecutor(2, mp_context=spawn) as processes:
-        yield {
-            "serial": {},
-            "two threads": {"max_workers": 2},
-            "chunks on threads": {"max_workers": 2, "chunksize": 3},
-            "inline": {"executor": Inline()},
-            "thread executor": {"executor": threads, "chunksize": 7},
-            "process executor": {"executor": processes, "chunksize": 7},
-        }
-
-
 @pytest.fixture(params=WAYS)
-def way(request, pools):
-    return pools[request.param]
+def way(request, ways):
+    return ways.get(request.param) | ({"chunksize": 7} if "executor" in request.param else {})
 
 
 def in_batches(body, seq, size, new_axis, way):

@@ -1,10 +1,8 @@
 """Graphs of three outputs as bodies: the element that fails is named, and the outputs keep their order."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
-from support.bodies import Inline, Recording
+from support.bodies import Recording
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -17,7 +15,7 @@ import seqcore as sq  # noqa: E402
 from seqcore.onnx import GraphBody, InferenceSession  # noqa: E402
 from seqcore.onnx._engines.engines import explain  # noqa: E402
 
-WAYS = ("serial", "two threads", "chunks on threads", "inline", "thread executor", "pickled")
+WAYS = ("serial", "threads", "threads_in_chunks", "inline", "thread_executor", "pickled")
 N = 40
 # The second of three outputs fails where `at` is out of range; what it gives is an element of another row.
 PICKS = """g (float[N] x, int64[M] at) => (float[N] a, float[M] b, int64[M] c) {
@@ -29,22 +27,9 @@ NUMBERS = """g (float[N] x, float[M] w) => (float[N] a, float[K] b, float[N] c) 
 }"""
 
 
-@pytest.fixture(scope="module")
-def pools():
-    with ThreadPoolExecutor(2) as threads:
-        yield {
-            "serial": {},
-            "two threads": {"max_workers": 2},
-            "chunks on threads": {"max_workers": 2, "chunksize": 3},
-            "inline": {"executor": Inline()},
-            "thread executor": {"executor": threads, "chunksize": 17},
-            "pickled": {"executor": Recording(), "chunksize": 17},
-        }
-
-
 @pytest.fixture(params=WAYS)
-def way(request, pools):
-    return pools[request.param]
+def way(request, ways):
+    return ways.get(request.param) | ({"chunksize": 17} if request.param in WAYS[-2:] else {})
 
 
 def rows(n, width=3, seed=0):

@@ -1,12 +1,10 @@
 """Whole tensors of a map: read-only wherever they come, and large ones travel once."""
 
-import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from unittest.mock import Mock
 
 import numpy as np
@@ -22,21 +20,9 @@ LARGE = 2 << 20  # bytes
 OTHER = b"?" * (LARGE + 16)  # of the right size, but not the file
 
 
-@pytest.fixture(scope="module")
-def ways():
-    spawn = multiprocessing.get_context("spawn")
-    with ThreadPoolExecutor(2) as threads, ProcessPoolExecutor(2, mp_context=spawn) as processes:
-        yield {
-            "serial": {},
-            "threads": {"max_workers": 2, "chunksize": 1},
-            "thread executor": {"executor": threads},
-            "process executor": {"executor": processes},
-        }
-
-
-@pytest.fixture(params=["serial", "threads", "thread executor", "process executor", "pickled"])
+@pytest.fixture(params=["serial", "threads_in_chunks", "thread_executor", "process_executor", "pickled"])
 def way(request, ways):
-    return {"executor": Recording()} if request.param == "pickled" else ways[request.param]
+    return ways.get(request.param)
 
 
 @pytest.fixture
@@ -110,13 +96,13 @@ class TestNameless:
         return lambda: len(os.listdir("/proc/self/fd"))
 
     @pytest.mark.parametrize("pages", [0, 1 << 40])
-    def test_on_disk_where_memory_is_short(self, ways, monkeypatch, descriptors, pages, tmp_path):
+    def test_on_disk_where_memory_is_short(self, processes, monkeypatch, descriptors, pages, tmp_path):
         sysconf = os.sysconf
         monkeypatch.setattr(os, "sysconf", lambda name: pages if name == "SC_AVPHYS_PAGES" else sysconf(name))
         monkeypatch.setattr(sharing.tempfile, "tempdir", str(tmp_path))
-        sq.sequence_map(bodies.at, numbers(5), table(), **ways["process executor"])
+        sq.sequence_map(bodies.at, numbers(5), table(), executor=processes)
         before = descriptors()
-        result = sq.sequence_map(bodies.at, numbers(50), table(), **ways["process executor"])
+        result = sq.sequence_map(bodies.at, numbers(50), table(), executor=processes)
         assert_holds(result, [np.array(float(i)) for i in range(50)])
         assert descriptors() == before
         assert list(tmp_path.iterdir()) == []
@@ -157,6 +143,7 @@ sq.sequence_map(bodies.at, bodies.numbers(50), np.arange(1 << 20), executor=Kill
         assert not shared_files() - before
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
     def test_a_forked_child_closes_its_copy(self):
         file = sharing._written(table())
         child = os.fork()
@@ -180,11 +167,11 @@ sq.sequence_map(bodies.at, bodies.numbers(50), np.arange(1 << 20), executor=Kill
 
 class TestLarge:
     @pytest.mark.parametrize("dtype", ["float64", "bool", "complex64", "bfloat16", "float16"])
-    def test_values(self, ways, dtype):
+    def test_values(self, processes, dtype):
         if dtype == "bfloat16":
             dtype = pytest.importorskip("ml_dtypes").bfloat16
         whole = table(dtype)
-        result = sq.sequence_map(bodies.at, numbers(50), whole, **ways["process executor"])
+        result = sq.sequence_map(bodies.at, numbers(50), whole, executor=processes)
         assert_holds(result, [np.array(whole[i]) for i in range(50)])
 
     @pytest.mark.mostly_slow(5)
@@ -230,8 +217,8 @@ class TestLarge:
     def test_threads_write_no_file(self, folder, monkeypatch, ways):
         monkeypatch.setattr(sharing, "_written", lambda tensor: pytest.fail("wrote a file"))
         whole = table()
-        for way in ("serial", "threads", "thread executor"):
-            result = sq.sequence_map(lambda a, b: b, numbers(50), whole, **ways[way])
+        for way in ("serial", "threads_in_chunks", "thread_executor"):
+            result = sq.sequence_map(lambda a, b: b, numbers(50), whole, **ways.get(way))
             assert all(np.shares_memory(one, whole) for one in result)
 
     @pytest.mark.parametrize("error", [Refusal(), KeyboardInterrupt()], ids=repr)
@@ -307,7 +294,7 @@ class TestLarge:
         assert list(folder.iterdir()) == []
 
     @pytest.mark.slow
-    def test_result_that_is_the_whole_tensor(self, ways):
+    def test_result_that_is_the_whole_tensor(self, processes):
         whole = filled("float32", (1 << 19,), 3)
-        result = sq.sequence_map(bodies.second, numbers(3), whole, **ways["process executor"], chunksize=2)
+        result = sq.sequence_map(bodies.second, numbers(3), whole, executor=processes, chunksize=2)
         assert_holds(result, [whole] * 3)

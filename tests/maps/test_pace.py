@@ -21,8 +21,8 @@ def with_the_gil(monkeypatch):
 class Simulation:
     """A map of units of so many seconds, and `slow(seconds, threads)` times that beside others."""
 
-    def __init__(self, seconds, slow, most, delays=None):
-        self.seconds, self.slow = seconds, slow
+    def __init__(self, seconds, slow, most, delays=None, start=START):
+        self.seconds, self.slow, self.start = seconds, slow, start
         self.delays = delays or {}  # seconds in which another process has the CPU, by unit
         self.pace = Pace(seconds[0], most)
         self.widths = []  # when the number of threads changed, and to what
@@ -47,7 +47,7 @@ class Simulation:
             coming = {worker, *running, *(one for _, one in events)}
             for other in range(1, self.pace.width):
                 if left and other not in coming:
-                    heapq.heappush(events, (now + START, other))
+                    heapq.heappush(events, (now + self.start, other))
             if not self.widths or self.widths[-1][1] != self.pace.width:
                 self.widths.append((now, self.pace.width))
             if left and worker < self.pace.width:
@@ -135,6 +135,24 @@ class TestAlongTheSequence:
 
 
 class TestLooks:
+    def test_bodies_that_hold_the_gil_are_not_tried(self):
+        """A helper that comes as late as the switch interval had to take the GIL away."""
+        one = Simulation([1e-4] * 400, that_hold_the_gil, 2, start=6e-3)
+        assert one.run() < 1.001 * 0.04 + 1e-3
+        assert one.pace.looks == 1
+        assert one.pace.tallies.keys() <= {0}
+
+    def test_late_helpers_are_tried_again_later(self):
+        one = Simulation([1e-3] * 2000, that_share_nothing, 2, start=6e-3)
+        one.start = 6e-3
+        one.run()
+        assert one.pace.looks > 1
+
+    def test_without_a_gil_late_helpers_are_welcome(self, monkeypatch):
+        monkeypatch.setattr(pace, "SWITCH", 0.0)
+        one = Simulation([1e-3] * 100, that_share_nothing, 2, start=6e-3)
+        assert one.run() < 0.6 * 0.1
+
     def test_a_choice_that_is_confirmed_is_looked_at_less_often(self):
         one = Simulation([15e-6] * 200_000, that_share_the_gil(2e-5), 2)
         one.run()

@@ -15,7 +15,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail  # noqa: E402
-from support.models.sessions import plain  # noqa: E402
+from support.models.sessions import in_steps, plain  # noqa: E402
 
 from seqcore.onnx import InferenceSession, lower  # noqa: E402
 from seqcore.onnx._model.prepare import prepare  # noqa: E402
@@ -345,16 +345,6 @@ def in_onnxruntime(model):
     return onnxruntime.InferenceSession(model.SerializeToString(), options)
 
 
-def without_batches(model):
-    """A session that runs the model as it was, step by step."""
-    session = InferenceSession(model)
-    engines = session._engines.compiled
-    engines.tiers = engines.tiers[-1:]
-    for batches in engines._given_steps.get().planner.loops.values():
-        batches.why_not = "not here"
-    return session
-
-
 def outcome(run, feed):
     try:
         return [plain(one) for one in run(None, dict(feed))]
@@ -376,7 +366,7 @@ def without_dead(model):
     prepared = prepare(*without_weights(copy, None))
     prune(prepared.model)
     live = InferenceSession(to_message(prepared.model))
-    return live if live._engines is None else without_batches(to_message(prepared.model))
+    return live if live._engines is None else in_steps(to_message(prepared.model))
 
 
 def assert_agreement(found, expected):
@@ -396,7 +386,7 @@ def test_engines_agree(seed):
     session = loaded(lambda: InferenceSession(model), model)
     if not len(model.graph.output) or isinstance(session, Refused) or session._engines is None:
         return
-    reference = without_batches(model)
+    reference = in_steps(model)
     is_lowered = session._engines.compiled._is_lowered and not session._engines.compiled._has_lists
     lowered = loaded(lambda: in_onnxruntime(lower(model)), model) if is_lowered else None
     reference_of_live = None

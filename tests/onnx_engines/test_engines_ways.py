@@ -22,10 +22,10 @@ from seqcore.onnx._model.weights import HEAVY  # noqa: E402
 AT_EVERY_LENGTH = """kv_layers cross_attention delta_features unbind_rows unbind_recurrence unbind_reversed
     unbind_pairs gated_splits comprehension extended double_states bidirectional skip_states early_exit
     batched_gru map_then_pick script_relu_rows script_positive_rows script_fifo script_fibonacci
-    script_front_inserts beam_backpointers resized_crops"""
+    script_front_inserts beam_backpointers resized_crops branch_lists"""
 # … from more than 8 iterations on, since loops are one operator there, …
 FROM_9_ON = """sliding_means ragged_softmax sentence_means sorted_by_length span_pooling unbind_columns
-    chunk_thirds split_pairs list_ends bool_masks proposals map_pairs"""
+    chunk_thirds split_pairs list_ends bool_masks proposals map_pairs kept_and_rest"""
 # … and from more than 64 on.
 FROM_65_ON = """greedy_gru nucleus speculative viterbi ragged_attention split_block_norms
     pasted_masks dynamo_blocks dynamo_gates dynamo_prefix"""
@@ -34,10 +34,10 @@ ONE_OPERATOR = {
     "": """pointer_decoder finished_beams unbind_pairs unbind_columns split_pairs list_updates flattened
         extended tree_states map_pairs script_relu_rows script_positive_rows script_front_inserts merge_sorted
         merge_sorted delta_features delta_features map_then_pick map_then_pick comprehension comprehension
-        comprehension reversed_list""",
+        comprehension reversed_list branch_lists branch_lists""",
     "nothing": "rolling_states unbind_rows script_fifo reversed_list",
     "loop": """sliding_means ragged_softmax sentence_means span_pooling chunk_thirds list_ends bool_masks
-        proposals sorted_by_length sorted_by_length""",
+        proposals sorted_by_length sorted_by_length kept_and_rest""",
 }
 SLICES = """g (float[N, 4] x, int64 n) => (float[M, 4] y)
 <bool yes = {1}, int64[1] zero = {0}, int64[1] one = {1}> {

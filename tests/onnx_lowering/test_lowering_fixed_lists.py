@@ -7,7 +7,18 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lists_in_loops import APPEND, NONE, ONE, OPSETS, STACK, TWO, feeds, loop, why
+from support.models.lists_in_loops import (
+    APPEND,
+    NONE,
+    ONE,
+    OPSETS,
+    STACK,
+    TWO,
+    feeds,
+    feeds_of_strings,
+    loop,
+    why,
+)
 from support.models.lowering import check, left_in, lowered, ops, outcome, parse, quick_report, session
 
 pytestmark = pytest.mark.mostly_slow(5)
@@ -126,10 +137,7 @@ class TestFixedLists:
         body = """o = Constant<value = int64[1] {0}>() e = GatherND(x, o)
             t0 = SequenceErase(s, zero) t = SequenceInsert(t0, e)"""
         text = loop(body, start=TWO).replace("float[", "string[")
-        texts = [
-            {k: v.astype(str).astype(object) if k in "xab" else v for k, v in one.items()} for one in feeds()
-        ]
-        check(text, texts)
+        check(text, feeds_of_strings())
 
 
 class TestGrown:
@@ -172,17 +180,30 @@ class TestGrown:
                 v = ReduceMax<axes = [0], keepdims = 0>(w)
             }>"""
         text = loop(after=f"{STACK} {again}", outs="float[A, B] y, float[4] z")
-        check(text, feeds(), gone=False)
+        check(text, feeds(), gone=["ConcatFromSequence", "SequenceInsert", "SplitToSequence"])
         assert why(text) == "stays: 'k' inserts into it"
 
     def test_elements_of_another_shape_stay(self):
         text = loop(after=f"h = Slice(a, p, p) k = SequenceInsert(l, h) {STACK}".replace(">(l)", ">(k)"))
-        assert "their shapes may differ" in why(text, "k")
-        assert quick_report(parse(text))[0] == parse(text)
+        result, _ = quick_report(parse(text))
+        assert left_in(result) == ["ConcatFromSequence", "SequenceInsert", "SplitToSequence"]
+        assert why(text, "k") == "stays: it is made from 'l', which stays"
 
-    def test_what_is_needed_as_a_list_stays(self):
+    def test_inserts_at_any_position(self):
         text = loop(
             after=f"k = SequenceInsert(l, a) o = SequenceInsert(k, b, p) {STACK}".replace(">(l)", ">(o)")
         )
-        check(text, feeds(0, 1), gone=False)
-        assert why(text, "k") == "stays: 'o' inserts into it"
+        check(text, feeds(0, 1))
+
+    @pytest.mark.parametrize("opset", OPSETS)
+    def test_lists_that_are_returned(self, opset):
+        """They are split from rows at the end."""
+        edits = """k = SequenceInsert(l, a) j = If(c) <
+                then_branch = t () => (seq(float[4]) j0) { j0 = SequenceInsert(k, b, zero) },
+                else_branch = o () => (seq(float[4]) j1) { j1 = SequenceErase(k, zero) }>
+            o = SequenceErase(j, p) m = SequenceLength(j)"""
+        text = loop(after=edits, outs="seq(float[4]) o, int64 m").replace(
+            "float[N, 4] x,", "float[N, 4] x, bool c,"
+        )
+        given = [feed | {"c": np.array(is_first)} for feed in feeds(0, 1) for is_first in (True, False)]
+        check(text, given, opset, gone=["SplitToSequence"])

@@ -253,7 +253,7 @@ def test_a_condition_of_two_axes():
     feeds = [
         {"x": rows(6), "k": np.full((1, 1), k, np.float32), "p": np.array(p)} for k in (-1, 1) for p in (0, 4)
     ]
-    check(ONE_BY_ONE, feeds, gone=False)
+    check(ONE_BY_ONE, feeds)
     openvino = pytest.importorskip("openvino")
     result = lowered(parse(ONE_BY_ONE))
     used = openvino.Core().compile_model(openvino.Core().read_model(result.SerializeToString()), "CPU")

@@ -289,7 +289,6 @@ class TestSizes:
     @pytest.mark.parametrize(
         "make",
         [
-            "v = Pad(r, pads)",
             "v = Expand(r, lengths)",
             "h = Conv(r, w) v = Sub(h, h)",
             "h = GlobalAveragePool(r) q = Concat<axis = 0>(h, h, h) v = Exp(q)",

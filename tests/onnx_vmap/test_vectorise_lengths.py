@@ -73,7 +73,6 @@ class TestCuts:
     @pytest.mark.parametrize(
         "part",
         [
-            "p = Slice(w, a, b)",
             "p = Slice(w, a, b, #(-2))",
             "p = Slice(w, a, b, #(0), #(1))",
             """c0 = Cast<to = 6>(a) d0 = Cast<to = 6>(b) k = Constant<value = int32[1] {0}>()

@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -396,6 +397,58 @@ def test_the_header_lists_the_same_functions():
     declared = {name for name in names if f"(*{name})(" in header}
     assert set(names) - declared == {"MAX_NDIM", "Snapshot"}
     assert header.count("(*") == len(declared)
+    assert "int version;" in header.partition("struct seqcore_api {")[2].splitlines()[1]
+
+
+def build(folder, setup):
+    (folder / "setup.py").write_text(setup)
+    path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    environment = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (99, "compiled for version 99 .* has version 1: install a newer seqcore"),
+        (0, "compiled for version 0 .* runs extensions from version 1 on: compile the extension again"),
+    ],
+)
+def test_a_c_extension_of_another_version_says_what_to_do(built, tmp_path, version, message):
+    header = Path(sq.get_include(), "seqcore.h").read_text(encoding="utf-8")
+    changed, n = re.subn(r"(?m)^(#define SEQCORE_API_VERSION) \d+", rf"\1 {version}", header)
+    assert n == 1
+    (tmp_path / "seqcore.h").write_text(changed, encoding="utf-8")
+    shutil.copy(built / "events_c.c", tmp_path)
+    extension = "Extension('events_c', ['events_c.c'], include_dirs=['.'])"
+    build(tmp_path, f"from setuptools import Extension, setup\nsetup(ext_modules=[{extension}])\n")
+    with pytest.raises(ImportError, match=message):
+        load(tmp_path, "events_c")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "message"),
+    [
+        ("size(object sequence) except -1", "newer(object sequence) except -1", ImportError, "newer"),
+        ("size(object sequence) except -1", "size(object sequence, int flags) except -1", TypeError, "size"),
+    ],
+    ids=["a function more", "a changed function"],
+)
+def test_a_cython_extension_of_another_version_names_the_function(built, tmp_path, old, new, error, message):
+    for name in ("seqcore/__init__.pxd", "seqcore/core/embedding.pxd"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        text = (PACKAGE.parent / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace(old, new).replace(" size,", f" {new.partition('(')[0]},"))
+    call = new.partition(")")[0].replace("object ", "").replace("int ", "").replace("flags", "0")
+    (tmp_path / "other.pyx").write_text(f"cimport seqcore\ndef call(sequence):\n    return seqcore.{call})\n")
+    for folder in ("seqcore", "seqcore/core"):
+        (tmp_path / folder / "__init__.py").touch()
+    setup = "from setuptools import setup\nfrom Cython.Build import cythonize\n"
+    build(tmp_path, f"{setup}setup(py_modules=[], ext_modules=cythonize('other.pyx', include_path=['.']))\n")
+    with pytest.raises(error, match=f"embedding.*{message}"):
+        load(tmp_path, "other")
 
 
 def test_the_gil_stays_off(built):

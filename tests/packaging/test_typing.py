@@ -8,7 +8,6 @@ import ast
 import inspect
 import json
 import os
-import pkgutil
 import re
 import shutil
 import subprocess
@@ -118,9 +117,9 @@ def test_pyright_agrees_with_uses(folder):
 
 def test_public_modules_have_types():
     """In a stub where the code is compiled or has many overloads, else where it stands."""
-    modules = [module.name for module in pkgutil.walk_packages(sq.__path__, "seqcore.") if not module.ispkg]
-    public = [name for name in modules if not re.search(r"\._|\.core\.", name)]
-    files = [PACKAGE.joinpath(*name.split(".")[1:]) for name in public]
+    modules = [file.relative_to(PACKAGE) for file in PACKAGE.rglob("*.py")]
+    public = [file for file in modules if not re.search(r"(^|/)_|^core/", file.as_posix())]
+    files = [PACKAGE / file for file in public]
     plain = [file for file in files if not file.with_suffix(".pyi").exists()]
     assert {file.stem for file in plain} == {
         *("columns", "demo", "dtypes", "files", "mapping", "operators", "packing", "samplers"),
@@ -129,7 +128,7 @@ def test_public_modules_have_types():
     for file in plain:
         if file.stem == "demo":
             continue
-        tree = ast.parse(file.with_suffix(".py").read_text())
+        tree = ast.parse(file.read_text(encoding="utf-8"))
         for one in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
             if not one.name.startswith("_") or one.name == "__init__":
                 arguments = [*one.args.args, *one.args.kwonlyargs]

@@ -475,6 +475,15 @@ class HasInterface:
         self.__array_interface__ = self.kept.__array_interface__
 
 
+class HasStruct:
+    def __init__(self):
+        self.kept = rows()
+
+    @property
+    def __array_struct__(self):
+        return self.kept.__array_struct__
+
+
 class HasDLPack:
     def __dlpack__(self, **keywords):
         return rows().__dlpack__(**keywords)
@@ -484,7 +493,8 @@ class HasDLPack:
 
 
 @pytest.mark.parametrize(
-    "make", [HasArray, HasInterface, lambda: memoryview(rows()), lambda: np.from_dlpack(HasDLPack())]
+    "make",
+    [HasArray, HasInterface, HasStruct, lambda: memoryview(rows()), lambda: np.from_dlpack(HasDLPack())],
 )
 def test_objects_that_are_arrays_to_numpy_go_in(make):
     seq = TensorSequence([make()])

@@ -5,7 +5,7 @@ from ctypes import POINTER, PYFUNCTYPE, c_char_p, c_int, c_ssize_t, c_void_p, py
 
 from seqcore.core import embedding
 
-# In the order of the table, behind its version.
+# In the order of the table, behind its two versions, which take as much as a pointer.
 _SIGNATURES = {
     "is_sequence": (c_int, py_object),
     "new_sequence": (py_object, py_object),

@@ -1,5 +1,7 @@
 """Values that no argument is meant to be, and whether what becomes of them is a fitting error."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -183,7 +185,26 @@ VALUES = {
     "None": lambda: None,
     "a type": lambda: MuteObject,
 }
-each_value = pytest.mark.parametrize("value", VALUES)
+
+
+def each_call(calls):
+    """Parametrize a test by each call, with three or four of the values; with all of them it is slow."""
+    values, step = list(VALUES), 17
+    cases = []
+    for i, call in enumerate(calls):
+        cases.append(pytest.param(call, values[i % step :: step], id=call))
+        cases.append(pytest.param(call, values, id=f"{call}, all values", marks=pytest.mark.slow))
+    return pytest.mark.parametrize(("call", "values"), cases)
+
+
+@contextlib.contextmanager
+def naming(value):
+    """Say which value it was that failed."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"the value is {value}")
+        raise
 
 
 def assert_fitting(call, value, others=()):

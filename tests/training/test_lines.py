@@ -52,6 +52,13 @@ def prepare(names, side):
     if side == "mmap_ninja":
         names["RaggedMmap"] = RaggedMmap = pytest.importorskip("mmap_ninja").RaggedMmap
         names["mapped"] = RaggedMmap.from_lists("mmap", [one.numpy() for one in names["tokens"]])
+    if side == "streaming":
+        streaming = pytest.importorskip("streaming")
+        names["MDSWriter"], names["StreamingDataset"] = streaming.MDSWriter, streaming.StreamingDataset
+        with streaming.MDSWriter(out="mds", columns={"tokens": "ndarray"}) as out:
+            for one in names["tokens"]:
+                out.write({"tokens": one.numpy()})
+        names["stream"] = streaming.StreamingDataset(local="mds", batch_size=1)
 
 
 def check(names, task):

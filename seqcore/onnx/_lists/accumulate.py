@@ -1,29 +1,36 @@
-"""Lists that a loop appends or prepends to: they become scan outputs of the loop.
+"""Lists that a loop appends or prepends to: they become scan outputs of the loop, split into a list again.
 
-    l = Loop (n, c, start) <t = insert (s, e)>    ──▶    rows = Loop (n, c) <e>    l = Concat (start, rows)
+    l = Loop (n, c, start) <t = insert (s, e)>    ──▶    rows = Loop (n, c) <e>
+                                                         l = SplitToSequence (Concat (start, rows))
 
 Each addition of an iteration (see `trace`) is a scan output, and they are interleaved after the loop. If an
 iteration may leave an addition empty, a condition is a scan output too, by which Compress selects:
 
     t = If (c) <insert (s, e)> <s>                ──▶    value = If (c) <e> <zeros>    mask = c
+
+Nothing is left of the split, if all readers of the list can do with pieces of the tensor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from functools import reduce
-from typing import NamedTuple
 
 import numpy as np
 from onnx import TensorProto, helper
 
-from seqcore.onnx._lists.representations import Representation, Representations, Stack, why_no_zeros
+from seqcore.onnx._lists.cuts import shape_tensor
+from seqcore.onnx._lists.pieces import Pieces, pieces_of
+from seqcore.onnx._lists.representations import Stack, why_no_zeros
 from seqcore.onnx._lists.trace import Addition, Merged, Read, Trace, elements_of, is_always_filled
-from seqcore.onnx._model.graph import BRANCHES, Node
+from seqcore.onnx._model.graph import BRANCHES, Model, Node
 from seqcore.onnx._model.loop_parts import add_state, parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import NEVER, Shape, is_told_by_size, join_shapes
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
+from seqcore.onnx._rewrite.prune import prune, read_names
 
 # An end before the first element, wherever a Slice of step -1 starts.
 _BEFORE_ALL = -(1 << 63)
@@ -31,63 +38,96 @@ _BEFORE_ALL = -(1 << 63)
 _FARTHEST = 16
 
 
-def accumulated(forms: Representations, loop: Node, k: int) -> Accumulated:
-    """Return output k of a loop as a list that it puts elements into. Raise `Declined` if it isn't one."""
-    start = _start_of(forms, loop, parts_of(loop).initial[k])
-    try:
-        found = Accumulated(forms.prepared, loop, k, start)
-    except Declined as why:
-        raise Declined(f"the loop '{loop.name}' {why}") from None
-    form = forms.found.get(found.start_name)
-    if form is not None and start.count != 0:
-        form.takers += (found,)
-    return found
+def accumulate_lists(
+    model: Model, prepared: Prepared, builder: Builder
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Make scan outputs of the lists that loops put elements into.
 
-
-class Accumulated(Stack):
-    """A list that a loop puts elements into, at its ends.
-
-    Attributes
+    Parameters
     ----------
-    node : Node
-        The loop.
-    start_name : str
-        The list that the loop starts with.
+    model : Model
+        Changed in place.
+    prepared : Prepared
+        The types of this model.
+    builder : Builder
+        Of this model.
+
+    Returns
+    -------
+    (dict of str to str, dict of str to str)
+        What became of those that are scan outputs now, and why others stay.
+    """
+    found: dict[str, _Accumulated] = {}
+    stays: dict[str, str] = {}
+    for loop in model.graph.all_nodes():
+        if not loop.is_op("Loop"):
+            continue
+        for k, name in enumerate(parts_of(loop).final):
+            if not prepared.is_sequence(name):
+                continue
+            try:
+                one = _Accumulated(prepared, loop, k)
+            except Declined as why:
+                stays[name] = f"the loop '{loop.name}' {why}"
+            else:
+                if one.start.name not in found:  # that is a split in the next round
+                    found[name] = one
+    if found:
+        read = read_names(model)
+        for one in found.values():
+            one.write(builder, read)
+        builder.apply()
+        prune(model)
+    became = {name: f"becomes a scan output of '{one.node.name}'" for name, one in found.items()}
+    return {one.start.name: one.start.became for one in found.values() if one.start.became} | became, stays
+
+
+class _Accumulated:
+    """A list that a loop puts elements into, at its ends: output k of the loop.
+
+    Raises
+    ------
+    Declined
+        If the loop does something else.
     """
 
-    def __init__(self, prepared: Prepared, loop: Node, k: int, start: _Start) -> None:
-        name = loop.outputs[k]
-        self.node, self.start_name = loop, parts_of(loop).initial[k]
-        self.start, self._name = start, name
+    def __init__(self, prepared: Prepared, loop: Node, k: int) -> None:
+        parts = parts_of(loop)
+        self._prepared, self.node, self._k, self._name = prepared, loop, k, parts.final[k]
+        self.start = start = _Start(prepared, parts.initial[k])
         self.trace = trace = Trace(prepared, loop, k, start.count)
         self.ends = trace.ends[trace.result]
         if not self.ends.all():
             raise Declined("passes it on as it is")
-        if why := _why_checks_are_lost(prepared, loop):
+        if why := start.why_not(prepared) or _why_checks_are_lost(prepared, loop):
             raise Declined(why)
         additions = self.ends.all()
         elements = [element for addition in additions for element in elements_of(addition)]
-        shape = reduce(join_shapes, map(prepared.shape, elements), start.shape)
-        self.is_proven = shape is not None and shape != NEVER and None not in shape
+        self.shape = shape = reduce(join_shapes, map(prepared.shape, elements), start.shape)
+        numbers = (prepared.element_number(element) for element in (*elements, self._name))
+        self.element_type = next(filter(None, numbers), 0)
+        self._is_proven = shape is not None and shape != NEVER and None not in shape
         # If elements of several shapes would be an error anyway, the loop may as well fail. But
         # onnxruntime's sees no more of a shape than its size.
         is_plain = start.count == 0 and additions == tuple(elements) and len(additions) == 1
-        is_uniform = self.is_proven or (is_plain and self._is_stacked(prepared))
+        if not (self._is_proven or (is_plain and self._is_stacked())):
+            raise Declined("puts elements into it, but their shapes may differ")
+        if self.element_type == TensorProto.UNDEFINED:
+            raise Declined("puts elements into it whose type is not known")
+        if max(map(len, self.ends)) > 1 and (why := why_no_zeros(prepared, shape)):
+            raise Declined(f"puts several elements into it, where {why}")
         self._is_sure = any(map(is_always_filled, additions))
-        is_filled = start.least > 0 or (self._is_sure and _runs_at_least_once(prepared, loop))
-        numbers = (prepared.element_number(element) for element in (*elements, name))
-        super().__init__("", next(filter(None, numbers), 0), shape, is_uniform, is_filled)
-        self._why_not_reshaped = why_no_zeros(prepared, shape) if max(map(len, self.ends)) > 1 else ""
-        self.became = f"becomes a scan output of '{loop.name}'"
+        self._zero = ""  # 0, or an error where the elements differ in shape
         for read in trace.reads:
             if not self._can_carry(read):
                 raise Declined(f"reads it on the way, at '{read.node.name}'")
 
-    def _is_stacked(self, prepared: Prepared) -> bool:
-        return any(node.attribute("new_axis", 0) for node in self._joins(prepared))
+    def _is_stacked(self) -> bool:
+        return any(node.attribute("new_axis", 0) for node in self._joins())
 
-    def _joins(self, prepared: Prepared) -> list[Node]:
+    def _joins(self) -> list[Node]:
         """Return the joins of the list in the graph that it stands in."""
+        prepared = self._prepared
         graph = prepared.producers[self._name][1]
         return [
             node
@@ -100,43 +140,48 @@ class Accumulated(Stack):
         at_front, j = _from_end(read.position)
         # From the other end it is counted only if there are enough elements for sure.
         is_counted = not self.ends.at(not at_front) or self.start.least >= j
-        is_there = self.start.least >= j or (self.is_proven and (j == 1 or not read.is_computed))
+        is_there = self.start.least >= j or (self._is_proven and (j == 1 or not read.is_computed))
         return j <= _FARTHEST and is_counted and is_there
 
-    def why_not(self, node, graph, prepared, read):
-        if self.element_type == TensorProto.UNDEFINED:
-            return "the type of its elements is not known"
-        return self._why_not_reshaped or super().why_not(node, graph, prepared, read)
+    def write(self, builder: Builder, read: set[str]) -> None:
+        """Give the loop the scan outputs, its body the lengths and elements that are read there.
 
-    def why_not_started(self):
-        if not self.start.is_there():
-            return f"the loop '{self.node.name}' starts with '{self.start_name}', which stays"
-        return self._why_not_reshaped or self._why_not_uniform()
-
-    def plan(self, name, prepared, read):
-        self._read = read
-
-    def prepare(self, builder, prepared):
-        """Give the loop the scan outputs, and its body the lengths and elements that are read there."""
-        if not self.is_filled and self._fails_without_trip(prepared):
-            self._fail_without_trip(builder)
-        iteration = _Iteration(builder, prepared, self)
+        `read` has the names of values that are read, not only their shapes.
+        """
+        loop = self.node
+        joins = self._joins() if self._is_filled(builder) else []
+        iteration = _Iteration(builder, self._prepared, self)
         ends = [self._scan_end(iteration, builder, additions) for additions in self.ends]
         for node, value in self.trace.lengths:
             iteration.count(value, builder.instead(node), node.outputs[0])
-        for read in self.trace.reads:
-            iteration.read(read, read.node.outputs[0] in self._read)
+        for one in self.trace.reads:
+            iteration.read(one, one.node.outputs[0] in read)
+        tensor = self._rows(iteration, builder, ends)
+        # These need no check that there is an element.
+        stack = Stack(tensor, self.element_type, self.shape, is_filled=True)
+        for join in joins:
+            how = join.attribute("axis", 0), bool(join.attribute("new_axis", 0))
+            if not stack.why_not_join(*how, self._prepared):
+                nodes = builder.instead(join)
+                nodes.declares = join.outputs[0] in read
+                stack.join(nodes, *how, join.outputs[0])
+        loop.outputs[self._k] = builder.fresh(f"{self._name}/list")  # which nobody reads
+        builder.after(loop).op("SplitToSequence", tensor, axis=0, keepdims=0, out=self._name)
+
+    def _rows(self, iteration: _Iteration, builder: Builder, ends: list[tuple[list[str], list[str]]]) -> str:
+        """Return the elements as one tensor, of scan outputs and what the list starts with."""
         nodes = builder.after(self.node)
         front, back = (self._joined(nodes, *end) for end in ends)
         if front:
             last, axis = nodes.constant([-1]), nodes.constant([0])
             front = nodes.op("Slice", front, last, nodes.constant([_BEFORE_ALL]), axis, last)
-        parts = [front, self.start.stacked(nodes), back]
-        if parts[1] and not all(isinstance(length, int) for length in self.shape):
-            shape = shape_tensor(nodes, prepared, self.shape)
+        parts = [front, iteration.start_rows(), back]
+        if parts[1] and not all(isinstance(length, int) for length in self.shape or ()):
+            shape = shape_tensor(nodes, self._prepared, self.shape)
             parts[::2] = [part and self._with_lengths(nodes, part, shape) for part in parts[::2]]
         parts = [part for part in parts if part]
-        self.tensor = nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+        rows = nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+        return nodes.bound(rows, self._zero) if self._zero else rows
 
     def _scan_end(
         self, iteration: _Iteration, builder: Builder, additions: tuple[Addition, ...]
@@ -147,7 +192,7 @@ class Accumulated(Stack):
             [iteration.mask(addition) for addition in additions],
         )
         masks = [mask or builder.constant(True, bool) for mask in masks] if any(masks) else []
-        if additions and not self.is_proven and not is_told_by_size(self.shape):
+        if additions and not self._is_proven and not is_told_by_size(self.shape):
             self._check_shapes(builder, values[0], iteration.last_node)
         stacks = [self._scan(iteration, builder, value, self.element_type, self.shape) for value in values]
         return stacks, [self._scan(iteration, builder, mask, TensorProto.BOOL, ()) for mask in masks]
@@ -185,31 +230,35 @@ class Accumulated(Stack):
         whole = nodes.join_axes(total, nodes.slice(shape, second, rank, 0))
         return nodes.op("Reshape", rows, whole, **nodes.builder.allow_zeros)
 
-    def _fails_without_trip(self, prepared: Prepared) -> bool:
-        """Return whether a reader fails in any case if a loop over a range has no iteration."""
-        parts = parts_of(self.node)
-        is_range = parts.trips and parts.going_out == parts.going_in and _is_true(prepared, parts.condition)
-        return bool(is_range and self._is_sure and self.start.count == 0 and self._joins(prepared))
-
-    def _fail_without_trip(self, builder):
-        """Let the loop fail: so no join has to check, and to copy the tensor for that."""
+    def _is_filled(self, builder: Builder) -> bool:
+        """Return whether there is an element for sure, once the loop fails where a join of none would."""
+        if self.start.least:
+            return True
+        parts, prepared = parts_of(self.node), self._prepared
+        if not self._is_sure or (parts.condition and not prepared.condition(parts.condition)):
+            return False
+        trips = prepared.integer(parts.trips) if parts.trips else 1
+        if trips is not None and trips >= 1:
+            return True
+        if not parts.trips or parts.going_out != parts.going_in or self.start.count != 0 or not self._joins():
+            return False
         nodes = builder.before(self.node)
-        trips = self.node.inputs[0]
-        zero = nodes.fail_if(nodes.op("Less", trips, nodes.constant(1)))
-        self.node.inputs[0] = nodes.op("Add", trips, zero)
-        self.is_filled = True
+        zero = nodes.fail_if(nodes.op("Less", parts.trips, nodes.constant(1)))
+        self.node.inputs[0] = nodes.op("Add", parts.trips, zero)
+        return True
 
     def _check_shapes(self, builder, scan, last_node):
         """Fail if iterations differ in shape: onnxruntime (1.31) compares no more than their bytes."""
         shape = builder.after(last_node).op("Shape", scan)
         name = builder.fresh(f"{self._name}/shapes")
-        shapes = _add_scan(self.node, shape, name, TensorProto.INT64, [self.rank])
+        rank = None if self.shape is None else len(self.shape)
+        shapes = _add_scan(self.node, shape, name, TensorProto.INT64, [rank])
         nodes = builder.after(self.node)
         start, end = nodes.constant([0]), nodes.constant([1])
         same = nodes.op("Equal", shapes, nodes.slice(shapes, start, end, 0))
         differing = nodes.op("Cast", nodes.op("Not", same), to=TensorProto.INT64)
         # Only position 0 is in range.
-        self.zero = nodes.require_zero(nodes.op("ReduceSum", differing, keepdims=0))
+        self._zero = nodes.require_zero(nodes.op("ReduceSum", differing, keepdims=0))
 
 
 def _from_end(position: int) -> tuple[bool, int]:
@@ -237,84 +286,100 @@ def _why_checks_are_lost(prepared: Prepared, loop: Node) -> str:
     return ""
 
 
-def _runs_at_least_once(prepared: Prepared, loop: Node) -> bool:
-    parts = parts_of(loop)
-    trips = prepared.integer(parts.trips) if parts.trips else 1
-    return trips is not None and trips >= 1 and _is_true(prepared, parts.condition)
-
-
-def _is_true(prepared: Prepared, name: str) -> bool:
-    """Return whether a condition is left out, or true in every run."""
-    return not name or bool(prepared.condition(name))
-
-
-class _Start(NamedTuple):
+class _Start:
     """The list that a loop starts with.
 
     Attributes
     ----------
-    form : Representation
-    names : list of str or None
-        Its elements, None if they have no names.
+    name : str
     shape : tuple of (int, str or None), or None
         The shape of all elements; `NEVER` if there are none.
     count : int or None
         The number of elements, if it is known.
     least : int
         A lower bound of that.
+    became : str
+        A phrase for notes, "" if the list is still read.
     """
 
-    form: Representation
-    names: list[str] | None
-    shape: Shape
-    count: int | None  # type: ignore[assignment]  # tuples have a method of that name
-    least: int
+    def __init__(self, prepared: Prepared, name: str) -> None:
+        self.name, self.shape = name, prepared.shape(name)
+        self.count = 0 if self.shape == NEVER else prepared.type(name).count
+        node = prepared.producer(name)
+        self.least = self.count or int(node is not None and node.is_op("SequenceInsert"))
+        self._names: list[str] = []
+        self._pieces: Pieces | None = None
+        self.became = ""
+        if node is not None and node.is_op("SequenceConstruct"):
+            self._names, self.became = node.inputs, "becomes its elements"
+        if node is not None and node.is_op("SplitToSequence"):
+            with suppress(Declined):
+                pieces = pieces_of(node, prepared)
+                pieces.as_stack()
+                self._pieces, self.became = pieces, pieces.became
 
-    def is_there(self) -> bool:
-        """Return whether the tensors are made, now that it is settled which lists go."""
-        return self.names is not None or self.form.is_there()
+    def why_not(self, prepared: Prepared) -> str:
+        """Return why it can't be stacked outside of loops, "" where it can."""
+        if self.shape is None or None in self.shape:
+            return f"starts with '{self.name}', whose elements may be of several shapes"
+        if self.count != 0 and _is_carried(prepared, self.name):
+            return f"starts with '{self.name}', which a loop around it carries"
+        return ""
 
     def length(self, nodes: Nodes) -> str:
-        return self.form.length(nodes, "") if self.count is None else nodes.constant(self.count)
+        if self.count is None:
+            return nodes.op("SequenceLength", self.name)
+        return nodes.constant(self.count)
 
-    def stacked(self, nodes: Nodes) -> str:
-        """Return all as a tensor, "" for none."""
-        if self.names is None:
-            return self.form.stacked(nodes)
-        rows = [nodes.unsqueeze(name, 0) for name in self.names]
-        return nodes.op("Concat", *rows, axis=0) if len(rows) > 1 else "".join(rows)
+    def element(self, nodes: Nodes, position: int) -> str:
+        if self._names:
+            return self._names[position]
+        return nodes.op("SequenceAt", self.name, nodes.constant(position))
+
+    def rows(self, nodes: Nodes, zeros: Callable[[], str]) -> str:
+        """Return all as a tensor, "" for none; `zeros` makes a tensor of an element's shape."""
+        if self.count == 0:
+            return ""
+        if self._names:
+            parts = [nodes.unsqueeze(name, 0) for name in self._names]
+            return nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+        if self._pieces is not None:
+            return self._pieces.stacked(nodes)
+        if self.least:
+            return nodes.op("ConcatFromSequence", self.name, axis=0, new_axis=1)
+        # An empty list can't be joined.
+        filled = nodes.op("SequenceInsert", self.name, zeros(), nodes.constant(0))
+        rows = nodes.op("ConcatFromSequence", filled, axis=0, new_axis=1)
+        return nodes.slice(rows, nodes.constant([1]), nodes.constant([AFTER_ALL]), 0)
 
 
-def _start_of(forms: Representations, loop: Node, name: str) -> _Start:
-    """Return the list that a loop starts with. Raise `Declined` if it can't be had as tensors."""
-    where = f"the loop '{loop.name}'"
-    form = forms.found.get(name)
-    if form is None:
-        raise Declined(f"{where} doesn't start with an empty list")
-    if (elements := form.elements_by_name()) is not None:
-        names, shape = elements
-        start = _Start(form, names, shape, len(names), len(names))
-    else:
-        try:
-            stack = form.as_stack()
-        except Declined as why:
-            raise Declined(f"{where} starts with '{name}', where {why}") from None
-        shape = None if stack.shape is None else tuple(stack.shape)
-        least = form.count or int(stack.is_filled)
-        start = _Start(form, None, shape, form.count, least)
-    if start.shape is None or None in start.shape:
-        raise Declined(f"{where} starts with '{name}', whose elements may be of several shapes")
-    return start
+def _is_carried(prepared: Prepared, name: str) -> bool:
+    """Return whether a list is made of a state of a loop, anew in each iteration."""
+    seen, todo = set(), [name]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        node = prepared.producer(name)
+        if node is None:
+            if name not in prepared.model.graph.inputs:
+                return True
+            continue
+        todo += filter(prepared.is_sequence, node.inputs)
+        if node.is_op("If"):
+            todo += [node.graphs[key].outputs[node.outputs.index(name)] for key in BRANCHES]
+    return False
 
 
 class _Iteration:
     """The nodes of an iteration for a list that becomes scan outputs."""
 
-    def __init__(self, builder: Builder, prepared: Prepared, found: Accumulated) -> None:
+    def __init__(self, builder: Builder, prepared: Prepared, found: _Accumulated) -> None:
         self._builder, self._prepared, self._loop, self._trace = builder, prepared, found.node, found.trace
         # The shape is known if an addition may be empty, or a last element missing.
         self._start, self._element_type, self._shape = found.start, found.element_type, found.shape
-        self._zeros = ""
+        self._zeros = self._rows = ""
         self._made: dict[tuple[object, ...], str] = {}
         self._lasts: dict[tuple[bool, int], str] = {}
         self._counter = self._length = ""
@@ -425,6 +490,12 @@ class _Iteration:
             self._length = self._start.length(self._builder.before(self._loop))
         return self._length
 
+    def start_rows(self) -> str:
+        """Return the elements before the loop as one tensor, "" for none."""
+        if not self._rows:
+            self._rows = self._start.rows(self._builder.before(self._loop), self._zeros_like)
+        return self._rows
+
     def _counter_state(self, each: tuple[Addition, ...]) -> str:
         if not self._counter:
             fresh = self._builder.fresh
@@ -505,10 +576,12 @@ class _Iteration:
     def _last_of_start(self, at_front: bool, j: int) -> str:
         """Return element j from an end of the list before the loop; zeros if it isn't there."""
         start, nodes = self._start, self._builder.before(self._loop)
-        if start.names is not None:
-            return start.names[j - 1 if at_front else -j] if j <= len(start.names) else self._zeros_like()
+        if j <= start.least:
+            return start.element(nodes, j - 1 if at_front else -j)
+        if start.count is not None:
+            return self._zeros_like()
         first, last = ([j - 1], [j]) if at_front else ([-j], [AFTER_ALL])
-        there = nodes.slice(start.stacked(nodes), nodes.constant(first), nodes.constant(last), 0)
+        there = nodes.slice(self.start_rows(), nodes.constant(first), nodes.constant(last), 0)
         if start.least < j:
             # A missing element is not read, but the tensor needs a row.
             spare = nodes.unsqueeze(self._zeros_like(), 0)
@@ -524,21 +597,3 @@ class _Iteration:
             value = self._builder.after(self.last_node).op("Identity", value)
         self._given.add(value)
         return value
-
-
-def shape_tensor(nodes: Nodes, prepared: Prepared, shape: Shape) -> str:
-    """Return a known shape as a tensor. A name in it is a length that an input of the model gives."""
-    if all(isinstance(length, int) for length in shape or ()):
-        return nodes.constant(list(shape or ()))
-    parts: list[str | list[int]] = []
-    for length in shape or ():
-        if isinstance(length, int):
-            parts.append([length])
-            continue
-        name, axis = next(
-            (name, lengths.index(length))
-            for name in prepared.model.graph.inputs
-            if prepared.is_tensor(name) and length in (lengths := prepared.shape(name) or ())
-        )
-        parts.append(nodes.op("Gather", nodes.op("Shape", name), nodes.constant([axis]), axis=0))
-    return nodes.join_axes(*parts)

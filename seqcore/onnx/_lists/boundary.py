@@ -162,14 +162,12 @@ def give_nothing(nodes: Nodes, count: str, layout: Layout, outs: list[str]) -> N
         zeros(nodes, number, nodes.join_axes(count, *behind), out)
 
 
-def give_rows(nodes: Nodes, rows: str, zero: str, layout: Layout, outs: list[str]) -> None:
-    """Make the tensors of a sequence of elements that are stacked; `zero` is a scalar bound to checks."""
+def give_rows(nodes: Nodes, rows: str, layout: Layout, outs: list[str]) -> None:
+    """Make the tensors of a sequence of elements that are stacked."""
     if not layout.shape:
         nodes.op("Identity", rows, out=outs[0])
         return
     shape = nodes.op("Shape", rows)
-    if zero:
-        shape = nodes.op("Add", shape, zero)
     n = nodes.slice(shape, nodes.constant([0]), nodes.constant([1]), 0)
     if layout.has_lengths:
         length = nodes.slice(shape, nodes.constant([1]), nodes.constant([2]), 0)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto, helper
 
 from seqcore.onnx._model.positions import Position
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.types import Shape
 from seqcore.onnx._rewrite.emit import AFTER_ALL, ZEROS_ALLOWED, Nodes
 
 if TYPE_CHECKING:
@@ -136,3 +138,21 @@ def flat_places(nodes: Nodes, lengths: str, outer: str, inner: str) -> str:
     rows = nodes.op("Mul", nodes.unsqueeze(i, 1), nodes.op("Mul", inner, length))
     places = nodes.op("Add", nodes.unsqueeze(nodes.op("Add", rows, base), 2), j)
     return nodes.op("Reshape", places, nodes.constant([-1]))
+
+
+def shape_tensor(nodes: Nodes, prepared: Prepared, shape: Shape) -> str:
+    """Return a known shape as a tensor. A name in it is a length that an input of the model gives."""
+    if all(isinstance(length, int) for length in shape or ()):
+        return nodes.constant(list(shape or ()))
+    parts: list[str | list[int]] = []
+    for length in shape or ():
+        if isinstance(length, int):
+            parts.append([length])
+            continue
+        name, axis = next(
+            (name, lengths.index(length))
+            for name in prepared.model.graph.inputs
+            if prepared.is_tensor(name) and length in (lengths := prepared.shape(name) or ())
+        )
+        parts.append(nodes.op("Gather", nodes.op("Shape", name), nodes.constant([axis]), axis=0))
+    return nodes.join_axes(*parts)

@@ -12,7 +12,7 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
-from seqcore.onnx._model.types import NEVER, Length, Shape, join_shapes
+from seqcore.onnx._model.types import Length, Shape
 from seqcore.onnx._rewrite.prune import may_fail
 
 # Of so many elements it may be settled later whether they are made.
@@ -48,25 +48,12 @@ class Listed(Representation):
             return elements
         return list(self.elements)
 
-    def edited(self, forms, node, inserts):
-        return _edited(forms, node, self, inserts)
-
     def serves_edit(self, node):
-        return node.outputs[0] in self._forms.found or self.is_taken_by(node)
-
-    def elements_by_name(self):
-        return list(self.elements), self._common_shape()
+        return node.outputs[0] in self._forms.found
 
     @functools.cached_property
     def _shapes(self) -> list[Shape]:
         return [self._forms.prepared.shape(name) for name in self.elements]
-
-    def _common_shape(self) -> Shape:
-        """Return what is known of the shapes of all elements."""
-        shape: Shape = NEVER
-        for other in self._shapes:
-            shape = join_shapes(shape, other)
-        return shape
 
     @functools.cached_property
     def _doubtful(self) -> list[int]:
@@ -186,8 +173,11 @@ class Listed(Representation):
         nodes.op("Concat", *parts, axis=axis, out=out)
 
 
-def _edited(forms: Representations, node: Node, source: Listed, inserts: bool) -> Listed:
-    """Return a known list after an edit. Raise `Declined` where it isn't known then."""
+def edited(forms: Representations, node: Node, inserts: bool) -> Listed | None:
+    """Return a known list after an edit, None for another. Raise `Declined` where it isn't known then."""
+    source = forms.found.get(node.inputs[0])
+    if not isinstance(source, Listed):
+        return None
     n = source.count or 0
     position = n - (not inserts)
     if given := node.input(1 + inserts):

@@ -5,7 +5,8 @@ elements of one known shape (4, 2)       Rows      one tensor (3, 4, 2)
 elements of one rank 2                   Numbers   values (|a| + |b| + |c|), all numbers one behind the other
                                                    extents (3, 2), the shape of each
 
-An edit copies the tensors. So this is for runtimes without sequences, and for no session of ours.
+An edit copies the tensors. So in sessions of ours this is only for lists outside of loops, and elements of
+one shape.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from seqcore.onnx._lists.cuts import (
     make_empty,
     place_of,
     reshape,
+    shape_tensor,
     sum_of,
     tail,
+    zeros,
 )
 from seqcore.onnx._lists.pieces import Pieces
 from seqcore.onnx._lists.representations import Representation, Stack
@@ -32,18 +35,26 @@ from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front, record_of
-from seqcore.onnx._model.types import NEVER, join
-from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
+from seqcore.onnx._model.types import NEVER, Shape, Type, join
+from seqcore.onnx._rewrite.emit import AFTER_ALL, ZEROS_ALLOWED, Builder, Nodes
 from seqcore.onnx._rewrite.prune import is_only_counted, prune, read_names
 
 
-def pack_as(name: str, element_type: int, shape: tuple, builder: Builder) -> Packed:
+def pack_as(name: str, element_type: int, shape: tuple, prepared: Prepared, builder: Builder) -> Packed:
     """Return as what a list goes on, whose elements have in common what is known of their shape."""
     if shape == NEVER:
-        return Nothing(name, element_type, (), builder)
-    if all(isinstance(length, int) for length in shape):
-        return Rows(name, element_type, shape, builder)
+        return Nothing(name, element_type, (), prepared, builder)
+    if _are_rows(shape, builder):
+        return Rows(name, element_type, shape, prepared, builder)
     return Numbers(name, element_type, shape, builder)
+
+
+def _are_rows(shape: Shape, builder: Builder) -> bool:
+    """Return whether elements of a shape go on as rows."""
+    if shape is None or shape == NEVER or None in shape:
+        return False
+    # Before opset 14, numbers can be joined to more shapes.
+    return builder.opset >= ZEROS_ALLOWED or all(isinstance(length, int) for length in shape)
 
 
 class Packed(Representation):
@@ -57,6 +68,7 @@ class Packed(Representation):
         Their element types and shapes.
     """
 
+    is_filled = False
     parts: list[str]
     part_types: list[tuple[int, list[int | None]]]
 
@@ -157,16 +169,25 @@ class Rows(Stack, Packed):
     name : str
         Of the list.
     element_type : int
-    shape : tuple of int
+    shape : tuple of (int or str)
+    prepared : Prepared
     builder : Builder
     """
 
     became = "becomes a tensor of its stacked elements, which each edit copies"
 
-    def __init__(self, name: str, element_type: int, shape: tuple, builder: Builder) -> None:
+    def __init__(
+        self, name: str, element_type: int, shape: tuple, prepared: Prepared, builder: Builder
+    ) -> None:
         super().__init__(builder.fresh(f"{name}/rows"), element_type, shape)
+        self._prepared = prepared
         self.parts = [self.tensor]
-        self.part_types = [(element_type, [None, *shape])]
+        told = (length if isinstance(length, int) else None for length in shape)
+        self.part_types = [(element_type, [None, *told])]
+
+    def make_empty(self, nodes):
+        shape = shape_tensor(nodes, self._prepared, (0, *self.shape))
+        zeros(nodes, self.element_type, shape, self.tensor)
 
     def starts_at(self, nodes, places):
         return [places]
@@ -177,7 +198,9 @@ class Rows(Stack, Packed):
     def split(self, nodes, pieces):
         if (stacked := pieces.stacked_evenly(nodes)) is None:
             values, lengths = pieces.in_line(nodes)
-            shape = nodes.join_axes(nodes.op("Shape", lengths), list(self.shape))
+            shape = nodes.join_axes(
+                nodes.op("Shape", lengths), shape_tensor(nodes, self._prepared, self.shape)
+            )
             reshape(nodes, values, shape, len(self.shape) + 1, self.element_type, self.tensor)
         else:
             nodes.op("Identity", stacked, out=self.tensor)
@@ -187,7 +210,8 @@ class Rows(Stack, Packed):
 
     def extents(self, nodes, out=""):
         shape = nodes.join_axes(self.count_of(nodes), [self.rank])
-        return nodes.op("Expand", nodes.constant([self.shape]), shape, out=out)
+        extent = nodes.unsqueeze(shape_tensor(nodes, self._prepared, self.shape), 0)
+        return nodes.op("Expand", extent, shape, out=out)
 
 
 class Nothing(Rows):
@@ -364,7 +388,7 @@ class Numbers(Packed):
         return nodes.op("Identity", self.parts[1], out=out)
 
 
-# Packing: the sequences that no other form has taken go on as tensors, in loops and branches too.
+# Packing: the sequences that no other form has taken go on as tensors, in branches and loops too.
 #
 # s = []                                   v, e = no numbers, no extents
 # t = Loop (n, true, s) <                  w, f = Loop (n, true, v, e) <
@@ -375,7 +399,9 @@ class Numbers(Packed):
 # stay.
 
 
-def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict[str, str], dict[str, str]]:
+def pack_lists(
+    model: Model, prepared: Prepared, builder: Builder, everywhere: bool = True
+) -> tuple[dict[str, str], dict[str, str]]:
     """Put packed lists in the places of the sequences that can be packed.
 
     Parameters
@@ -385,6 +411,8 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
         The types of this model.
     builder : Builder
         Of this model.
+    everywhere : bool, optional
+        If False, only where long lists take no longer so: outside of loops, with elements of one shape.
 
     Returns
     -------
@@ -395,9 +423,17 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
     stays: dict[str, str] = {}
     read = read_names(model)
     continued = _continued(prepared)
+    repeated = set() if everywhere else _repeated(model.graph)
     for names in _families(prepared, continued):
+        type_ = reduce(join, (prepared.type(name) for name in names))
+        if not everywhere and not (_are_rows(type_.shape, builder) and repeated.isdisjoint(names)):
+            continue
+        is_returned = not {*names}.isdisjoint(model.graph.outputs)
+        pays = not everywhere and any(map(_is_edited, map(prepared.producer, names)))
         try:
-            found = _forms_of(names, prepared, builder)
+            found = _forms_of(names, type_, prepared, builder)
+            if is_returned and not pays:
+                raise Declined("the model returns it")
             if why := _why_not(names, found, prepared, read, continued):
                 raise Declined(why)
         except Declined as reason:
@@ -408,15 +444,19 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
         return {}, stays
     for name, form in forms.items():
         form.is_only_counted = is_only_counted(name, prepared, read)
+        form.is_filled = bool(prepared.type(name).count)
         maker, place = prepared.producers.get(name, (None, None))
         # In a loop that leaves the list as it is, places are the same in all iterations.
+        if maker is not None and maker.is_op("SequenceInsert"):
+            form.is_filled = True
         if maker is not None and any(
             node is not None and node.is_op("SequenceAt") and graph is not place
             for node, graph in prepared.readers[name]
         ):
             form.find_bounds(builder.after(maker))
     for graph in list(model.graph.all_graphs()):
-        _take_in(graph, forms)
+        if graph is not model.graph:
+            _take_in(graph, forms)
         for node in graph.nodes:
             if forms.keys().isdisjoint((*node.inputs, *node.outputs)):
                 continue
@@ -425,6 +465,7 @@ def pack_lists(model: Model, prepared: Prepared, builder: Builder) -> tuple[dict
             else:
                 is_read = any(name in read for name in node.outputs)
                 record_of(node).pack(node, forms, builder.instead(node), prepared, is_read)
+    _return_lists(model.graph, forms, builder)
     builder.apply()
     prune(model)
     return {name: form.became for name, form in forms.items()}, stays
@@ -459,14 +500,25 @@ def _continued(prepared: Prepared) -> dict[str, list[str]]:
     return continued
 
 
-def _forms_of(names: list[str], prepared: Prepared, builder: Builder) -> dict[str, Packed]:
+def _repeated(graph: Graph) -> set[str]:
+    """Return the names in graphs that may run several times."""
+    return {
+        name
+        for node in graph.all_nodes()
+        if record_of(node).may_repeat(node)
+        for body in node.graphs.values()
+        for inner in body.all_graphs()
+        for name in (*inner.inputs, *(name for one in inner.nodes for name in one.outputs))
+    }
+
+
+def _forms_of(names: list[str], type_: Type, prepared: Prepared, builder: Builder) -> dict[str, Packed]:
     """Return the representations of a group. Raise `Declined` if they don't exist."""
-    type_ = reduce(join, (prepared.type(name) for name in names))
     if not type_.number:
         raise Declined("the type of its elements is not known")
     if type_.shape is None:
         raise Declined("the rank of its elements is not known")
-    return {name: pack_as(name, type_.number, type_.shape, builder) for name in names}
+    return {name: pack_as(name, type_.number, type_.shape, prepared, builder) for name in names}
 
 
 def _why_not(
@@ -489,11 +541,22 @@ def _why_not(
             nodes.append(maker)
         for node in nodes:
             if node is None:
-                if name in model.graph.outputs:
-                    return "the model returns it"
-            elif why := record_of(node).why_not_packed(node, forms, prepared, read):
+                continue
+            if why := record_of(node).why_not_packed(node, forms, prepared, read):
                 return why
     return ""
+
+
+def _is_edited(maker: Node | None) -> bool:
+    return maker is not None and maker.is_op("SequenceInsert", "SequenceErase", "If")
+
+
+def _return_lists(graph: Graph, forms: dict[str, Packed], builder: Builder) -> None:
+    """Split rows into the lists that a model returns."""
+    for name in [name for name in dict.fromkeys(graph.outputs) if name in forms]:
+        nodes = Nodes(builder, name)
+        nodes.op("SplitToSequence", forms[name].whole(), axis=0, keepdims=0, out=name)
+        graph.nodes += nodes.nodes
 
 
 def _take_in(graph: Graph, forms: dict[str, Packed]) -> None:

@@ -206,12 +206,16 @@ class UnitPieces(Pieces):
         if self.count:
             nodes.op("Identity", self.tensor, out=out)
         else:
-            zero = nodes.fail_if(nodes.op("Equal", nodes.length(self.tensor, self.axis), nodes.constant(0)))
+            shape = nodes.op("Shape", self.tensor)
+            n = nodes.op("Gather", shape, nodes.constant(self.axis), axis=0)
+            zero = nodes.fail_if(nodes.op("Equal", n, nodes.constant(0)))
             nodes.declare(out, self.element_type, self.shape)
-            nodes.checked(self.tensor, zero, out=out)
+            nodes.op("Reshape", self.tensor, nodes.op("Add", shape, zero), out=out)
 
     def as_stack(self):
         if self.rank is None:
+            if self.axis == 0 and not self.keepdims:
+                return Stack("", self.element_type, None)
             raise Declined("their rank is not known")
         shape = [length for k, length in enumerate(self.shape) if k != self.axis]
         if self.keepdims:
@@ -475,6 +479,10 @@ def write_out_splits(
         name = node.outputs[0]
         if not node.is_op("SplitToSequence") or name in kept:
             continue
+        split = prepared.constant(node.input(1))
+        if split is not None and split.ndim == 0 and split == 1:
+            # To onnx, the pieces of this one keep their axis, whatever keepdims is.
+            node.inputs = node.inputs[:1]
         if not any(one and one.is_op("SequenceInsert", "SequenceErase") for one, _ in prepared.readers[name]):
             continue
         try:

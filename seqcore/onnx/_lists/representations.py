@@ -1,27 +1,24 @@
 """Representations of sequences by tensors, from which each read of a sequence can be computed.
 
-representation  the sequence                         becomes
-Listed          of named tensors                     these
-Pieces          split from a tensor                  that tensor
-Accumulated     that a loop puts elements into       scan outputs of the loop
-Grown           one of these, and some more          that, and these
-Stack           (the latter three, where it helps)   a tensor whose axis 0 runs over the elements
-Packed          (the others, for other runtimes)     such a tensor, or one of all values and one of the shapes
+representation  the sequence               becomes
+Listed          of named tensors           these
+Pieces          split from a tensor        that tensor
+Rows            of elements of one shape   a tensor whose axis 0 runs over the elements
+Numbers         of elements of one rank    a tensor of all numbers, and one of the shapes
+
+The first two are views: an edit of a known list is another one, and one of pieces makes `Rows` of them.
+Before that, lists that loops put elements into become scan outputs, which are split: see `accumulate`.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import Any
-
 from onnx import TensorProto
 
-from seqcore.onnx._lists.trace import end_of
 from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front, record_of
-from seqcore.onnx._model.types import Shape, join_shapes
+from seqcore.onnx._model.types import Shape
 from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder, Nodes
 
 
@@ -56,14 +53,8 @@ class Representations:
 
     def decline(self, name: str, why: str) -> None:
         """Have a sequence stay that has a form."""
-        self.found.pop(name).is_declined = True
+        del self.found[name]
         self.declined[name] = why
-
-
-def edited(forms: Representations, node: Node, inserts: bool) -> Representation | None:
-    """Return what the sequence that a node makes of another becomes; None where nothing can be said."""
-    source = forms.found.get(node.inputs[0])
-    return None if source is None else source.edited(forms, node, inserts)
 
 
 class Representation:
@@ -77,10 +68,6 @@ class Representation:
         The number of elements, if it is known.
     became : str
         A phrase for notes.
-    is_declined : bool
-        True if the sequence stays after all.
-    takers : tuple of Representation
-        The forms of lists that loops and inserts start with it: they have that `node`, and its `start_name`.
     is_only_counted : bool
         True if only the length is read and an element may fail: see `prune`.
     """
@@ -88,37 +75,11 @@ class Representation:
     element_type = 0
     count: int | None = None
     became = ""
-    is_declined = False
     is_only_counted = False
-
-    takers: tuple[Any, ...] = ()
-
-    def is_taken_by(self, node: Node) -> bool:
-        """Return whether each list that a node starts with it goes too."""
-        takers = [one for one in self.takers if one.node is node]
-        if not takers or any(one.is_declined for one in takers):
-            return False
-        return len(takers) == node.inputs.count(takers[0].start_name)
-
-    def is_there(self) -> bool:
-        """Return whether its tensor is made, whether the sequence goes or stays."""
-        return True
-
-    def edited(self, forms: Representations, node: Node, inserts: bool) -> Representation | None:
-        """Return the sequence after an insert or an erase; None where nothing can be said."""
-        return _grown(forms, node, self) if inserts else None
 
     def serves_edit(self, node: Node) -> bool:
         """Return whether an insert or an erase can do without the sequence."""
-        return self.is_taken_by(node)
-
-    def elements_by_name(self) -> tuple[list[str], Shape] | None:
-        """Return the names of all elements and their common shape; None where they have no names."""
-        return None
-
-    def rows(self) -> tuple[str, str] | None:
-        """Return the tensor whose axis 0 runs over the elements, and the 0 it is bound to; None for none."""
-        return None
+        return False
 
     def as_stack(self) -> Stack:
         """Return what it is as one tensor, which `stacked` makes. Raise `Declined` where it can't be that."""
@@ -127,10 +88,6 @@ class Representation:
     def stacked(self, nodes: Nodes) -> str:
         """Make the tensor whose axis 0 runs over the elements."""
         raise NotImplementedError
-
-    def why_not_started(self) -> str:
-        """Return why what it starts with can't be had, "" where it can."""
-        return ""
 
     def why_not(self, node: Node | None, graph: Graph, prepared: Prepared, read: set[str]) -> str:
         """Return why a reader in a graph can't be served, or "" where it can.
@@ -210,28 +167,13 @@ class Stack(Representation):
     element_type : int
     shape : tuple of (int, str or None), or None
         The elements' shape as far as it is known, None where not even the rank is.
-    is_uniform : bool
-        If True, the tensor can be made without an error that the sequence would not raise.
     is_filled : bool
         If True, there is at least one element.
     """
 
-    def __init__(
-        self,
-        tensor: str,
-        element_type: int,
-        shape: Shape,
-        is_uniform: bool = True,
-        is_filled: bool = False,
-    ) -> None:
-        self.tensor = tensor
-        self.element_type = element_type
-        self.shape = shape
-        self.is_uniform = is_uniform
-        self.is_filled = is_filled
-        # A scalar of 0, or an error where the elements differ in shape. Each reader is bound to it, and to
-        # no copy of the tensor.
-        self.zero = ""
+    def __init__(self, tensor: str, element_type: int, shape: Shape, is_filled: bool = False) -> None:
+        self.tensor, self.element_type = tensor, element_type
+        self.shape, self.is_filled = shape, is_filled
 
     @property
     def rank(self) -> int | None:
@@ -240,56 +182,31 @@ class Stack(Representation):
     def whole(self):
         return self.tensor
 
-    def is_there(self):
-        return not self.is_declined
-
-    def rows(self):
-        return self.tensor, self.zero
-
-    def _why_not_uniform(self):
-        return "" if self.is_uniform else "their shapes may differ"
-
     def as_stack(self):
-        if why := self._why_not_uniform():
-            raise Declined(why)
         return self
 
     def stacked(self, nodes):
         return self.tensor
 
-    def why_not_at(self, node, position, prepared):
-        return self._why_not_uniform()
-
-    def why_not_length(self, node, prepared):
-        return self._why_not_uniform()
-
     def why_not_join(self, axis, stacks, prepared):
         rank = self.rank
-        if stacks:
-            if axis == 0 or (rank is not None and axis_from_front(axis, rank + 1) is not None):
-                return self._why_not_uniform()
-            return "their rank is not known" if rank is None else f"axis {axis} is out of range"
         if rank is None:
-            return self._why_not_uniform() or "their rank is not known"
-        if axis_from_front(axis, rank) is None:
+            return "" if stacks and axis == 0 else "their rank is not known"
+        if axis_from_front(axis, rank + stacks) is None:
             return f"axis {axis} is out of range"
-        return why_no_zeros(prepared, self.shape) or self._why_not_uniform()
+        return "" if stacks else why_no_zeros(prepared, self.shape)
 
     def at(self, nodes, position, out):
         nodes.declare(out, self.element_type, self.shape)
         # onnxruntime's Gather takes one string only for each index (1.31).
         is_string = self.element_type == TensorProto.STRING
         at = nodes.position(position, 1 if is_string else 0)
-        if self.zero:
-            at = nodes.op("Add", nodes.op("Cast", at, to=TensorProto.INT64), self.zero)
         if is_string:
             return nodes.op("GatherND", self.tensor, at, out=out)
         return nodes.op("Gather", self.tensor, at, axis=0, out=out)
 
     def length(self, nodes, out):
-        if not self.zero:
-            return nodes.length(self.tensor, out=out)
-        return nodes.op("Add", nodes.length(self.tensor), self.zero, out=out)
+        return nodes.length(self.tensor, out=out)
 
     def join(self, nodes, axis, stacks, out):
         if stacks:
@@ -300,11 +217,10 @@ class Stack(Representation):
     def _stack(self, nodes, axis, out):
         if self.shape is not None:
             nodes.declare(out, self.element_type, [*self.shape[:axis], self.count, *self.shape[axis:]])
-        is_checked = not self.is_filled or self.zero
-        moved = "" if axis == 0 else self._moved(nodes, axis, "" if is_checked else out)
-        if is_checked:
+        moved = "" if axis == 0 else self._moved(nodes, axis, out if self.is_filled else "")
+        if not self.is_filled:
             shape = nodes.op("Shape", moved or self.tensor)
-            zero = self.zero if self.is_filled else self._fail_if_empty(nodes, shape, axis)
+            zero = self._fail_if_empty(nodes, shape, axis)
             nodes.op("Reshape", moved or self.tensor, nodes.op("Add", shape, zero), out=out)
         elif not moved:
             nodes.op("Identity", self.tensor, out=out)
@@ -333,8 +249,6 @@ class Stack(Representation):
         if not self.is_filled:
             own = nodes.op("Shape", self.tensor)
             shape = nodes.op("Add", shape, self._fail_if_empty(nodes, own, 0))
-        elif self.zero:
-            shape = nodes.op("Add", shape, self.zero)
         nodes.op("Reshape", moved, shape, out=out, **zeros)
 
     def _moved(self, nodes, axis, out=""):
@@ -344,73 +258,4 @@ class Stack(Representation):
 
     def _fail_if_empty(self, nodes, shape, axis):
         n = nodes.op("Gather", shape, nodes.constant(axis), axis=0)
-        zero = nodes.fail_if(nodes.op("Equal", n, nodes.constant(0)))
-        return nodes.op("Add", zero, self.zero) if self.zero else zero
-
-
-class Grown(Stack):
-    """A tensor whose axis 0 runs over the elements, and some elements in front of it and behind.
-
-    Attributes
-    ----------
-    node : Node
-        The last insert.
-    start_name : str
-        The list that this puts an element to.
-    source : Representation
-        The list before all inserts.
-    front, back : list of str
-        The elements at its ends.
-    """
-
-    def __init__(
-        self,
-        forms: Representations,
-        node: Node,
-        source: Representation,
-        stack: Stack,
-        front: list[str],
-        back: list[str],
-    ) -> None:
-        prepared = forms.prepared
-        self.node, self.start_name = node, node.inputs[0]
-        self.source, self.front, self.back = source, front, back
-        given = None if stack.shape is None else tuple(stack.shape)
-        shape = reduce(join_shapes, map(prepared.shape, (*front, *back)), given)
-        is_uniform = given is not None and shape is not None and None not in shape
-        super().__init__("", stack.element_type, shape, is_uniform, is_filled=True)
-        self.became = f"becomes '{self.start_name}' and '{node.inputs[1]}', joined"
-
-    def why_not_started(self):
-        if not self.is_uniform:
-            return "their shapes may differ"
-        if not self.source.is_there():
-            return f"it is made from '{self.start_name}', which stays"
-        return ""
-
-    def prepare(self, builder, prepared):
-        nodes = builder.after(self.node)
-        front, back = ([nodes.unsqueeze(name, 0) for name in names] for names in (self.front, self.back))
-        self.tensor = nodes.op("Concat", *front, self.source.stacked(nodes), *back, axis=0)
-
-
-def _grown(forms: Representations, node: Node, found: Representation) -> Grown | None:
-    """Return a list after an insert at an end; None where nothing can be said."""
-    prepared = forms.prepared
-    at_front = end_of(prepared, node)
-    places = [prepared.producers.get(name, (None, None))[1] for name in (node.inputs[0], node.outputs[0])]
-    # A graph inside may run several times.
-    if at_front is None or places[0] is not places[1]:
-        return None
-    source, front, back = found, [], []
-    if isinstance(found, Grown):
-        source, front, back = found.source, found.front, found.back
-    try:
-        stack = source.as_stack()
-    except Declined:
-        return None
-    more = [node.inputs[1]]
-    ends = ([*more, *front], back) if at_front else (front, [*back, *more])
-    grown = Grown(forms, node, source, stack, *ends)
-    found.takers += (grown,)
-    return grown
+        return nodes.fail_if(nodes.op("Equal", n, nodes.constant(0)))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import onnx
 
+from seqcore.onnx._lists.accumulate import accumulate_lists
 from seqcore.onnx._lists.fixed_lists import Written, write_out_lists
 from seqcore.onnx._lists.packed import pack_lists
 from seqcore.onnx._lists.pieces import write_out_splits
@@ -156,12 +157,15 @@ class _Trial:
         self.stays: dict[str, str] = {}
         self.loops: list[LoopNote] = []
         self._settled: set[str] = set()
+        self._why_carried: dict[str, str] = {}
+        self._stuck: set[str] = set()
         model = known.model.copy()
         builder = Builder(model)
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, kept)
         self.prepared = known.again(model, is_same=not self._written)
         splits = write_out_splits(model, self.prepared, builder, held)
+        self._splits = set(splits)
         if splits:
             self.prepared = known.again(model)
         self._lists = write_out_lists(model, self.prepared, builder, held)
@@ -178,9 +182,8 @@ class _Trial:
             if not self._lower_all(model, builder) and done <= outer:
                 break
             outer = {node.name for node in model.graph.nodes}
-        self._stuck = self._left() & splits.keys()  # packed, they had better been cut by a run
         if packs:
-            self._pack(model, builder)
+            self._make_portable(model, builder)
 
     def _left(self) -> set[str]:
         """Return the names of what operators on sequences make that are left."""
@@ -190,20 +193,42 @@ class _Trial:
     def _lower_all(self, model: Model, builder: Builder) -> bool:
         """Lower what can be until nothing changes; return whether there was something."""
         has_changed = False
-        while self._has_lists() and self._lower_once(model, builder):
-            self.prepared = self._known.again(model)
+        while self._has_lists() and (
+            self._accumulate(model, builder)
+            or self._lower_once(model, builder)
+            or self._pack(model, builder, everywhere=False)
+        ):
             has_changed = True
         return has_changed
 
-    def _pack(self, model: Model, builder: Builder) -> None:
-        """Make tensors of the sequences that are left, and a model that other runtimes take."""
+    def _accumulate(self, model: Model, builder: Builder) -> bool:
+        """Make scan outputs of lists in loops; return whether there was one."""
+        became, self._why_carried = accumulate_lists(model, self.prepared, builder)
+        return self._is_done(model, became)
+
+    def _is_done(self, model: Model, became: dict[str, str]) -> bool:
+        """Note what became of sequences; return whether there was one."""
+        self.became = became | self.became
+        if became:
+            self.prepared = self._known.again(model)
+        return bool(became)
+
+    def _pack(self, model: Model, builder: Builder, everywhere: bool) -> bool:
+        """Make tensors of the sequences that are left; return whether there was one."""
+        packed, stays = pack_lists(model, self.prepared, builder, everywhere)
+        self.packed |= packed
+        self._stuck |= packed.keys() & self._splits  # these had better been cut by a run
+        if everywhere:
+            self.stays = stays
+        return self._is_done(model, packed)
+
+    def _make_portable(self, model: Model, builder: Builder) -> None:
+        """Make a model that other runtimes take."""
         known = self._known
         if self._has_lists():
             if prune(model):
                 self.prepared = known.again(model)
-            self.packed, self.stays = pack_lists(model, self.prepared, builder)
-            self.prepared = known.again(model)
-            self.became |= self.packed
+            self._pack(model, builder, everywhere=True)
         if self.became:
             keep_trips_from_negative(model, self.prepared, builder)
             end_by_conditions(model, self.prepared, builder)
@@ -235,7 +260,8 @@ class _Trial:
         forms = Representations(prepared, self._doubts)
         read = read_names(model)
         _decline_lists(forms, read)
-        self.stays = forms.declined
+        self.stays = forms.declined | self._why_carried
+        became = {name: form.became for name, form in forms.found.items()}
         for name, form in forms.found.items():
             form.is_only_counted = is_only_counted(name, prepared, read)
             form.plan(name, prepared, read)
@@ -245,11 +271,10 @@ class _Trial:
                     nodes = builder.instead(node)
                     nodes.declares = is_read = node.outputs[0] in read
                     record_of(node).lower(node, form, nodes, prepared, is_read)
-            self.became[name] = form.became
-        if forms.found:
+        if became:
             builder.apply()
             prune(model)
-        return bool(forms.found)
+        return self._is_done(model, became)
 
     def maps_left(self) -> set[str]:
         """Return the names of the maps whose loops still have sequence operators."""
@@ -289,24 +314,19 @@ class _Trial:
 def _decline_lists(forms: Representations, read: set[str]) -> None:
     """Have those lists stay that can't go.
 
-    A list goes only if each edit of it does, which come after it; and what a loop puts more into only if what
-    the loop starts with goes, which comes before.
+    A list goes only if each edit of it does. These come after it.
     """
-    has_changed = True
-    while has_changed:
-        has_changed = False
-        for name in reversed(list(forms.found)):
-            if why := _why_not(name, forms.found[name], forms.prepared, read):
-                forms.decline(name, why)
-                has_changed = True
+    for name in reversed(list(forms.found)):
+        if why := _why_not(name, forms.found[name], forms.prepared, read):
+            forms.decline(name, why)
 
 
 def _why_not(name: str, form: Representation, prepared: Prepared, read: set[str]) -> str:
     """Return why a sequence can't be lowered, "" if all its readers can do without it."""
-    for node, graph in prepared.readers[name]:
-        if why := form.why_not(node, graph, prepared, read):
-            return why
-    return form.why_not_started()
+    return next(
+        filter(None, (form.why_not(node, graph, prepared, read) for node, graph in prepared.readers[name])),
+        "",
+    )
 
 
 class _Notes:
@@ -326,7 +346,7 @@ class _Notes:
             if known.is_sequence(name)
         ]
         for name, (node, _) in known.producers.items():
-            if name in trial.became:
+            if name in trial.became and not (name in left and trial.prepared.is_sequence(name)):
                 if name in trial.packed and name in parts:
                     continue
                 notes.append(Note(name, node.name, True, trial.became[name]))

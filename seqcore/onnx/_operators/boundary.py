@@ -14,7 +14,7 @@ from seqcore.onnx._lists.boundary import (
     give_numbers,
     give_rows,
 )
-from seqcore.onnx._model.record import Operator, register
+from seqcore.onnx._model.record import Declined, Operator, register
 from seqcore.onnx._model.types import NEVER, SEQUENCE, Type, tensor
 
 
@@ -63,13 +63,15 @@ class ToTensors(Operator):
         return [tensor(number, shape) for number, shape in _layout(node, known.type(node.inputs[0])).types()]
 
     def why_not_lowered(self, node, form, prepared, read):
-        if form.rows() is None:
+        try:
+            form.as_stack()
+        except Declined:
             return "the model returns it"
-        return form.why_not_at(node, None, prepared)
+        return ""
 
     def lower(self, node, form, nodes, prepared, is_read):
         layout = _layout(node, prepared.type(node.inputs[0]))
-        give_rows(nodes, *form.rows(), layout, node.outputs)
+        give_rows(nodes, form.stacked(nodes), layout, node.outputs)
 
     def why_not_packed(self, node, forms, prepared, read):
         return ""
@@ -79,8 +81,8 @@ class ToTensors(Operator):
         layout = _layout(node, prepared.type(node.inputs[0]))
         if prepared.shape(node.inputs[0]) == NEVER:
             give_nothing(nodes, form.count_of(nodes), layout, node.outputs)
-        elif (rows := form.rows()) is not None:
-            give_rows(nodes, *rows, layout, node.outputs)
+        elif len(form.parts) == 1:
+            give_rows(nodes, form.stacked(nodes), layout, node.outputs)
         else:
             give_numbers(nodes, *form.parts, layout, node.outputs)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from seqcore.onnx._model.record import STEP, Operator, register
-from seqcore.onnx._vmap import ragged, rules, sizes
+from seqcore.onnx._vmap import ragged, rules
 from seqcore.onnx._vmap.tracer import BatchRule
 
 
@@ -12,9 +12,7 @@ class Identity(Operator):
     never_fails = True
     elementwise = True
     numpy = staticmethod(np.asarray)
-    batch_rule = BatchRule(
-        rules.elementwise, ragged.elementwise, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
-    )
+    batch_rule = BatchRule(rules.elementwise, ragged.elementwise, runs_empty=True, adds_none=True)
     verb = "passes it on as a result"
 
     def infer(self, node, known):

@@ -5,13 +5,12 @@ from seqcore.onnx._model.graph import BRANCHES
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import join
 from seqcore.onnx._vmap.branch import choose
-from seqcore.onnx._vmap.sizes import size_of_if
 from seqcore.onnx._vmap.tracer import BatchRule
 
 
 @register("If")
 class If(Operator):
-    batch_rule = BatchRule(choose, runs_empty=True, in_branch=True, size=size_of_if)
+    batch_rule = BatchRule(choose, runs_empty=True, in_branch=True)
 
     def fault(self, node):
         for name in BRANCHES:

@@ -6,7 +6,6 @@ What stands where among its inputs and outputs, `loop_parts` tells.
 from onnx import TensorProto
 
 from seqcore.onnx._engines.control import LoopStep
-from seqcore.onnx._lists.accumulate import accumulated
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import NEVER, from_type_proto, is_told_by_size, tensor, without_shape
@@ -95,16 +94,6 @@ class Loop(Operator):
 
     def step(self, entry, planner, in_loop):
         return LoopStep(entry, planner)
-
-    def why_not_lowered(self, node, form, prepared, read):
-        return "" if form.is_taken_by(node) else super().why_not_lowered(node, form, prepared, read)
-
-    def lower(self, node, form, nodes, prepared, is_read):
-        """Stay as it is: the state goes with the list that comes out."""
-        nodes.nodes.append(node)
-
-    def represent(self, node, k, forms):
-        return accumulated(forms, node, k)
 
     def why_not_packed(self, node, forms, prepared, read):
         return ""

@@ -1,6 +1,6 @@
 """SequenceErase: a sequence without its last element, or without the one at a position."""
 
-from seqcore.onnx._lists.representations import edited
+from seqcore.onnx._lists.listed import edited
 from seqcore.onnx._model.positions import guard_position, position_of
 from seqcore.onnx._model.record import STEP, Operator, register
 

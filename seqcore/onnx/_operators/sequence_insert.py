@@ -1,6 +1,6 @@
 """SequenceInsert: a sequence with a tensor more, at its end or at a position."""
 
-from seqcore.onnx._lists.representations import edited
+from seqcore.onnx._lists.listed import edited
 from seqcore.onnx._model.positions import guard_position, position_of
 from seqcore.onnx._model.record import STEP, Operator, register
 from seqcore.onnx._model.types import join_shapes, sequence

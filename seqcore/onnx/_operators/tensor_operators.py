@@ -17,7 +17,7 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.inference import Inference
 from seqcore.onnx._model.record import Operator, axis_from_front, register_record
 from seqcore.onnx._model.types import UNKNOWN, Length, Shape, Type, tensor
-from seqcore.onnx._vmap import ragged, safety, sizes
+from seqcore.onnx._vmap import ragged, safety
 from seqcore.onnx._vmap import rules as batch
 from seqcore.onnx._vmap.tracer import BatchRule
 
@@ -57,17 +57,14 @@ _BROADCAST_RULE = BatchRule(
     batch.broadcast,
     ragged.broadcast,
     fits=safety.broadcast_fits,
+    adds_none=safety.broadcast_adds_none,
     runs_empty=True,
-    size=sizes.size_of_broadcast,
-    axis=sizes.axis_of_broadcast,
 )
-_ELEMENTWISE_RULE = BatchRule(
-    batch.elementwise, ragged.elementwise, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
-)
-_SOFTMAX_RULE = BatchRule(batch.softmax, ragged.softmax, size=sizes.no_more)
-_ALONG_LAST_RULE = BatchRule(batch.along_last, ragged.along_axis(batch.along_last, -1), size=sizes.no_more)
-_REDUCE_RULE = BatchRule(batch.reduce, ragged.reduce, runs_empty=True, size=sizes.no_more)
-_FOLDED_RULE = BatchRule(batch.folded, size=sizes.no_more)
+_ELEMENTWISE_RULE = BatchRule(batch.elementwise, ragged.elementwise, runs_empty=True, adds_none=True)
+_SOFTMAX_RULE = BatchRule(batch.softmax, ragged.softmax, adds_none=True)
+_ALONG_LAST_RULE = BatchRule(batch.along_last, ragged.along_axis(batch.along_last, -1), adds_none=True)
+_REDUCE_RULE = BatchRule(batch.reduce, ragged.reduce, runs_empty=True, adds_none=True)
+_FOLDED_RULE = BatchRule(batch.folded)
 
 
 # Rules
@@ -493,16 +490,16 @@ _rows(
     batch_rule=_ELEMENTWISE_RULE._replace(apply=batch.cast_like, ragged=None),
 )
 _rows("Clip", same, never_fails=True, batch_rule=_ELEMENTWISE_RULE)
-_rows("Softmax", same, never_fails=True, batch_rule=_SOFTMAX_RULE._replace(axis=sizes.same_axis))
+_rows("Softmax", same, never_fails=True, batch_rule=_SOFTMAX_RULE)
 _rows("LogSoftmax Hardmax", same, batch_rule=_SOFTMAX_RULE._replace(runs_empty=True))
 _rows(
     "CumSum",
     same,
-    batch_rule=BatchRule(batch.cum_sum, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis),
+    batch_rule=BatchRule(batch.cum_sum, runs_empty=True, adds_none=True),
 )
-_rows("ScatterElements", same, batch_rule=BatchRule(batch.scatter_elements, size=sizes.no_more))
+_rows("ScatterElements", same, batch_rule=BatchRule(batch.scatter_elements))
 _rows("ScatterND Dropout", same)
-_rows("LayerNormalization", same, batch_rule=_ALONG_LAST_RULE._replace(axis=sizes.same_axis))
+_rows("LayerNormalization", same, batch_rule=_ALONG_LAST_RULE)
 _rows("InstanceNormalization", same, batch_rule=_FOLDED_RULE)
 _rows("Trilu", None, batch_rule=_ELEMENTWISE_RULE._replace(runs_empty=False))
 _rows("Shape", shape_of, never_fails=True, batch_rule=BatchRule(batch.shape, ragged.shape))
@@ -511,20 +508,20 @@ _rows(
     "MatMul",
     matmul,
     never_fails=True,
-    batch_rule=BatchRule(batch.matmul, ragged.matmul, fits=safety.matmul_fits, axis=sizes.axis_of_product),
+    batch_rule=BatchRule(batch.matmul, ragged.matmul, fits=safety.matmul_fits),
 )
 _rows("Gemm", gemm, never_fails=True, batch_rule=BatchRule(batch.gemm, ragged.gemm, fits=safety.gemm_fits))
 _rows(
     "Transpose",
     transpose,
     never_fails=True,
-    batch_rule=BatchRule(batch.transpose, ragged.transpose, size=sizes.no_more, axis=sizes.axis_of_transpose),
+    batch_rule=BatchRule(batch.transpose, ragged.transpose, adds_none=True),
 )
 _rows(
     "Unsqueeze",
     unsqueeze,
     never_fails=True,
-    batch_rule=BatchRule(batch.unsqueeze, ragged.with_axes_behind(batch.unsqueeze), size=sizes.no_more),
+    batch_rule=BatchRule(batch.unsqueeze, ragged.with_axes_behind(batch.unsqueeze), adds_none=True),
 )
 _rows(
     "Squeeze",
@@ -533,10 +530,10 @@ _rows(
         batch.squeeze,
         ragged.with_axes_behind(batch.squeeze),
         runs_empty=safety.squeeze_runs_empty,
-        size=sizes.no_more,
+        adds_none=True,
     ),
 )
-_rows("Flatten", None, never_fails=True, batch_rule=BatchRule(batch.flatten, size=sizes.no_more))
+_rows("Flatten", None, never_fails=True, batch_rule=BatchRule(batch.flatten, adds_none=True))
 _rows(
     "Gather",
     gather,
@@ -545,7 +542,7 @@ _rows(
     ),
 )
 _rows("GatherND", None, batch_rule=BatchRule(batch.gather_nd))
-_rows("GatherElements", None, batch_rule=BatchRule(batch.gather_elements, size=sizes.size_of_second))
+_rows("GatherElements", None, batch_rule=BatchRule(batch.gather_elements))
 _rows(
     "Concat",
     concat,
@@ -554,23 +551,20 @@ _rows(
         ragged.along_axis(batch.concat, 0),
         fits=safety.concat_fits,
         minds_shapes_only=True,
+        adds_none=True,
         runs_empty=True,
-        size=sizes.size_of_concat,
-        axis=sizes.axis_of_concat,
     ),
 )
-_rows("Split", None, batch_rule=BatchRule(batch.split, size=sizes.no_more))
-_rows("Reshape", reshape, batch_rule=BatchRule(batch.reshape, runs_empty=True, size=sizes.no_more))
-_rows("Expand", expand, batch_rule=BatchRule(batch.expand, axis=sizes.axis_of_expand))
+_rows("Split", None, batch_rule=BatchRule(batch.split, adds_none=True))
+_rows("Reshape", reshape, batch_rule=BatchRule(batch.reshape, runs_empty=True, adds_none=True))
+_rows("Expand", expand, batch_rule=BatchRule(batch.expand))
 _rows("Tile", None, batch_rule=BatchRule(batch.tile))
-_rows("Pad", None, batch_rule=BatchRule(batch.pad, axis=sizes.axis_of_pad))
+_rows("Pad", None, batch_rule=BatchRule(batch.pad))
 _rows("ConstantOfShape", constant_of_shape, batch_rule=BatchRule(batch.only_same))
 _rows(
     "Slice",
     slice_,
-    batch_rule=BatchRule(
-        batch.slice_, ragged.slice_, runs_empty=True, size=sizes.no_more, axis=sizes.same_axis
-    ),
+    batch_rule=BatchRule(batch.slice_, ragged.slice_, runs_empty=True, adds_none=True),
 )
 _rows("Range", range_, batch_rule=BatchRule(batch.only_same))
 _rows("NonZero", None, batch_rule=BatchRule(batch.only_same))
@@ -581,12 +575,10 @@ _rows(
     reduce,
     batch_rule=_REDUCE_RULE,
 )
-_rows(
-    "ArgMax ArgMin", arg_reduce, batch_rule=BatchRule(batch.along_first, runs_empty=True, size=sizes.no_more)
-)
+_rows("ArgMax ArgMin", arg_reduce, batch_rule=BatchRule(batch.along_first, runs_empty=True))
 _rows("TopK", None, batch_rule=_ALONG_LAST_RULE)
 _rows("OneHot", None, batch_rule=BatchRule(batch.one_hot))
 _rows("Einsum", None, batch_rule=BatchRule(batch.einsum))
-_rows("Conv ConvTranspose", None, batch_rule=_FOLDED_RULE._replace(size=sizes.size_of_conv))
+_rows("Conv ConvTranspose", None, batch_rule=_FOLDED_RULE)
 _rows("AveragePool GlobalAveragePool GlobalMaxPool LRN", None, batch_rule=_FOLDED_RULE)
 _rows("DepthToSpace SpaceToDepth", None, batch_rule=_FOLDED_RULE)

@@ -150,9 +150,12 @@ def is_only_counted(name: str, prepared: Prepared, read: set[str]) -> bool:
     if not any(node is not None and node.is_op("SequenceLength") for node, _ in readers):
         return False
     place = prepared.producers[name][1] if name in prepared.producers else None
+    maker = prepared.producer(name)
+    if maker is not None and maker.is_op("SplitToSequence"):
+        readers = [*readers, *prepared.readers[maker.inputs[0]]]
     for node, graph in readers:
-        is_data = node is not None and node.is_op("SequenceAt", "ConcatFromSequence")
-        if node is not None and is_data and graph is place and node.outputs[0] in read:
+        is_data = node is not None and not node.is_op("SequenceLength", "Shape", "Size")
+        if node is not None and is_data and graph is place and node.outputs[0] in read - {name}:
             return False
     return _makes_errors(name, prepared)
 
@@ -177,7 +180,10 @@ def may_fail(prepared: Prepared, name: str) -> bool:
         if node is None or node in seen:
             continue  # an input, a constant, or what a graph is given: there already
         seen.add(node)
-        if not record_of(node).never_fails:
+        if node.is_op("Loop", "If"):
+            if any(map(_has_errors, node.graphs.values())):
+                return True
+        elif not record_of(node).never_fails:
             return True
         todo += filter(None, node.inputs)
     return False

@@ -11,7 +11,17 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.record import axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Length, Shape
+from seqcore.onnx._vmap.shapes import LoopShapes
 from seqcore.onnx._vmap.tracer import Tracer
+
+
+def broadcast_adds_none(node: Node, shapes: LoopShapes) -> bool:
+    """Return whether the result is as large as an input: of a column and a row it would be larger."""
+    ranks = sorted(
+        -1 if type_.rank is None else type_.rank for type_ in map(shapes.types.get, node.inputs) if type_
+    )
+    return len(ranks) == len(node.inputs) and ranks[0] >= 0 and (ranks[-1] < 2 or not any(ranks[:-1]))
+
 
 # Whether shapes fit
 

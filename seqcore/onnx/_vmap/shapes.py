@@ -92,11 +92,12 @@ class LoopShapes:
         shape = self.types[name].shape if name in self.types else None
         return shape is not None and None not in shape
 
-    def size(self, name: str) -> Size | None:
-        """Return how many items a value has, None where that isn't known."""
+    def size(self, name: str, first: int = 0) -> Size | None:
+        """Return how many items the axes of a value have from the first on, None where that isn't known."""
         shape = self.types[name].shape if name in self.types else None
-        if shape is None or None in shape:
+        if shape is None or None in shape[first:]:
             return None
+        shape = shape[first:]
         numbers = [length for length in shape if isinstance(length, int)]
         names = [length for length in shape if isinstance(length, str)]
         if any(name not in self.lengths for name in names):

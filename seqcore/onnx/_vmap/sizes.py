@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
-from itertools import product
+from collections.abc import Iterable, Iterator
 
 from onnx import TensorProto
 
-from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.loop_parts import parts_of
-from seqcore.onnx._model.record import Declined, axis_from_front, record_of
+from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._rewrite.emit import Nodes
 from seqcore.onnx._vmap.shapes import LoopShapes, Size
 from seqcore.onnx._vmap.tracer import BatchRule, Tracer
@@ -70,13 +68,6 @@ class LoopSizes:
         return nodes.op("Or", all_of_them, nodes.op("Less", size, nodes.constant(_SMALL + 1)))
 
 
-def terms(name: str, bound: list[Size] | None) -> list[Size]:
-    """Return sizes; the largest of them is an upper bound of a value's."""
-    if bound is None:
-        raise Declined(f"makes '{name}', of whose size too little is known")
-    return [size._replace(number=len(bound) * size.number) for size in bound]
-
-
 def largest(sizes: list[Size]) -> Iterator[Size]:
     """Yield the sizes that aren't within another."""
     kept: list[Size] = []
@@ -91,15 +82,15 @@ def sizes_of(loop: Node, body: Tracer) -> LoopSizes:
     shapes, parts = body.shapes, parts_of(loop)
     within = [size for name in parts.scans if (size := shapes.size(name))]
     made = []
-    bounds = SizeBounds(loop.body, shapes, body.integers)
-    repeated = [one for name in body.repeated for one in terms(name, bounds.of(name))]
+    makers = {name: node for node in loop.body.all_nodes() for name in node.outputs}
+    repeated = [one for name in body.repeated for one in _sizes(name, makers, shapes)]
     padded: dict[str, list[Size]] = {}
     for node in loop.body.all_nodes():
         for name in filter(body.varies, node.outputs):
             if lengths := body.lengths(name):
-                padded.setdefault(lengths, []).extend(terms(name, bounds.behind_first(name)))
+                padded.setdefault(lengths, []).append(_size_behind_first(name, shapes))
             else:
-                made += terms(name, bounds.of(name))
+                made += _sizes(name, makers, shapes)
         is_row = node.is_op("Gather") and node.inputs[1] == parts.iteration
         if is_row and (size := shapes.size(node.outputs[0])):
             within.append(size)  # it exists already
@@ -110,6 +101,26 @@ def sizes_of(loop: Node, body: Tracer) -> LoopSizes:
             row = sizes.number_of(largest(grown), body.nodes)
             body.padded.append((lengths, body.longest(lengths), row))
     return sizes
+
+
+def _sizes(name: str, makers: dict[str, Node], shapes: LoopShapes) -> list[Size]:
+    """Return sizes: a value has no more numbers than the largest of them."""
+    if size := shapes.size(name):
+        return [size]
+    node = makers.get(name)
+    rule: BatchRule | None = None if node is None else record_of(node).batch_rule
+    adds_none = rule is not None and rule.adds_none
+    if node is None or not (adds_none(node, shapes) if callable(adds_none) else adds_none):
+        raise Declined(f"makes '{name}', whose size is not known")
+    given = [size for one in filter(None, node.inputs) for size in _sizes(one, makers, shapes)]
+    return [size._replace(number=len(given) * size.number) for size in given]
+
+
+def _size_behind_first(name: str, shapes: LoopShapes) -> Size:
+    """Return how many numbers one position on the first axis of a value has."""
+    if size := shapes.size(name, first=1):
+        return size
+    raise Declined(f"makes '{name}', whose size is not known")
 
 
 def fits_padded(
@@ -152,201 +163,3 @@ def fits_padded(
         nmissing = nodes.sum(nodes.op("Cast", empty, to=TensorProto.INT64))
         conditions.append(nodes.op("Equal", nmissing, nodes.constant(0)))
     return conditions
-
-
-# How many numbers a value in a loop's body has at most, where its shape isn't known.
-#
-# row: (x[1])    part: (?) = Slice (row, 0, k)        at most x[1]
-# both: (?) = Concat (row, w)                         at most x[1] + w[0]
-# wide: (?, ?) = Expand (row, shape)                  who knows: not at once
-
-
-# A sum of sizes.
-Bound = list[Size]
-# So many terms are looked at.
-_MOST_TERMS = 16
-
-
-class SizeBounds:
-    """The bounds of what a body makes.
-
-    Parameters
-    ----------
-    body : Graph
-    shapes : LoopShapes
-        Of its values.
-    integers : callable
-        Returns the integers of input k of a node, None where only a run tells.
-
-    The `size` and `axis` of each operator's `BatchRule` say how its output follows from its inputs.
-    """
-
-    def __init__(
-        self, body: Graph, shapes: LoopShapes, integers: Callable[[Node, int], list[int] | None]
-    ) -> None:
-        self.shapes, self.integers = shapes, integers
-        self._makers = {name: node for node in body.all_nodes() for name in node.outputs}
-        self._found: dict[str, Bound | None] = {}
-
-    def of(self, name: str) -> Bound | None:
-        """Return at most how many numbers a value has, None where that isn't known."""
-        if name not in self._found:
-            size = self.shapes.size(name)
-            self._found[name] = [size] if size else self._by_axes(name) or self._by_maker(name)
-        return self._found[name]
-
-    def _by_maker(self, name: str) -> Bound | None:
-        node, rule = self._maker(name)
-        return rule.size(node, name, self) if node and rule and rule.size else None
-
-    def _maker(self, name: str) -> tuple[Node | None, BatchRule | None]:
-        node = self._makers.get(name)
-        return node, None if node is None else record_of(node).batch_rule
-
-    def behind_first(self, name: str) -> Bound | None:
-        """Return at most how many numbers an item on the first axis has."""
-        return self._by_axes(name, 1)
-
-    def _by_axes(self, name: str, first: int = 0) -> Bound | None:
-        rank = self.shapes.types[name].rank if name in self.shapes.types else None
-        if rank is None:
-            return None
-        axes = [self.axis(name, k) for k in range(first, rank)]
-        return None if None in axes else _product([axis for axis in axes if axis])
-
-    def axis(self, name: str, k: int) -> Bound | None:
-        """Return at most how long an axis is."""
-        type_ = self.shapes.types.get(name)
-        if type_ is None or type_.shape is None or not 0 <= k < len(type_.shape):
-            return None
-        length = type_.shape[k]
-        if isinstance(length, int):
-            return [Size(length)]
-        if length in self.shapes.lengths:
-            return [Size(1, (length,))]
-        node, rule = self._maker(name)
-        return rule.axis(node, k, len(type_.shape), self) if node and rule and rule.axis else None
-
-
-# Rules for how many numbers come out
-
-
-def no_more(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
-    """As many as the first input has, at most."""
-    return bounds.of(node.inputs[0])
-
-
-def size_of_broadcast(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
-    large = {one for one in node.inputs if bounds.shapes.size(one) != Size(1)}
-    return bounds.of(large.pop()) if len(large) == 1 else None
-
-
-def size_of_second(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
-    return bounds.of(node.inputs[1])
-
-
-def size_of_concat(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
-    return _sum([bounds.of(one) for one in node.inputs])
-
-
-def size_of_if(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
-    k = node.outputs.index(name)
-    return _sum([bounds.of(branch.outputs[k]) for branch in node.graphs.values()])
-
-
-def size_of_conv(node: Node, name: str, bounds: SizeBounds) -> Bound | None:
-    """Channels become others; padding is seen to by twice as many numbers."""
-    types, made = bounds.shapes.types, bounds.of(node.inputs[0])
-    is_transposed = node.is_op("ConvTranspose")
-    weights = bounds.axis(node.inputs[1], int(is_transposed))
-    if made is None or weights is None:
-        return None
-    times = 2
-    if is_transposed:
-        times *= node.attribute("group", 1) * math.prod(node.attribute("strides", [1]))
-    shape = types[node.inputs[0]].shape
-    channels = shape[1] if shape is not None and len(shape) > 1 else None
-    whole = _product([made, weights])
-    if whole is None or not isinstance(channels, int) or not channels:
-        return None if whole is None else [one._replace(number=times * one.number) for one in whole]
-    return [one._replace(number=-(-times * one.number // channels)) for one in whole]
-
-
-# Rules for how long an axis is
-
-
-def same_axis(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
-    """As long as that of the first input, at most."""
-    return bounds.axis(node.inputs[0], k)
-
-
-def axis_of_broadcast(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
-    own = []
-    for name in node.inputs:
-        shape = bounds.shapes.types[name].shape if name in bounds.shapes.types else None
-        if shape is None:
-            return None
-        if k >= rank - len(shape):
-            own.append(bounds.axis(name, k - rank + len(shape)))
-    return _sum(own, is_once=True)
-
-
-def axis_of_concat(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
-    own = [bounds.axis(name, k) for name in node.inputs]
-    if axis_from_front(node.attribute("axis", 0), rank) == k:
-        return _sum(own)
-    return next(filter(None, own), None)
-
-
-def axis_of_expand(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
-    numbers = bounds.integers(node, 1)
-    if numbers is None:
-        return None
-    own = k - rank + len(numbers)
-    if own >= 0 and numbers[own] != 1:
-        return [Size(numbers[own])]
-    shape = bounds.shapes.types[node.inputs[0]].shape
-    return None if shape is None else bounds.axis(node.inputs[0], k - rank + len(shape))
-
-
-def axis_of_pad(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
-    numbers = bounds.integers(node, 1) if len(node.inputs) > 1 else None
-    if numbers is None or len(numbers) != 2 * rank:
-        return None
-    more = max(numbers[k] + numbers[k + rank], 0)
-    return _sum([bounds.axis(node.inputs[0], k), [Size(more)]])
-
-
-def axis_of_product(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
-    shapes = [bounds.shapes.types[name].shape for name in node.inputs]
-    if None in shapes or any(shape is not None and len(shape) != 2 for shape in shapes):
-        return None
-    return bounds.axis(node.inputs[0 if k - rank == -2 else 1], 2 + k - rank)
-
-
-def axis_of_transpose(node: Node, k: int, rank: int, bounds: SizeBounds) -> Bound | None:
-    return bounds.axis(node.inputs[0], node.attribute("perm", list(range(rank))[::-1])[k])
-
-
-def _sum(bounds: list[Bound | None], is_once: bool = False) -> Bound | None:
-    """Return the sum of bounds; with `is_once`, equal terms count once."""
-    numbers: dict[tuple[str, ...], int] = {}
-    for bound in bounds:
-        if bound is None:
-            return None
-        for one in bound:
-            own = numbers.get(one.names, 0)
-            numbers[one.names] = max(own, one.number) if is_once else own + one.number
-    if is_once and len(numbers) > 1 and numbers.get((), 0) == 1:
-        del numbers[()]  # an axis of length 1 is broadcast
-    return [Size(number, names) for names, number in numbers.items()] if len(numbers) <= _MOST_TERMS else None
-
-
-def _product(bounds: list[Bound]) -> Bound | None:
-    if math.prod(map(len, bounds)) > _MOST_TERMS:
-        return None
-    terms = []
-    for chosen in product(*bounds):
-        names = tuple(sorted(name for one in chosen for name in one.names))
-        terms.append(Size(math.prod(one.number for one in chosen), names))
-    return _sum([terms])

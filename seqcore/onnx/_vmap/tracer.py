@@ -70,10 +70,8 @@ class BatchRule(NamedTuple):
         True if it runs without an iteration, if the shapes fit. An operator that never fails does.
     in_branch : bool or callable or None
         True if it never fails in an iteration that skips it; None for an operator that never fails.
-    size : callable or None
-        Takes a node, an output and `SizeBounds`, and returns at most how many numbers that has. See `sizes`.
-    axis : callable or None
-        Takes a node, an axis, the rank and `SizeBounds`, and returns at most how long the axis is.
+    adds_none : bool or callable
+        True if it returns no more numbers than it gets in all; or takes a node and the `LoopShapes`.
     """
 
     apply: Callable[[Node, Tracer], list[Value]]
@@ -83,8 +81,7 @@ class BatchRule(NamedTuple):
     divides: Callable[[Node, Tracer], bool] | None = None
     runs_empty: bool | Callable[[Node, Tracer], bool] = False
     in_branch: bool | Callable[[Node, Tracer], bool] | None = None
-    size: Callable[[Node, str, Any], Any] | None = None
-    axis: Callable[[Node, int, int, Any], Any] | None = None
+    adds_none: bool | Callable[[Node, LoopShapes], bool] = False
 
 
 class Tracer:

@@ -39,6 +39,13 @@ def feeds(*positions, lengths=LENGTHS, width=4):
     ]
 
 
+def feeds_of_strings():
+    return [
+        {key: value.astype(str).astype(object) if key in "xab" else value for key, value in feed.items()}
+        for feed in feeds()
+    ]
+
+
 def why(text, value="l"):
     """What the report says of a list."""
     return next(note.text for note in quick_report(parse(text))[1] if note.value == value)

@@ -22,6 +22,7 @@ from support.models.loop_lists import a_model
 from support.models.loop_operators import OPERATORS
 from support.models.loop_reduction import nodes_of, prune, smaller_ones
 from support.models.ragged_io import HAS_RAGGED_IO, kinds_of, ragged_feed, ragged_results
+from support.models.sessions import in_steps
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
@@ -39,16 +40,6 @@ def reference(model, optimizes=True):
     return onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-
-
-def in_steps(model):
-    """A session that runs the model as it was, step by step."""
-    session = InferenceSession(model)
-    engines = session._engines.compiled
-    engines.tiers = engines.tiers[-1:]
-    for batches in engines._given_steps.get().planner.loops.values():
-        batches.why_not = "not here"
-    return session
 
 
 def made(make):

@@ -233,3 +233,13 @@ def in_threads(count, work):
 
 
 APPEND_FEED = {"s": [f32(1), f32(2, 3)], "x": f32(4)}
+
+
+def in_steps(model):
+    """A session that runs the model as it was, step by step."""
+    session = InferenceSession(model)
+    engines = session._engines.compiled
+    engines.tiers = engines.tiers[-1:]
+    for batches in engines._given_steps.get().planner.loops.values():
+        batches.why_not = "not here"
+    return session

@@ -1,0 +1,139 @@
+"""seqcore.onnx.lower: SequenceMap."""
+
+import re
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.lowering import (  # noqa: E402
+    assert_same,
+    check,
+    left_in,
+    lowered,
+    ops,
+    outcome,
+    parse,
+    quick_report,
+    rows,
+    session,
+)
+
+pytestmark = pytest.mark.mostly_slow(11)
+
+
+MAP = """g (float[N, 4] x, float[M, 4] w, float[4] b) => (%s) {
+    s = SplitToSequence<keepdims = 0>(x)
+    t = SplitToSequence<keepdims = 0>(w)
+    p, q = SequenceMap
+    <body = f (float[4] e, float[4] h, float[4] c) => (float[4] o1, float[4] o2) {%s}> (s, t, b)
+    %s
+}"""
+BODY = "m = Add(e, h) o1 = Mul(m, c) o2 = Neg(b)"
+STACKS = (
+    "y = ConcatFromSequence<axis = 0, new_axis = 1>(p) z = ConcatFromSequence<axis = -1, new_axis = 1>(q)"
+)
+MAP_FEEDS = [{"x": rows(n), "w": rows(n, seed=9), "b": np.arange(4, dtype="f")} for n in (0, 1, 2, 7)]
+
+
+class TestMaps:
+    @pytest.mark.parametrize("opset", [17, 21])
+    def test_several_inputs_and_outputs(self, opset):
+        result, running = check(MAP % ("float[A, B] y, float[C, D] z", BODY, STACKS), MAP_FEEDS, opset)
+        assert ops(result).count("Loop") == 1
+        for n, m in ((3, 2), (2, 3), (0, 1)):
+            feed = {"x": rows(n), "w": rows(m), "b": np.ones(4, "f")}
+            assert outcome(running, feed) is None  # onnxruntime takes a longer second sequence
+
+    def test_outputs_that_no_node_makes(self):
+        text = MAP % ("float[A, B] y, float[C, D] z", BODY, STACKS)
+        text = text.replace("float[4] o2) {", "float[4] e) {").replace("o2 = Neg(b)", "")
+        check(text, MAP_FEEDS)
+        text = text.replace("float[4] o1, float[4] e", "float[4] c, float[4] e").replace(
+            "m = Add(e, h) o1 = Mul(m, c)", ""
+        )
+        check(text, MAP_FEEDS)
+
+    def test_maps_in_a_row(self):
+        text = """g (float[N, 4] x) => (float[A, B] y, int64 n, float[E] z) <int64 o = {0}> {
+            s = SplitToSequence<keepdims = 0>(x)
+            p = SequenceMap <body = f (float[4] e) => (float[4] f) { f = Neg(e) }> (s)
+            q = SequenceMap <body = h (float[4] g, float[4] j) => (float[4] l) { l = Sub(j, g) }> (p, s)
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(q)
+            n = SequenceLength(q)
+            z = SequenceAt(p, o)
+        }"""
+        result = lowered(parse(text))
+        assert left_in(result) == []
+        assert "Loop" not in ops(result)
+        running = session(result)
+        for x in (rows(1), rows(3)):
+            y, n, z = outcome(running, {"x": x})
+            np.testing.assert_array_equal(y, 2 * x)
+            np.testing.assert_array_equal(z, -x[0])
+            assert n == len(x)
+        assert outcome(running, {"x": rows(0)}) is None
+
+    @pytest.mark.parametrize("declared", ["float[4]", "float[B]"])
+    def test_a_map_in_a_map(self, declared):
+        """What a body declares of a shape may be wrong: here only the inner map tells the outer's."""
+        text = f"""g (float[N, 4] x) => (float[A, B] y) {{
+            s = SplitToSequence<keepdims = 0>(x)
+            p = SequenceMap <body = f (float[4] e) => ({declared} f) {{
+                u = SplitToSequence<keepdims = 0>(e)
+                v = SequenceMap <body = i (float k) => (float l) {{ l = Neg(k) }}> (u)
+                f = ConcatFromSequence<axis = 0, new_axis = 1>(v)
+            }}> (s)
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(p)
+        }}"""
+        result = lowered(parse(text))
+        assert left_in(result) == []
+        running = session(result)  # onnxruntime doesn't load the map in a map
+        for x in (rows(1), rows(3)):
+            np.testing.assert_array_equal(outcome(running, {"x": x})[0], -x)
+        assert outcome(running, {"x": rows(0)}) is None
+
+    def test_lists_and_pieces_as_inputs(self):
+        text = """g (float[6, 4] x, float[3, 4] w) => (float[A, B, C] y) <int64 k = {3}> {
+            s = SplitToSequence(x, k)
+            t = SequenceConstruct(w, w)
+            p = SequenceMap
+            <body = f (float[3, 4] e, float[3, 4] h) => (float[3, 4] o) { o = Add(e, h) }> (s, t)
+            y = ConcatFromSequence<axis = 1, new_axis = 1>(p)
+        }"""
+        check(text, [{"x": rows(6), "w": rows(3)}])
+
+    @pytest.mark.parametrize(
+        ("old", "new", "why"),
+        [
+            ("s = SplitToSequence<keepdims = 0>(x)", "s = Identity(x0)", "maps over 'x0', which stays"),
+            ("y = ConcatFromSequence<axis = 0, new_axis = 1>(p)", "y = Identity(p)", "returned|passes it on"),
+            (
+                "y = ConcatFromSequence<axis = 0, new_axis = 1>(p)",
+                "y0 = SequenceErase(p) y = SequenceLength(y0)",
+                "erases",
+            ),
+        ],
+    )
+    def test_maps_that_stay(self, old, new, why):
+        outs = {"y = I": "seq(float[4]) y", "y0 = ": "int64 y"}.get(new[:5], "float[A, B] y")
+        text = (MAP % (f"{outs}, float[C, D] z", BODY, STACKS)).replace(old, new)
+        text = text.replace("float[N, 4] x,", "seq(float[4]) x0, float[N, 4] x,") if "x0" in new else text
+        model = parse(text)
+        result, notes = quick_report(model)
+        assert "SequenceMap" in left_in(result)
+        assert any(re.search(why, str(note)) for note in notes if note.value == "p"), list(map(str, notes))
+        x0 = {"x0": list(rows(2))} if "x0" in new else {}
+        feed = MAP_FEEDS[2] | x0
+        assert_same(outcome(session(model), feed), outcome(session(result), feed))
+
+    def test_a_symbol_in_a_body_proves_nothing(self):
+        text = """g (float[N, 4] x) => (int64 n) <int64 k = {2}> {
+            s = SplitToSequence(x, k)
+            p = SequenceMap <body = f (float[N, 4] e) => (float[N, 4] o) { o = Neg(e) }> (s)
+            n = SequenceLength(p)
+        }"""
+        check(text, [{"x": rows(n)} for n in (0, 1, 2, 5)], gone=False)
