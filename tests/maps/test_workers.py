@@ -68,6 +68,22 @@ class TestLostResults:
             with pytest.raises(RuntimeError, match=r"has lost elements 3 to 5 .* results, expected 3"):
                 within(9, run)
 
+    @pytest.mark.parametrize("at", [0, 3, 6])
+    def test_a_chunk_that_ends_early(self, at):
+        """Without an error, and with as many results as it says."""
+
+        class Shortening(Inline):
+            def submit(self, function, payload, *args):
+                future = super().submit(function, payload, *args)
+                chunk = future.result()
+                if payload.start == at:
+                    chunk.count = 2
+                    chunk.sequences = tuple(one[:2] for one in chunk.sequences)
+                return future
+
+        with pytest.raises(RuntimeError, match=f"lost elements {at} to {at + 2} .* 2 results, expected 3"):
+            within(9, lambda: sq.sequence_map(np.copy, numbers(9), executor=Shortening(), chunksize=3))
+
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
     def test_ctrl_c_while_a_chunk_is_submitted(self, kind):
         cancelled = []
