@@ -90,7 +90,7 @@ class TestBatches:
 
     @pytest.mark.slow
     def test_loops_inside_are_guarded(self, batches):
-        """Of more than so many iterations inside, a batch fails, and its iterations run as steps."""
+        """Of more than so many iterations inside there are no batches: the iterations run as steps."""
         text = """g (float[K] x, int64 n, int64 m, int64 k) => (seq(float[]) t) {
             none = SequenceEmpty ()
             zero = Constant <value = int64 {0}> ()
@@ -119,8 +119,7 @@ class TestBatches:
             (attempts,) = [
                 one.attempts for node, one in steps_of(used).planner.loops.items() if node.name == "t"
             ]
-            assert (attempts.taken > 0, attempts.failures) == (quick, 0 if quick else 1)
-            assert quick or "out of range" in attempts.reason or "indices" in attempts.reason
+            assert (attempts.taken > 0) is quick
 
 
 class TestWithoutBatches:

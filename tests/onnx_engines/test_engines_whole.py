@@ -125,7 +125,8 @@ class TestWhole:
             pieces = [np.squeeze(piece, 0) for piece in pieces]
         for _ in range(4):
             assert_values(used.run(x=x, k=i64(lengths if kind else split or 1)), [pieces])
-        assert used.outcomes == ([True] * 4 if quick else RARELY)
+        # Pieces of length 1 are split from a tensor at the end, however many there are.
+        assert used.outcomes == ([True] * 4 if quick or split is None else RARELY)
 
     @pytest.mark.parametrize("length", [3, LONG + 1, 2**40])
     def test_splits_by_more_than_there_is(self, length):
