@@ -361,8 +361,9 @@ def slice_(node: Node, known: Inference) -> Type:
         length, lengths[k] = lengths[k], None
         if all(isinstance(one, int) for one in (start, end, step, length)) and step:
             stop = None if step < 0 and end < -length else end
-            # Going backwards, onnxruntime begins with the first item where a start lies before it.
-            is_told = step > 0 or -length <= start
+            # Going backwards, onnxruntime begins with the first item where a start lies before it, and takes
+            # the largest integers for an end that is before all.
+            is_told = step > 0 or (-length <= start and end not in (2**31 - 1, 2**63 - 1))
             lengths[k] = len(range(*slice(start, stop, step).indices(length))) if is_told else None
     numbers = known.numbers_of(node.inputs[0])
     told: list[Any] = [one[0] if one else None for one in (starts, ends, steps or [1])]
