@@ -40,8 +40,8 @@ class ReductionWork(ElementWork):
     def _run_block(self, start, stop, dtypes):
         """Run units at once; None if that is impossible or fails."""
         inputs = self.inputs[0]
-        # Only results of 16 bits are rounded at the end, where NumPy warns of an overflow for each element.
-        # Not for all, because np.errstate of NumPy 2.4 crashes where there is no memory for it.
+        # NumPy warns of overflows when it rounds a result to 16 bits, and must do so for each element. Other
+        # results are not rounded. They skip np.errstate, because NumPy 2.4 crashes if it has no memory for it.
         rounded = inputs.dtype.itemsize == 2 and inputs.dtype.kind not in "iu"
         try:
             with np.errstate(all="raise") if rounded else nullcontext():

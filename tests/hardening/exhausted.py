@@ -155,7 +155,7 @@ def address_space():
 
 
 def fill(room):
-    """Take all memory but for some room; return how to give back all of it."""
+    """Allocate all memory except for some room, and return a function that frees it."""
     gc.disable()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     libc = ctypes.CDLL(None)

@@ -111,7 +111,7 @@ class Pairs:
         if self.tape.chance(6):  # memory of which nobody knows how long it is
             array = np.lib.stride_tricks.as_strided(array)
         if self.tape.chance(3):
-            # Only the sequence holds it: when it lets go, foreign code comes in.
+            # Only the sequence refers to it, so releasing it runs foreign code.
             self.watchers.append(weakref.ref(array, self.meddle))
             return array, array.copy()
         if array.flags.writeable:

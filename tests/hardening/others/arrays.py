@@ -20,7 +20,7 @@ PROTOCOL_EXCEPTIONS = {
     "TestArrayCreationCopyArgument.test_array_interfaces": _OWNER,
     "test_multiarray.test_interface_nullptr[[]iface0[]]": _OWNER,
     "test_multiarray.test_interface_nullptr[[]iface1[]]": "void is not an element type",
-    "test_api.test___array___refcount": "reading an element is without a copy, so copy=False is no error",
+    "test_api.test___array___refcount": "an element is read without a copy, so copy=False raises no error",
 }
 
 FOLDER = Path(np.__file__).parent / "_core" / "tests"
