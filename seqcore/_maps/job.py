@@ -73,17 +73,17 @@ class Job:
         """Run the first units in the calling thread, to set the types and to measure the time for a unit."""
         # Units that run in batches speed up while they warm up, so more of them are measured.
         enough, most = (20 * ENOUGH, 16 * SAMPLE) if self.work.in_batches else (ENOUGH, SAMPLE)
-        began, before = time.perf_counter(), math.inf
+        spent, before = 0.0, math.inf
         while self.claimed < min(self.n, most):
             start, self.claimed = self.claimed, min(self.n, max(1, 2 * self.claimed))
             since = time.perf_counter()
             self.collect(self.run(start, self.claimed))
             count_units(self.claimed - start, False)
-            now = time.perf_counter()
-            seconds = (now - since) / (self.claimed - start)
+            took = time.perf_counter() - since
             # The last chunk has the most units, but something else may have delayed it.
-            self.seconds, before = min(seconds, before), seconds
-            if now - began > (enough if self.claimed >= FIRST else 20 * enough):
+            self.seconds, before = min(took / (self.claimed - start), before), took / (self.claimed - start)
+            spent += took if start else took / 20  # the first unit also warms up
+            if spent > (enough if self.claimed >= FIRST else 20 * enough):
                 break
 
     @property

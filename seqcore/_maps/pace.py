@@ -21,16 +21,16 @@ CHUNK = 1e-2  # seconds of work in a chunk, at most
 TRIAL = 4e-4, 2e-3  # seconds of a trial: at least, and at most
 SHARE = 1 / 40  # of the remaining work, for a trial
 GAIN = 1.1  # rates of more to fewer threads from which more are worth it
-CLEAR = 1.25  # … from which they are, although the rate of one is only a sample
+CLEAR = 1.25  # … from which they clearly are
 DRIFT = 1.5  # a change of the rate that makes a look due
 SOONEST = 4  # trials that would fit before such a look
 REST, CLEAR_REST, LONGEST_REST = 16, 64, 256  # trials that would fit between two looks
 NOT_WORTH_IT = 5e-4  # seconds of work that threads would not speed up
 FORCED = 0.9  # of the switch interval: a helper that came as late had to wait until the GIL was taken away
 LONG = 1e-4  # seconds a unit, from which threads hardly disturb each other
-# Seconds that a unit may lose beside another thread, because both need the GIL, and seconds of a unit that
+# Units of up to so many seconds gain less, or lose, because each needs the GIL; and seconds of a unit that
 # always loses.
-SWITCH, TINY = (6e-5, 4e-6) if getattr(sys, "_is_gil_enabled", lambda: True)() else (0.0, 0.0)
+SWITCH, TINY = (6e-4, 4e-6) if getattr(sys, "_is_gil_enabled", lambda: True)() else (0.0, 0.0)
 
 
 def worth_a_trial(seconds, units):
@@ -93,7 +93,8 @@ class Pace:
             self.waiting_for.discard(worker)
             if not self.waiting_for:
                 trial = min(TRIAL[1], max(TRIAL[0], SHARE * left * self.seconds / self.width))
-                self.began, self.length = now, trial if self.base else SOONEST * trial
+                alone = CHUNK if self.width == 1 else SOONEST * trial
+                self.began, self.length = now, trial if self.base else alone
         if self.began is None:
             seconds = TRIAL[1] / 4
         else:
@@ -142,13 +143,11 @@ class Pace:
     def _alone(self, units, seconds):
         """Measure the calling thread while it works alone, until helpers have started.
 
-        Their start may slow it down, and the sample may have had the quicker units. So the better rate
-        counts, and only if both agree does it stand beside a trial that is nearly as good.
+        Their start may slow it down, so the better rate counts.
         """
         self.alone = self.alone[0] + units, self.alone[1] + seconds
         if self.alone[0]:
             rate = self.alone[0] / max(self.alone[1], 1e-9)
-            self.sampled = self.alone[1] < TRIAL[0] or not 1 / CLEAR < rate / self.sample < CLEAR
             self.rates[1] = max(rate, self.sample)
             if self.seconds < TINY:
                 self.base, self.width = 0, 1
@@ -162,16 +161,18 @@ class Pace:
     def _choose(self, now):
         """Compare a trial with the number of threads before it, and go on with the better one."""
         trial, base = self.width, self.base
-        if trial == 1:
-            self.sampled = False
+        confirms = trial == 1 and self.sampled
+        self.sampled = self.sampled and not confirms
         fewer, more = sorted((trial, base))
         gain = self.rates[more] / self.rates[fewer]
-        if self.sampled and fewer == 1 and 1 / GAIN < gain < CLEAR:
+        # Samples of short units differ by a factor from their time later, so a turn alone confirms a gain.
+        if self.sampled and fewer == 1 and gain > 1 / GAIN and (gain < CLEAR or self.sample > 1 / LONG):
             self._try(1)
             return
         better = more if gain >= GAIN else fewer
-        if better == trial and 1 < trial < self.most:
-            self._try(2 * trial if trial > base else (trial + 1) // 2)
+        if 1 < better < self.most and (better == trial or confirms):
+            self.width = better
+            self._try(2 * better if confirms or trial > base else (trial + 1) // 2)
             return
         self._go_on(better, not 1 / CLEAR < gain < CLEAR, max(self.length, now - self.began), now)
 
@@ -196,6 +197,7 @@ class Pace:
                 self._try(1)
                 return
             if self.width < self.most and rate < self.reference / DRIFT and self.seconds >= TINY:
+                self.rates[self.width] = self.last
                 self._try(2 * self.width)
                 return
         if now < self.until or (self.width == 1 and self.seconds < TINY):

@@ -19,6 +19,7 @@ from libc.string cimport memcpy
 cimport numpy as cnp
 
 import mmap
+from contextlib import suppress
 
 import numpy as np
 
@@ -32,6 +33,7 @@ cdef enum:
     SMALL = 1 << 12             # bytes of a result that is moved, at most
     LARGEST = 1 << 22           # bytes of a block
     MAPPED = 1 << 17            # bytes of a block that is mapped, at least
+    HUGE = 1 << 21              # bytes of a huge page, which comes five times as fast as small ones
     FEW = 16                    # results, fewer of which are not worth a block
     TRIES = 4
 
@@ -39,15 +41,19 @@ cdef enum:
 MAP_OPTIONS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 
 
-cdef cnp.ndarray new_block(Py_ssize_t n, cnp.dtype dtype):
-    """Return memory for n items, which goes back to the system when it is freed."""
-    if n * dtype.itemsize < MAPPED:
+cdef cnp.ndarray new_block(Py_ssize_t nbytes, cnp.dtype dtype):
+    """Return memory for items of so many bytes, which goes back to the system when it is freed."""
+    cdef Py_ssize_t n = nbytes // dtype.itemsize
+    if nbytes < MAPPED:
         return np.empty(n, dtype)
     try:
-        memory = mmap.mmap(-1, n * dtype.itemsize, **MAP_OPTIONS)
+        memory = mmap.mmap(-1, nbytes, **MAP_OPTIONS)
     except OSError as error:
         raise MemoryError(f"no memory for {n} results: {error}") from None
-    return np.frombuffer(memory, dtype)
+    if nbytes % HUGE == 0 and hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype, n)
 
 
 @cython.final
@@ -98,13 +104,15 @@ cdef class Results:
     cdef int begin(self, cnp.ndarray array, Py_ssize_t nbytes) except -1:
         """Begin a block with a result."""
         cdef int axis
-        cdef Py_ssize_t most = min(self.expected, max(LARGEST // nbytes, 1))
+        cdef Py_ssize_t most = min(self.expected, max(LARGEST // nbytes, 1)), capacity = most * nbytes
         self.ndim = cnp.PyArray_NDIM(array)
         for axis in range(self.ndim):
             self.shape[axis] = cnp.PyArray_DIM(array, axis)
         self.row = nbytes // self.shape[0] if self.ndim else nbytes
         self.even = True
-        self.block = new_block(most * nbytes // cnp.PyArray_ITEMSIZE(array), self.dtype)
+        if capacity > HUGE - nbytes:  # whole huge pages, and the rest in another block
+            capacity = (capacity + nbytes) // HUGE * HUGE
+        self.block = new_block(capacity, self.dtype)
         self.offsets = np.zeros(most + 1, np.int64)
         return 0
 
@@ -114,7 +122,7 @@ cdef class Results:
         cdef cnp.ndarray block, offsets
         if 2 * capacity > LARGEST or self.used + nbytes > 2 * capacity:
             return self.flush()
-        block = new_block(2 * cnp.PyArray_SIZE(self.block), self.dtype)
+        block = new_block(2 * capacity, self.dtype)
         memcpy(cnp.PyArray_DATA(block), cnp.PyArray_DATA(self.block), self.used)
         offsets = np.zeros(2 * cnp.PyArray_SIZE(self.offsets), np.int64)
         memcpy(cnp.PyArray_DATA(offsets), cnp.PyArray_DATA(self.offsets), (self.n + 1) * sizeof(int64_t))
@@ -131,7 +139,7 @@ cdef class Results:
             self.tries -= 1
         items = self.block[: self.used // cnp.PyArray_ITEMSIZE(self.block)]
         if 4 * self.used < 3 * cnp.PyArray_NBYTES(self.block):
-            whole, items = items, new_block(len(items), self.dtype)
+            whole, items = items, new_block(self.used, self.dtype)
             items[:] = whole
         shape = [-1]
         for axis in range(1, self.ndim):
