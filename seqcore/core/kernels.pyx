@@ -12,6 +12,12 @@ cdef enum:
     BLOCK_ROWS = 128            # rows that are added one after the other
     WIDTH = 32                  # numbers of a row that are added at a time
     LEVELS = 40                 # of blocks, blocks of two blocks, …
+    SHORT = 24                  # numbers, fewer of which are added without branches
+
+cdef float[8] NOTHING_4
+cdef double[8] NOTHING_8
+NOTHING_4[:] = [-0.0] * 8
+NOTHING_8[:] = [-0.0] * 8
 
 ctypedef float complex cfloat
 ctypedef double complex cdouble
@@ -94,6 +100,30 @@ cdef inline floating block_sum(const floating *items, Py_ssize_t n) noexcept nog
     return total
 
 
+cdef inline const void *one_of(Py_ssize_t below_zero, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
+    """The second address, or the first one if a number is below zero: no branch, as `if` would be."""
+    return <const void *>(second + ((first - second) & (below_zero >> (8 * sizeof(Py_ssize_t) - 1))))
+
+
+cdef inline floating short_sum(const floating *items, Py_ssize_t n, const floating *nothing) noexcept nogil:
+    """Add fewer than SHORT numbers in the same order, without a branch that depends on how many.
+
+    No processor foretells the lengths of elements. In place of what isn't there come numbers that change no
+    sum.
+    """
+    cdef Py_ssize_t first = <Py_ssize_t>items, none = <Py_ssize_t>nothing, itemsize = sizeof(floating), k
+    cdef const floating *a = <const floating *>one_of(7 - n, first, none)
+    cdef const floating *b = <const floating *>one_of(15 - n, first + 8 * itemsize, none)
+    cdef floating total = (((a[0] + b[0]) + (a[1] + b[1])) + ((a[2] + b[2]) + (a[3] + b[3]))
+                           + (((a[4] + b[4]) + (a[5] + b[5])) + ((a[6] + b[6]) + (a[7] + b[7]))))
+    first += (n >> 3) * 8 * itemsize
+    n &= 7
+    for k in range(7):
+        total = total + (<const floating *>one_of(k - n, first, none))[0]
+        first += itemsize
+    return total
+
+
 cdef floating pairwise_sum(const floating *items, Py_ssize_t n) noexcept nogil:
     """Add numbers, halves of many by themselves."""
     cdef Py_ssize_t half
@@ -139,10 +169,17 @@ cdef void sum_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inne
     """Sums of integers are those of 64 bits without a sign, which wrap around as all others do."""
     cdef uint64_t *whole = <uint64_t *>out
     cdef uint64_t total
+    cdef number total_of
     cdef Py_ssize_t i, k
     if number is float or number is double or number is cfloat or number is cdouble:
         if inner == 1:
-            (<number *>out)[0] = block_sum(items, n) if n <= BLOCK_ROWS // 2 else pairwise_sum(items, n)
+            if number is float and n < SHORT:
+                total_of = short_sum(items, n, NOTHING_4)
+            elif number is double and n < SHORT:
+                total_of = short_sum(items, n, NOTHING_8)
+            else:
+                total_of = block_sum(items, n) if n <= BLOCK_ROWS // 2 else pairwise_sum(items, n)
+            (<number *>out)[0] = 0 + total_of  # as NumPy's, never -0.0
             return
         k = 0
         while k < inner:

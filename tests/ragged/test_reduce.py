@@ -128,6 +128,18 @@ def test_sums_are_numpys_to_the_last_bit(lengths, dtype):
     assert pairs.reduce(np.sum).tolist() == [complex(np.sum(element)) for element in pairs]
 
 
+@pytest.mark.parametrize("name", ["float16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("special", [-0.0, np.nan, np.inf, -np.inf])
+def test_sums_of_special_numbers(name, special):
+    """Lengths up to 40 take every way through the kernel; a sum of -0.0 is 0.0, as NumPy's."""
+    special = np.array(special, name)
+    elements = [np.full(n, -0.0, name) for n in range(1, 41) for _ in range(n)]
+    for at, element in enumerate(elements):
+        element[at % len(element) :][:1] = special
+    sums = TensorSequence(elements).reduce(np.add)
+    assert sums.tobytes() == np.array([np.add.reduce(element) for element in elements]).tobytes()
+
+
 @pytest.mark.parametrize("inner", [1, 3, 33])
 def test_long_sums_are_accurate(inner):
     """One behind the other, they would be wrong in the fourth digit."""
