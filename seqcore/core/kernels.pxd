@@ -25,5 +25,6 @@ cdef enum Numbers:
     C8 = 15
     C16 = 16
 
-cdef void reduce_items(Operation operation, Numbers numbers, char *out, const char *data, Py_ssize_t n,
-                       Py_ssize_t inner) noexcept nogil
+cdef void reduce_items(Operation operation, Numbers numbers, char *out, const char *data,
+                       const Py_ssize_t *lengths, Py_ssize_t step, Py_ssize_t k, Py_ssize_t inner,
+                       Py_ssize_t nbytes) noexcept nogil

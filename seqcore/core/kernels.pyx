@@ -289,30 +289,45 @@ cdef void reduce_rows(Operation operation, char *out, const number *items, Py_ss
             index_rows(out, items, n, inner, operation == ARGMAX)
 
 
-cdef void reduce_items(Operation operation, Numbers numbers, char *out, const char *data, Py_ssize_t n,
-                       Py_ssize_t inner) noexcept nogil:
-    """Make one row of n rows of `inner` numbers of a type."""
+cdef void reduce_groups(Operation operation, char *out, const number *items, const Py_ssize_t *lengths,
+                        Py_ssize_t step, Py_ssize_t k, Py_ssize_t inner, Py_ssize_t nbytes) noexcept nogil:
+    cdef Py_ssize_t i, n
+    for i in range(k):
+        n = lengths[i * step]
+        if n:
+            reduce_rows(operation, out, items, n, inner)
+            items += n * inner
+        out += nbytes
+
+
+cdef void reduce_items(Operation operation, Numbers numbers, char *out, const char *data,
+                       const Py_ssize_t *lengths, Py_ssize_t step, Py_ssize_t k, Py_ssize_t inner,
+                       Py_ssize_t nbytes) noexcept nogil:
+    """Make one row of `nbytes` of each of k groups of rows, which lie one behind the other.
+
+    Group i has lengths[i * step] rows of `inner` numbers. What is behind `out` for one without rows stays.
+    """
     if numbers == F4:
-        reduce_rows(operation, out, <const float *>data, n, inner)
+        reduce_groups(operation, out, <const float *>data, lengths, step, k, inner, nbytes)
     elif numbers == F8:
-        reduce_rows(operation, out, <const double *>data, n, inner)
+        reduce_groups(operation, out, <const double *>data, lengths, step, k, inner, nbytes)
     elif numbers == I8:
-        reduce_rows(operation, out, <const int64_t *>data, n, inner)
+        reduce_groups(operation, out, <const int64_t *>data, lengths, step, k, inner, nbytes)
     elif numbers == I4:
-        reduce_rows(operation, out, <const int32_t *>data, n, inner)
+        reduce_groups(operation, out, <const int32_t *>data, lengths, step, k, inner, nbytes)
     elif numbers == I2:
-        reduce_rows(operation, out, <const int16_t *>data, n, inner)
+        reduce_groups(operation, out, <const int16_t *>data, lengths, step, k, inner, nbytes)
     elif numbers == I1:
-        reduce_rows(operation, out, <const int8_t *>data, n, inner)
+        reduce_groups(operation, out, <const int8_t *>data, lengths, step, k, inner, nbytes)
     elif numbers == U8:
-        reduce_rows(operation, out, <const uint64_t *>data, n, inner)
+        reduce_groups(operation, out, <const uint64_t *>data, lengths, step, k, inner, nbytes)
     elif numbers == U4:
-        reduce_rows(operation, out, <const uint32_t *>data, n, inner)
+        reduce_groups(operation, out, <const uint32_t *>data, lengths, step, k, inner, nbytes)
     elif numbers == U2:
-        reduce_rows(operation, out, <const uint16_t *>data, n, inner)
+        reduce_groups(operation, out, <const uint16_t *>data, lengths, step, k, inner, nbytes)
     elif numbers == U1:
-        reduce_rows(operation, out, <const uint8_t *>data, n, inner)
+        reduce_groups(operation, out, <const uint8_t *>data, lengths, step, k, inner, nbytes)
     elif numbers == C8:
-        reduce_rows(operation, out, <const cfloat *>data, n, inner)
+        reduce_groups(operation, out, <const cfloat *>data, lengths, step, k, inner, nbytes)
     elif numbers == C16:
-        reduce_rows(operation, out, <const cdouble *>data, n, inner)
+        reduce_groups(operation, out, <const cdouble *>data, lengths, step, k, inner, nbytes)

@@ -48,6 +48,7 @@ cdef enum:
     EMPTY = 100                 # as a Status: an element without items, and nothing to make of it
     INTERRUPTED                 # a signal's handler has raised
     PORTION = 1 << 26           # numbers between two checks for signals, about ten milliseconds
+    GROUP = 64                  # elements that go to a kernel at a time
     EACH = 32                   # numbers that take as long as a small element does beside its own
 
 OPERATIONS = {"sum": SUM, "prod": PROD, "min": MIN, "max": MAX, "any": ANY, "all": ALL, "argmin": ARGMIN,
@@ -114,23 +115,29 @@ cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t 
                      Py_ssize_t row) noexcept nogil:
     """Write the results of such elements, each of them `row` numbers long at each position."""
     cdef Table *table = <Table *>span.source
-    cdef Py_ssize_t i, n, start, stop = number_at(table.starts, span.first, table.width)
+    cdef Py_ssize_t[GROUP] lengths
+    cdef Py_ssize_t i = 0, k, first, start, stop = number_at(table.starts, span.first, table.width)
     cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize
-    for i in range(span.n):
-        start = stop
-        stop = number_at(table.starts, span.first + i + 1, table.width)
-        reduction.at = i - span.n
-        if not table.low <= start <= stop <= table.high:
-            return DAMAGED
-        n = (stop - start) * row
-        if counts != NULL:
-            counts[i] = n
-        if n:
-            reduce_items(reduction.operation, reduction.numbers, out,
-                         table.source.data + (start - table.low) * table.step, n, reduction.inner)
-        elif not fill_result(reduction, out, reduction.inner):
-            return EMPTY
-        out += step
+    while i < span.n:
+        first = stop
+        k = 0
+        while i < span.n and k < GROUP:
+            start = stop
+            stop = number_at(table.starts, span.first + i + 1, table.width)
+            reduction.at = i - span.n
+            if not table.low <= start <= stop <= table.high:
+                return DAMAGED
+            lengths[k] = (stop - start) * row
+            if counts != NULL:
+                counts[i] = lengths[k]
+            if lengths[k] == 0 and not fill_result(reduction, out + k * step, reduction.inner):
+                return EMPTY
+            i += 1
+            k += 1
+        reduce_items(reduction.operation, reduction.numbers, out,
+                     table.source.data + (first - table.low) * table.step, lengths, 1, k, reduction.inner,
+                     step)
+        out += k * step
     return OK
 
 
@@ -151,7 +158,7 @@ cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t
     cdef Piece *piece
     cdef Source *known = NULL
     cdef const char *data
-    cdef Py_ssize_t i, _, n, row = 0, solid = 0
+    cdef Py_ssize_t i, n, row = 0, solid = 0
     cdef Py_ssize_t results = reduction.outer * reduction.inner
     cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize
     cdef int status
@@ -208,10 +215,9 @@ cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t
             data = in_order(reduction, piece, solid)
             if data == NULL:
                 return NO_MEMORY
-            for _ in range(reduction.outer):
-                reduce_items(reduction.operation, reduction.numbers, out, data, n, reduction.inner)
-                out += step
-                data += n * reduction.inner * known.itemsize
+            reduce_items(reduction.operation, reduction.numbers, out, data, &n, 0, reduction.outer,
+                         reduction.inner, step)
+            out += reduction.outer * step
     reduction.at = reader.at
     return DAMAGED if reader.damaged else OK
 
