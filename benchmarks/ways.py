@@ -21,6 +21,8 @@ from .measure import take_turns
 
 LIST = "list comprehension"
 NSLICES = 8
+# For other processes there are more elements, because nobody sends them work of a few milliseconds.
+MORE, ITEMS = 10, 1 << 24
 
 
 def loop(tensor, rounds):
@@ -118,6 +120,8 @@ def sides(name, way):
         body = compiled()
     if way != "serial" and workers_of(way) is None:
         return {}
+    if way not in ("serial", "two threads"):
+        count = max(count, min(MORE * count, ITEMS // items))
     seq = sq.split_to_sequence(np.random.default_rng(0).random((count, items), np.float32), keepdims=0)
     arrays = [element.copy() for element in seq]
     made = {LIST: Side(lambda: [body(array) for array in arrays], noperations=count)}
