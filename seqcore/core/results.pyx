@@ -40,14 +40,13 @@ MAP_OPTIONS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, 
 
 
 cdef cnp.ndarray new_block(Py_ssize_t n, cnp.dtype dtype):
-    """Return memory for n items, which goes back to the system when it is freed."""
-    if n * dtype.itemsize < MAPPED:
-        return np.empty(n, dtype)
-    try:
-        memory = mmap.mmap(-1, n * dtype.itemsize, **MAP_OPTIONS)
-    except OSError as error:
-        raise MemoryError(f"no memory for {n} results: {error}") from None
-    return np.frombuffer(memory, dtype)
+    """Return memory for n items, which goes back to the system when it is freed, if it can be mapped."""
+    if n * dtype.itemsize >= MAPPED:
+        try:
+            return np.frombuffer(mmap.mmap(-1, n * dtype.itemsize, **MAP_OPTIONS), dtype)
+        except OSError:         # a process may have only so many mappings, though there is memory left
+            pass
+    return np.empty(n, dtype)
 
 
 @cython.final
