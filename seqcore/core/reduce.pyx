@@ -125,6 +125,9 @@ cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t 
         n = (stop - start) * row
         if counts != NULL:
             counts[i] = n
+        reduction.work -= n * reduction.inner + EACH
+        if reduction.work < 0 and not may_go_on(reduction):
+            return INTERRUPTED
         if n:
             reduce_items(reduction.operation, reduction.numbers, out,
                          table.source.data + (start - table.low) * table.step, n, reduction.inner)
