@@ -69,7 +69,11 @@ class Writer:
         folder, _ = os.path.split(self.target)
         # Set the name first, so that the file is removed after any error.
         self.temporary = os.path.join(folder, f".seqcore-{uuid.uuid4().hex}.part")
-        self.file = open(self.temporary, "xb")  # noqa: SIM115
+        self.file = open(self.temporary, "xb", opener=self._opened)  # noqa: SIM115
+
+    def _opened(self, path, flags):
+        """Open a file that nobody else may read until it has the rights of the one that it replaces."""
+        return os.open(path, flags, 0o600 if os.path.exists(self.target) else 0o666)
 
     def write(self, part, name):
         """Write a sequence; `name` is its name in messages."""

@@ -195,7 +195,7 @@ cdef class Stream:
 
 
 cdef int raise_for(ArrowArrayStream *stream, int status) except -1:
-    cdef const char *text = stream.get_last_error(stream)
+    cdef const char *text = NULL if stream.get_last_error == NULL else stream.get_last_error(stream)
     PyErr_CheckSignals()            # Ctrl-C in the producer
     reason = f"the producer of the Arrow stream failed: {text_of(text) or 'it gave no reason'}"
     raise MemoryError(reason) if status == ENOMEM else OSError(status, reason)
@@ -212,6 +212,8 @@ def read_stream(capsule):
         given.release = NULL
     if stream.stream.release == NULL:
         raise ValueError("the Arrow stream was released or taken already: export it again")
+    if stream.stream.get_schema == NULL or stream.stream.get_next == NULL:
+        raise ValueError("the Arrow stream is damaged: it lacks get_schema or get_next")
     memset(&schema, 0, sizeof(ArrowSchema))
     with nogil:
         status = stream.stream.get_schema(&stream.stream, &schema)

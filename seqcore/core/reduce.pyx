@@ -121,7 +121,7 @@ cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t 
     while i < span.n:
         first = stop
         k = 0
-        while i < span.n and k < GROUP:
+        while i < span.n and k < GROUP and (stop - first) * row * reduction.inner < PORTION:
             start = stop
             stop = number_at(table.starts, span.first + i + 1, table.width)
             reduction.at = i - span.n
@@ -134,6 +134,9 @@ cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t 
                 return EMPTY
             i += 1
             k += 1
+        reduction.work -= (stop - first) * row * reduction.inner + k * EACH
+        if reduction.work < 0 and not may_go_on(reduction):
+            return INTERRUPTED
         reduce_items(reduction.operation, reduction.numbers, out,
                      table.source.data + (first - table.low) * table.step, lengths, 1, k, reduction.inner,
                      step)

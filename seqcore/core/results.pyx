@@ -42,18 +42,19 @@ MAP_OPTIONS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, 
 
 
 cdef cnp.ndarray new_block(Py_ssize_t nbytes, cnp.dtype dtype):
-    """Return memory for items of so many bytes, which goes back to the system when it is freed."""
+    """Return memory for items of so many bytes, which goes back to the system when it is freed, if it can be
+    mapped."""
     cdef Py_ssize_t n = nbytes // dtype.itemsize
-    if nbytes < MAPPED:
-        return np.empty(n, dtype)
-    try:
-        memory = mmap.mmap(-1, nbytes, **MAP_OPTIONS)
-    except OSError as error:
-        raise MemoryError(f"no memory for {n} results: {error}") from None
-    if nbytes % HUGE == 0 and hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without them
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, dtype, n)
+    if nbytes >= MAPPED:
+        try:
+            memory = mmap.mmap(-1, nbytes, **MAP_OPTIONS)
+        except OSError:         # a process may have only so many mappings, though there is memory left
+            return np.empty(n, dtype)
+        if nbytes % HUGE == 0 and hasattr(mmap, "MADV_HUGEPAGE"):
+            with suppress(OSError):  # a kernel without them
+                memory.madvise(mmap.MADV_HUGEPAGE)
+        return np.frombuffer(memory, dtype, n)
+    return np.empty(n, dtype)
 
 
 @cython.final

@@ -90,6 +90,22 @@ def test_a_type_without_a_counterpart_reads_no_chunk():
     refused(Stream(dates, [dates()]), TypeError, "date")
 
 
+@pytest.mark.parametrize("missing", ["get_schema", "get_next"])
+def test_a_stream_without_a_function(missing):
+    stream = Stream(rows, [rows()])
+    setattr(stream.stream, missing, None)
+    assert missing in refused(stream, ValueError, "damaged")
+    assert stream.settled()
+
+
+@pytest.mark.parametrize("fails_at", ["schema", 1])
+def test_a_stream_that_can_not_say_why_it_failed(fails_at):
+    stream = Stream(rows, [rows()], fails_at=fails_at)
+    stream.stream.get_last_error = None
+    refused(stream, OSError, "it gave no reason")
+    assert stream.settled()
+
+
 # --- already released ---
 
 

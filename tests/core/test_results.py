@@ -1,5 +1,8 @@
 """Small results of maps are moved into blocks; large ones, and those that others have, stay in place."""
 
+import errno
+import mmap
+import os
 import subprocess
 import sys
 
@@ -138,6 +141,48 @@ class TestErrors:
             return [a + 1, (a + 1).astype(">i8"), (a + 1).view(Own)][int(a[0]) % 3]
 
         assert_holds(sq.sequence_map(body, numbers(99)), [np.array([i + 1]) for i in range(99)])
+
+
+def lines(a):
+    return np.full(64, a[0])
+
+
+def test_without_mappings(monkeypatch):
+    """A process may have only so many; blocks are then memory like any other."""
+    asked = []
+
+    def none(*args, **options):
+        asked.append(args)
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(mmap, "mmap", none)
+    result = sq.sequence_map(lines, numbers(1000))
+    assert asked
+    assert_holds(result, [np.full(64, i) for i in range(1000)])
+    result._check()
+
+
+@pytest.mark.thread_unsafe
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_within_a_map():
+    """Parent and child each go on with a block of their own."""
+    status = []
+
+    def body(a):
+        if a[0] == 600:
+            status.append(os.fork())
+        return lines(a) + (1 if status == [0] else 0)
+
+    result = sq.sequence_map(body, numbers(1000))
+    right = all(
+        np.array_equal(element, np.full(64, i + (i >= 600 and status == [0])))
+        for i, element in enumerate(result)
+    )
+    if status == [0]:
+        os._exit(0 if right else 1)
+    assert right
+    assert os.waitpid(status[0], 0)[1] == 0
 
 
 RESIDENT = """

@@ -73,6 +73,11 @@ MEMORY = {
     "selected": [ragged("int32")[i] for i in (3, 0, 0, 2)],
     "edited": [np.array([7], np.int32), *ragged("int32")[1:], *ragged("int32")],
     "padded": ragged("int16"),
+    "views": [ragged("int32")[i] for i in (2, 0, 3)],
+    "windows": [np.arange(i, i + 4) for i in range(20)],
+    "large": [np.full(1100, i, np.int16) for i in range(2)],
+    "large, repeated": [np.full(1100, i % 2, np.int16) for i in range(5)],
+    "many runs": [np.array([i]) for k in range(20) for i in range(k * 40, k * 40 + 20)],
     "none": [],
 }
 # Elements of the files above, in pickles that name these files.
@@ -82,11 +87,22 @@ BY_PATH = {
     "backwards": ("int64", slice(None, None, -1)),
     "selection": ("uint8", [3, 0, 2, 0]),
     "of several parts": ("several", slice(2, 7)),
+    "strings": ("strings", slice(None)),
+    "images": ("images", slice(None, None, -1)),
+}
+# Elements of several files, and of memory between them.
+JOINED = {
+    "two files": [*FILES["int64"], *FILES["several"]],
+    "a file and memory": [*FILES["int64"], *ragged("int64")[::-1], *FILES["int64"][:2]],
+    "in any order": [(FILES["int64"] + ragged("int64"))[i] for i in (7, 0, 2, 5, 2, 6)],
 }
 
 
 def in_memory():
-    """Return the sequences of MEMORY, each in the representation that its name says."""
+    """Return the sequences of MEMORY, each in the representation that its name says.
+
+    Together their pickles have each kind of part, and of order, that `seqcore/core/pickling.pyx` knows.
+    """
     made = {name: sq.TensorSequence(arrays, copy=True) for name, arrays in MEMORY.items() if arrays}
     for name in (*NUMBERS, "bool", "complex64", "complex128", "images"):
         made[name] = sq.TensorSequence(MEMORY[name])
@@ -100,9 +116,32 @@ def in_memory():
     made["edited"] = int32 + int32
     made["edited"][0] = np.array([7], np.int32)
     padded = sq.TensorSequence(ragged("int16")).to_padded(-1)
+    made["views"] = list_views(np.concatenate(ragged("int32")), [2, 0, 5], [3, 2, 1])
+    made["windows"] = list_views(np.arange(23), range(20), [4] * 20)
+    made["large"] = sq.TensorSequence(MEMORY["large"])
+    made["large, repeated"] = made["large"][[0, 1, 0, 1, 0]]
+    some = sq.split_to_sequence(np.arange(800))
+    made["many runs"] = sum((some[i : i + 20] for i in range(0, 800, 40)), sq.TensorSequence(dtype="int64"))
     made["padded"] = sq.TensorSequence.from_padded(padded, LENGTHS)
     made["none"] = sq.TensorSequence(dtype="int8")
     return made
+
+
+def list_views(values, starts, lengths):
+    import pyarrow as pa
+
+    return sq.TensorSequence.from_arrow(pa.ListViewArray.from_arrays(list(starts), lengths, values))
+
+
+def joined(folder):
+    """Return the sequences of JOINED."""
+    file = sq.load(folder / "int64.arrow")
+    memory = sq.TensorSequence.from_lengths(np.concatenate(ragged("int64")), LENGTHS)
+    return {
+        "two files": sq.load([folder / "int64.arrow", folder / "several.arrow"]),
+        "a file and memory": file + memory[::-1] + file[:2],
+        "in any order": (file + memory)[[7, 0, 2, 5, 2, 6]],
+    }
 
 
 def columns():
@@ -123,7 +162,7 @@ def main(version):
         sq.save(folder / f"{name}.arrow", iter([seq[:4], seq[4:]]) if name == "several" else seq)
     columns().save(folder / "columns.arrow")
     loaded = {name: sq.load(folder / f"{file}.arrow")[which] for name, (file, which) in BY_PATH.items()}
-    loaded["columns"] = sq.load(folder / "columns.arrow")
+    loaded |= joined(folder) | {"columns": sq.load(folder / "columns.arrow")}
     pickles = {
         "memory": in_memory() | {"Columns": columns()},
         "bfloat16": sq.TensorSequence(bfloat16()),

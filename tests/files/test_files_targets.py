@@ -346,6 +346,26 @@ def test_a_new_file_has_the_rights_that_the_umask_leaves(tmp_path, mask):
 
 
 @posix
+@pytest.mark.parametrize("rights", [0o600, 0o644, 0o660], ids=oct)
+def test_an_unfinished_file_is_for_its_owner_alone(tmp_path, rights):
+    """It has the content of the file that it replaces, which may be secret."""
+    path, seen = tmp_path / "a", []
+    sq.save(path, SEQ)
+    path.chmod(rights)
+
+    def parts():
+        for part in (np.zeros((2, 3)), np.zeros((2, 4))):  # the second is written to another file
+            yield part
+            unfinished = [one for one in tmp_path.iterdir() if one != path]
+            seen.extend(stat.S_IMODE(one.stat().st_mode) for one in unfinished)
+
+    sq.save(path, map(sq.split_to_sequence, parts()))
+    assert seen
+    assert set(seen) == {0o600}
+    assert stat.S_IMODE(path.stat().st_mode) == rights
+
+
+@posix
 @pytest.mark.thread_unsafe
 def test_saving_leaves_the_umask_alone(tmp_path):
     before = os.umask(0o027)

@@ -55,6 +55,24 @@ def check_columns(columns):
         assert type(columns[name]) is (sq.TensorSequence if isinstance(expected, list) else np.ndarray)
 
 
+def kind_of(order):
+    if isinstance(order, np.ndarray):
+        return "runs as an array"
+    if len(order) == 2 and isinstance(order[1], np.ndarray):
+        return "numbers" if order[0] is None else "parts and numbers"
+    return "runs as a tuple"
+
+
+def test_the_data_have_all_kinds_of_parts_and_orders():
+    pytest.importorskip("pyarrow")
+    kinds = set()
+    for seq in make.in_memory().values():
+        _, _, parts, order, *_ = seq.__reduce__()[1]
+        kinds |= {kind for kind, *_ in parts} | {kind_of(order)}
+    tables = {"whole", "even", "offsets", "views", "shaped"}
+    assert kinds == tables | {"numbers", "parts and numbers", "runs as a tuple", "runs as an array"}
+
+
 def test_there_is_a_folder_for_the_first_version():
     assert [folder.name for folder in FOLDERS][:1] == ["0.1"]
 
@@ -92,7 +110,9 @@ class TestFolder:
         pytest.importorskip("pyarrow")
         found = Unpickler(folder / f"by_path-{protocol}.pickle").load()
         check_columns(found.pop("columns"))
-        assert found.keys() == make.BY_PATH.keys()
+        assert found.keys() == {*make.BY_PATH, *make.JOINED}
+        for name, arrays in make.JOINED.items():
+            check(found[name], arrays)
         for name, (file, which) in make.BY_PATH.items():
             arrays = make.FILES[file]
             check(found[name], arrays[which] if isinstance(which, slice) else [arrays[i] for i in which])

@@ -47,6 +47,24 @@ except KeyboardInterrupt:
 """
 
 
+# Elements of one table, of a terabyte of zeros that takes no memory.
+ROWS = """
+import mmap, os, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import numpy as np, seqcore as sq
+
+flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+zeros = np.frombuffer(mmap.mmap(-1, 1 << 40, flags, mmap.PROT_READ), np.int8)
+seq = sq.TensorSequence.from_offsets(zeros, np.arange(0, zeros.size + 1, 1 << 20))
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    {call}
+except KeyboardInterrupt:
+    seq._check()
+    print("interrupted")
+"""
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -55,8 +73,18 @@ except KeyboardInterrupt:
     ],
 )
 def test_ends_what_would_not_end(call):
+    interrupted(ENDLESS.format(call=call))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs more memory than there is")
+@pytest.mark.parametrize("call", ["seq.reduce(np.add)", "seq.reduce(np.max)", "seq.reduce(np.mean)"])
+def test_ends_a_reduction_of_rows(call):
+    interrupted(ROWS.format(call=call))
+
+
+def interrupted(script):
     outcome = subprocess.run(
-        [sys.executable, "-c", ENDLESS.format(call=call)],
+        [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         start_new_session=True,
         capture_output=True,
