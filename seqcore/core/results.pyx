@@ -42,8 +42,7 @@ MAP_OPTIONS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, 
 
 
 cdef cnp.ndarray new_block(Py_ssize_t nbytes, cnp.dtype dtype):
-    """Return memory for items of so many bytes, which goes back to the system when it is freed, if it can be
-    mapped."""
+    """Return memory for so many bytes. If it can be mapped, it goes back to the system when it is freed."""
     cdef Py_ssize_t n = nbytes // dtype.itemsize
     if nbytes >= MAPPED:
         try:
