@@ -130,8 +130,8 @@ class Pace:
     def limit(self, most):
         """Go on with fewer threads, because no more can be started."""
         self.most = most
-        if self.width > most:
-            self.base, self.width = 0, most
+        if max(self.width, self.base) > most:
+            self.base, self.width = 0, min(self.width, most)
             self._turn()
 
     def _turn(self):

@@ -11,6 +11,7 @@ To add another way to run maps, add a class here, and a line to `workers_of`.
 """
 
 import os
+from concurrent import futures
 from concurrent.futures import Executor
 from types import ModuleType
 
@@ -185,6 +186,11 @@ def _raise(error):
 
 def workers_of(executor):
     """Return the workers of what a caller has given as executor."""
+    if isinstance(executor, getattr(futures, "InterpreterPoolExecutor", ())):  # since Python 3.14
+        raise TypeError(
+            "an InterpreterPoolExecutor can't run maps, because NumPy works in one interpreter of a process: "
+            "pass max_workers=, or a ProcessPoolExecutor"
+        )
     if isinstance(executor, Executor):
         return Futures(executor)
     if isinstance(executor, ModuleType) and executor.__name__ == "ray":

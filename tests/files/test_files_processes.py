@@ -184,3 +184,23 @@ def test_a_map_in_a_worker_over_what_was_loaded(pool, seq):
 
 def doubled(seq):
     return sq.sequence_map(bodies.double, seq)
+
+
+def write_and_read(folder, number):
+    """Save sequences of one value to a few paths, and load them; return how many loads were complete."""
+    complete = 0
+    for i in range(40):
+        path = os.path.join(folder, f"{i % 3}.arrow")
+        value = 100 * number + i
+        some = sq.split_to_sequence(np.full(1 + value % 50, value))
+        sq.save(path, iter([some, some]))
+        values = sq.load(path).values()
+        complete += values.size % 2 == 0 and values.size > 0 and bool((values == values.flat[0]).all())
+        assert len(sq.load(folder)) > 0
+    return complete
+
+
+def test_two_processes_write_to_the_same_files(pool, tmp_path):
+    """Each load has all of one sequence, and no temporary file remains."""
+    assert list(pool.map(write_and_read, [str(tmp_path)] * 2, range(2))) == [40] * 2
+    assert sorted(os.listdir(tmp_path)) == ["0.arrow", "1.arrow", "2.arrow"]

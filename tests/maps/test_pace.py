@@ -2,6 +2,7 @@
 
 import heapq
 from itertools import pairwise
+from random import Random
 
 import pytest
 
@@ -209,3 +210,29 @@ def test_the_sizes_of_chunks():
     assert one.size(1, 1000, 0.0) == 6  # a trial has two for each: 1/40 of the work, by two
     assert one.size(1, 7, 0.0) == 1  # towards the end they become smaller
     assert Pace(1e-4, 2, least=64).size(0, 1000, 0.0) == 64
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_order_of_calls(seed):
+    """The width stays between one thread and those that can be started, whatever the clock says."""
+    random = Random(seed)
+    most = random.choice([1, 2, 3, 7, 64])
+    one = Pace(random.choice([0.0, 10 ** random.uniform(-10, 2)]), most, random.choice([1, 16, 1000]))
+    now, left = random.uniform(0, 1e6), random.choice([5, 1000, 10**12])
+    for _ in range(300):
+        worker = random.randrange(most)
+        call = random.random()
+        if call < 0.6:
+            if worker < one.width:
+                size = one.size(worker, left, now)
+                assert size >= 1
+                left = max(1, left - size)
+        elif call < 0.97:
+            took = random.choice([0.0, 1e-9, 1e-4, 1.0, 100.0])
+            one.finished(worker, random.choice([0, 1, 5, 1000]), now - took, now)
+        else:
+            most = random.randrange(1, most + 1)
+            one.limit(most)
+        now += random.choice([0, 0, 1e-7, 1e-4, 1e-2, 3.0, -1.0])
+        assert 1 <= one.width <= most
+        assert one.seconds > 0

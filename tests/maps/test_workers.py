@@ -6,7 +6,8 @@ import os
 import pickle
 import signal
 import types
-from concurrent.futures import Executor, Future
+from concurrent import futures
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -250,6 +251,13 @@ class TestLoky:
 
         with pytest.raises(RuntimeError, match=r"lost element.*died"):
             sq.sequence_map(bodies.slowly, numbers(900), chunksize=5, executor=pool, progress=progress)
+
+
+def test_other_interpreters_are_refused(monkeypatch):
+    kind = getattr(futures, "InterpreterPoolExecutor", type("Stand-in", (ThreadPoolExecutor,), {}))
+    monkeypatch.setattr(futures, "InterpreterPoolExecutor", kind, raising=False)
+    with kind(1) as executor, pytest.raises(TypeError, match="max_workers=, or a ProcessPoolExecutor"):
+        sq.sequence_map(np.copy, numbers(3), executor=executor)
 
 
 @pytest.mark.parametrize("executor", ["threads", 2, [], types, multiprocessing, multiprocessing.Pool])

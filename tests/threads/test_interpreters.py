@@ -11,9 +11,11 @@ SCRIPT = """
 import sys
 try:
     import _interpreters as interpreters
+    create = lambda: interpreters.create("isolated" if sys.argv[2] == "own GIL" else "legacy")
     run = lambda i: interpreters.exec(i, code)
 except ImportError:
     import _xxsubinterpreters as interpreters
+    create = lambda: interpreters.create(isolated=sys.argv[2] == "own GIL")
     run = lambda i: interpreters.run_string(i, code)
 
 code = '''
@@ -31,7 +33,7 @@ if sys.argv[1] == "first":
     import numpy as np, seqcore as sq
     seq = sq.split_to_sequence(np.arange(4.0))
 for _ in range(3):
-    other = interpreters.create()
+    other = create()
     failed = run(other)
     assert failed is None, failed
     interpreters.destroy(other)
@@ -41,12 +43,13 @@ print("ended")
 """
 
 
+@pytest.mark.parametrize("gil", ["own GIL", "shared GIL"])  # as far as the version of Python has both
 @pytest.mark.parametrize("where", ["first", "elsewhere"])
-def test_imports_in_other_interpreters(where):
+def test_imports_in_other_interpreters(where, gil):
     if not any(map(importlib.util.find_spec, ("_interpreters", "_xxsubinterpreters"))):
         pytest.skip("this Python has no module for them")
     ended = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", SCRIPT, where],
+        [sys.executable, "-X", "faulthandler", "-c", SCRIPT, where, gil],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,
