@@ -1,12 +1,23 @@
 """Sequences of each type, shape and layout, as each consumer of Arrow's data sees them: one oracle for all.
 
-Consumers are ctypes, which read the structs themselves, and pyarrow, each by an array and by a stream. All have
-to find the same type, and the elements.
+Consumers are ctypes, which read the structs themselves, and pyarrow, each by an array and by a stream. All
+have to find the same type, and the elements.
 """
 
 import numpy as np
 import pytest
-from support.c_data import FORMATS, NULLABLE, Chunks, Schema, children, decode, metadata_of, release, take, taken
+from support.c_data import (
+    FORMATS,
+    NULLABLE,
+    Chunks,
+    Schema,
+    children,
+    decode,
+    metadata_of,
+    release,
+    take,
+    taken,
+)
 from support.strategies import LAYOUTS, dtype_of, filled, laid_out, same
 
 from seqcore import TensorSequence, split_to_sequence

@@ -1,4 +1,4 @@
-"""Sequences become Arrow's arrays: names, words and memory, as pyarrow sees them (see test_arrow_consumers)."""
+"""Sequences become Arrow's arrays: memory, words and names, as pyarrow sees them."""
 
 import numpy as np
 import pytest

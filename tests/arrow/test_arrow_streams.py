@@ -12,7 +12,7 @@ from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import ITEM_NAMES, ITEMS, SHARED_NAMES, addresses_of, chunks_of, sound, type_of  # noqa: E402
+from support.arrow_values import ITEMS, SHARED_NAMES, addresses_of, chunks_of, sound  # noqa: E402
 
 
 def address(array):

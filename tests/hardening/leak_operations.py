@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from operations import GROUPS as SHARED
-from operations.operands import BASE, MORE, RANK3, TENSOR, WORDS, fails, fresh, uniform, words
+from operations.operands import BASE, MORE, RANK3, TENSOR, fails, fresh, uniform, words
 
 import seqcore as sq
 

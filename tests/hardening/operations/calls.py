@@ -3,6 +3,8 @@
 import threading
 
 import numpy as np
+
+import seqcore as sq
 from operations.operands import (
     BASE,
     LENGTHS,
@@ -18,8 +20,6 @@ from operations.operands import (
     loosely,
     uniform,
 )
-
-import seqcore as sq
 from seqcore._maps import threads
 
 

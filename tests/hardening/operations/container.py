@@ -4,6 +4,8 @@ import copy
 import pickle
 
 import numpy as np
+
+import seqcore as sq
 from operations.operands import (
     BASE,
     LARGE,
@@ -22,8 +24,6 @@ from operations.operands import (
     loosely,
     words,
 )
-
-import seqcore as sq
 
 INDICES, MASK = np.array([3, 0, -1, 3]), np.arange(22) % 2 == 0
 

@@ -5,6 +5,8 @@ import tempfile
 import types
 
 import numpy as np
+
+import seqcore as sq
 from operations.operands import (
     BASE,
     MORE,
@@ -18,8 +20,6 @@ from operations.operands import (
     loosely,
     uniform,
 )
-
-import seqcore as sq
 
 
 @group

@@ -3,6 +3,8 @@
 import copy
 
 import numpy as np
+
+import seqcore as sq
 from operations.operands import (
     BASE,
     BATCH,
@@ -20,8 +22,6 @@ from operations.operands import (
     uniform,
     words,
 )
-
-import seqcore as sq
 
 
 @group
