@@ -15,7 +15,10 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    """Decide on the seed before workers start, which find it in the environment."""
+    """Decide on the seed before workers start, which find it in the environment.
+
+    Workers take tests from each other's ends: so what a file has built is most often built once.
+    """
     if hasattr(config, "workerinput"):
         random_cases.settle(None)
     else:
@@ -23,6 +26,8 @@ def pytest_configure(config):
             random_cases.settle(config.getoption("--seed"))
         except ValueError as error:
             raise pytest.UsageError(str(error)) from None
+    if getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "worksteal"
     random_cases.load_profile()
     if (seed := random_cases.run_seed()) is not None:
         config.option.hypothesis_seed = str(seed)
@@ -62,8 +67,14 @@ def pytest_collection_modifyitems(items):
             counts[test] += 1
 
 
+def pytest_collection():
+    """Search for no garbage until all tests are collected: they are a million objects, and none is."""
+    gc.disable()
+
+
 def pytest_collection_finish():
     """Let searches for garbage, of which there are many, pass by the modules of all packages."""
+    gc.enable()
     freeze()
 
 

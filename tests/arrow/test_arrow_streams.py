@@ -6,30 +6,17 @@ import weakref
 
 import numpy as np
 import pytest
-from support.strategies import assert_holds, filled, laid_out, same
+from support.strategies import assert_holds, filled, same
 
 from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
-
-from support.arrow_values import ITEM_NAMES, ITEMS, SHARED_NAMES, addresses_of, chunks_of, sound, type_of  # noqa: E402
-
-SHAPES = [
-    [(), (), ()],
-    [(3,), (0,), (2,)],
-    [(2, 3), (0, 3), (1, 3)],
-    [(2, 0), (0, 0)],
-    [(2, 3, 4), (1, 3, 4)],
-]
+from support.arrow_values import ITEMS, SHARED_NAMES, addresses_of, chunks_of, sound  # noqa: E402
 
 
 def address(array):
     return array.__array_interface__["data"][0]
-
-
-def tensors(name, shapes):
-    return [filled(name, shape, start=7 * i) for i, shape in enumerate(shapes)]
 
 
 def assert_chunks(chunked, arrays):
@@ -42,45 +29,6 @@ def assert_chunks(chunked, arrays):
 
 
 # --- out ---
-
-
-@pytest.mark.parametrize("shapes", SHAPES, ids=str)
-@pytest.mark.parametrize("name", ITEM_NAMES)
-def test_types_and_values(name, shapes):
-    arrays = tensors(name, shapes)
-    made = pa.chunked_array(TensorSequence(arrays))
-    assert made.type == type_of(name, shapes)
-    assert_chunks(made, arrays)
-
-
-@pytest.mark.parametrize("name", [*SHARED_NAMES, "bool"])  # pyarrow takes no tensors of words
-def test_variable_shapes(name):
-    arrays = tensors(name, [(2, 3), (1, 4), (0, 2)])
-    seq = TensorSequence(arrays)
-    made = pa.chunked_array(seq)
-    assert made.type == pa.array(seq).type
-    assert_chunks(made, arrays)
-
-
-@pytest.mark.parametrize("name", ITEM_NAMES)
-def test_no_elements(name):
-    made = pa.chunked_array(TensorSequence(dtype=name))
-    assert made.type == pa.large_list(ITEMS[name])
-    assert made.length() == 0
-    assert made.num_chunks <= 1
-
-
-@pytest.mark.parametrize("name", ITEM_NAMES)
-def test_elements_of_several_memories(name):
-    parts = [split_to_sequence(filled(name, (n, 2), start=n), 3) for n in (9, 12, 6, 300)]
-    seq = sum(parts[1:], parts[0])
-    made = pa.chunked_array(seq)
-    assert made.type == type_of(name, [(3, 2)])
-    assert_chunks(made, list(seq))
-    mixed = seq + [filled(name, (1, 2)), laid_out(filled(name, (4, 2)), "reversed")] + parts[0][::-1]
-    assert_chunks(pa.chunked_array(mixed), list(mixed))
-    seq.reverse()
-    assert_chunks(pa.chunked_array(seq), list(seq))
 
 
 @pytest.mark.parametrize("name", SHARED_NAMES)

@@ -27,8 +27,8 @@ def in_a_process_of_its_own(folder, seconds):
 
 
 @needs_proc
-@pytest.mark.parametrize("seconds", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_numbers_that_change_are_results_or_errors(tmp_path, seconds):
-    results, refused = in_a_process_of_its_own(tmp_path, seconds)
+@pytest.mark.slow
+def test_numbers_that_change_are_results_or_errors(tmp_path):
+    results, refused = in_a_process_of_its_own(tmp_path, 1.5)
     assert results > 20
     assert refused > 20

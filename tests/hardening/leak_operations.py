@@ -9,14 +9,12 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import operations as shared
+from operations import GROUPS as SHARED
+from operations.operands import BASE, MORE, RANK3, TENSOR, fails, fresh, uniform, words
 
 import seqcore as sq
 
 GROUPS = {}
-
-fails, fresh, uniform, words = shared.fails, shared.fresh, shared.uniform, shared.words
-BASE, TENSOR, RANK3, WORDS, MORE = shared.BASE, shared.TENSOR, shared.RANK3, shared.WORDS, shared.MORE
 
 
 def group(function):
@@ -103,9 +101,8 @@ def container():
         "finalizers at compact": reentered(lambda seq: seq.compact()),
     }
     operations = {}
-    parts = (shared.edits, shared.selections, shared.looks, shared.ragged, shared.copies)
-    for part in (*parts, shared.strings, shared.more_types):
-        operations |= {f"{part.__name__}: {name}": one for name, one in on_fresh(part()).items()}
+    for part in ("edits", "selections", "looks", "ragged", "copies", "strings", "more_types"):
+        operations |= {f"{part}: {name}": one for name, one in on_fresh(SHARED[part]()).items()}
     return operations | more
 
 
@@ -132,7 +129,7 @@ def c_api():
         seq.clear()
         api.let_go(snapshot)
 
-    return on_fresh(shared.c_api()) | {
+    return on_fresh(SHARED["c_api"]()) | {
         "hold": held,
         "replace nowhere": lambda: fails(IndexError, api.replace, fresh(), 99, TENSOR),
         "insert nowhere": lambda: fails(IndexError, api.insert, fresh(), 99, TENSOR),
@@ -156,7 +153,7 @@ def c_api():
 
 @group
 def operators():
-    return on_fresh(shared.operators()) | {
+    return on_fresh(SHARED["operators"]()) | {
         "split: no axis": lambda: fails(ValueError, sq.split_to_sequence, BASE, axis=2),
         "split: no integer": lambda: fails(TypeError, sq.split_to_sequence, BASE, 1.5),
         "split: negative": lambda: fails(ValueError, sq.split_to_sequence, BASE, [-1, 21]),
@@ -194,7 +191,7 @@ def taken_twice():
 @group
 def arrow():
     """Without a package: what goes out and comes in, what nobody takes, and what is refused."""
-    return {**on_fresh(shared.arrow()), "taken twice": taken_twice}
+    return {**on_fresh(SHARED["arrow"]()), "taken twice": taken_twice}
 
 
 @group
@@ -249,7 +246,7 @@ def maps():
 
     numbers = sq.split_to_sequence(np.arange(6.0))
     pool = ThreadPoolExecutor(2)
-    operations = on_fresh({k: one for k, one in shared.maps().items() if k != "on threads"})
+    operations = on_fresh({k: one for k, one in SHARED["maps"]().items() if k != "on threads"})
     for how, options in {
         "serial": {},
         "threads": {"max_workers": 2, "chunksize": 1},
@@ -279,7 +276,7 @@ def maps():
 def protos():
     import seqcore.onnx as sqo
 
-    plain, mixed, texts = (sqo.to_proto(seq) for seq in (shared.uniform(), fresh(), words()))
+    plain, mixed, texts = (sqo.to_proto(seq) for seq in (uniform(), fresh(), words()))
     data = plain.SerializeToString()
     many = sq.split_to_sequence(np.zeros((40, 2)))
     damaged = copy.deepcopy(mixed)

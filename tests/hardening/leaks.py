@@ -23,9 +23,9 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent), str(HERE)]
 
 import numpy as np  # noqa: E402
-import operations as shared  # noqa: E402
 from failed_allocations import in_use, table_of  # noqa: E402
 from leak_operations import GROUPS  # noqa: E402
+from operations.operands import WATCHED, fails  # noqa: E402
 from support.type_cache import clear_type_cache  # noqa: E402
 
 import seqcore as sq  # noqa: E402
@@ -96,8 +96,8 @@ def million_edits(count, report):
                 del seq[[j in gone_ones for j in range(n)]]
             model[:] = [tensor for j, tensor in enumerate(model) if j not in gone_ones]
         else:
-            shared.fails(IndexError, seq.insert, n + 1, sources[0])
-            shared.fails(TypeError, seq.extend, [sources[0], 1j])
+            fails(IndexError, seq.insert, n + 1, sources[0])
+            fails(TypeError, seq.extend, [sources[0], 1j])
 
     def run(rounds):
         for _ in range(rounds):
@@ -174,12 +174,12 @@ def measure(name, run, rounds, seconds, report, spare):
     repeated(run, max(rounds // 10, 20), seconds)
     for _ in range(6):  # what is cached late doesn't come again and again
         settle()
-        references = [sys.getrefcount(array) for array in shared.WATCHED]
+        references = [sys.getrefcount(array) for array in WATCHED]
         before = Size()
         done = repeated(run, rounds, seconds)
         settle()
         grown = Size() - before
-        now = [sys.getrefcount(array) for array in shared.WATCHED]
+        now = [sys.getrefcount(array) for array in WATCHED]
         wrong = [k for k, (a, b) in enumerate(zip(references, now, strict=True)) if a != b]
         if not wrong and grown.blocks < max(done // 2, SOME) and grown.bytes < max(8 * done, spare):
             break

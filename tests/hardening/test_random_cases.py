@@ -54,22 +54,29 @@ class TestOne:
 """
 
 
-@pytest.fixture
-def run(tmp_path):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
     """What pytest says of the tests above, with some arguments and a seed in the environment."""
-    (tmp_path / "support").mkdir()
+    folder = tmp_path_factory.mktemp("random")
+    (folder / "support").mkdir()
     for name in ("conftest.py", "support/random_cases.py"):
-        shutil.copy(TESTS_FOLDER / name, tmp_path / name)
+        shutil.copy(TESTS_FOLDER / name, folder / name)
+    (folder / "test_them.py").write_text(TESTS)
+    (folder / "test_slow.py").write_text(MOSTLY_SLOW)
 
-    def run(*arguments, seed=None, tests=TESTS):
-        (tmp_path / "test_them.py").write_text(tests)
+    def run(*arguments, seed=None):
         environment = {key: value for key, value in os.environ.items() if "SEQCORE" not in key}
         environment |= {"PYTHONPATH": "", "PYTEST_ADDOPTS": ""} | ({"SEQCORE_SEED": seed} if seed else {})
         command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
         return done.stdout + done.stderr
 
     return run
+
+
+@pytest.fixture(scope="module")
+def without_seed(run):
+    return run("-m", "")
 
 
 class TestSeeds:
@@ -112,27 +119,39 @@ def drawn(said):
 
 
 @pytest.mark.slow
-def test_without_a_seed_the_same_few(run):
-    said = run()
-    assert "4 passed" in said
-    assert int(drawn(said)[0]) == 10
-    assert drawn(said) == drawn(run())
+def test_without_a_seed_the_same_few_and_not_the_slow_ones(run, without_seed):
+    assert "19 passed" in without_seed
+    assert int(drawn(without_seed)[0]) == 10
+    said = run("-m", "not slow")
+    assert drawn(said) == drawn(without_seed)
+    assert re.findall(r"PASSED test_slow.py::(?:\w+::)?(\S+)", said) == [
+        "test_of_the_file[a-0]",
+        "test_of_the_file[a-3]",
+        "test_of_the_file[a-6]",
+        "test_of_its_own[0]",
+        "test_of_its_own[5]",
+        "test_single",
+    ]
 
 
 @pytest.mark.slow
-def test_a_seed_gives_many_others(run):
-    said = run("--seed", "77")
-    assert all(f"FAILED test_them.py::test_ours[{seed}]" in said for seed in (77, 78, 79))
-    assert int(drawn(said)[0]) == 100
-    assert drawn(said) == drawn(run(seed="77"))
-    assert drawn(said) != drawn(run("--seed", "78"))
-    assert "random tests: --seed 77" in said
+def test_a_seed_gives_many_others_to_workers_too(run, without_seed):
+    pytest.importorskip("xdist")
+    here = run("--seed", "77", "test_them.py")
+    there = run("-n", "2", "--dist", "loadfile", "test_them.py", seed="77")
+    for said in (here, there):
+        assert all(f"FAILED test_them.py::test_ours[{seed}]" in said for seed in (77, 78, 79))
+        assert "random tests: --seed 77" in said
+    assert int(drawn(here)[0]) == 100
+    assert drawn(here) == drawn(there)
+    assert drawn(here) != drawn(without_seed)
 
 
 @pytest.mark.slow
-def test_a_failure_says_how_it_comes_back(run):
-    said = run(seed="new")
+def test_a_failure_says_how_it_comes_back(run, without_seed):
+    said = run("test_them.py", seed="new")
     seed = int(re.search(r"random tests: --seed (\d+)", said)[1])
+    assert drawn(said) != drawn(without_seed)
     commands = re.findall("^pytest (.*test_them.*)$", said, re.M)
     assert len(commands) == 4
     (command,) = (one for one in commands if f"[{seed + 1}]" in one)
@@ -142,27 +161,5 @@ def test_a_failure_says_how_it_comes_back(run):
 
 
 @pytest.mark.slow
-def test_workers_have_the_seed_too(run):
-    pytest.importorskip("xdist")
-    said = run("-n", "2", "--seed", "new")
-    seed = int(re.search(r"random tests: --seed (\d+)", said)[1])
-    assert all(f"FAILED test_them.py::test_ours[{n}]" in said for n in range(seed, seed + 3))
-
-
-@pytest.mark.slow
 def test_what_is_no_seed(run):
     assert "a seed is a whole number or 'new', not 'some'" in run("--seed", "some")
-
-
-@pytest.mark.slow
-def test_mostly_slow_leaves_the_first_and_each_nth(run):
-    said = run("-m", "not slow", tests=MOSTLY_SLOW)
-    assert re.findall(r"PASSED test_them.py::(?:\w+::)?(\S+)", said) == [
-        "test_of_the_file[a-0]",
-        "test_of_the_file[a-3]",
-        "test_of_the_file[a-6]",
-        "test_of_its_own[0]",
-        "test_of_its_own[5]",
-        "test_single",
-    ]
-    assert "15 passed" in run("-m", "", tests=MOSTLY_SLOW)

@@ -5,7 +5,7 @@ from seqcore import mapping
 from seqcore._maps.elementwise import ElementwiseWork
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def ways():
     with Ways() as ways:
         yield ways

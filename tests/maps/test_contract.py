@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from support import bodies
 from support.bodies import FailAt, Logged, Refusal, numbers, within
+from support.random_cases import examples
 from support.strategies import NAMES, assert_holds, filled
 from support.ways import IN_OTHERS, IN_THIS_PROCESS, each
 
@@ -265,7 +266,7 @@ OUTCOMES = st.one_of(
     chunksize=st.sampled_from([None, None, 1, 3, 50]),
     with_progress=st.booleans(),
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_way_equals_a_loop(way, count, outcomes, chunksize, with_progress):
     body, seq = FailAt(outcomes), numbers(count)
     expected, failure = by_hand(body, seq)

@@ -28,11 +28,11 @@ pytestmark = pytest.mark.thread_unsafe
     "page",
     [pytest.param(page, marks=[pytest.mark.slow] * (page.name in SLOW), id=page.name) for page in PAGES],
 )
-def test_page(page, tmp_path, monkeypatch):
+def test_page(page, tmp_path, monkeypatch, kept_builds):
     monkeypatch.chdir(tmp_path)
     # Where the benchmarks are, and what a page has built.
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT), str(tmp_path)])
-    run(page)
+    run(page, kept_builds)
 
 
 @pytest.mark.parametrize(("page", "need"), NEEDS, ids=lambda value: getattr(value, "name", value))

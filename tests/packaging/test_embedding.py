@@ -2,10 +2,8 @@
 
 import gc
 import importlib.util
-import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import threading
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.extensions import build
 from support.pages import ROOT, blocks_of, file_of
 
 import seqcore as sq
@@ -26,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.thread_unsafe]
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
+def built(tmp_path_factory, kept_builds):
     """The folder of the extensions of docs/c-api.md and of the tests' own, built outside the tree."""
     pytest.importorskip("Cython")
     pytest.importorskip("setuptools")
@@ -34,26 +33,11 @@ def built(tmp_path_factory):
     if shutil.which(compiler) is None and sys.platform != "win32":
         pytest.skip(f"there is no C compiler: {compiler}")
     folder = tmp_path_factory.mktemp("embedding")
-    shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
     for block in filter(file_of, blocks_of(PAGE)):
         (folder / file_of(block)).write_text(block.text, encoding="utf-8")
-    # The last one, because Cython's types lack the fields that a new Python adds.
-    flags = "-O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers"
-    strict = {} if sys.platform == "win32" else {"CFLAGS": flags}
-    # An editable install is found by a hook of Python's imports, which Cython does not ask.
-    path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
-    environment = os.environ | strict | {"PYTHONPATH": path}
-    for setup in ("setup.py", "setup_tests.py"):
-        build = subprocess.run(
-            [sys.executable, setup, "build_ext", "--inplace"],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=1200,  # as long as that under ThreadSanitizer
-        )
-        assert build.returncode == 0, build.stdout + build.stderr
-        assert "warning" not in build.stderr.lower(), build.stderr
+    build(folder, kept=kept_builds)
+    shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
+    build(folder, "setup_tests.py")
     return folder
 
 
@@ -402,15 +386,6 @@ def test_the_header_lists_the_same_functions():
     assert "int version;" in header.partition("struct seqcore_api {")[2].splitlines()[1]
 
 
-def build(folder, setup):
-    (folder / "setup.py").write_text(setup)
-    path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-    environment = os.environ | {"PYTHONPATH": path}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize(
     ("version", "message"),
     [
@@ -425,7 +400,9 @@ def test_a_c_extension_of_another_version_says_what_to_do(built, tmp_path, versi
     (tmp_path / "seqcore.h").write_text(changed, encoding="utf-8")
     shutil.copy(built / "events_c.c", tmp_path)
     extension = "Extension('events_c', ['events_c.c'], include_dirs=['.'])"
-    build(tmp_path, f"from setuptools import Extension, setup\nsetup(ext_modules=[{extension}])\n")
+    setup = f"from setuptools import Extension, setup\nsetup(ext_modules=[{extension}])\n"
+    (tmp_path / "setup.py").write_text(setup)
+    build(tmp_path)
     with pytest.raises(ImportError, match=message):
         load(tmp_path, "events_c")
 
@@ -448,7 +425,9 @@ def test_a_cython_extension_of_another_version_names_the_function(built, tmp_pat
     for folder in ("seqcore", "seqcore/core"):
         (tmp_path / folder / "__init__.py").touch()
     setup = "from setuptools import setup\nfrom Cython.Build import cythonize\n"
-    build(tmp_path, f"{setup}setup(py_modules=[], ext_modules=cythonize('other.pyx', include_path=['.']))\n")
+    setup += "setup(py_modules=[], ext_modules=cythonize('other.pyx', include_path=['.']))\n"
+    (tmp_path / "setup.py").write_text(setup)
+    build(tmp_path)
     with pytest.raises(error, match=f"embedding.*{message}"):
         load(tmp_path, "other")
 

@@ -1,7 +1,8 @@
 """Damaged files, and what becomes of them: `python damaged_files.py folder 1 rows` tries each byte of a kind.
 
 A case is a kind of file, a damage and an offset. Each is printed before it is tried, so that the last one is
-to blame for a crash. With 5 for 1 each fifth case is tried. What is wrong but no crash is printed as a FAULT.
+to blame for a crash. With 3::5 for 1 each fifth case is tried, from the third on. What is wrong but no crash
+is printed as a FAULT.
 """
 
 import contextlib
@@ -327,7 +328,7 @@ def pickles(folder):
     print(refused, survived)
 
 
-def main(folder, step, *kinds):
+def main(folder, cases, *kinds):
     if kinds == ("pickles",):
         pickles(folder)
         kinds = ()
@@ -337,8 +338,9 @@ def main(folder, step, *kinds):
         assert not fault_of(path), fault_of(path)
         with open(path, "rb") as file:
             data = file.read()
+        first, _, step = cases.rpartition("::")
         faults = 0
-        for what, other in itertools.islice(damages(data), 0, None, int(step)):
+        for what, other in itertools.islice(damages(data), int(first or 0), None, int(step)):
             print(f"case {kind}: {what}", flush=True)
             faulthandler.dump_traceback_later(60, exit=True)
             os.unlink(path)  # what is still mapped must stay as it is

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from packaging.requirements import Requirement
+from support import extensions
 
 ROOT = Path(__file__).parents[2]
 MARKUP = ["{eval-rst}"]  # what Sphinx reads, and no code
@@ -90,11 +91,14 @@ def blocks_of(page):
     return blocks
 
 
-def run(page):
-    """Run the blocks of a page in the current folder, but those whose packages are missing."""
+def run(page, kept_builds=None):
+    """Run the blocks of a page in the current folder, but those whose packages are missing.
+
+    Extensions are compiled with `support.extensions`, as other tests do.
+    """
     for name, given in re.findall(r"^<!-- given: (\S+) from (\S+) -->$", page.read_text("utf-8"), re.M):
         shutil.copy(ROOT / given, name)
-    names = {"__name__": "page"}
+    names = {"__name__": "page", "_kept_builds": kept_builds}
     for block in blocks_of(page):
         if block.can_run:
             printed = RUNNERS[block.language](block, page, names)
@@ -144,15 +148,18 @@ def run_python(block, page, names):
 
 
 def run_shell(block, page, names):
-    return "".join(run_command(line) for line in block.text.splitlines())
+    return "".join(run_command(line, names["_kept_builds"]) for line in block.text.splitlines())
 
 
-def run_command(line):
+def run_command(line, kept_builds):
     words = shlex.split(line, comments=True)
     if words[:2] == ["pip", "install"]:
         check_installs(words[2:])
     elif words[:3] == ["python", "-m", "benchmarks"]:
         check_benchmarks(words[3:])
+    elif words[:2] == ["python", "setup.py"]:
+        assert words[2:] == ["-q", "build_ext", "--inplace"], line
+        extensions.build(Path.cwd(), kept=kept_builds)
     elif len(words) > 1 and re.fullmatch(r"\w+\.py", words[1]) and words[0] == "python":
         done = run_interpreter(*words[1:])
         assert done.returncode == 0, done.stderr

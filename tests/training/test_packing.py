@@ -143,6 +143,7 @@ def test_small_elements_fill_packs_up():
 def test_lengths_of_all_kinds():
     seq = TensorSequence([[1, 2, 3], [4], [5, 6]])
     assert sq.pack(seq, 4).tolist() == [[0, 1], [2]]
+    assert sq.pack(np.array([2**63 - 1], np.uint64), 2**65).tolist() == [[0]]
     for lengths in ([3, 1, 2], (3, 1, 2), np.array([3, 1, 2], np.uint8), range(3, 0, -1)):
         assert holds(sq.pack(lengths, np.int32(4)), list(lengths), 4)
     empty = sq.pack([], 4)
@@ -161,8 +162,8 @@ def test_packs_of_a_sequence_are_batches():
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        (([3, 9, 2], 8), {}, ValueError, "element 1 has length 9, which is more than capacity=8"),
-        (([3, -1], 8), {}, ValueError, r"lengths\[1\] is -1, but a length can't be negative"),
+        (([8, 9, 2], 8), {}, ValueError, "element 1 has length 9, which is more than capacity=8"),
+        (([0, -1], 8), {}, ValueError, r"lengths\[1\] is -1, but a length can't be negative"),
         (([1.5], 8), {}, TypeError, "lengths must be integers, got"),
         (([[1]], 8), {}, ValueError, "lengths must be a 1-D array of integers, got shape"),
         ((4, 8), {}, ValueError, "1-D"),
@@ -174,7 +175,8 @@ def test_packs_of_a_sequence_are_batches():
         (([1], 8), {"strategy": None}, ValueError, "strategy must be one of"),
         (([2**70], 8), {}, ValueError, f"element 0 has length {2**70}"),
         (([1, 2**64], 2**65), {}, ValueError, f"element 1 has length {2**64}, but no array is longer"),
-        ((np.array([1, 2**63], np.uint64), 2**65), {}, ValueError, f"element 1 has length {2**63}, but"),
+        ((np.array([2**63 - 1, 2**63], "u8"), 2**65), {}, ValueError, f"element 1 has length {2**63}, but"),
+        (([1], 8, "next_fit"), {}, TypeError, "positional argument"),
         ((TensorSequence([1, 2]), 8), {}, ValueError, "element 0 has rank 0"),
     ],
 )

@@ -122,8 +122,24 @@ def test_any_element_may_be_left_out():
     left_out = set()
     for epoch in range(60):
         sampler.set_epoch(epoch)
-        left_out |= set(range(11)) - {i for batch in sampler for i in batch}
+        batches = list(sampler)
+        assert [len(batch) for batch in batches] == [4, 4]
+        left_out |= set(range(11)) - {i for batch in batches for i in batch}
     assert left_out == set(range(11))
+
+
+def test_the_longest_are_left_out_without_shuffling():
+    options = {"shuffle": False, "drop_last": True}
+    assert list(BatchSampler(range(11), batch_size=4, **options)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert list(BatchSampler(range(8), batch_size=4, **options)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    batches = [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9]]
+    assert list(BatchSampler(range(1, 12), max_tokens=30, **options)) == batches
+
+
+def test_batches_are_shuffled():
+    shortest = [min(batch) for batch in BatchSampler(range(200), batch_size=10)]
+    assert sorted(shortest) == list(range(0, 200, 10))
+    assert shortest != sorted(shortest)
 
 
 def test_the_batch_that_is_not_full_is_left_out():
@@ -173,6 +189,8 @@ def test_state_of_an_epoch_that_has_ended():
     list(sampler)
     state = sampler.state_dict()
     assert state["batches"] == 3
+    sampler.set_epoch(1)
+    assert sampler.state_dict() == state | {"epoch": 1, "batches": 0}
     sampler.load_state_dict(state)
     assert list(sampler) == []
     assert len(list(sampler)) == 3
@@ -195,13 +213,21 @@ def test_copies_and_pickles():
     sampler = BatchSampler(range(50), capacity=60, seed=3)
     for other in (copy.deepcopy(sampler), pickle.loads(pickle.dumps(sampler))):
         assert list(other) == list(sampler)
-    assert repr(sampler).startswith("<BatchSampler of 50 elements: capacity=60, ")
+
+
+def test_what_it_shows():
+    sampler = BatchSampler(range(1050), batch_size=100)
+    assert repr(sampler) == "<BatchSampler of 1,050 elements: batch_size=100, 11 batches>"
+    assert sampler.sampler is sampler
+    assert sampler.state_dict()["batches"] == 0
+    one = BatchSampler(range(50), max_tokens=600, shuffle=False, rank=1, world_size=2)
+    assert repr(one) == f"<BatchSampler of 50 elements: max_tokens=600, {len(one)} batches for rank 1 of 2>"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"batch_size": 2, "seed": 1}, "seed"),
+        ({"batch_size": 2, "seed": 1}, "with seed=0, this sampler has seed=1: make one like it to go on"),
         ({"batch_size": 3}, "batch_size"),
         ({"max_tokens": 90}, "max_tokens|batch_size"),
         ({"batch_size": 2, "shuffle": False}, "shuffle"),
@@ -218,8 +244,9 @@ def test_states_of_other_samplers(arguments, message):
 def test_states_of_other_data():
     sampler = BatchSampler(range(20), batch_size=2)
     for other in (BatchSampler(range(21), batch_size=2), BatchSampler([*range(19), 30], batch_size=2)):
-        with pytest.raises(ValueError, match="the state is of a BatchSampler with"):
+        with pytest.raises(ValueError, match="the state is of a BatchSampler with") as caught:
             sampler.load_state_dict(other.state_dict())
+    assert str(caught.value).endswith("with other lengths: make one like it to go on")
     state = sampler.state_dict()
     with pytest.raises(ValueError, match="the state has 11 batches, but an epoch has 10"):
         sampler.load_state_dict(state | {"batches": 11})

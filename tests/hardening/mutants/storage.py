@@ -58,7 +58,7 @@ MUTANTS = [
         "elements fit behind each other if all but their last axes agree",
         "        return False\n    for axis in range(1, first.source.ndim):",
         "        return False\n    for axis in range(1, first.source.ndim - 1):",
-        f"{TABLES} arrow/test_arrow_out.py maps/test_map_batches.py sequence",
+        f"{TABLES} arrow/test_arrow_consumers.py arrow/test_arrow_out.py maps/test_map_batches.py sequence",
     ),
     Mutant(
         "a dropped axis moves the strides before it too",
