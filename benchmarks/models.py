@@ -194,7 +194,7 @@ def to_a_proto():
     }
 
 
-@case("20,000 small tensors out of a SequenceProto", Limit("onnx", 1.2))
+@case("20,000 small tensors out of a SequenceProto", Limit("onnx", 1.5))
 def from_a_proto():
     helper = optional("onnx.numpy_helper")
     if not helper:

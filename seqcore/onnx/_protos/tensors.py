@@ -24,6 +24,7 @@ _FIELDS = {
 }
 _DATA_FIELDS = {*_FIELDS, "raw_data"}
 _MOST_DIMENSIONS = 64
+_EXTERNAL = TensorProto.EXTERNAL
 
 LIMIT = 2**31 - 1  # of protobuf, for the bytes of a message
 
@@ -43,15 +44,15 @@ def read_tensor(tensor):
     """
     # One call for all fields: a lookup of each field makes an object each time.
     fields = {field.name: value for field, value in tensor.ListFields()}
-    if fields.get("data_location") == TensorProto.EXTERNAL or "external_data" in fields:
+    if fields.get("data_location") == _EXTERNAL or "external_data" in fields:
         raise ValueError("the data is in another file, and a sequence has no place to look for that")
     if "segment" in fields:
         raise ValueError("it is one segment of a tensor, not a whole one")
     shape = tuple(fields.get("dims", ()))
-    dtype, own_field, count = _layout_of(fields.get("data_type", TensorProto.UNDEFINED), shape)
+    dtype, own_field, count = _layout_of(fields.get("data_type", 0), shape)
     present = _DATA_FIELDS & fields.keys()
     field = present.pop() if len(present) == 1 else own_field
-    if present or (field != own_field and (field != "raw_data" or dtype == STRING)):
+    if present or (field != own_field and (field != "raw_data" or own_field == "string_data")):
         raise ValueError(_wrong_fields(fields, dtype, own_field))
     values = fields.get(field, ())
     if field == "raw_data":
