@@ -144,14 +144,6 @@ class Packed(Representation):
         """Return for each part where in it elements start that stand at some places, of shape [1]."""
         raise NotImplementedError
 
-    def values(self, nodes: Nodes, out: str = "") -> str:
-        """Return all numbers, one element behind the other, in one axis."""
-        raise NotImplementedError
-
-    def extents(self, nodes: Nodes, out: str = "") -> str:
-        """Return the elements' shapes, (n, rank)."""
-        raise NotImplementedError
-
     def _row(self, nodes: Nodes, element: str) -> list[str]:
         """Return the parts of a list of one element."""
         raise NotImplementedError
@@ -200,14 +192,6 @@ class Rows(Stack, Packed):
             nodes.reshape(values, shape, self.tensor)
         else:
             nodes.op("Identity", stacked, out=self.tensor)
-
-    def values(self, nodes, out=""):
-        return nodes.op("Reshape", self.tensor, nodes.constant([-1]), out=out)
-
-    def extents(self, nodes, out=""):
-        shape = nodes.join_axes(self.count_of(nodes), [self.rank])
-        extent = nodes.unsqueeze(shape_tensor(nodes, self._prepared, self.shape), 0)
-        return nodes.op("Expand", extent, shape, out=out)
 
 
 class Nothing(Rows):
@@ -375,12 +359,6 @@ class Numbers(Packed):
                 length = nodes.slice(shape, nodes.constant([k]), nodes.constant([k + 1]), 0)
                 columns.append(nodes.unsqueeze(nodes.op("Expand", length, n), 1))
         nodes.op("Concat", *columns, axis=1, out=extents)
-
-    def values(self, nodes, out=""):
-        return nodes.op("Identity", self.parts[0], out=out)
-
-    def extents(self, nodes, out=""):
-        return nodes.op("Identity", self.parts[1], out=out)
 
 
 # Packing: the sequences that no other form has taken go on as tensors, in branches and loops too.
