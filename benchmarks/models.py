@@ -178,7 +178,7 @@ def split_and_index():
     return models_run("split_index", 2_000, x=floats(2_000, 4))
 
 
-@case("20,000 small tensors into a SequenceProto", Limit("onnx", 1 / 3))
+@case("20,000 small tensors into a SequenceProto", Limit("onnx", 1))
 def to_a_proto():
     helper = optional("onnx.numpy_helper")
     if not helper:
@@ -194,7 +194,7 @@ def to_a_proto():
     }
 
 
-@case("20,000 small tensors out of a SequenceProto", Limit("onnx", 1 / 3))
+@case("20,000 small tensors out of a SequenceProto", Limit("onnx", 1.5))
 def from_a_proto():
     helper = optional("onnx.numpy_helper")
     if not helper:

@@ -35,8 +35,8 @@ def lower(
       of the shapes; each edit copies these.
 
     A sequence stays if the rank of its elements is unknown, or if it is an input or output of the model (see
-    `ragged_io`). Errors stay errors: joining an empty sequence and a position out of range fail in the
-    lowered model too.
+    `ragged_io`). Models of opset 13 and older stay as they are. Errors stay errors: joining an empty sequence
+    and a position out of range fail in the lowered model too.
 
     Parameters
     ----------

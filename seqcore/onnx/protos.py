@@ -86,7 +86,7 @@ def from_proto(proto: Any, dtype: Any = None) -> Any:
     Returns
     -------
     TensorSequence
-        The elements. Small ones may share one buffer; `compact` of a selection releases it.
+        The elements.
 
     Raises
     ------

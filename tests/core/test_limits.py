@@ -382,7 +382,7 @@ def test_protos_above_protobufs_limit(n):
 def test_protos_of_many_tensors_above_the_limit():
     onnx = pytest.importorskip("seqcore.onnx", exc_type=ImportError)
     seq = TensorSequence([repeated(2**24)] * 1000)
-    with pytest.raises(ValueError, match="16,777,216,000 bytes are too many"):
+    with pytest.raises(ValueError, match="16,777,222,000 bytes are too many"):
         onnx.to_proto(seq)
 
 

@@ -26,11 +26,9 @@ from support.models.sessions import (
 
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import engines as engines_module
-from seqcore.onnx._engines import loop_batches as loop_batches_module
 from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.checked_model import LONG
 from seqcore.onnx._engines.control import LoopStep
-from seqcore.onnx._engines.loop_batches import LoopBatches
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.whole import WholeModel
 
@@ -331,10 +329,10 @@ def thrice(used, feed):
         used.run(None, feed)
 
 
-def assert_comes_out(used, error):
+def assert_comes_out(used, error, feed=None):
     for _ in range(3):
         with pytest.raises(error) as caught:
-            used.run(None, ROUND_FEED)
+            used.run(None, feed or ROUND_FEED)
         assert "ours" in str(caught.value)
 
 
@@ -352,6 +350,8 @@ ROUND = """g (seq(float[]) s, int64 n, float[N, 2] x, int64 i) => (seq(float[]) 
     }>
 }"""
 ROUND_FEED = {"s": [f32(1), f32(2)], "n": i64(5000), "x": np.ones((3, 2), np.float32), "i": i64(0)}
+# This one runs in steps.
+LONG_FEED = ROUND_FEED | {"s": [f32(1)] * (LONG + 1)}
 
 
 # Those of them that no node raises.
@@ -384,21 +384,10 @@ class TestErrorsOfOurs:
         with pytest.raises(error, match="ours"):
             InferenceSession(model(ROUND))
 
-    @pytest.mark.parametrize("kind", [LoopBatches, loop_batches_module._Course, loop_batches_module._Built])
-    def test_of_batches(self, monkeypatch, error, kind):
-        """The steps of the model as it was would do without them too."""
-        name = "__init__" if kind is loop_batches_module._Built else "run"
-        have_fail(monkeypatch, kind, name, error)
-        text = ROUND.replace("SplitToSequence <keepdims = 0> (x)", "SplitToSequence (x, i)")
-        text = text.replace("y = SequenceAt (rows, i)", "y = ReduceSum <keepdims = 0> (x)")
-        used = InferenceSession(model(text))
-        assert not used._engines.compiled._is_lowered
-        assert_comes_out(used, error)
-
     def test_of_steps(self, monkeypatch, error):
         used = InferenceSession(model(ROUND))
         have_fail(monkeypatch, StepsEngine, "run", error)
-        assert_comes_out(used, error)
+        assert_comes_out(used, error, LONG_FEED)
 
     def test_of_a_lowering(self, monkeypatch, error):
         def fail(*_, **__):
@@ -414,7 +403,7 @@ class TestErrorsOfOurs:
         have_fail(monkeypatch, LoopStep, "__call__", error)
         used = InferenceSession(model(ROUND))
         with pytest.raises(error) as caught:
-            used.run(None, ROUND_FEED)
+            used.run(None, LONG_FEED)
         assert "Loop 't'" in said(caught)
 
 
@@ -424,4 +413,4 @@ def test_errors_of_ours_in_lowered_steps(monkeypatch, error):
     used = InferenceSession(model(ROUND))
     lowered = used._engines.compiled._lowered_steps.get()
     have_fail(monkeypatch, StepsEngine, "run", error, lambda self: self is lowered)
-    assert_comes_out(used, error)
+    assert_comes_out(used, error, LONG_FEED)

@@ -13,10 +13,6 @@ from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
 
 # Models that onnxruntime does not run whole → why.
 DECLINED = {}
-# Loops that do not run in batches of iterations → why.
-STEP_BY_STEP = {("map_rounds", "last"): "would be slow there"}
-# Loops of which a batch fails, as pairs of a model and a node.
-FAILING = set()
 
 NAMES = list(MODELS)
 WHOLE = [name for name in NAMES if name not in DECLINED]
@@ -33,11 +29,8 @@ def engines_of(name, sizes, seeds):
     return compiled, len(feeds)
 
 
-def loops_of(engines):
-    """How each loop of the steps that were built runs in batches."""
-    for once in (engines._lowered_steps, engines._given_steps):
-        if once._made:
-            yield from once.get().planner.loops.items()
+def built_steps(engines):
+    return [once for once in (engines._lowered_steps, engines._given_steps) if once._made]
 
 
 @pytest.mark.mostly_slow(13)
@@ -57,26 +50,21 @@ def test_short_runs_go_in_one(name):
     assert engines.declined == ""
     attempts = engines.whole.attempts
     assert (attempts.taken, attempts.failures) == (runs, 0), attempts.reason
-    assert not list(loops_of(engines))
+    assert not built_steps(engines)
 
 
 @pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", NAMES)
 def test_long_runs(name):
-    """No batch of iterations fails, a whole model only for being long: a check has an index out of range."""
+    """A whole model fails only for being long: a check has an index out of range."""
     engines, runs = engines_of(name, [MODELS[name].sizes["long"]], 4)
-    for node, batches in loops_of(engines):
-        where = name, node.name
-        assert batches.why_not == "" or STEP_BY_STEP[where] in batches.why_not
-        assert where in FAILING or batches.attempts.failures == 0, batches.attempts.reason
     if name in WHOLE:
         attempts = engines.whole.attempts
         assert attempts.taken + attempts.failures <= runs
         assert engines.whole.has_lists or attempts.taken == runs
         assert attempts.failures == 0 or "check/" in attempts.reason
     # Of the steps that there may be, lowered or not, only those that run are built, and once.
-    made = [once for once in (engines._lowered_steps, engines._given_steps) if once._made]
-    assert len(made) <= 1
+    assert len(built_steps(engines)) <= 1
 
 
 @pytest.mark.mostly_slow(31)
@@ -101,3 +89,17 @@ def test_what_steps_copy_settles_the_limit(name, limit):
     assert used._engines.compiled.whole.limit == limit
     used.run(None, one.example(512))
     assert (used._engines.compiled.whole.attempts.taken > 0) is (limit == LONG)
+
+
+@pytest.mark.parametrize(("name", "are_short"), [("replay_memory", True), ("split_at_marks", False)])
+def test_long_loops(name, are_short):
+    """Of 512 iterations: of the one, the lists stay short, of the other they get long."""
+    one = MODELS[name]
+    used = InferenceSession(str(one.path))
+    assert used._engines.compiled.whole.limit == LONG_TO_COPY
+    expected = used.run(None, one.example(512))
+    for _ in range(4):
+        assert_values(used.run(None, one.example(512)), expected)
+    attempts = used._engines.compiled._long.get().attempts
+    assert (attempts.taken > 0, attempts.failures > 0) == (are_short, not are_short)
+    assert bool(built_steps(used._engines.compiled)) is not are_short

@@ -1,6 +1,6 @@
 """Random models of ill-declared tensors, sequences, branches, loops and maps: all engines agree.
 
-What counts is what the last engine gives, step by step and without batches, on the model as it was. The
+What counts is what the last engine gives, step by step, on the model as it was. The
 session, with one feed after another, and the lowered model in onnxruntime have to give the same: values for
 values, errors for errors of sequence operators. Left out is what they don't agree on by now (see `_EXCUSED`).
 """
@@ -52,7 +52,7 @@ class Maker:
         self.pick_one = self.random.choice
         self.count = 0
         self.lies = self.random.random() < 0.3  # whether bodies declare shapes that aren't so
-        self.long = self.random.random() < 0.3  # whether loops are long enough for batches
+        self.long = self.random.random() < 0.3  # whether loops are longer than the limits
 
     def fresh(self):
         self.count += 1

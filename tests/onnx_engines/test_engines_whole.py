@@ -12,10 +12,9 @@ from support.models.sessions import assert_values, f32, floats, i64, model
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import whole as whole_module
-from seqcore.onnx._engines.attempts import Attempts
 from seqcore.onnx._engines.checked_model import LONG
 from seqcore.onnx._engines.engines import LONG_FOR_LOOPS, explain
-from seqcore.onnx._engines.whole import MOST_INSERTS
+from seqcore.onnx._engines.whole import MOST_INSERTS, Attempts
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -197,7 +196,7 @@ class TestWhole:
             assert_values(used.run(x=x), [x])
         assert used.outcomes == [True] * 4
         assert (used.whole.attempts.taken, used.whole.attempts.failures) == (2, 1)
-        assert not used.engines._lowered_whole.get().has_lists
+        assert not used.engines._long.get().has_lists
         assert not used.engines._given_steps._made
 
     def test_elements_that_do_not_fit_are_no_join(self):

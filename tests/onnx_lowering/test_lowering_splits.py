@@ -278,7 +278,7 @@ class TestPicking:
 
 class TestJoiningPieces:
     @pytest.mark.mostly_slow(7)
-    @pytest.mark.parametrize("opset", [11, 17])
+    @pytest.mark.parametrize("opset", [14, 17])
     @pytest.mark.parametrize("split_axis", [0, 1, 2, -1])
     @pytest.mark.parametrize(
         ("given", "keepdims", "new_axis", "axis"),

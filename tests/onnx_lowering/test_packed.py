@@ -23,8 +23,6 @@ from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
 pytestmark = pytest.mark.mostly_slow(5)
 
-# Before opset 13, loops and branches take no sequences.
-LOOPS = [opset for opset in OPSETS if opset >= 13]
 LENGTHS = [0, 1, 2, 5]
 # Element i of a list: rows of one shape, or slices of several lengths, along either axis.
 ELEMENTS = {
@@ -79,7 +77,7 @@ AT_P = "MAKE m = SequenceLength(s) h = Mod(p, two) u = Mul(m, h) t0 = SequenceIn
 TWO_BUT_ONE = "MAKE t0 = SequenceInsert(s, e) t1 = SequenceInsert(t0, e, zero) t = SequenceErase(t1)"
 
 
-@pytest.mark.parametrize("opset", LOOPS)
+@pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("element", ELEMENTS)
 class TestEdits:
     def test_several_appends(self, opset, element):
@@ -110,8 +108,6 @@ class TestEdits:
         check(model, feeds(0, 1, -1, -3, 10, 11, -11))
 
     def test_passed_on_in_branches(self, opset, element):
-        if opset < 14:
-            pytest.skip("Identity takes no sequences before opset 14")
         shape = ELEMENTS[element][1]
         edits = f"""MAKE h = Mod(i, two) f = Equal(h, zero)
             t = If(f) <then_branch = a () => (seq({shape}) u) {{ u = SequenceInsert(s, e) }},
@@ -127,7 +123,7 @@ class TestEdits:
         check(listing(element, edits, "y = SequenceLength(l)", "int64 y", opset), feeds())
 
 
-@pytest.mark.parametrize("opset", LOOPS)
+@pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize(
     ("element", "axis", "new_axis", "shape"),
     [
@@ -146,7 +142,7 @@ def test_joins(opset, element, axis, new_axis, shape):
     check(listing(element, APPEND, reads, f"{shape} y", opset), feeds())
 
 
-@pytest.mark.parametrize("opset", LOOPS)
+@pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_stacks_of_one_shape_that_is_not_known(opset, axis):
     edits = "m = Shape(x) z = Slice(m, nought, first) e0 = Slice(x, nought, z, nought) e = Neg(e0) " + (
@@ -156,7 +152,7 @@ def test_stacks_of_one_shape_that_is_not_known(opset, axis):
     check(listing("slices", edits, reads, "float[A, B, C] y", opset), feeds())
 
 
-@pytest.mark.parametrize("opset", [13, 17])
+@pytest.mark.parametrize("opset", [14, 17])
 def test_elements_that_do_not_fit_are_an_error(opset):
     for element, axis, new_axis, y in (("slices", 0, 1, "A, B, C"), ("columns", 0, 0, "A, B")):
         reads = f"y = ConcatFromSequence<axis = {axis}, new_axis = {new_axis}>(l)"
@@ -167,7 +163,7 @@ def test_elements_that_do_not_fit_are_an_error(opset):
 
 
 @pytest.mark.mostly_slow(5)
-@pytest.mark.parametrize("opset", LOOPS)
+@pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("given", ["", ", one", ", two", ", m", ", k"])
 def test_splits_that_are_edited(opset, axis, given):
@@ -249,7 +245,7 @@ def test_splits_that_do_not_sum_up(k):
 
 
 @pytest.mark.parametrize("dtype", ["double", "int64", "int32", "uint8", "bool", "float16", "string"])
-@pytest.mark.parametrize("opset", [13, 17])
+@pytest.mark.parametrize("opset", [14, 17])
 @pytest.mark.parametrize("shape", ["4", "?"])
 def test_types(dtype, opset, shape):
     number = {"double": 11, "int64": 7, "int32": 6, "uint8": 2, "bool": 9, "float16": 10, "string": 8}[dtype]

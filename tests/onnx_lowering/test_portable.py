@@ -33,7 +33,7 @@ SQUEEZED = """g (float[N, 4] x, int64 n) => (float[A] y, int64 m)
     }"""
 
 
-@pytest.mark.parametrize("opset", [13, 17, 21])
+@pytest.mark.parametrize("opset", [14, 17, 21])
 def test_a_branch_that_is_known(opset):
     """PyTorch exports squeeze so."""
     text = SQUEEZED.replace("CONDITION", "is_one")
@@ -83,7 +83,7 @@ def test_conditions(condition, told):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("opset", [11, 13, 17])
+@pytest.mark.parametrize("opset", [14, 17])
 def test_trips_that_may_be_negative(opset):
     """To OpenVINO that is no limit."""
     text = """g (float[N, 4] x, int64 k) => (float[4] y, float[4] z) <int64 one = {1}, int64 zero = {0}> {
@@ -109,7 +109,7 @@ def test_trips_that_may_be_negative(opset):
                 np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("opset", [13, 17])
+@pytest.mark.parametrize("opset", [14, 17])
 def test_loops_of_constant_length_that_end_early(opset):
     """OpenVINO takes a scan output for as long as the number of trips."""
     text = """g (float[N, 4] x, float most) => (float[A, 4] y)
@@ -155,7 +155,7 @@ def test_constants_without_items():
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("opset", [13, 17])
+@pytest.mark.parametrize("opset", [14, 17])
 def test_empty_integers_that_are_no_shape(opset):
     """PyTorch exports `torch.zeros(0, dtype=torch.int64)` so; OpenVINO made one number of it."""
     text = """g (int64[N] x, bool c) => (int64[A] y, int64[B] z) <int64[0] nothing = {}, int64 p = {0}> {
@@ -171,7 +171,7 @@ def test_empty_integers_that_are_no_shape(opset):
     assert [used(feed)[0].shape for feed in feeds] == [(0,), (1,), (0,), (3,)]
 
 
-@pytest.mark.parametrize("opset", [11, 13, 17])
+@pytest.mark.parametrize("opset", [14, 17])
 @pytest.mark.parametrize(
     ("filling", "is_moved"),
     [

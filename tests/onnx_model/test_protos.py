@@ -19,11 +19,6 @@ from support.strategies import NAMES, array_lists, assert_holds, dtype_of, fille
 import seqcore as sq  # noqa: E402
 from seqcore.onnx import from_proto, to_proto  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type  # noqa: E402
-from seqcore.onnx._protos.tensors import (  # noqa: E402
-    A_RUN,
-    BLOCK,
-    SMALL,
-)
 
 pytestmark = pytest.mark.mostly_slow(3)
 
@@ -82,19 +77,14 @@ class TestRoundTrips:
         assert_holds(from_proto(proto), arrays)
         assert_holds(from_proto(proto.SerializeToString()), arrays)
 
-    @given(array_lists(), st.lists(st.integers(1, 2 * A_RUN), min_size=6, max_size=6))
-    def test_runs_of_one_shape(self, arrays, lengths):
-        arrays = [array for array, n in zip(arrays, lengths, strict=False) for _ in range(n)]
-        assert_holds(from_proto(to_proto(arrays)), arrays)
-
     @pytest.mark.parametrize("name", NAMES)
     @pytest.mark.parametrize("shape", [(), (3,), (2, 2), (0,), (2, 0)])
     def test_many_of_one_shape(self, name, shape):
-        arrays = [filled(name, shape, start=i) for i in range(3 * A_RUN)]
+        arrays = [filled(name, shape, start=i) for i in range(48)]
         proto = to_proto(arrays, name="é" * 100)
         assert_holds(from_proto(proto), arrays)
         arrays[-1] = filled(name, (1, 5))
-        arrays[2 * A_RUN] = filled(name, (1, 2))
+        arrays[32] = filled(name, (1, 2))
         assert_holds(from_proto(to_proto(arrays)), arrays)
 
     @pytest.mark.parametrize("name", ["float32", "bool", "string"])
@@ -105,27 +95,8 @@ class TestRoundTrips:
 
     def test_empty_ones_of_great_length(self):
         """Joined they would be longer than an array can be."""
-        arrays = [np.empty((2**60 + i % 2, 0), np.float32) for i in range(3 * A_RUN)]
+        arrays = [np.empty((2**60 + i % 2, 0), np.float32) for i in range(3)]
         assert_holds(from_proto(to_proto(arrays)), arrays)
-        arrays = arrays[:1] * (3 * A_RUN)
-        assert_holds(from_proto(to_proto(arrays)), arrays)
-
-    @pytest.mark.parametrize("nbytes", [SMALL - 1, SMALL, SMALL + 1, 100_000])
-    def test_small_and_large(self, nbytes):
-        arrays = [filled("uint8", (n,)) for n in (3, nbytes, 5, nbytes, nbytes, 3, 3)] * 3
-        assert_holds(from_proto(to_proto(arrays)), arrays)
-        arrays = [filled("uint8", (nbytes,), start=i) for i in range(2 * A_RUN)]
-        assert_holds(from_proto(to_proto(arrays)), arrays)
-
-    @pytest.mark.parametrize("n", [BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK])
-    def test_blocks(self, n):
-        array = np.arange(2 * n).reshape(n, 2)
-        seq = sq.split_to_sequence(array, keepdims=0)
-        assert from_proto(to_proto(seq)) == seq
-        seq[n - 1] = [1, 2, 3]
-        assert from_proto(to_proto(seq)) == seq
-        seq.insert(n // 2, np.arange(SMALL))
-        assert from_proto(to_proto(seq)) == seq
 
     @pytest.mark.parametrize("axis", [0, 1, 2])
     @pytest.mark.parametrize("keepdims", [0, 1])
@@ -154,7 +125,7 @@ class TestRoundTrips:
 
     def test_elements_are_values(self):
         array = np.zeros(3, np.float32)
-        proto = to_proto([array] * 40 + [np.zeros(2 * SMALL, np.float32)])
+        proto = to_proto([array] * 40 + [np.zeros(8192, np.float32)])
         array[:] = 1
         seq = from_proto(proto)
         for tensor in proto.tensor_values:
@@ -374,7 +345,7 @@ GOOD = {
 
 
 class TestDamagedTensors:
-    @pytest.mark.parametrize("before", [0, 1, 3 * A_RUN], ids="{} before".format)
+    @pytest.mark.parametrize("before", [0, 1, 48], ids="{} before".format)
     @pytest.mark.parametrize("case", DAMAGED)
     def test_the_element_is_named(self, case, before):
         tensor, error, message = DAMAGED[case]
@@ -386,7 +357,7 @@ class TestDamagedTensors:
             with pytest.raises(error, match=f"element {before} of the SequenceProto: .*{message}"):
                 from_proto(source)
 
-    @pytest.mark.parametrize("n", [1, 3 * A_RUN])
+    @pytest.mark.parametrize("n", [1, 48])
     def test_several_types(self, n):
         proto = sequence(*[plain()] * n, plain(name="float64"), plain())
         with pytest.raises(TypeError, match=f"element {n} .* tensor of float64, in a sequence of float32"):

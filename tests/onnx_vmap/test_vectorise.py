@@ -48,7 +48,7 @@ def stays(code, outs, why, opset=17, **types):
 
 
 class TestStates:
-    @pytest.mark.parametrize("opset", [11, 13, 21])
+    @pytest.mark.parametrize("opset", [14, 21])
     @pytest.mark.parametrize("type_", ["int64", "float[3]", "bool[2]", "float[2, 3]"])
     def test_the_same_for_all(self, opset, type_):
         result = check("s2 = Identity(s) e = Neg(a)", "float", opset, x="float", states=f"s: {type_}")
@@ -56,7 +56,7 @@ class TestStates:
         check("s2 = Identity(s) e = Identity(s)", type_, opset, x="float", states=f"s: {type_}")
 
     @pytest.mark.parametrize("step", ["Add(s, #1)", "Add(#3, s)", "Sub(s, #2)", "Add(s, #-5)", "Add(s, #0)"])
-    @pytest.mark.parametrize("opset", [11, 13, 21])
+    @pytest.mark.parametrize("opset", [14, 21])
     def test_counts(self, opset, step):
         result = check(f"s2 = {step} e = Mul(s, s) f = Neg(s2)", "int64; int64", opset, states="s: int64")
         assert "If" not in ops(result)
@@ -81,7 +81,7 @@ class TestStates:
         stays("s2 = Mul(s, #2) e = Identity(s)", "int64", why, states="s: int64")
         stays("s2 = Add(s, w) e = Cast<to = 7>(s)", "int64", why, states="s: uint8", w="uint8")
 
-    @pytest.mark.parametrize("opset", [11, 13, 21])
+    @pytest.mark.parametrize("opset", [14, 21])
     def test_one_behind(self, opset):
         result = check(
             "s2 = Mul(a, w) e = Sub(a, s)", MATRIX, opset, x=MATRIX, w="float", states=f"s: {MATRIX}"
@@ -98,7 +98,7 @@ class TestStates:
         check(code, "float", x="float", states="t: float; s: float")
 
     @pytest.mark.parametrize("type_", ["float", "float[3]", "int64", "int32", "int64[2]", "double[2, 3]"])
-    @pytest.mark.parametrize("opset", [11, 14, 21])
+    @pytest.mark.parametrize("opset", [14, 21])
     def test_running_sums(self, opset, type_):
         check("s2 = Add(s, a) e = Identity(s)", type_, opset, x=type_, states=f"s: {type_}")
         check("s2 = Add(a, s)", "", opset, x=type_, states=f"s: {type_}")
@@ -172,7 +172,7 @@ NEG_OR_EXP = branching("yes_e = Neg(a)", "no_e = Exp(a)")
 
 
 class TestBranches:
-    @pytest.mark.parametrize("opset", [11, 13, 21])
+    @pytest.mark.parametrize("opset", [14, 21])
     @pytest.mark.parametrize("condition", ["bool", "bool[1]"])
     def test_by_what_varies(self, opset, condition):
         result = check(NEG_OR_EXP, "float[3]", opset, assert_like, x="float[3]", z=condition)
@@ -183,7 +183,7 @@ class TestBranches:
         text = body(NEG_OR_EXP.replace("If(b)", "If(w)"), "float[3]", x="float[3]", w="bool")
         feeds = [f | {"w": np.array(condition)} for f in feeds_for(x="float[3]", w="bool", trips=TRIPS)]
         result, outcomes = check_at_once(text, feeds)
-        assert "If" in ops(result)
+        assert "If" not in ops(result)
         assert None not in outcomes
 
     @pytest.mark.parametrize("condition", ["b", "w"])

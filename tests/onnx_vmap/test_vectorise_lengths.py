@@ -18,7 +18,6 @@ from support.models.vectorising import (  # noqa: E402
     body,
     check_at_once,
     check_list,
-    check_stays,
     feeds_for,
     feeds_of_parts,
     some,
@@ -56,19 +55,16 @@ def check_listed(code, element, opset=17, bounds=tuple(BOUNDS), w="float[12, 3]"
     text = appending(f"{PART} {code}", after, outs, element, **ENDS, w=w, **types)
     _, outcomes = check_list(text, feeds_of_parts(bounds, w=w, **types), opset)
     assert [one is None for one in outcomes] == [True, False, False, False] * len(bounds)
-    if opset >= 14:  # before, an Identity takes no list
-        text = appending(
-            f"{PART} {code}", "y = Identity(l)", f"seq({element}) y", element, **ENDS, w=w, **types
-        )
-        _, outcomes = check_list(text, feeds_of_parts(bounds, w=w, **types), opset)
-        assert None not in outcomes
+    text = appending(f"{PART} {code}", "y = Identity(l)", f"seq({element}) y", element, **ENDS, w=w, **types)
+    _, outcomes = check_list(text, feeds_of_parts(bounds, w=w, **types), opset)
+    assert None not in outcomes
 
 
 class TestCuts:
-    @pytest.mark.parametrize("opset", [11, 13, 18, 21])
+    @pytest.mark.parametrize("opset", [14, 18, 21])
     def test_each_length(self, opset):
         check(reduced("q = Neg(p)", opset=opset), "float[3]", opset)
-        check_listed("e = Identity(p)", "float[?, 3]", max(opset, 13))
+        check_listed("e = Identity(p)", "float[?, 3]", opset)
 
     @pytest.mark.parametrize(
         "part",
@@ -177,9 +173,9 @@ class TestRules:
     @pytest.mark.parametrize(
         "op", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"]
     )
-    @pytest.mark.parametrize(("opset", "keepdims"), [(11, 0), (13, 1), (18, 0)])
+    @pytest.mark.parametrize(("opset", "keepdims"), [(14, 0), (14, 1), (18, 0)])
     def test_reductions(self, op, opset, keepdims):
-        is_input = opset >= (13 if op == "Sum" else 18)
+        is_input = op == "Sum" or opset >= 18
         for axes, out in (([0], [3]), ([-1, 0], []), ([], [])):
             text = ", ".join(map(str, axes))
             if not axes:
@@ -213,15 +209,6 @@ class TestRules:
             code = code.replace(", axes = [0]>(p)", ">(p, #(0))") if op == "Sum" else code
             text = body(f"{PART} {code}", "float[3]", **ENDS, w="float[12, 3]")
             check_at_once(text, feeds_of_parts(w="float[12, 3]"), nloops=1)
-
-    def test_softmax_before_opset_13(self):
-        """All axes from that one on count as one."""
-        code = "q = Softmax<axis = 1>(p) e = ReduceMax<keepdims = 0, axes = [0]>(q)"
-        check(code, "float[3]", 11)
-        why = "has elements of several lengths at Softmax 'q'"
-        text = body(f"{PART} {code.replace('axis = 1', 'axis = 0')}", "float[3]", **ENDS, w="float[12, 3]")
-        check_stays(text, why, feeds_of_parts(FILLED, w="float[12, 3]"), 11)
-        check(code.replace("axis = 1", "axis = 0"), "float", 11, w="float[12]")
 
     def test_weighted_sums(self):
         code = "r = ReduceSum<keepdims = 0>(p, #(1)) h = Softmax<axis = 0>(r) e = MatMul(h, p)"

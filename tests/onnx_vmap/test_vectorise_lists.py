@@ -160,7 +160,7 @@ class TestLists:
             BOUNDS
         )
 
-    @pytest.mark.parametrize("opset", [13, 17, 21])
+    @pytest.mark.parametrize("opset", [14, 17, 21])
     def test_of_one_length(self, opset):
         """Rows, which are a scan output."""
         after = "y = ConcatFromSequence<axis = 0>(l) k = SequenceLength(l) q = SequenceAt(l, #-2)"

@@ -3,6 +3,5 @@
 whole        onnxruntime runs the model, or the lowered one, in one go; where there are sequences in it, with
              checks that let it fail before they get long, or where onnxruntime deviates from the
              specification
-in steps     parts in onnxruntime, sequences and their control flow in steps of ours; loops in batches of
-             iterations in onnxruntime, while that is quicker
+in steps     parts in onnxruntime, sequences and their control flow in steps of ours
 """

@@ -3,18 +3,17 @@
 onnxruntime is quick with short sequences, and quadratic with long ones, but how long they get only a run
 tells. So a checked model fails, on purpose, where a loop that carries sequences has more iterations than a
 limit or a split more pieces: by a Gather whose index is then out of range. Then another engine runs instead.
+A model for long loops counts the elements of the sequences after each iteration, and not the iterations.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import reduce
 
 import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._engines.filled_elements import FilledElements, keep_checks
-from seqcore.onnx._engines.planner import Planner
-from seqcore.onnx._engines.schedule import Entry, Schedule
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import is_never_negative
@@ -26,13 +25,15 @@ from seqcore.onnx._rewrite.emit import Builder, Nodes
 # Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
 # the list with its data.
 LONG, LONG_TO_COPY = 512, 128
+# Up to here an edit costs no more than the steps of an iteration with some parts.
+MOST_EDITED = 2048
 # Up to here a loop costs no more than all its iterations in one go.
 FEW = 8
-# Iterations enough to go by.
-_ENOUGH = 1000
+# Iterations enough to go by; the costs in µs of a step's overhead, and of an element that onnxruntime copies.
+_ENOUGH, _STEP, _COPY = 1000, 5.0, 0.25
 
 
-def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | None = None) -> None:
+def add_checks(model: Model, prepared: Prepared, limit: int, counts_elements: bool = False) -> None:
     """Put checks into a model.
 
     Parameters
@@ -42,22 +43,23 @@ def add_checks(model: Model, prepared: Prepared, limit: int, unlimited: Node | N
     prepared : Prepared
     limit : int
         The most iterations of a loop that carries sequences, and the most parts of a split.
-    unlimited : Node, optional
-        A loop of the model that may have any number of iterations.
+    counts_elements : bool, optional
+        If True, such a loop may have any number of iterations, and its sequences so many elements; 2,048 of
+        them where they are only edited.
 
     Raises
     ------
     Declined
         If a check would fail in every run.
     """
-    checks = Checks(model, limit, unlimited)
+    checks = Checks(model, limit, counts_elements)
     checks.guard(model.graph, prepared)
     checks.finish()
 
 
 def copies_little(iterations: int, copied: int) -> bool:
     """Return whether copies of so many elements cost less than the steps of so many iterations."""
-    return iterations >= _ENOUGH and copied * COPY < iterations * PART / 2
+    return iterations >= _ENOUGH and copied * _COPY < iterations * _STEP / 2
 
 
 def limit_of(graph: Graph, prepared: Prepared) -> int:
@@ -65,7 +67,7 @@ def limit_of(graph: Graph, prepared: Prepared) -> int:
     for node in graph.all_nodes():
         if node.is_op("Loop"):
             for inner in node.body.all_nodes():
-                if record_of(inner).cost(inner)[2] and not prepared.is_tensor(inner.outputs[0]):
+                if record_of(inner).copies_lists and not prepared.is_tensor(inner.outputs[0]):
                     return LONG_TO_COPY
     return LONG
 
@@ -85,8 +87,9 @@ def why_not_whole(graph: Graph, prepared: Prepared) -> str:
 class Checks:
     """Puts checks before, behind and into nodes; records say which, in `guard`."""
 
-    def __init__(self, model: Model, limit: int, unlimited: Node | None) -> None:
-        self._model, self._limit, self._unlimited = model, limit, unlimited
+    def __init__(self, model: Model, limit: int, counts_elements: bool) -> None:
+        self._model, self._limit, self._counts_elements = model, limit, counts_elements
+        self._most_elements = limit if limit <= LONG_TO_COPY else MOST_EDITED
         self._builder = Builder(model, "check")
         self._nodes = self._fresh_nodes()  # before the node at hand
         self._filled: FilledElements | None = None
@@ -124,7 +127,7 @@ class Checks:
     def want_one_item(self, node: Node, k: int, prepared: Prepared) -> None:
         """Let a node fail whose input k has another number of items than one."""
         name = node.inputs[k]
-        if node is not self._unlimited and prepared.shape(name) not in ((), (1,)):
+        if prepared.shape(name) not in ((), (1,)):
             node.inputs[k] = self._nodes.op("Reshape", name, self._nodes.constant([]))
 
     def want_one_output(self, graph: Graph, k: int, prepared: Prepared) -> None:
@@ -140,10 +143,30 @@ class Checks:
             self._filled = FilledElements(self._model, self._at_the_end_of)
         self._filled.want(name, prepared)
 
-    def limit_trips(self, node: Node, prepared: Prepared) -> None:
+    def limit_loop(self, node: Node, prepared: Prepared) -> None:
+        """Let a loop that carries sequences fail if it is long, or these are."""
+        if self._counts_elements:
+            self._limit_elements(node, prepared)
+        else:
+            self._limit_trips(node, prepared)
+
+    def _limit_elements(self, node: Node, prepared: Prepared) -> None:
+        """Let an iteration fail that makes sequences too long: whether it goes on is looked up in a table."""
+        parts, nodes = parts_of(node), self._at_the_end_of(node.body)
+        names = [name for name in parts.next_states if not prepared.is_tensor(name)]
+        if not all(map(prepared.is_sequence, names)):
+            raise Declined(f"{node.label()} carries values that may be no sequences")
+        lengths = [nodes.op("SequenceLength", name) for name in names]
+        count = reduce(lambda one, other: nodes.op("Add", one, other), lengths)
+        going = nodes.op("Gather", nodes.constant([True] * (self._most_elements + 1), bool), count, axis=0)
+        if parts.going_out != parts.going_in:
+            going = nodes.op("And", parts.going_out, going)
+        elif prepared.shape(parts.going_in) == (1,):
+            going = nodes.unsqueeze(going, 0)
+        _put_output(node.body, 0, going)
+
+    def _limit_trips(self, node: Node, prepared: Prepared) -> None:
         """Let a loop fail that has too many iterations."""
-        if node is self._unlimited:
-            return
         parts = parts_of(node)
         known = prepared.constant(parts.trips) if parts.trips else None
         if known is not None and known.max(initial=0) <= self._limit:
@@ -230,68 +253,3 @@ def _put_output(graph: Graph, k: int, name: str) -> None:
     if graph.outputs[k] in graph.declared:
         graph.declared[name] = graph.declared[graph.outputs[k]]
     graph.outputs[k] = name
-
-
-# The costs of an iteration of a loop in onnxruntime and as steps of ours, estimated from its body.
-#
-# All in µs, measured with onnxruntime 1.31 on small tensors; only their proportions matter.
-
-
-# The costs of onnxruntime's copies: of an element at an Insert or Erase, and at an Identity, which copies the
-# data too; of an element that goes into a session or out of it, and of each of its bytes.
-EDIT, COPY, CROSS, BYTE = 0.01, 0.25, 0.5, 5e-5
-# The overhead of a part that a session runs, and of one that NumPy runs.
-PART, _SMALL = 5.0, 1.0
-# The trips of a loop inside the loop that are counted on.
-_TRIPS_INSIDE = 4
-
-
-class Costs(NamedTuple):
-    """The time that one iteration saves in onnxruntime, and the edits that it makes there.
-
-    Attributes
-    ----------
-    saved : float
-        The overhead of its steps.
-    edits, copies : int
-        The number of inserts and erases, and of copies of a sequence with its data.
-    grows : int
-        By how many elements the sequences grow at most.
-    """
-
-    saved: float = 0.0
-    edits: int = 0
-    copies: int = 0
-    grows: int = 0
-
-    def price(self, length, nbytes):
-        """Return what the copies cost for sequences of some total length and size."""
-        return self.edits * EDIT * length + self.copies * (COPY * length + BYTE * nbytes)
-
-
-def costs_of(schedule: Schedule, planner: Planner) -> Costs:
-    """Return the `Costs` of a schedule. Raise `Declined` where onnxruntime would be slow, or lack something.
-
-    Of branches the dearest counts; of loops inside, which are guarded against many trips, a few trips.
-    """
-    total = Costs()
-    for entry in schedule.entries:
-        sums: list[Any] = [a + b for a, b in zip(total, _of_entry(entry, planner), strict=True)]
-        total = Costs(*sums)
-    return total
-
-
-def _of_entry(entry: Entry, planner: Planner) -> Costs:
-    if not entry.own:
-        return Costs(_SMALL if entry.nodes[0] in planner.by_numpy else PART)
-    (node,) = entry.nodes
-    record = record_of(node)
-    if not record.is_cheap_in_runs:
-        raise Declined(f"{node.label()} would be slow there")
-    saved, edits, copies, grows = record.cost(node)
-    graphs = [costs_of(inner, planner) for inner in entry.inner.values()]
-    if not graphs:
-        return Costs(saved, edits, copies, grows)
-    times = _TRIPS_INSIDE if record.may_repeat(node) else 1
-    dearest: list[Any] = [max(values) for values in zip(*graphs, strict=True)]
-    return Costs(saved + times * dearest[0], *(times * value for value in dearest[1:]))

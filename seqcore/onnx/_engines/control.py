@@ -5,12 +5,13 @@ Each builder takes the node's entry in the schedule and the planner, and returns
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from seqcore._arguments.shown import add_note
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING
-from seqcore.onnx._engines.loop_batches import plan_batches
 from seqcore.onnx._engines.planner import Planner
 from seqcore.onnx._engines.schedule import Entry, Step
 from seqcore.onnx._model.loop_parts import parts_of
@@ -113,8 +114,7 @@ class Stacked:
         self._name = name
         self._dtype = dtype
         self._shape = shape
-        self._chunks = []  # tensors whose first axis runs over iterations
-        self._rows = None  # values since the last of them
+        self._rows: Any = None
 
     def append(self, value):
         """Add the value of an iteration."""
@@ -122,12 +122,6 @@ class Stacked:
             self._rows = TensorSequence([value])
         else:
             self._rows.append(value)
-
-    def extend(self, values):
-        """Add the values of some iterations, as one tensor."""
-        self._flush()
-        if len(values):
-            self._chunks.append(values)
 
     def result(self):
         """Return the tensor, in memory of its own.
@@ -137,24 +131,16 @@ class Stacked:
         ValueError
             If the values differ in shape.
         """
-        self._flush()
-        if len(self._chunks) == 1:
-            return self._chunks[0]
-        if self._chunks:
-            return self._joined(self._chunks, new_axis=0)
+        if self._rows is not None:
+            return self._joined()
         if self._dtype is None:
             raise ValueError(f"the scan output '{self._name}' has no values, and its type is not known")
         lengths = [length if isinstance(length, int) else 0 for length in self._shape or ()]
         return np.full([0, *lengths], "" if self._dtype == STRING else 0, self._dtype)
 
-    def _flush(self):
-        if self._rows is not None:
-            rows, self._rows = self._rows, None
-            self._chunks.append(self._joined(rows, new_axis=1))
-
-    def _joined(self, tensors, new_axis):
+    def _joined(self):
         try:
-            return concat_from_sequence(tensors, 0, new_axis)
+            return concat_from_sequence(self._rows, axis=0, new_axis=1)
         except ValueError as error:
             raise ValueError(
                 f"the values of the scan output '{self._name}' differ in shape: {error}"
@@ -164,15 +150,15 @@ class Stacked:
 # Loop, where sequences or optionals are among its values, as a step of a plan.
 
 
-# After so many iterations the loop looks at how it is run, and whether it was told to stop.
+# After so many iterations the loop looks whether it was told to stop.
 _LOOK = 32
 
 
 class LoopStep:
-    """A Loop: it runs its body's plan for each iteration, or onnxruntime runs many iterations at a time.
+    """A Loop: it runs its body's plan for each iteration.
 
     The body reads its inputs at their places in the frame, where the loop puts the states that the last
-    iteration gave. See `loop_batches` for who runs what.
+    iteration gave.
     """
 
     def __init__(self, entry: Entry, planner: Planner) -> None:
@@ -198,24 +184,17 @@ class LoopStep:
         self._to = [planner.place(name) for name in node.outputs]
         self._plan = planner.plan_of(entry.inner["body"], in_loop=True)
         self._counts = planner.counts
-        self._batches = planner.loops[node] = plan_batches(entry, planner)
 
     def __call__(self, frame):
         trips = only_item(frame[self._trips], "the number of trips") if self._trips else None
         going = bool(only_item(frame[self._condition], "the condition")) if self._condition else True
         self._put(frame, [read(frame) for read in self._initial])
         stacks = [Stacked(*what) for what in self._expected]
-        batches = self._batches.start(frame, trips)
         i = 0
         try:
             while going and (trips is None or i < trips):
                 if i % _LOOK == 0:
                     stop_if_told(frame[0])
-                if batches and (length := batches.due(frame, i)):
-                    ran, going = batches.run(frame, i, length, stacks)
-                    i += ran
-                    if ran:
-                        continue
                 going = self._iterate(frame, i, stacks)
                 i += 1
         except Exception as error:

@@ -6,8 +6,9 @@
             whole: onnxruntime runs the model in one go, if it can, is due and the feed is short ──▶ results
                   │ refuses: too long, or an error
                   ▼
-            lowered: where no sequence is left in the lowered model, onnxruntime runs that ──▶ results
-                  │ refuses: an error
+            long: where no sequence is left in the lowered model, onnxruntime runs that ──▶ results
+                  else it runs the model as long as its sequences are short, however long its loops
+                  │ refuses: too long, or an error
                   ▼
             steps of the lowered model, if sequences are left in it ──▶ results
                   │ fails
@@ -29,7 +30,7 @@ from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.steps_engine import StepsEngine, lines_of
 from seqcore.onnx._engines.tiers import Run, Tier, given_steps_tier, lowered_steps_tier, whole_tier
-from seqcore.onnx._engines.whole import WholeModel, has_lists, has_lists_inside, size_of
+from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, has_lists_inside, size_of
 from seqcore.onnx._lowering.pipeline import Note, lower_prepared
 from seqcore.onnx._model.load import folder_of, parse, path_of
 from seqcore.onnx._model.prepare import declare_types, message_has_lists, prepare
@@ -189,9 +190,12 @@ class Compiled:
         self._has_lists = has_lists(lowered)
         self.whole: WholeModel | None = None
         self.declined = ""
-        self._lowered_whole: Once[WholeModel | None] | None = None
+        self._long: Once[WholeModel | None] | None = None
+        self._has_second = False  # True if that is the lowered model, at every length
         self._choose_whole(given, lowered, first)
-        self._may_learn = self.whole is not None and self.whole.limit < LONG and not self._lowered_whole
+        self._may_learn = self.whole is not None and self.whole.limit < LONG and self._long is None
+        if self._long is None and carries_lists(lowered) and given.weights.nbytes < HEAVY:
+            self._long = Once(lambda: self._whole_or_none(lowered, counts_elements=True))
         self._lowered_steps = Once(lambda: self._steps_of(lowered))
         self._given_steps = Once(lambda: self._steps_of(given))
         self._unsure_steps = Once(lambda: self._steps_of(_without_beliefs(given)))
@@ -209,7 +213,7 @@ class Compiled:
         # Tried in this order.
         self.tiers: list[Tier] = [
             whole_tier(lambda: self.whole),
-            whole_tier(self._second_whole),
+            whole_tier(lambda: None if self._long is None else self._long.get()),
             *([lowered_steps_tier(self._lowered_steps, self._learn)] if self._has_lowered_steps() else []),
             given_steps_tier(self._given_steps, self._unsure_steps, self._learn),
         ]
@@ -235,7 +239,8 @@ class Compiled:
                 self.declined = self.declined or str(why)
                 continue
             if prepared is given and self._is_lowered and self._is_quick_where_long(lowered):
-                self._lowered_whole = Once(lambda: self._whole_or_none(lowered))
+                self._has_second = True
+                self._long = Once(lambda: self._whole_or_none(lowered))
             return
 
     def _is_quick_where_long(self, lowered: Prepared) -> bool:
@@ -249,15 +254,19 @@ class Compiled:
         """Return from how many iterations on the lowered model is the quicker one."""
         return FEW if any(note.is_vectorised for note in self.loops) else LONG_FOR_LOOPS
 
-    def _whole_or_none(self, lowered: Prepared) -> WholeModel | None:
+    def _whole_or_none(self, lowered: Prepared, counts_elements: bool = False) -> WholeModel | None:
         try:
-            return self._made_whole(lowered)
+            return self._made_whole(lowered, counts_elements=counts_elements)
         except Declined as why:
-            self.declined = str(why)
+            self.declined = self.declined or str(why)
             return None
 
-    def _made_whole(self, prepared: Prepared, longest: int = LONG) -> WholeModel:
-        return made_whole(prepared, self.interface, self._sessions, self._max_workers, longest)
+    def _made_whole(
+        self, prepared: Prepared, longest: int = LONG, counts_elements: bool = False
+    ) -> WholeModel:
+        return made_whole(
+            prepared, self.interface, self._sessions, self._max_workers, longest, counts_elements
+        )
 
     def _first_steps(self) -> Once[StepsEngine]:
         """Return the steps that come first: of the lowered model, if there are sequences left in it."""
@@ -296,10 +305,6 @@ class Compiled:
             except Declined as why:
                 self.declined = str(why)  # the one that there is goes on
 
-    def _second_whole(self) -> WholeModel | None:
-        """Return the lowered model, whole, made at the first need; None where it isn't wanted or can't be."""
-        return None if self._lowered_whole is None else self._lowered_whole.get()
-
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where, in order, and why not elsewhere."""
         if self.whole is not None and not self.whole.has_lists:
@@ -309,15 +314,22 @@ class Compiled:
             yield "    onnxruntime  all of it in one go, as long as the sequences are short"
         else:
             yield f"    not in one go in onnxruntime: {self.declined}"
-        if self._lowered_whole is not None:
+        if self._has_second:
             yield "    onnxruntime  the lowered model, whole, where they are long"
             return
+        if self._long is not None and self._long.get() is not None:
+            yield "    onnxruntime  the same where only loops are long"
         steps = self._first_steps().get()
         yield from lines_of(steps.planner.schedule, steps.planner, "    ")
 
 
 def made_whole(
-    prepared: Prepared, interface: Interface, sessions: Sessions, max_workers: Any, longest: int = LONG
+    prepared: Prepared,
+    interface: Interface,
+    sessions: Sessions,
+    max_workers: Any,
+    longest: int = LONG,
+    counts_elements: bool = False,
 ) -> WholeModel:
     """Return a model that runs whole, its maps as loops where that is what it takes.
 
@@ -330,14 +342,15 @@ def made_whole(
     if has_maps and max_workers != 1:
         raise Declined("its maps are for several workers")
     try:
-        return WholeModel(prepared, interface, sessions, longest)
+        return WholeModel(prepared, interface, sessions, longest, counts_elements=counts_elements)
     except Declined:
         if not has_maps:
             raise
         # Checks can be put into a loop, which a map is.
         model = prepared.model.copy()
         write_out_maps(model, prepared, Builder(model), kept=set())
-        return WholeModel(prepared.again(model), interface, sessions, longest)
+        model_of_loops = prepared.again(model)
+        return WholeModel(model_of_loops, interface, sessions, longest, counts_elements=counts_elements)
 
 
 def _without_beliefs(prepared: Prepared) -> Prepared:

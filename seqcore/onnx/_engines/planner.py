@@ -15,7 +15,7 @@ from seqcore._arguments.shown import add_note, shown_error
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.schedule import Entry, Frame, Schedule, Step
 from seqcore.onnx._engines.tensor_part import ForeignNode, TensorPart, numpy_part
-from seqcore.onnx._model.graph import Graph, Node, reads_of
+from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.prepare import told_shape
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
@@ -55,7 +55,7 @@ class Counts:
     Attributes
     ----------
     iterations : int
-        Of loops that carry sequences, without those in batches.
+        Of loops that carry sequences.
     copied : int
         Elements of the sequences that these handed on as they were, which onnxruntime copies.
     """
@@ -78,8 +78,6 @@ class Planner:
     ----------
     own, by_numpy : set of Node
         Which nodes don't run in onnxruntime, and the first ones of parts that NumPy runs.
-    loops : dict of Node to LoopBatches
-        The loops, and how they run in batches.
     late : list of TensorPart
         The parts that are compiled when they first run.
     counts : Counts
@@ -95,7 +93,6 @@ class Planner:
         self.takes = find_takes(self.schedule)
         self.own: set[Node] = set()
         self.by_numpy: set[Node] = set()
-        self.loops: dict[Node, Any] = {}
         self.late: list[TensorPart] = []
         self.counts = Counts()
         self.plan = self.plan_of(self.schedule)
@@ -136,11 +133,7 @@ class Planner:
 
     def still_needed(self) -> set[str]:
         """Return the names of the constants that parts may need later."""
-        names = {name for part in self.late for name in part.reads}
-        for node, batches in self.loops.items():
-            if not batches.why_not:
-                names.update(reads_of(node))
-        return names
+        return {name for part in self.late for name in part.reads}
 
     def reader(self, reader: Node | Graph | None, name: str) -> Callable[[Frame], Any]:
         """Return a function of a frame that gives a value of its own for a reader (a node or a graph)."""

@@ -171,13 +171,4 @@ def _remark(node: Node, planner: Planner) -> str:
     if node.is_op("SequenceInsert", "SequenceErase"):
         taken = (node, edited) in planner.takes
         return ", in place" if taken else f": on a copy, since '{edited}' is needed again"
-    batches = planner.loops.get(node)
-    if batches is None:
-        return ""
-    if batches.why_not:
-        return f", step by step: {batches.why_not}"
-    if batches.appended and not batches.carried:
-        return ", in batches in onnxruntime: its sequences are only appended to"
-    if batches.carried:
-        return ", in batches in onnxruntime while its sequences are short"
-    return ", in onnxruntime where it has iterations enough"
+    return ""

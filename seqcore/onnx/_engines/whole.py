@@ -14,7 +14,6 @@ from typing import Any
 from onnx import TensorProto
 
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._engines.attempts import Attempts
 from seqcore.onnx._engines.checked_model import (
     LONG,
     add_checks,
@@ -40,6 +39,46 @@ from seqcore.onnx._runtimes.sessions import (
     restamp,
 )
 
+# After the k-th failure in a row 2ᵏ chances go by, with k up to this.
+_MOST_DOUBLINGS = 8
+
+
+class Attempts:
+    """Decides whether to try. Threads may lose a count, which only moves the next attempt.
+
+    Attributes
+    ----------
+    taken, failures : int
+        The numbers of successes and failures.
+    reason : str
+        Why it failed last.
+    """
+
+    def __init__(self) -> None:
+        self.taken = self.failures = 0
+        self.reason = ""
+        self._in_a_row = 0
+        self._skip = 0
+
+    def is_due(self) -> bool:
+        """Return whether to take this chance."""
+        if self._skip > 0:
+            self._skip -= 1
+            return False
+        return True
+
+    def failed(self, reason: BaseException | None = None) -> None:
+        """Let some chances go by."""
+        self.failures += 1
+        self.reason = "" if reason is None else one_line(reason)
+        self._in_a_row = min(self._in_a_row + 1, _MOST_DOUBLINGS)
+        self._skip = 1 << self._in_a_row
+
+    def succeeded(self) -> None:
+        """Forget the failures in a row."""
+        self.taken += 1
+        self._in_a_row = 0
+
 
 class WholeModel:
     """A model as one session of onnxruntime's.
@@ -53,6 +92,8 @@ class WholeModel:
         The most elements and iterations, where another engine is quicker with more.
     copies_little : bool, optional
         If True, loops copy only short sequences, however long others get.
+    counts_elements : bool, optional
+        If True, loops may have any number of iterations, as long as their sequences are short.
 
     Attributes
     ----------
@@ -76,6 +117,7 @@ class WholeModel:
         sessions: Sessions,
         longest: int = LONG,
         copies_little: bool = False,
+        counts_elements: bool = False,
     ) -> None:
         graph = prepared.model.graph
         self._interface = interface
@@ -94,7 +136,7 @@ class WholeModel:
             elif name in graph.outputs:
                 model.graph.declared.pop(name, None)
         if self.has_lists:
-            add_checks(model, prepared, self.limit)
+            add_checks(model, prepared, self.limit, counts_elements)
         restamp(model)
         message = to_message(model)
         try:
@@ -172,6 +214,14 @@ def has_lists(prepared: Prepared) -> bool:
     )
 
 
+def carries_lists(prepared: Prepared) -> bool:
+    """Return whether a loop of a model carries sequences."""
+    return any(
+        node.is_op("Loop") and not all(map(prepared.is_tensor, node.body.inputs[2:]))
+        for node in prepared.model.graph.all_nodes()
+    )
+
+
 def has_lists_inside(prepared: Prepared) -> bool:
     """Return whether a graph inside a model has to do with sequences or optionals."""
     return any(
@@ -196,7 +246,7 @@ def _why_not_across(prepared: Prepared, has_lists: bool) -> str:
 def _why_not_inside(prepared: Prepared) -> str:
     """Return why a model with sequences had better not run whole, "" if it may."""
     graph = prepared.model.graph
-    if sum(record_of(node).cost(node)[3] > 0 for node in graph.all_nodes()) > MOST_INSERTS:
+    if sum(record_of(node).grows_lists for node in graph.all_nodes()) > MOST_INSERTS:
         return f"more than {MOST_INSERTS} of its nodes insert into sequences"
     if prepared.weights.nbytes >= HEAVY:
         return "its weights would be held twice"

@@ -22,7 +22,7 @@ from onnx import TensorProto, helper
 
 from seqcore.onnx._lists.cuts import shape_tensor
 from seqcore.onnx._lists.pieces import Pieces, pieces_of
-from seqcore.onnx._lists.representations import Stack, why_no_zeros
+from seqcore.onnx._lists.representations import Stack
 from seqcore.onnx._lists.trace import Addition, Merged, Read, Trace, elements_of, is_always_filled
 from seqcore.onnx._model.graph import BRANCHES, Model, Node
 from seqcore.onnx._model.loop_parts import add_state, parts_of
@@ -114,8 +114,6 @@ class _Accumulated:
             raise Declined("puts elements into it, but their shapes may differ")
         if self.element_type == TensorProto.UNDEFINED:
             raise Declined("puts elements into it whose type is not known")
-        if max(map(len, self.ends)) > 1 and (why := why_no_zeros(prepared, shape)):
-            raise Declined(f"puts several elements into it, where {why}")
         self._is_sure = any(map(is_always_filled, additions))
         self._zero = ""  # 0, or an error where the elements differ in shape
         for read in trace.reads:
@@ -214,8 +212,7 @@ class _Accumulated:
     def _with_lengths(self, nodes: Nodes, stack: str, shape: str) -> str:
         """Return a stack with the lengths that its elements have: without a trip, it may have others."""
         total = nodes.slice(nodes.op("Shape", stack), nodes.constant([0]), nodes.constant([1]), 0)
-        # If a 0 isn't allowed it stands for the length that is there: which then is a 0 too.
-        return nodes.op("Reshape", stack, nodes.join_axes(total, shape), **nodes.builder.allow_zeros)
+        return nodes.reshape(stack, nodes.join_axes(total, shape))
 
     def _interleaved(self, nodes: Nodes, stacks: list[str], is_flat: bool = False) -> str:
         """Return several scan outputs as one: iteration by iteration."""
@@ -228,7 +225,7 @@ class _Accumulated:
         first, second, rank = (nodes.constant([k]) for k in (0, 1, len(self.shape or ()) + 1))
         total = nodes.op("Mul", nodes.slice(shape, first, second, 0), nodes.constant([len(stacks)]))
         whole = nodes.join_axes(total, nodes.slice(shape, second, rank, 0))
-        return nodes.op("Reshape", rows, whole, **nodes.builder.allow_zeros)
+        return nodes.reshape(rows, whole)
 
     def _is_filled(self, builder: Builder) -> bool:
         """Return whether there is an element for sure, once the loop fails where a join of none would."""

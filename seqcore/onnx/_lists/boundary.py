@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from onnx import TensorProto, TypeProto, helper
 
-from seqcore.onnx._lists.cuts import reshape, sum_of, zeros
+from seqcore.onnx._lists.cuts import sum_of, zeros
 from seqcore.onnx._lists.representations import has_no_zeros
 from seqcore.onnx._model.graph import Model, Node, fresh_name
 from seqcore.onnx._model.prepared import Prepared
@@ -204,4 +204,4 @@ def _shape_values(nodes: Nodes, tensor: str, total: str, layout: Layout, out: st
         none = nodes.op("Sub", total, total)
         nodes.op("Reshape", tensor, nodes.op("Add", nodes.constant([-1, *behind]), none), out=out)
     else:
-        reshape(nodes, tensor, nodes.join_axes(total, behind), len(layout.shape), layout.number, out)
+        nodes.reshape(tensor, nodes.join_axes(total, behind), out)

@@ -1,4 +1,4 @@
-"""Nodes about places in tensors: where cuts are, what lies on either side, shapes that may hold zeros."""
+"""Nodes about places in tensors: where cuts are, and what lies on either side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.types import Shape
-from seqcore.onnx._rewrite.emit import AFTER_ALL, ZEROS_ALLOWED, Nodes
+from seqcore.onnx._rewrite.emit import AFTER_ALL, Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,23 +86,6 @@ def zeros(nodes: Nodes, element_type: int, lengths: str, out: str = "") -> str:
     return nodes.op("Cast", nodes.op("ConstantOfShape", lengths), to=element_type, out=out)
 
 
-def reshape(nodes: Nodes, flat: str, shape: str, rank: int, element_type: int, out: str = "") -> str:
-    """Return the numbers in a vector in a shape, that comes at run time and may hold zeros."""
-    if nodes.builder.opset >= ZEROS_ALLOWED:
-        return nodes.op("Reshape", flat, shape, allowzero=1, out=out)
-    if rank == 1:
-        return nodes.op("Reshape", flat, shape, out=out)
-    # Before, a 0 stands for the length that there is. There are no numbers then, so zeros are added until
-    # each axis has a length, and removed again.
-    is_zero = nodes.op("Cast", nodes.op("Equal", shape, nodes.constant(0)), to=TensorProto.INT64)
-    wanted = nodes.op("Add", shape, is_zero)
-    size = nodes.op("ReduceProd", wanted, keepdims=1)
-    missing = nodes.op("Sub", size, nodes.op("ReduceProd", shape, keepdims=1))
-    filling = zeros(nodes, element_type, missing)
-    whole = nodes.op("Reshape", nodes.op("Concat", flat, filling, axis=0), wanted)
-    return nodes.op("Slice", whole, nodes.constant([0] * rank), shape, out=out)
-
-
 def flat_places(nodes: Nodes, lengths: str, outer: str, inner: str) -> str:
     """Return where the numbers of a joined tensor stand in pieces that lie one behind the other, each flat.
 
@@ -125,10 +108,7 @@ def flat_places(nodes: Nodes, lengths: str, outer: str, inner: str) -> str:
     # The piece that each step of the axis is in: so many end before it.
     is_behind = nodes.op("Not", nodes.op("Less", nodes.unsqueeze(steps, 1), nodes.unsqueeze(ends, 0)))
     behind = nodes.op("Cast", is_behind, to=TensorProto.INT64)
-    if nodes.builder.opset < 13:
-        piece = nodes.op("ReduceSum", behind, axes=[1], keepdims=0)
-    else:
-        piece = nodes.op("ReduceSum", behind, nodes.constant([1]), keepdims=0)
+    piece = nodes.op("ReduceSum", behind, nodes.constant([1]), keepdims=0)
     length = nodes.op("Gather", lengths, piece, axis=0)
     start = nodes.op("Sub", nodes.op("Gather", ends, piece, axis=0), length)
     # outer * inner * start + inner * (step - start) + inner * length * i + j

@@ -23,7 +23,6 @@ from seqcore.onnx._lists.cuts import (
     head,
     make_empty,
     place_of,
-    reshape,
     shape_tensor,
     sum_of,
     tail,
@@ -36,7 +35,7 @@ from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._model.types import NEVER, Shape, Type, join
-from seqcore.onnx._rewrite.emit import AFTER_ALL, ZEROS_ALLOWED, Builder, Nodes
+from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 from seqcore.onnx._rewrite.prune import is_only_counted, prune, read_names
 
 
@@ -44,17 +43,14 @@ def pack_as(name: str, element_type: int, shape: tuple, prepared: Prepared, buil
     """Return as what a list goes on, whose elements have in common what is known of their shape."""
     if shape == NEVER:
         return Nothing(name, element_type, (), prepared, builder)
-    if _are_rows(shape, builder):
+    if _are_rows(shape):
         return Rows(name, element_type, shape, prepared, builder)
     return Numbers(name, element_type, shape, builder)
 
 
-def _are_rows(shape: Shape, builder: Builder) -> bool:
+def _are_rows(shape: Shape) -> bool:
     """Return whether elements of a shape go on as rows."""
-    if shape is None or shape == NEVER or None in shape:
-        return False
-    # Before opset 14, numbers can be joined to more shapes.
-    return builder.opset >= ZEROS_ALLOWED or all(isinstance(length, int) for length in shape)
+    return shape is not None and shape != NEVER and None not in shape
 
 
 class Packed(Representation):
@@ -148,14 +144,6 @@ class Packed(Representation):
         """Return for each part where in it elements start that stand at some places, of shape [1]."""
         raise NotImplementedError
 
-    def values(self, nodes: Nodes, out: str = "") -> str:
-        """Return all numbers, one element behind the other, in one axis."""
-        raise NotImplementedError
-
-    def extents(self, nodes: Nodes, out: str = "") -> str:
-        """Return the elements' shapes, (n, rank)."""
-        raise NotImplementedError
-
     def _row(self, nodes: Nodes, element: str) -> list[str]:
         """Return the parts of a list of one element."""
         raise NotImplementedError
@@ -201,17 +189,9 @@ class Rows(Stack, Packed):
             shape = nodes.join_axes(
                 nodes.op("Shape", lengths), shape_tensor(nodes, self._prepared, self.shape)
             )
-            reshape(nodes, values, shape, len(self.shape) + 1, self.element_type, self.tensor)
+            nodes.reshape(values, shape, self.tensor)
         else:
             nodes.op("Identity", stacked, out=self.tensor)
-
-    def values(self, nodes, out=""):
-        return nodes.op("Reshape", self.tensor, nodes.constant([-1]), out=out)
-
-    def extents(self, nodes, out=""):
-        shape = nodes.join_axes(self.count_of(nodes), [self.rank])
-        extent = nodes.unsqueeze(shape_tensor(nodes, self._prepared, self.shape), 0)
-        return nodes.op("Expand", extent, shape, out=out)
 
 
 class Nothing(Rows):
@@ -284,7 +264,7 @@ class Numbers(Packed):
                 return nodes.slice(values, start, end, 0, out=out)
             piece = nodes.slice(values, start, end, 0)
             extent = nodes.op("Gather", extents, at, axis=0)
-            return reshape(nodes, piece, extent, self.rank, self.element_type, out)
+            return nodes.reshape(piece, extent, out)
         extent = nodes.op("Gather", extents, nodes.position(position, 0), axis=0)
         size = nodes.op("ReduceProd", extent, keepdims=1)
         if position.value == -1:
@@ -296,8 +276,7 @@ class Numbers(Packed):
         end = nodes.op("Add", start, size)
         if self.rank == 1:
             return nodes.slice(values, start, end, 0, out=out)
-        piece = nodes.slice(values, start, end, 0)
-        return reshape(nodes, piece, extent, self.rank, self.element_type, out)
+        return nodes.reshape(nodes.slice(values, start, end, 0), extent, out)
 
     def length(self, nodes, out):
         return nodes.length(self.parts[1], out=out)
@@ -332,7 +311,7 @@ class Numbers(Packed):
         nodes.declare(out, self.element_type, [*self.shape[:axis], None, *self.shape[axis:]])
         shape = nodes.join_axes(self.count_of(nodes), first)
         order = [*range(1, axis + 1), 0, *range(axis + 1, self.rank + 1)]
-        at_front = reshape(nodes, self.parts[0], shape, self.rank + 1, self.element_type, "" if axis else out)
+        at_front = nodes.reshape(self.parts[0], shape, "" if axis else out)
         if axis:
             nodes.op("Transpose", at_front, perm=order, out=out)
 
@@ -364,7 +343,7 @@ class Numbers(Packed):
                 values = nodes.op("GatherND", values, nodes.unsqueeze(places, 1))
             else:
                 values = nodes.op("Gather", values, places, axis=0)
-        reshape(nodes, values, nodes.join_axes(*parts), self.rank, self.element_type, out)
+        nodes.reshape(values, nodes.join_axes(*parts), out)
 
     def split(self, nodes, pieces):
         values, extents = self.parts
@@ -380,12 +359,6 @@ class Numbers(Packed):
                 length = nodes.slice(shape, nodes.constant([k]), nodes.constant([k + 1]), 0)
                 columns.append(nodes.unsqueeze(nodes.op("Expand", length, n), 1))
         nodes.op("Concat", *columns, axis=1, out=extents)
-
-    def values(self, nodes, out=""):
-        return nodes.op("Identity", self.parts[0], out=out)
-
-    def extents(self, nodes, out=""):
-        return nodes.op("Identity", self.parts[1], out=out)
 
 
 # Packing: the sequences that no other form has taken go on as tensors, in branches and loops too.
@@ -426,7 +399,7 @@ def pack_lists(
     repeated = set() if everywhere else _repeated(model.graph)
     for names in _families(prepared, continued):
         type_ = reduce(join, (prepared.type(name) for name in names))
-        if not everywhere and not (_are_rows(type_.shape, builder) and repeated.isdisjoint(names)):
+        if not everywhere and not (_are_rows(type_.shape) and repeated.isdisjoint(names)):
             continue
         is_returned = not {*names}.isdisjoint(model.graph.outputs)
         pays = not everywhere and any(map(_is_edited, map(prepared.producer, names)))

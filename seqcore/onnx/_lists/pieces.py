@@ -13,12 +13,12 @@ import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._lists.cuts import cut_out, flat_places
-from seqcore.onnx._lists.representations import Representation, Stack, has_no_zeros, why_no_zeros
+from seqcore.onnx._lists.representations import Representation, Stack
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
-from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder
+from seqcore.onnx._rewrite.emit import Builder
 
 # Up to here all pieces are made at once although not all may be read.
 _FEW = 16
@@ -130,10 +130,7 @@ class Pieces(Representation):
             self.as_stack()
         except Declined:
             return None
-        return self.stacked(nodes) if self._is_plain_stack(nodes.builder.opset) else None
-
-    def _is_plain_stack(self, opset):
-        return True
+        return self.stacked(nodes)
 
     def in_line(self, nodes):
         """Return all numbers in one axis, one piece behind the other, and the pieces' lengths."""
@@ -252,7 +249,6 @@ class _Cut(Pieces):
             self.element_type != TensorProto.STRING
             and self.rank is not None
             and self._one_length() is not None
-            and not why_no_zeros(prepared, self.shape)
         )
 
     def _prepare(self, nodes):
@@ -279,12 +275,6 @@ class _Cut(Pieces):
             nodes.declare(out, self.element_type, self.shape)
             nodes.bound(self.tensor, zero, out=out)
 
-    def why_not_join(self, axis, stacks, prepared):
-        reason = super().why_not_join(axis, stacks, prepared)
-        if reason or self._gives_back(axis, stacks):
-            return reason
-        return why_no_zeros(prepared, self.shape)
-
     def as_stack(self):
         length = self._one_length()
         if length is None:
@@ -295,9 +285,6 @@ class _Cut(Pieces):
 
     def stacked(self, nodes):
         return self._to_front(nodes, self._cut_axis(nodes), self.axis, self.rank + 1)
-
-    def _is_plain_stack(self, opset):
-        return opset >= ZEROS_ALLOWED or has_no_zeros(self.shape)
 
     def in_line(self, nodes):
         starts, ends = self._starts_and_ends(nodes)
@@ -322,7 +309,7 @@ class _Cut(Pieces):
         """Return the tensor with two axes in place of the one that is split: the pieces, and their length."""
         before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
         parts = [*before, [self.count, self._one_length()], *behind]
-        return nodes.op("Reshape", self.tensor, nodes.join_axes(*parts), **nodes.builder.allow_zeros)
+        return nodes.reshape(self.tensor, nodes.join_axes(*parts))
 
 
 class EqualPieces(_Cut):

@@ -19,7 +19,7 @@ from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._model.types import Shape
-from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Builder, Nodes
+from seqcore.onnx._rewrite.emit import Builder, Nodes
 
 
 class Representations:
@@ -146,13 +146,6 @@ class Representation:
         raise NotImplementedError
 
 
-def why_no_zeros(prepared: Prepared, shape: Shape) -> str:
-    """Return why a Reshape can't be told of a shape where it may hold zeros, "" where it can."""
-    if prepared.model.opset >= ZEROS_ALLOWED or has_no_zeros(shape):
-        return ""
-    return "an axis may be of length 0, which Reshape takes from opset 14 on"
-
-
 def has_no_zeros(shape: Shape) -> bool:
     """Return whether each axis is known to have a length."""
     return shape is not None and all(isinstance(length, int) and length > 0 for length in shape)
@@ -194,7 +187,7 @@ class Stack(Representation):
             return "" if stacks and axis == 0 else "their rank is not known"
         if axis_from_front(axis, rank + stacks) is None:
             return f"axis {axis} is out of range"
-        return "" if stacks else why_no_zeros(prepared, self.shape)
+        return ""
 
     def at(self, nodes, position, out):
         nodes.declare(out, self.element_type, self.shape)

@@ -98,11 +98,7 @@ def keep_trips_from_negative(model: Model, prepared: Prepared, builder: Builder)
         if node.is_op("Loop") and node.input(0) and not is_never_negative(prepared, node.inputs[0]):
             nodes = builder.before(node)
             trips = node.inputs[0]
-            if builder.opset < 12:  # onnxruntime's Max takes no integers before
-                some = nodes.op("Cast", nodes.op("Less", nodes.constant(0), trips), to=TensorProto.INT64)
-                node.inputs[0] = nodes.op("Mul", trips, some)
-            else:
-                node.inputs[0] = nodes.op("Max", trips, nodes.constant(0))
+            node.inputs[0] = nodes.op("Max", trips, nodes.constant(0))
     builder.apply()
 
 

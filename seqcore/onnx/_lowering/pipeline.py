@@ -25,7 +25,7 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
-from seqcore.onnx._rewrite.emit import Builder
+from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._rewrite.prune import drop_aliases, is_only_counted, prune, read_names
 from seqcore.onnx._vmap.loop import LoopNote, vectorise_loops
@@ -84,6 +84,10 @@ def lower_prepared(
     """
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [], [])
+    if given.model.opset < OLDEST_OPSET:
+        why = f"stays: the model has opset {given.model.opset}, lowering needs {OLDEST_OPSET} or later"
+        nodes = ((name, node) for name, (node, _) in given.producers.items() if given.is_sequence(name))
+        return Lowered(given, [Note(name, node.name, False, why) for name, node in nodes], [])
     normal = given.model.copy()
     has_changed = packs and take_known_branches(normal, given)
     has_changed |= drop_aliases(normal, given.is_sequence)

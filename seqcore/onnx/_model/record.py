@@ -44,8 +44,8 @@ class Operator:
         True if it only reads sequences, False if it may return or edit one.
     never_fails : bool
         True if it fails for no values. It may fail for shapes and types.
-    is_cheap_in_runs : bool
-        True if onnxruntime runs it fast many times in a loop, with short sequences.
+    grows_lists, copies_lists : bool
+        True if it makes a list longer; True if onnxruntime copies all elements of the list that it returns.
     broadcasts, elementwise : bool
         True if each number of its output depends on one number of each broadcast input; True if it is
         elementwise in its one input.
@@ -60,7 +60,7 @@ class Operator:
     is_of_lists = False
     only_reads = False
     never_fails = False
-    is_cheap_in_runs = True
+    grows_lists = copies_lists = False
     broadcasts = elementwise = False
     numpy: Callable[..., Any] | None = None
     batch_rule: BatchRule | None = None
@@ -107,13 +107,6 @@ class Operator:
 
     def guard(self, node: Node, prepared: Prepared, checks: Checks) -> None:
         """Let a node of onnxruntime's fail where it would deviate from the specification, or get slow."""
-
-    def cost(self, node: Node) -> tuple[float, int, int, int]:
-        """Return what a step of ours costs in µs, and what onnxruntime does to sequences there.
-
-        That is how often it edits one, how often it copies one, and by how many elements it makes one longer.
-        """
-        return STEP, 0, 0, 0
 
     def step(self, entry: Entry, planner: Planner, in_loop: bool) -> Step | None:
         """Return a function of a frame that runs the node, None where onnxruntime has to."""
@@ -178,8 +171,6 @@ class Looks(Operator):
         self.lower(node, forms[node.inputs[0]], nodes, prepared, is_read)
 
 
-# The cost of a step of ours, in µs.
-STEP = 0.7
 _RECORDS: dict[str, Operator] = {}
 _WORST = Operator()
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from seqcore.onnx._model.record import STEP, Operator, register
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._vmap import ragged, rules
 from seqcore.onnx._vmap.tracer import BatchRule
 
@@ -13,6 +13,7 @@ class Identity(Operator):
     elementwise = True
     numpy = staticmethod(np.asarray)
     batch_rule = BatchRule(rules.elementwise, ragged.elementwise, runs_empty=True, adds_none=True)
+    copies_lists = True
     verb = "passes it on as a result"
 
     def infer(self, node, known):
@@ -26,9 +27,6 @@ class Identity(Operator):
 
     def shares(self, node):
         return self.aliases(node)
-
-    def cost(self, node):
-        return STEP, 0, 1, 0
 
     def step(self, entry, planner, in_loop):
         (node,) = entry.nodes

@@ -87,7 +87,7 @@ class Loop(Operator):
         if parts.going_out != parts.going_in:
             checks.want_one_output(node.body, 0, prepared)
         if self._carries_lists(node, prepared):
-            checks.limit_trips(node, prepared)
+            checks.limit_loop(node, prepared)
 
     def _carries_lists(self, node, prepared):
         return any(not prepared.is_tensor(name) for name in node.body.inputs[2:])

@@ -8,14 +8,10 @@ from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, TENSOR, UNKNOWN, Type,
 from seqcore.onnx._operators.identity import Identity
 
 
-class _OfOptionals(Operator):
-    is_of_lists = True
-    # An optional goes neither into onnxruntime nor out of it, in Python.
-    is_cheap_in_runs = False
-
-
 @register("Optional")
-class Optional(_OfOptionals):
+class Optional(Operator):
+    is_of_lists = True
+
     def infer(self, node, known):
         given = node.input(0)
         inner = known.type(given) if given else from_type_proto(node.attribute("type"))
@@ -37,7 +33,8 @@ class Optional(_OfOptionals):
 
 
 @register("OptionalHasElement")
-class OptionalHasElement(_OfOptionals):
+class OptionalHasElement(Operator):
+    is_of_lists = True
     only_reads = True
 
     def infer(self, node, known):
@@ -58,7 +55,9 @@ class OptionalHasElement(_OfOptionals):
 
 
 @register("OptionalGetElement")
-class OptionalGetElement(_OfOptionals):
+class OptionalGetElement(Operator):
+    is_of_lists = True
+
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
         if type_.kind != OPTIONAL:

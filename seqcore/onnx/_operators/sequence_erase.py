@@ -2,7 +2,7 @@
 
 from seqcore.onnx._lists.listed import edited
 from seqcore.onnx._model.positions import guard_position, position_of
-from seqcore.onnx._model.record import STEP, Operator, register
+from seqcore.onnx._model.record import Operator, register
 
 
 @register("SequenceErase")
@@ -18,9 +18,6 @@ class SequenceErase(Operator):
 
     def guard(self, node, prepared, checks):
         guard_position(node, 1, prepared, checks)
-
-    def cost(self, node):
-        return STEP, 1, 0, -1
 
     def step(self, entry, planner, in_loop):
         (node,) = entry.nodes

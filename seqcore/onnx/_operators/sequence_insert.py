@@ -2,13 +2,14 @@
 
 from seqcore.onnx._lists.listed import edited
 from seqcore.onnx._model.positions import guard_position, position_of
-from seqcore.onnx._model.record import STEP, Operator, register
+from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import join_shapes, sequence
 
 
 @register("SequenceInsert")
 class SequenceInsert(Operator):
     is_of_lists = True
+    grows_lists = True
     verb = "inserts into it"
 
     def infer(self, node, known):
@@ -21,9 +22,6 @@ class SequenceInsert(Operator):
 
     def guard(self, node, prepared, checks):
         guard_position(node, 2, prepared, checks)
-
-    def cost(self, node):
-        return STEP, 1, 0, 1
 
     def step(self, entry, planner, in_loop):
         (node,) = entry.nodes

@@ -20,8 +20,6 @@ from seqcore.onnx._operators.if_ import count_of
 class SequenceMap(Operator):
     is_of_lists = True
     only_reads = True
-    # There it is a loop over a list that is copied again and again.
-    is_cheap_in_runs = False
     verb = "maps over it"
 
     def fault(self, node):

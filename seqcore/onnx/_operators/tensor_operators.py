@@ -61,7 +61,7 @@ _BROADCAST_RULE = BatchRule(
     runs_empty=True,
 )
 _ELEMENTWISE_RULE = BatchRule(batch.elementwise, ragged.elementwise, runs_empty=True, adds_none=True)
-_SOFTMAX_RULE = BatchRule(batch.softmax, ragged.softmax, adds_none=True)
+_SOFTMAX_RULE = BatchRule(batch.along_last, ragged.softmax, adds_none=True)
 _ALONG_LAST_RULE = BatchRule(batch.along_last, ragged.along_axis(batch.along_last, -1), adds_none=True)
 _REDUCE_RULE = BatchRule(batch.reduce, ragged.reduce, runs_empty=True, adds_none=True)
 _FOLDED_RULE = BatchRule(batch.folded)

@@ -1,4 +1,4 @@
-"""Building the nodes that stand in for operators on sequences, in the form that a model's opset has."""
+"""Building the nodes that stand in for operators on sequences, in the form of opset 14 and later."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from seqcore.onnx._model.graph import Model, Node, fresh_name
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.tensors import to_tensor_proto
 
-# From this opset on, a 0 in the shape for a Reshape can mean a length of 0.
-ZEROS_ALLOWED = 14
+# In older ones Reshape takes no length of 0, Identity no sequence, and axes are attributes.
+OLDEST_OPSET = 14
 # An end that lies behind the last element.
 AFTER_ALL = (1 << 63) - 1
 
@@ -27,8 +27,6 @@ class Builder:
 
     def __init__(self, model: Model, prefix: str = "lowered") -> None:
         self.opset = model.opset
-        # The attribute with which a 0 in the shape for a Reshape means a length of 0.
-        self.allow_zeros: dict[str, Any] = {"allowzero": 1} if self.opset >= ZEROS_ALLOWED else {}
         self._prefix = prefix
         self._model = model
         self._taken = model.names()
@@ -178,8 +176,6 @@ class Nodes:
 
     def larger(self, one: str, other: str) -> str:
         """Return the larger of two integers."""
-        if self.builder.opset < 12:
-            return self.op("Where", self.op("Less", one, other), other, one)
         return self.op("Max", one, other)
 
     def greatest(self, integers: str) -> str:
@@ -196,31 +192,24 @@ class Nodes:
 
     def sum(self, integers: str) -> str:
         """Return the sum of some integers, a vector."""
-        if self.builder.opset < 13:
-            return self.op("ReduceSum", integers, axes=[0], keepdims=0)
         return self.op("ReduceSum", integers, self.constant([0]), keepdims=0)
 
     def smaller(self, one: str, other: str) -> str:
         """Return the smaller of two integers."""
-        if self.builder.opset < 12:
-            return self.op("Where", self.op("Less", one, other), one, other)
         return self.op("Min", one, other)
 
     def squeeze(self, tensor: str, *axes: int, out: str = "") -> str:
-        return self._with_axes("Squeeze", tensor, axes, out)
+        return self.op("Squeeze", tensor, self.constant(axes), out=out)
 
     def unsqueeze(self, tensor: str, *axes: int, out: str = "") -> str:
-        return self._with_axes("Unsqueeze", tensor, axes, out)
+        return self.op("Unsqueeze", tensor, self.constant(axes), out=out)
 
-    def _with_axes(self, op_type: str, tensor: str, axes: Sequence[int], out: str) -> str:
-        if self.builder.opset < 13:
-            return self.op(op_type, tensor, axes=list(axes), out=out)
-        return self.op(op_type, tensor, self.constant(axes), out=out)
+    def reshape(self, tensor: str, shape: str, out: str = "") -> str:
+        """Return a tensor in a shape that may hold zeros."""
+        return self.op("Reshape", tensor, shape, allowzero=1, out=out)
 
     def split(self, tensor: str, lengths: list[int], axis: int) -> list[str]:
         """Add a Split with constant lengths, and return the names of its outputs."""
-        if self.builder.opset < 13:
-            return self.ops("Split", [tensor], [""] * len(lengths), axis=axis, split=lengths)
         return self.ops("Split", [tensor, self.constant(lengths)], [""] * len(lengths), axis=axis)
 
     def slice(self, tensor: str, start: str, end: str, axis: int, out: str = "") -> str:
@@ -235,7 +224,7 @@ class Nodes:
         zero, one, two, most = (self.constant([k]) for k in (0, 1, 2, 1 << 30))
         both = self.op("Mul", self.slice(lengths, zero, one, 0), self.slice(lengths, one, two, 0))
         whole = self.join_axes(both, self.slice(lengths, two, most, 0))
-        return self.op("Reshape", tensor, whole, **self.builder.allow_zeros)
+        return self.reshape(tensor, whole)
 
     def length(self, tensor: str, axis: int = 0, out: str = "") -> str:
         """Return the length of a tensor's axis, as a scalar."""

@@ -8,10 +8,9 @@ A position is 0 there.
 
 from __future__ import annotations
 
-from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._vmap.tracer import Tracer, Value
 
 # So many nodes cost less for all iterations than a branch for each.
@@ -24,8 +23,6 @@ def choose(node: Node, body: Tracer) -> list[Value]:
     """The rule for If."""
     condition = node.inputs[0]
     then, otherwise = node.graphs["then_branch"], node.graphs["else_branch"]
-    if not body.varies(condition):
-        return _as_if(node, then, otherwise, body)
     if sum(1 for branch in (then, otherwise) for _ in branch.all_nodes()) > _MOST_NODES:
         raise Declined(f"has long branches at {node.label()}")
     nodes = body.nodes
@@ -61,48 +58,3 @@ def _chosen(node: Node, one: str, other: str, taken: str, body: Tracer) -> str:
     if dtype is None or dtype.name not in _CHOSEN:
         raise Declined(f"chooses between values of such a type at {node.label()}")
     return nodes.op("Where", taken, body.name(one), body.name(other))
-
-
-def _as_if(node: Node, then: Graph, otherwise: Graph, body: Tracer) -> list[Value]:
-    """All iterations take one branch."""
-    outer, graphs = body.nodes, []
-    condition = body.name(node.inputs[0])
-    if not body.is_portable:
-        for lengths, _, _ in body.padded:
-            body.are_equal(lengths)  # which branches may ask for, and who comes after them
-    before = len(body.guards), len(body.padded)
-    for branch in (then, otherwise):
-        body.nodes = outer.apart()
-        try:
-            body.follow(branch.nodes)
-            graphs.append((body.nodes, branch))
-        finally:
-            body.nodes = outer
-    if (len(body.guards), len(body.padded)) != before:
-        raise Declined(f"needs to know before the loop what is in a branch of {node.label()}")
-    varies = [
-        body.varies(one) or body.varies(other)
-        for one, other in zip(then.outputs, otherwise.outputs, strict=True)
-    ]
-    written = {}
-    for key, (nodes, branch) in zip(("then_branch", "else_branch"), graphs, strict=True):
-        body.nodes = nodes
-        try:
-            if any(body.lengths(name) for name in branch.outputs):
-                raise Declined(f"has elements of several lengths at {node.label()}")
-            results = [
-                body.rows(name) if wide else body.name(name)
-                for name, wide in zip(branch.outputs, varies, strict=True)
-            ]
-        finally:
-            body.nodes = outer
-        graph = Graph(branch.name, [], nodes.own(results), nodes.nodes)
-        for name, result, wide in zip(branch.outputs, graph.outputs, varies, strict=True):
-            type_ = body.types[name]
-            if type_.shape is not None:
-                told = (length if isinstance(length, int) else None for length in type_.shape)
-                type_ = type_._replace(shape=(*[None] * wide, *told))
-            graph.declared[result] = to_type_proto(type_, with_shape=True)
-        written[key] = graph
-    made = outer.ops("If", [condition], [""] * len(node.outputs), **written)
-    return [Value(name, wide) for name, wide in zip(made, varies, strict=True)]

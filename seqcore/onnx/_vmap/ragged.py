@@ -74,11 +74,8 @@ def along_axis(rule: vector.Rule, default: int) -> vector.Rule:
 
 
 def softmax(node: Node, body: Tracer) -> list[Value]:
-    default = 1 if body.opset < 13 else -1
-    name, rank = node.inputs[0], body.rank(node.inputs[0])
-    axis = axis_from_front(node.attribute("axis", default), rank)
-    if axis == 0 and body.opset < 13 and rank > 1:
-        raise _no(node, "has elements of several lengths")
+    name = node.inputs[0]
+    axis = axis_from_front(node.attribute("axis", -1), body.rank(name))
     lengths, behind = body.lengths(name), (axis or 0) + 1
 
     def along(tensor: str, is_filled: bool = False) -> str:
@@ -126,10 +123,7 @@ def reduce(node: Node, body: Tracer) -> list[Value]:
         # The mean is over the own length.
         nodes, places = body.nodes, [place + 1 for place in sorted(places_of)]
         keeps = node.attribute("keepdims", 1)
-        if body.opset < 13:
-            total = nodes.op("ReduceSum", tensor, axes=places, keepdims=keeps)
-        else:
-            total = nodes.op("ReduceSum", tensor, nodes.constant(places), keepdims=keeps)
+        total = nodes.op("ReduceSum", tensor, nodes.constant(places), keepdims=keeps)
         count = nodes.op("Cast", body.lengths(name), to=body.types[name].number)
         if len(places) > 1:
             # Of the other axes all items count.
@@ -177,9 +171,7 @@ def with_axes_behind(rule: vector.Rule) -> vector.Rule:
     """Unsqueeze and Squeeze of axes behind the first."""
 
     def ragged(node: Node, body: Tracer) -> list[Value]:
-        axes = node.attribute("axes")
-        if axes is None:
-            axes = (body.integers(node, 1) if node.input(1) else None) or [0]
+        axes = (body.integers(node, 1) if node.input(1) else None) or [0]
         rank = body.rank(node.inputs[0]) + len(axes) * node.is_op("Unsqueeze")
         if not all(axis_from_front(int(axis), rank) for axis in axes):
             raise _no(node, "has elements of several lengths")

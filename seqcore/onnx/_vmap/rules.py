@@ -11,14 +11,13 @@ move by one, those counted from the back stay:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._rewrite.emit import ZEROS_ALLOWED, Nodes
+from seqcore.onnx._rewrite.emit import Nodes
 from seqcore.onnx._vmap.tracer import Tracer, Value
 
 Rule = Callable[[Node, Tracer], list[Value]]
@@ -82,11 +81,6 @@ along_last = along_axis(-1)
 along_first = along_axis(0)
 
 
-def softmax(node: Node, body: Tracer) -> list[Value]:
-    """Before opset 13 all axes from one on count as one, and 1 was the default."""
-    return along_axis(1 if body.opset < 13 else -1)(node, body)
-
-
 def reduce(node: Node, body: Tracer) -> list[Value]:
     return body.vary(reduce_rows(node, body, body.name(node.inputs[0])))
 
@@ -104,7 +98,7 @@ def reduce_rows(node: Node, body: Tracer, tensor: str) -> list[str]:
         if node.attribute("noop_with_empty_axes", 0):
             raise _no(node, "may reduce no axes")
         axes = range(rank)
-        is_input = body.opset >= (13 if node.op_type == "ReduceSum" else 18)
+        is_input = node.op_type == "ReduceSum" or body.opset >= 18
     axes = [_behind(int(axis)) for axis in axes]
     if is_input:
         return body.again(node, [tensor, body.nodes.constant(axes)])
@@ -189,7 +183,7 @@ def gemm(node: Node, body: Tracer) -> list[Value]:
     is_row = not c or (not body.varies(c) and body.rank(c) < 2)
     if is_row and not body.varies(b) and not node.attribute("transA", 0):
         tensor = body.name(a)
-        flat, lengths = _joined(tensor, [a, b], body)
+        flat, lengths = _joined(tensor, body)
         products = body.again(node, [flat, body.name(b), *([body.name(c)] if c else [])])
         return body.vary(_parted(products, lengths, body))
     sides = []
@@ -218,33 +212,20 @@ def _times(name: str, factor: float, node: Node, body: Tracer) -> str:
 def folded(node: Node, body: Tracer) -> list[Value]:
     """The iterations go into the axis of samples, which is the first: weights are the same for all."""
     body.rank_with_axes(node.inputs[0])
-    merged, lengths = _joined(body.name(node.inputs[0]), node.inputs[:1], body)
+    merged, lengths = _joined(body.name(node.inputs[0]), body)
     made = body.again(node, [merged, *_others(node, body)])
     return body.vary(_parted(made, lengths, body))
 
 
-def _joined(tensor: str, sources: list[str], body: Tracer) -> tuple[str, str]:
+def _joined(tensor: str, body: Tracer) -> tuple[str, str]:
     """Return a tensor with its first two axes as one, and how long they all were."""
     nodes = body.nodes
-    _want_numbers(sources, body)
     body.may_fail_empty = True  # without an iteration
     lengths = nodes.op("Shape", tensor)
     zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
     count = nodes.unsqueeze(nodes.product(nodes.slice(lengths, zero, two, 0)), 0)
     whole = nodes.join_axes(count, nodes.slice(lengths, two, most, 0))
-    return nodes.op("Reshape", tensor, whole, **_with_zeros(body)), lengths
-
-
-def _want_numbers(sources: list[str], body: Tracer) -> None:
-    """Before opset 14, a Reshape can't make an axis of length 0 where there is none.
-
-    So there has to be something in each of the sources, and the loop goes as it was elsewhere.
-    """
-    nodes = body.nodes
-    for name in sources:
-        shape = body.types[name].shape or (None,)
-        if body.opset < ZEROS_ALLOWED and not all(isinstance(length, int) and length for length in shape):
-            body.guards.append(nodes.op("Greater", nodes.op("Size", body.name(name)), nodes.constant(0)))
+    return nodes.reshape(tensor, whole), lengths
 
 
 def _parted(names: list[str], lengths: str, body: Tracer) -> list[str]:
@@ -254,12 +235,8 @@ def _parted(names: list[str], lengths: str, body: Tracer) -> list[str]:
     results = []
     for name in names:
         rest = nodes.slice(nodes.op("Shape", name), nodes.constant([1]), nodes.constant([1 << 30]), 0)
-        results.append(nodes.op("Reshape", name, nodes.join_axes(first, rest), **_with_zeros(body)))
+        results.append(nodes.reshape(name, nodes.join_axes(first, rest)))
     return results
-
-
-def _with_zeros(body: Tracer) -> dict[str, Any]:
-    return {"allowzero": 1} if body.opset >= ZEROS_ALLOWED else {}
 
 
 # Picking
@@ -288,8 +265,6 @@ def gather(node: Node, body: Tracer) -> list[Value]:
             rows = nodes.op("Transpose", rows, perm=order)
         return body.vary([rows])
     # Each iteration has data and indices of its own: the picked axis comes first, and then goes back.
-    if body.opset < 12:
-        raise _no(node, "picks from other data in each iteration, which needs opset 12,")
     tensor = body.name(data)
     if axis:
         order = [0, axis + 1, *(k + 1 for k in range(rank) if k != axis)]
@@ -312,8 +287,6 @@ def gather_nd(node: Node, body: Tracer) -> list[Value]:
     nbatch = node.attribute("batch_dims", 0)
     if not nbatch and not body.varies(data):
         return body.vary(body.again(node, [body.name(data), body.name(indices)]))
-    if body.opset < 12:
-        raise _no(node, "picks from other data in each iteration, which needs opset 12,")
     return body.vary(body.again(node, [body.rows(data), body.rows(indices)], batch_dims=nbatch + 1))
 
 
@@ -417,7 +390,7 @@ def reshape(node: Node, body: Tracer) -> list[Value]:
     if node.attribute("allowzero", 0) and (told is None or 0 in told):
         count = nodes.slice(nodes.op("Shape", tensor), nodes.constant([0]), nodes.constant([1]), 0)
         whole = nodes.join_axes(count, wanted)
-        return body.vary([nodes.op("Reshape", tensor, whole, allowzero=1)])
+        return body.vary([nodes.reshape(tensor, whole)])
     whole = nodes.join_axes([0], wanted) if told is None else nodes.constant([0, *told])
     return body.vary([nodes.op("Reshape", tensor, whole)])
 
@@ -444,12 +417,11 @@ def _flat_behind_first(node: Node, body: Tracer, rank: int) -> str:
     nodes, tensor = body.nodes, body.name(node.inputs[0])
     if rank < 3:
         return nodes.op("Identity", tensor) if rank == 2 else nodes.unsqueeze(tensor, 2)
-    _want_numbers(node.inputs[:1], body)
     lengths = nodes.op("Shape", tensor)
     zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
     behind = nodes.unsqueeze(nodes.product(nodes.slice(lengths, two, most, 0)), 0)
     whole = nodes.join_axes(nodes.slice(lengths, zero, two, 0), behind)
-    return nodes.op("Reshape", tensor, whole, **_with_zeros(body))
+    return nodes.reshape(tensor, whole)
 
 
 def transpose(node: Node, body: Tracer) -> list[Value]:
@@ -464,7 +436,7 @@ def unsqueeze(node: Node, body: Tracer) -> list[Value]:
 
 
 def squeeze(node: Node, body: Tracer) -> list[Value]:
-    if node.attribute("axes") is None and not node.input(1):
+    if not node.input(1):
         known = body.types[node.inputs[0]].shape
         if known is None or not all(isinstance(length, int) for length in known):
             raise _no(node, "squeezes axes that only a run tells")
@@ -477,12 +449,10 @@ def squeeze(node: Node, body: Tracer) -> list[Value]:
 
 
 def _axes_of(node: Node, body: Tracer) -> list[int]:
-    axes = node.attribute("axes")
+    axes = body.integers(node, 1)
     if axes is None:
-        axes = body.integers(node, 1) if node.input(1) else None
-        if axes is None:
-            raise _no(node, "goes by axes that only a run tells")
-    return [int(axis) for axis in axes]
+        raise _no(node, "goes by axes that only a run tells")
+    return axes
 
 
 def expand(node: Node, body: Tracer) -> list[Value]:

@@ -107,7 +107,7 @@ def gather_runs_empty(node: Node, body: Tracer) -> bool:
 def squeeze_runs_empty(node: Node, body: Tracer) -> bool:
     """The axes have to be of length 1."""
     shape = _shape(node.inputs[0], body)
-    axes = node.attribute("axes") or (body.integers(node, 1) if node.input(1) else [])
+    axes = body.integers(node, 1) if node.input(1) else []
     places = [axis_from_front(axis, None if shape is None else len(shape)) for axis in axes or ()]
     return shape is not None and all(place is not None and shape[place] == 1 for place in places)
 

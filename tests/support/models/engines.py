@@ -87,10 +87,11 @@ class Used:
             self.outcomes.append(after[0] > taken if tried else None)
 
     def counts(self):
-        """How often a run of the whole model, lowered or not, went well, and how often not."""
-        wholes = [self.whole]
-        if self.engines._lowered_whole is not None:
-            wholes += self.engines._lowered_whole._made
+        """How often a run of the whole model, lowered or not, went well, and how often not.
+
+        What runs long loops of short sequences is left out: see `ran`.
+        """
+        wholes = [self.whole, *(made_long(self.engines) if self.engines._has_second else ())]
         attempts = [one.attempts for one in wholes if one is not None]
         return sum(one.taken for one in attempts), sum(one.failures for one in attempts)
 
@@ -99,15 +100,18 @@ class Used:
         return self.whole.attempts.reason
 
 
+def made_long(engines):
+    """What runs whole where sequences or loops are long: a list of one model, or of none."""
+    made = [] if engines._long is None else engines._long._made
+    return [one for one in made if one is not None]
+
+
 def ran(engines):
     """How often each engine that was made gave results, and how often it failed."""
-    second = engines._lowered_whole
-    wholes = {"whole": engines.whole, "lowered whole": second._made[0] if second and second._made else None}
-    found = {
-        name: (one.attempts.taken, one.attempts.failures)
-        for name, one in wholes.items()
-        if one is not None and not isinstance(one, str)
-    }
+    wholes = {"whole": engines.whole} if engines.whole is not None else {}
+    for one in made_long(engines):
+        wholes["lowered whole" if engines._has_second else "long"] = one
+    found = {name: (one.attempts.taken, one.attempts.failures) for name, one in wholes.items()}
     steps = {"lowered steps": engines._lowered_steps, "given steps": engines._given_steps}
     for name, once in {**steps, "unsure steps": engines._unsure_steps}.items():
         if once._made:

@@ -32,7 +32,7 @@ def a_loop(m, outer):
         body.trips = "n"
     body.group = "N"
     states = states_of(m, outer, body)
-    history = History(m, body) if m.opset > 12 and not m.is_plain and m.chance(0.35) else None
+    history = History(m, body) if not m.is_plain and m.chance(0.35) else None
     if history:
         history.look(body)
     used = [one for one in OPERATORS if m.only in (None, one.__name__)]
@@ -47,9 +47,9 @@ def a_loop(m, outer):
         return m.pick(fitting[-3:]) if fitting and m.chance(0.85) else m.fresh(body, m.a_type(), m.shape())
 
     lists = []
-    for _ in range(m.pick([1, 1, 1, 2, 2, 3]) if m.opset > 12 else 0):
+    for _ in range(m.pick([1, 1, 1, 2, 2, 3])):
         kind = m.pick(["end"] * 8 + ["front", "some", "some", "window", "update", "middle", "twice"])
-        if m.is_plain or (kind == "some" and m.opset < 14):  # before, Identity has no sequences
+        if m.is_plain:
             kind = "end"
         element = an_element("any" if kind in ("end", "front", "some") else "one")
         lists.append(List(m, body, element, kind))

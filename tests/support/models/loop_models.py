@@ -22,7 +22,7 @@ TYPES = {
     "bool": TensorProto.BOOL,
 }
 BITS = {"float32": 22, "float64": 50, "float16": 10, "int64": 40, "int32": 28, "bool": 2}
-OPSETS = [11, 13, 13, 14, 16, 17, 17, 17, 18, 20, 21]  # before 13 a loop has no lists, only scan outputs
+OPSETS = [14, 14, 16, 17, 17, 17, 18, 20, 21]
 EIGHTHS = 3  # bits behind the point of numbers that are fed
 
 
@@ -307,16 +307,14 @@ class Maker:
     def squeezed(self, scope, value, axis):
         shape = [n for k, n in enumerate(value.shape) if k != axis]
         axis = axis - value.rank if self.chance(0.3) else axis
-        given = {"axes": [axis]} if self.opset < 13 else {}
-        inputs = [value] if given else [value, self.ints(scope, axis)]
-        return self.emit(scope, "Squeeze", inputs, value.dtype, shape, value.bound, value.grain, **given)
+        inputs = [value, self.ints(scope, axis)]
+        return self.emit(scope, "Squeeze", inputs, value.dtype, shape, value.bound, value.grain)
 
     def unsqueezed(self, scope, value, axis):
         shape = [*value.shape[:axis], 1, *value.shape[axis:]]
         axis = axis - len(shape) if self.chance(0.3) else axis
-        given = {"axes": [axis]} if self.opset < 13 else {}
-        inputs = [value] if given else [value, self.ints(scope, axis)]
-        return self.emit(scope, "Unsqueeze", inputs, value.dtype, shape, value.bound, value.grain, **given)
+        inputs = [value, self.ints(scope, axis)]
+        return self.emit(scope, "Unsqueeze", inputs, value.dtype, shape, value.bound, value.grain)
 
     def fresh(self, scope, dtype, shape):
         """A value of this type and shape: of an iteration, of the outer graph, or a constant."""
@@ -361,7 +359,7 @@ class Maker:
             self.initializers,
         )
         opset = self.opset
-        ir = 6 if opset == 11 else 7 if opset < 15 else 8 if opset < 19 else 10
+        ir = 7 if opset < 15 else 8 if opset < 19 else 10
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
 
     def feed(self, n, rng):

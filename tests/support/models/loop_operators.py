@@ -106,8 +106,7 @@ def binary(m, scope):
     y, shape = partner(m, scope, x)
     grain = None if x.grain is None or y.grain is None else max(x.grain, y.grain)
     ops = ["Add", "Sub", "Mul", "Add", "Mul"]
-    if m.opset >= 12 or x.dtype in FLOAT:
-        ops += ["Min", "Max"]
+    ops += ["Min", "Max"]
     ops += ["Div"] if x.dtype in FLOATS else ["Mod"]
     op = m.pick(ops)
     bound = x.bound * y.bound if op == "Mul" else x.bound + y.bound
@@ -131,7 +130,7 @@ def comparison(m, scope):
     y, shape = partner(m, scope, x)
     if y.grain is None:
         return None
-    op = m.pick(["Less", "Greater", "Equal", *["GreaterOrEqual", "LessOrEqual"] * (m.opset >= 12)])
+    op = m.pick(["Less", "Greater", "Equal", "GreaterOrEqual", "LessOrEqual"])
     return m.emit(scope, op, [x, y], "bool", shape, 1)
 
 
@@ -153,7 +152,7 @@ def where(m, scope):
 
 @operator(2)
 def clip(m, scope):
-    x = m.some(scope, NUMBERS[:2] if m.opset < 12 else NUMBERS, ragged=True)
+    x = m.some(scope, NUMBERS, ragged=True)
     if x.dtype == "int32":
         return None
     low, high = (m.constant(scope, np.array(one, x.dtype)) for one in (-1, 3))
@@ -266,7 +265,7 @@ def reduction(m, scope):
     named = [k - x.rank if m.chance(0.4) else k for k in axes]
     options = {} if keep else {"keepdims": 0}
     inputs = [x]
-    if axes and m.opset < (13 if op == "ReduceSum" else 18):
+    if axes and m.opset < 18 and op != "ReduceSum":
         options["axes"] = named
     elif axes:
         inputs.append(m.ints(scope, *named))
@@ -336,7 +335,7 @@ def top(m, scope):
 def einsum(m, scope):
     a = m.some(scope, ("float32",), rank=(2,))
     b = m.some(scope, ("float32",), shape=(a.shape[1], 2), own=0.4)
-    if m.opset < 12 or not a.size:
+    if not a.size:
         return None
     return m.emit(
         scope, "Einsum", [a, b], "float32", (a.shape[0], 2), 9 * a.bound * b.bound, None, equation="ij,jk->ik"

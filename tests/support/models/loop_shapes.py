@@ -158,8 +158,6 @@ def split(m, scope):
     )
     if 2 * first == n and m.chance(0.5):
         options |= {"num_outputs": 2} if m.opset >= 18 else {}
-    elif m.opset < 13:
-        options["split"] = [first, n - first]
     else:
         inputs.append(m.ints(scope, first, n - first).name)
     scope.nodes.append(helper.make_node("Split", inputs, names, **options))
@@ -211,7 +209,7 @@ def filled(m, scope):
         return m.emit(scope, way, [x, m.number(scope, 3), values], "float32", shape, 1, axis=axis)
     if way == "Trilu":
         x = m.some(scope, FLOAT, rank=(2, 3))
-        return like(m, scope, way, [x], x, upper=m.pick([0, 1])) if m.opset >= 14 else None
+        return like(m, scope, way, [x], x, upper=m.pick([0, 1]))
     x = m.some(scope, FLOAT, rank=(1, 2))
     times = [m.pick([1, 2]) for _ in x.shape]
     shape = [a * b for a, b in zip(x.shape, times, strict=True)]

@@ -76,7 +76,7 @@ class History(List):
     """A list that the body reads on the way. Whole numbers alone: they are exact, however long it goes on."""
 
     def __init__(self, m, scope):
-        kinds = ["end", "end", "window", "update", "front", *["capped", "stack", "last"] * (m.opset >= 14)]
+        kinds = ["end", "end", "window", "update", "front", "capped", "stack", "last"]
         super().__init__(m, scope, Value("", "int64", m.shape(m.pick([0, 1, 1, 2])), 4), m.pick(kinds))
         self.is_full, self.count = True, m.pick([1, 2, 3])
 
@@ -98,8 +98,7 @@ class History(List):
                     every = m.emit(
                         scope, "ConcatFromSequence", [self.state], "int64", (), keep=False, axis=0, new_axis=1
                     )
-                    axes = [] if m.opset < 13 else [m.ints(scope, 0)]
-                    m.emit(scope, "ReduceSum", [every, *axes], "int64", e.shape, 1300, keepdims=0)
+                    m.emit(scope, "ReduceSum", [every, m.ints(scope, 0)], "int64", e.shape, 1300, keepdims=0)
             else:
                 at = m.number(scope, {"last": -1, "first": 0}.get(way, 0))
                 if way == "some":
@@ -167,7 +166,7 @@ def states_of(m, outer, body):
         def follow(state=state, dtype=dtype, shape=shape):
             new = m.fresh(body, dtype, shape)
             way = m.pick(["max", "delay", "sum"])
-            if way == "max" and m.opset >= 12:
+            if way == "max":
                 return m.emit(body, "Max", [state, new], dtype, shape, keep=False)
             if way == "sum" and dtype == "float32":
                 half = m.emit(

@@ -10,7 +10,7 @@ SEQUENCE_OPS = {
     *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt"),
     *("SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"),
 }
-OPSETS = [11, 13, 17, 21]
+OPSETS = [14, 17, 21]
 
 
 def all_nodes(model):

@@ -1,0 +1,144 @@
+"""Long loops of short sequences: onnxruntime runs them in one go, until a sequence gets long."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.engines import INSERT_ROWS, TURN, Used, ran, turned
+from support.models.sessions import assert_values, f32, floats, i64
+
+from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY, MOST_EDITED
+
+pytestmark = pytest.mark.mostly_slow(5)
+
+# A list that is inserted into, and loses its first element where it has more than `room`.
+QUEUE = """g (seq(float[]) s, TRIPS, float[] x, int64 room) => (seq(float[]) t) {
+    zero = Constant <value = int64 {0}> ()
+    yes = Constant <value = bool {1}> ()
+    t = Loop (BEGIN, s) <body = b (int64 i, bool[] go, seq(float[]) p) => (bool[] on, seq(float[]) r) {
+        q = SequenceInsert (p, x)
+        k = SequenceLength (q)
+        c = Greater (k, room)
+        r = If (c) <then_branch = a () => (seq(float[]) u) { u = SequenceErase (q, zero) },
+                    else_branch = d () => (seq(float[]) v) { v = ELSE (q) }>
+        END
+    }>
+}"""
+
+
+def text_of(trips="int64 n", begin='n, ""', end="on = Identity (go)", otherwise="Identity"):
+    text = QUEUE.replace("TRIPS", trips).replace("BEGIN", begin)
+    return text.replace("END", end).replace("ELSE", otherwise)
+
+
+def queued(n, room):
+    return [f32(1)] * min(n, room)
+
+
+class TestLongLoops:
+    @pytest.mark.parametrize("n", [LONG + 1, 5000])
+    def test_short_sequences_stay_in_onnxruntime(self, n):
+        """And no steps are built."""
+        used = Used(TURN)
+        for size in (2, 1, 3):
+            s = floats(*[2] * size)
+            assert_values(used.run(s=s, n=i64(n)), [turned(s, n)])
+        assert ran(used.engines) == {"whole": (0, 1), "long": (3, 0)}
+        assert not used.engines._given_steps._made
+
+    @pytest.mark.parametrize("room", [1, LONG_TO_COPY - 1, LONG_TO_COPY, LONG_TO_COPY + 1])
+    def test_up_to_so_many_elements(self, room):
+        """A branch that hands a list on as it is has onnxruntime copy it all."""
+        used = Used(text_of())
+        n = LONG + 1
+        (found,) = used.run(s=[], n=i64(n), x=f32(1), room=i64(room))
+        assert_values([found], [queued(n, room)])
+        counts = {"long": (1, 0)} if room <= LONG_TO_COPY else {"long": (0, 1), "given steps": (1, 0)}
+        assert ran(used.engines) == {"whole": (0, 1)} | counts
+
+    @pytest.mark.parametrize("shape", ["", "[1]"])
+    def test_until_a_condition_fails(self, shape):
+        """Conditions may have an axis."""
+        n = 2000
+        end = "one = Constant <value = int64 {1}> () j = Add (i, one) on = Less (j, n)"
+        text = text_of("int64 n", '"", yes', end).replace("bool[] ", f"bool{shape} ")
+        if shape:
+            text = text.replace("int64 n,", "int64[1] n,").replace("bool {1}", "bool[1] {1}")
+        used = Used(text)
+        (found,) = used.run(s=[], n=i64([n] if shape else n), x=f32(1), room=i64(5))
+        assert_values([found], [queued(n, 5)])
+        assert ran(used.engines) == {"whole": (0, 1), "long": (1, 0)}
+
+    def test_conditions_with_an_axis_that_are_passed_on(self):
+        used = Used(text_of().replace("bool[] ", "bool[1] "))
+        (found,) = used.run(s=[], n=i64(2000), x=f32(1), room=i64(5))
+        assert_values([found], [queued(2000, 5)])
+        assert ran(used.engines) == {"whole": (0, 1), "long": (1, 0)}
+
+    def test_all_sequences_of_a_loop_count(self):
+        text = """g (seq(float[]) s, seq(float[]) t, int64 n) => (seq(float[]) u, seq(float[]) v) {
+            zero = Constant <value = int64 {0}> ()
+            u, v = Loop (n, "", s, t) <body = b (int64 i, bool go, seq(float[]) p, seq(float[]) q)
+                                              => (bool go, seq(float[]) r, seq(float[]) w) {
+                x = SequenceAt (p, zero) e = SequenceErase (p, zero) r = SequenceInsert (e, x)
+                y = SequenceAt (q, zero) f = SequenceErase (q, zero) w = SequenceInsert (f, y)
+            }>
+        }"""
+        text = text.replace("r = SequenceInsert (e, x)", "r = SequenceInsert (p, x)")
+        text = text.replace("w = SequenceInsert (f, y)", "w = SequenceInsert (q, y)")
+        most = MOST_EDITED // 2 - 1
+        for n, counts in ((most, {"long": (1, 0)}), (most + 1, {"long": (0, 1)})):
+            used = Used(text)
+            s = floats(1)
+            assert_values(used.run(s=s, t=s, n=i64(n)), [s * (n + 1)] * 2)
+            assert ran(used.engines) | counts == ran(used.engines)
+
+    @pytest.mark.parametrize(("n", "m"), [(3, LONG + 1), (LONG + 1, 3), (0, LONG + 1)])
+    def test_loops_inside(self, n, m):
+        used = Used("""g (seq(float[]) s, int64 n, int64 m) => (seq(float[]) t) {
+            zero = Constant <value = int64 {0}> ()
+            t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
+                r = Loop (m, "", p) <body = c (int64 j, bool g, seq(float[]) v) => (bool g, seq(float[]) w) {
+                    x = SequenceAt (v, zero) e = SequenceErase (v, zero) y = Neg (x)
+                    w = SequenceInsert (e, y)
+                }>
+            }>
+        }""")
+        s = floats(1, 2, 3)
+        for _ in range(2):
+            assert_values(used.run(s=s, n=i64(n), m=i64(m)), [turned(s, n * m)])
+        assert ran(used.engines).get("long", (2, 0)) == (2, 0)
+        assert not used.engines._given_steps._made
+
+    def test_an_error_is_named_by_the_steps(self):
+        used = Used(text_of().replace("SequenceErase (q, zero)", "SequenceErase (q, k)"))
+        with pytest.raises(IndexError, match="SequenceErase 'u'") as caught:
+            used.run(s=[], n=i64(1000), x=f32(1), room=i64(7))
+        assert "in iteration 7 of Loop 't'" in caught.value.__notes__
+        assert ran(used.engines) == {"whole": (0, 1), "long": (0, 1), "given steps": (0, 1)}
+
+
+class TestLongSequences:
+    def test_it_is_tried_less_and_less(self):
+        used = Used(INSERT_ROWS)
+        n = MOST_EDITED + 1
+        x = np.ones((n, 2), np.float32)
+        for _ in range(6):
+            assert_values(used.run(x=x, s=[], n=i64(n), position=i64(0)), [list(2 * x)])
+        assert ran(used.engines) == {"whole": (0, 2), "long": (0, 2), "given steps": (6, 0)}
+
+    def test_lists_of_optionals_are_left_to_the_steps(self):
+        """Whether they are there, and how long they are, no node tells."""
+        text = """g (seq(float[]) s, int64 n) => (seq(float[]) t) {
+            o = Optional (s)
+            u = Loop (n, "", o) <body = b (int64 i, bool go, optional(seq(float[])) p)
+                                        => (bool go, optional(seq(float[])) r) {
+                r = Identity (p)
+            }>
+            t = OptionalGetElement (u)
+        }"""
+        used = Used(text)
+        assert_values(used.run(s=floats(1), n=i64(1000)), [floats(1)])
+        assert "long" not in ran(used.engines)
