@@ -195,7 +195,9 @@ cdef class Stream:
 
 
 cdef int raise_for(ArrowArrayStream *stream, int status) except -1:
-    cdef const char *text = NULL if stream.get_last_error == NULL else stream.get_last_error(stream)
+    cdef const char *text = NULL
+    if stream.get_last_error != NULL:
+        text = stream.get_last_error(stream)
     PyErr_CheckSignals()            # Ctrl-C in the producer
     reason = f"the producer of the Arrow stream failed: {text_of(text) or 'it gave no reason'}"
     raise MemoryError(reason) if status == ENOMEM else OSError(status, reason)
