@@ -66,6 +66,7 @@ cdef object read_field(const ArrowSchema *schema, int level):
     """A schema as a Field, which outlives it."""
     cdef int64_t i
     cdef list children = []
+    PyErr_CheckSignals()            # children may be the same struct, so that few structs are many fields
     if level > DEEPEST:
         raise ValueError(f"the Arrow type is nested more than {DEEPEST} levels deep, too deep for a tensor")
     if schema == NULL or schema.release == NULL or schema.format == NULL:
