@@ -29,6 +29,49 @@ from seqcore.core.source cimport (
 
 cnp.import_array()
 
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #ifdef Py_GIL_DISABLED
+    #define SEQCORE_OWN_TRASHCAN 1
+    #ifdef _MSC_VER
+    #define SEQCORE_THREAD_LOCAL __declspec(thread)
+    #else
+    #define SEQCORE_THREAD_LOCAL __thread
+    #endif
+    typedef struct seqcore_waiting { PyObject *object; struct seqcore_waiting *next; } seqcore_waiting;
+    static SEQCORE_THREAD_LOCAL int seqcore_depth = 0;
+    static SEQCORE_THREAD_LOCAL seqcore_waiting *seqcore_first = NULL;
+
+    /* Release an object. At a depth of 50 such calls it waits until the first of them goes on. */
+    static void seqcore_release(PyObject *object)
+    {
+        seqcore_waiting *one = seqcore_depth < 50 ? NULL : malloc(sizeof(seqcore_waiting));
+        if (one != NULL) {
+            one->object = object;
+            one->next = seqcore_first;
+            seqcore_first = one;
+            return;
+        }
+        ++seqcore_depth;
+        Py_DECREF(object);
+        while (seqcore_depth == 1 && seqcore_first != NULL) {
+            one = seqcore_first;
+            seqcore_first = one->next;
+            object = one->object;
+            free(one);
+            Py_DECREF(object);
+        }
+        --seqcore_depth;
+    }
+    #else
+    #define SEQCORE_OWN_TRASHCAN 0
+    #define seqcore_release(object) Py_DECREF(object)
+    #endif
+    """
+    const bint OWN_TRASHCAN "SEQCORE_OWN_TRASHCAN"
+    void release_in_turn "seqcore_release"(PyObject *object) noexcept
+
 cdef enum:
     AHEAD = 16                  # slots between the one that is read and the one that is fetched
 
@@ -61,6 +104,14 @@ cdef class Keeper:
 
     def __cinit__(self, memory):
         self.memory = memory
+
+    def __dealloc__(self):
+        # Cython 3.3 has no trashcan on builds without the GIL.
+        cdef PyObject *memory = <PyObject *>self.memory
+        if OWN_TRASHCAN and memory != NULL:
+            Py_INCREF(<object>memory)
+            self.memory = None
+            release_in_turn(memory)
 
 
 cdef object memory_of(cnp.ndarray array):
