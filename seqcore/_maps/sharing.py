@@ -104,15 +104,20 @@ class FileTensor:
 
     def fetch(self, sent):
         try:
-            with open(self.path, "rb") as file:
+            with open(self.path, "rb", opener=_without_waiting) as file:
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            # On another machine the path may be that of another file.
+            # On another machine, or after the map, the path may be that of another file, or of a pipe.
             if memory[-len(self.token) :] != self.token:
                 raise FileNotVisible(self.path)
             tensor = np.ndarray(self.shape, self.dtype, memory)
         except (OSError, ValueError, TypeError) as error:  # no such file, or one of another size
             raise FileNotVisible(self.path) from error
         return tensor.T if self.transposed else tensor
+
+
+def _without_waiting(path, flags):
+    """Open a file; a pipe or terminal too, without waiting for its other end."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
 class InlineTensor:

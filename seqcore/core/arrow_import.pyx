@@ -66,6 +66,7 @@ cdef object read_field(const ArrowSchema *schema, int level):
     """A schema as a Field, which outlives it."""
     cdef int64_t i
     cdef list children = []
+    PyErr_CheckSignals()            # children may be the same struct, so that few structs are many fields
     if level > DEEPEST:
         raise ValueError(f"the Arrow type is nested more than {DEEPEST} levels deep, too deep for a tensor")
     if schema == NULL or schema.release == NULL or schema.format == NULL:
@@ -195,7 +196,9 @@ cdef class Stream:
 
 
 cdef int raise_for(ArrowArrayStream *stream, int status) except -1:
-    cdef const char *text = NULL if stream.get_last_error == NULL else stream.get_last_error(stream)
+    cdef const char *text = NULL
+    if stream.get_last_error != NULL:
+        text = stream.get_last_error(stream)
     PyErr_CheckSignals()            # Ctrl-C in the producer
     reason = f"the producer of the Arrow stream failed: {text_of(text) or 'it gave no reason'}"
     raise MemoryError(reason) if status == ENOMEM else OSError(status, reason)

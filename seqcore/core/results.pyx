@@ -44,16 +44,16 @@ MAP_OPTIONS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, 
 cdef cnp.ndarray new_block(Py_ssize_t nbytes, cnp.dtype dtype):
     """Return memory for so many bytes. If it can be mapped, it goes back to the system when it is freed."""
     cdef Py_ssize_t n = nbytes // dtype.itemsize
+    memory = None
     if nbytes >= MAPPED:
-        try:
+        with suppress(OSError):     # a process may have only so many mappings, though there is memory left
             memory = mmap.mmap(-1, nbytes, **MAP_OPTIONS)
-        except OSError:         # a process may have only so many mappings, though there is memory left
-            return np.empty(n, dtype)
-        if nbytes % HUGE == 0 and hasattr(mmap, "MADV_HUGEPAGE"):
-            with suppress(OSError):  # a kernel without them
-                memory.madvise(mmap.MADV_HUGEPAGE)
-        return np.frombuffer(memory, dtype, n)
-    return np.empty(n, dtype)
+    if memory is None:
+        return np.empty(n, dtype)
+    if nbytes % HUGE == 0 and hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):     # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype, n)
 
 
 @cython.final

@@ -1,14 +1,17 @@
 """Producers that fail, lie or make no sense: from_arrow raises, and lets go of everything once."""
 
 import contextlib
+import ctypes
 import gc
 import itertools
 import json
+import signal
 
 import numpy as np
 import pytest
-from support.c_data import release
-from support.c_producers import Node, Stream, bits, fixed_size_lists, lists, numbers
+from seqcore.core.arrow_import import read_schema
+from support.c_data import Schema, release
+from support.c_producers import Node, Stream, bits, fixed_size_lists, lists, numbers, settle
 from support.damaged_elements import assert_damaged
 from support.strategies import assert_holds
 
@@ -104,6 +107,34 @@ def test_a_stream_that_can_not_say_why_it_failed(fails_at):
     stream.stream.get_last_error = None
     refused(stream, OSError, "it gave no reason")
     assert stream.settled()
+
+
+@pytest.mark.thread_unsafe
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
+def test_ctrl_c_in_a_type_of_endless_fields():
+    """A few structs, each of which is twice a child of the next."""
+    nodes, arrays = [Node("l", 0, [None, None])], []
+    for _ in range(60):
+        twice = ctypes.pointer(nodes[-1].schema)
+        arrays.append((ctypes.POINTER(Schema) * 2)(twice, twice))
+        nodes.append(Node("+s", 0, [None]))
+        nodes[-1].schema.n_children, nodes[-1].schema.children = 2, arrays[-1]
+
+    def handle(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, handle)
+    gc.disable()  # what others have it call would run the handler too
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            read_schema(nodes[-1].__arrow_c_schema__())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        gc.enable()
+    for node in nodes:
+        node.schema.n_children = 0
+        settle(node.schema, node.array)
 
 
 # --- already released ---

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from support import bodies
-from support.bodies import FailAt, Inline, Recording, Refusal, numbers
+from support.bodies import FailAt, Inline, Recording, Refusal, numbers, within
 from support.strategies import assert_holds, filled
 
 import seqcore as sq
@@ -163,6 +163,13 @@ sq.sequence_map(bodies.at, bodies.numbers(50), np.arange(1 << 20), executor=Kill
             got.fetch(())
         one.close()
         other.close()
+
+    def test_a_pipe_by_the_same_path(self, tmp_path):
+        """As after a map whose descriptor has become another one's. Nobody waits for what the pipe says."""
+        os.mkfifo(tmp_path / "pipe")
+        got = sharing.FileTensor(tmp_path / "pipe", b"token", table().shape, table().dtype, False)
+        with pytest.raises(sharing.FileNotVisible):
+            within(5, lambda: got.fetch(()))
 
 
 class TestLarge:
