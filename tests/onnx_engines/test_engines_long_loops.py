@@ -121,6 +121,14 @@ class TestLongLoops:
 
 
 class TestLongSequences:
+    def test_nothing_is_made_for_long_feeds(self):
+        used = Used(TURN)
+        s = floats(*[1] * (LONG + 1))
+        for _ in range(4):
+            assert_values(used.run(s=s, n=i64(1)), [turned(s, 1)])
+        assert ran(used.engines) == {"given steps": (4, 0)}
+        assert not used.engines._long._made
+
     def test_it_is_tried_less_and_less(self):
         used = Used(INSERT_ROWS)
         n = MOST_EDITED + 1

@@ -75,7 +75,7 @@ def test_older_opsets_stay_as_they_are(opset):
     result, notes = lower_with_report(model)
     assert result == model
     assert [str(note) for note in notes] == [
-        f"'s' stays: the model has opset {opset}, lowering needs 14 or later"
+        f"'s' stays: the model has opset {opset}, export it with 14 or later"
     ]
     x = rows(3)
     used = InferenceSession(model)

@@ -109,7 +109,7 @@ class Engines:
         self._runs += 1
         if self._runs <= _RUNS_AS_GIVEN:
             run = Run(self.interface, output_names, feed, options)
-            if (results := whole_tier(lambda: first)(run)) is not None:
+            if (results := whole_tier(lambda _: first)(run)) is not None:
                 return results
         return self.compiled.run(output_names, feed, options)
 
@@ -212,8 +212,8 @@ class Compiled:
             self._let_go(given)
         # Tried in this order.
         self.tiers: list[Tier] = [
-            whole_tier(lambda: self.whole),
-            whole_tier(lambda: None if self._long is None else self._long.get()),
+            whole_tier(lambda _: self.whole),
+            whole_tier(self._long_whole),
             *([lowered_steps_tier(self._lowered_steps, self._learn)] if self._has_lowered_steps() else []),
             given_steps_tier(self._given_steps, self._unsure_steps, self._learn),
         ]
@@ -304,6 +304,11 @@ class Compiled:
                 self.whole = WholeModel(whole.prepared, self.interface, self._sessions, copies_little=True)
             except Declined as why:
                 self.declined = str(why)  # the one that there is goes on
+
+    def _long_whole(self, run: Run) -> WholeModel | None:
+        """Return what runs whole where the first engine refused, made at the first need; None for nothing."""
+        is_wanted = self._has_second or not run.is_fed_long
+        return self._long.get() if self._long is not None and is_wanted else None
 
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where, in order, and why not elsewhere."""

@@ -34,13 +34,16 @@ class Run:
         As a session gets them.
     failed : BaseException or None
         Why the last tier failed.
+    is_fed_long : bool
+        True if a tier found the feed too long, or not what was prepared for.
     """
 
-    __slots__ = ("_fits", "_interface", "failed", "feed", "names", "options")
+    __slots__ = ("_fits", "_interface", "failed", "feed", "is_fed_long", "names", "options")
 
     def __init__(self, interface: Interface, names: Any, feed: Any, options: Any) -> None:
         self._interface, self.names, self.feed, self.options = interface, names, feed, options
         self.failed: BaseException | None = None
+        self.is_fed_long = False
         self._fits: bool | None = None
 
     def fits(self) -> bool:
@@ -54,16 +57,17 @@ class Run:
 Tier = Callable[[Run], list[Any] | None]
 
 
-def whole_tier(get: Callable[[], WholeModel | None]) -> Tier:
+def whole_tier(get: Callable[[Run], WholeModel | None]) -> Tier:
     """Return the tier of a model in onnxruntime, in one go, as long as there is one."""
 
     def tier(run: Run) -> list[Any] | None:
-        whole = get()
+        whole = get(run)
         # Where no sequence is left, only true errors are refusals.
         if whole is None or not (not whole.has_lists or whole.attempts.is_due()):
             return None
         values = whole.feed_of(run.feed)
         if values is None:
+            run.is_fed_long = True
             return None
         try:
             results = whole.run(run.names, values, run.options)

@@ -85,7 +85,7 @@ def lower_prepared(
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [], [])
     if given.model.opset < OLDEST_OPSET:
-        why = f"stays: the model has opset {given.model.opset}, lowering needs {OLDEST_OPSET} or later"
+        why = f"stays: the model has opset {given.model.opset}, export it with {OLDEST_OPSET} or later"
         nodes = ((name, node) for name, (node, _) in given.producers.items() if given.is_sequence(name))
         return Lowered(given, [Note(name, node.name, False, why) for name, node in nodes], [])
     normal = given.model.copy()

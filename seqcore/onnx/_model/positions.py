@@ -23,29 +23,6 @@ def position_of(prepared: Prepared, name: str) -> Position:
     return Position(name, prepared.integer(name), prepared.type(name).rank)
 
 
-def is_iteration_over(prepared: Prepared, name: str, sequence: str) -> bool:
-    """Return whether a position is the iteration of a loop of no more trips than a sequence's length."""
-    return any(
-        node.is_op("Loop")
-        and node.body.inputs[0] == name
-        and _is_in_length(prepared, node.input(0), sequence)
-        for node in prepared.model.graph.all_nodes()
-    )
-
-
-def _is_in_length(prepared: Prepared, name: str, sequence: str) -> bool:
-    """Return whether of some integers, in a tensor of rank 0 or 1, the least is in a sequence's length."""
-    node = prepared.producer(name)
-    if node is None:
-        return False
-    if node.is_op("SequenceLength"):
-        return node.inputs[0] == sequence
-    # PyTorch exports `enumerate` and `zip` as loops of the least of some lengths.
-    if node.is_op("Identity", "Unsqueeze", "Squeeze", "Reshape", "ReduceMin"):
-        return _is_in_length(prepared, node.inputs[0], sequence)
-    return node.is_op("Concat", "Min") and any(_is_in_length(prepared, one, sequence) for one in node.inputs)
-
-
 def is_never_negative(prepared: Prepared, name: str) -> bool:
     """Return whether integers are known not to be negative, as lengths are."""
     constant = prepared.constant(name)

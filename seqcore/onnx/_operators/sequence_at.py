@@ -1,7 +1,7 @@
 """SequenceAt: the element at a position."""
 
 from seqcore.core.operations import element_at
-from seqcore.onnx._model.positions import guard_position, is_iteration_over, position_of
+from seqcore.onnx._model.positions import guard_position, position_of
 from seqcore.onnx._model.record import Looks, register
 from seqcore.onnx._model.types import tensor
 
@@ -46,9 +46,7 @@ class SequenceAt(Looks):
         """
         position, out = position_of(prepared, node.inputs[1]), node.outputs[0]
         is_in_range = form.count is not None and position.value is not None
-        if is_read or (
-            form.is_sound() and (is_in_range or is_iteration_over(prepared, position.name, node.inputs[0]))
-        ):
+        if is_read or (form.is_sound() and is_in_range):
             form.at(nodes, position, out)
         else:
             nodes.checked(form.at(nodes, position, ""), form.fail_outside(nodes, position), out=out)

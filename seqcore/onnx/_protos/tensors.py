@@ -28,7 +28,7 @@ _EXTERNAL = TensorProto.EXTERNAL
 
 LIMIT = 2**31 - 1  # of protobuf, for the bytes of a message
 
-# What an element takes beside its data, at least.
+# An element takes at least this beside its data.
 _LEAST_NBYTES = 6
 
 
