@@ -491,3 +491,9 @@ def test_what_numpy_makes_no_tensor_of_is_refused(value):
 def test_no_dtype_is_not_a_dtype():
     with pytest.raises(TypeError, match="dtype must not be None: expected one of bool"):
         element_type(None)
+
+
+def test_dtypes_that_numpy_does_not_promote():
+    seq = TensorSequence(dtype="bfloat16")
+    with pytest.raises(TypeError, match=r"the dtype of the sequence is bfloat16: convert the value$"):
+        seq.append([np.int64(1)])
