@@ -80,7 +80,7 @@ def slices_of(arrays):
 
 @cache
 def workers_of(way):
-    """What a map gets, and what runs a function over slices by hand; None where a package isn't installed."""
+    """Return a map's options, and a function that runs slices by hand; None if a package isn't installed."""
     if way == "two threads":
         pool = ThreadPoolExecutor(2)
         return {"max_workers": 2}, lambda body, slices: [*pool.map(over_slice, [body] * len(slices), slices)]

@@ -305,7 +305,7 @@ cdef void reduce_items(Operation operation, Numbers numbers, char *out, const ch
                        Py_ssize_t nbytes) noexcept nogil:
     """Make one row of `nbytes` of each of k groups of rows, which lie one behind the other.
 
-    Group i has lengths[i * step] rows of `inner` numbers. What is behind `out` for one without rows stays.
+    Group i has lengths[i * step] rows of `inner` numbers. For one without rows nothing is written.
     """
     if numbers == F4:
         reduce_groups(operation, out, <const float *>data, lengths, step, k, inner, nbytes)
