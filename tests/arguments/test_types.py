@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import NAMES, NUMBER_NAMES, NUMERIC_NAMES, assert_holds, dtype_of, filled
 
-from seqcore import TensorSequence, sequence_empty, split_to_sequence
+from seqcore import TensorSequence, element_type, sequence_empty, split_to_sequence
 
 pytestmark = pytest.mark.mostly_slow(2)
 
@@ -486,3 +486,14 @@ def test_the_first_tensor_sets_the_type_of_those_after():
 def test_what_numpy_makes_no_tensor_of_is_refused(value):
     with pytest.raises((TypeError, OverflowError)):
         TensorSequence([value])
+
+
+def test_no_dtype_is_not_a_dtype():
+    with pytest.raises(TypeError, match="dtype must not be None: expected one of bool"):
+        element_type(None)
+
+
+def test_dtypes_that_numpy_does_not_promote():
+    seq = TensorSequence(dtype="bfloat16")
+    with pytest.raises(TypeError, match=r"the dtype of the sequence is bfloat16: convert the value$"):
+        seq.append([np.int64(1)])

@@ -420,3 +420,43 @@ def test_string_offsets_that_fall(ends):
 def test_strings_that_are_not_utf8():
     node = Node("u", 1, [None, np.array([0, 2], "i4"), np.array([0xFF, 0xFE], "u1")])
     refused(node, ValueError)
+
+
+def listed(values, name, ends=(0, 2, 4)):
+    return lists(np.array(ends), values, name=name)
+
+
+@pytest.mark.parametrize(
+    ("data", "shape", "message"),
+    [
+        (lambda: numbers(np.arange(2), name=b"data"), [[1], [1]], "data .* must be lists, got"),
+        (lambda: listed(numbers(np.arange(4)), b"data"), np.ones((2, 1)), "shapes .* must be lists of int"),
+        (
+            lambda: listed(lists(np.array([0, 1, 2, 3, 4]), numbers(np.arange(4))), b"data"),
+            [[2], [2]],
+            "data .* must be lists of numbers, got nested lists",
+        ),
+    ],
+)
+def test_tensors_of_other_parts(data, shape, message):
+    shape = np.asarray(shape)
+    shapes = fixed_size_lists(shape.shape[1], 2, numbers(shape.ravel()), name=b"shape")
+    marks = {b"ARROW:extension:name": b"arrow.variable_shape_tensor", b"ARROW:extension:metadata": b"{}"}
+    refused(Node("+s", 2, [None], [data(), shapes], metadata=marks), ValueError, message)
+
+
+@pytest.mark.parametrize("ends", [np.array([1.0, 2.0]), np.array([1, 2], "int8"), np.array([1, 2], "uint32")])
+def test_run_ends_of_other_types(ends):
+    children = [numbers(ends, name=b"run_ends"), numbers(np.arange(2.0), name=b"values")]
+    refused(Node("+r", 2, [], children), ValueError, "the run ends of an Arrow array must be integers")
+
+
+def test_a_null_row_of_a_table_is_named():
+    def chunk(valid):
+        columns = [numbers(np.arange(3), name=b"a")]
+        return Node("+s", 3, [bits(valid)], columns, null_count=valid.count(False), name=b"")
+
+    table = Stream(lambda: chunk([True] * 3), [chunk([True] * 3), chunk([True, False, True])])
+    with pytest.raises(TypeError, match="row 4 is null: drop it first"):
+        sq.Columns.from_arrow(table)
+    assert table.settled()

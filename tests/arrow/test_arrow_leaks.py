@@ -154,6 +154,7 @@ def test_each_producer_is_released(name, make):
         assert node.settled()
 
 
+@pytest.mark.slow
 def test_pyarrows_memory():
     pa = pytest.importorskip("pyarrow")
     gc.collect()

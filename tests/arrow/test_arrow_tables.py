@@ -211,6 +211,7 @@ def test_duckdb_works_on_them(query):
 
 
 @pytest.mark.thread_unsafe
+@pytest.mark.slow
 def test_what_duckdb_makes(query):
     for text, expected in [
         ("select range(i) as x from range(4) r(i)", [np.arange(n) for n in range(4)]),

@@ -30,6 +30,13 @@ def three(tmp_path):
 # --- several files ---
 
 
+def test_one_column_before_several(tmp_path):
+    sq.save(tmp_path / "one.arrow", ragged([1, 2]))
+    sq.Columns({"a": [1, 2], "b": [3, 4]}).save(tmp_path / "two.arrow")
+    with pytest.raises(ValueError, match=r"two\.arrow can't be read: it has 2 columns \(a, b\): pass"):
+        sq.load([tmp_path / "one.arrow", tmp_path / "two.arrow"])
+
+
 @pytest.mark.parametrize("kind", [list, tuple])
 @pytest.mark.parametrize("spelled", [str, Path])
 def test_files_become_one_sequence(three, kind, spelled):

@@ -200,6 +200,7 @@ def write_and_read(folder, number):
     return complete
 
 
+@pytest.mark.slow
 def test_two_processes_write_to_the_same_files(pool, tmp_path):
     """Each load has all of one sequence, and no temporary file remains."""
     assert list(pool.map(write_and_read, [str(tmp_path)] * 2, range(2))) == [40] * 2

@@ -50,6 +50,7 @@ def run(tmp_path, script, timeout=200):
     assert ended.returncode == 0, ended.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_more_files_than_descriptors(tmp_path):
     """Loaded and kept, all of them at once; and unpickled one after the other."""
     run(
@@ -83,6 +84,7 @@ print(sum(int(one[0]) for one in sq.sequence_map(np.negative, pickle.loads(data)
     )
 
 
+@pytest.mark.slow
 def test_one_path_that_is_saved_again_and_again(tmp_path):
     """Each version is another file: those that nobody uses are closed."""
     run(
@@ -106,6 +108,7 @@ assert mapped("tensors.arrow") <= 1, mapped("tensors.arrow")
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["strings", "compressed"])
 def test_files_that_were_removed_keep_no_memory(tmp_path, kind):
     """What can't be mapped is read, 10 MB of each of 60 files: some are kept, and none that is gone."""
@@ -148,6 +151,7 @@ assert mapped() <= 16, mapped()
     )
 
 
+@pytest.mark.slow
 def test_what_is_kept_open_is_bounded_in_bytes(tmp_path):
     """Files that stay, too."""
     run(

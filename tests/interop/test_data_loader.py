@@ -86,6 +86,7 @@ def test_of_one_by_one(dataset):
     assert all(np.array_equal(element, expected(i)) for i, element in enumerate(loader))
 
 
+@pytest.mark.slow
 def test_jagged_tensors(dataset):
     (order,) = order_of(3)
     seen = []

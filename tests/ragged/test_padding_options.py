@@ -345,3 +345,9 @@ def test_there_and_back(name, lengths, trailing, side, room):
     assert TensorSequence.from_padded(batch, mask.sum(1), side=side) == seq
     if lengths:
         assert np.array_equal(batch[mask], seq.values())
+
+
+@pytest.mark.parametrize("name", ["shape", "multiple_of"])
+def test_numbers_have_no_axis_to_pad(name):
+    with pytest.raises(ValueError, match=rf"{name} is 3, but elements of rank 0 have no axis to pad"):
+        TensorSequence([1, 2]).to_padded(**{name: 3})

@@ -8,6 +8,7 @@ is printed as a FAULT.
 import contextlib
 import faulthandler
 import itertools
+import math
 import os
 import pickle
 import sys
@@ -186,6 +187,15 @@ def packed(seq):
     return sq.pack(seq, 2**62)
 
 
+def padded(seq):
+    """Pad, unless an element without data is so wide that the batch needs gigabytes."""
+    shapes = seq.shapes
+    alike = len({len(shape) for shape in shapes}) == 1
+    if alike and len(shapes) * math.prod(map(max, zip(*shapes, strict=True))) > 1 << 24:
+        return None
+    return seq.to_padded()
+
+
 # What may fail where ranks or lengths are such, too.
 MAY_FAIL = (
     packed,
@@ -193,7 +203,7 @@ MAY_FAIL = (
     sq.TensorSequence.values,
     sq.TensorSequence.lengths,
     sq.TensorSequence.offsets,
-    sq.TensorSequence.to_padded,
+    padded,
     sq.TensorSequence.__arrow_c_array__,
 )
 USES_OF_EACH = (summed, sq.TensorSequence.tolist, compacted, list, lambda seq: seq.shapes)

@@ -288,6 +288,12 @@ def test_damaged_pickles():
             make(cls, sequences, inner | {name: shape})
     with pytest.raises(ValueError, match="the pickle is damaged: rows of column 'tokens'"):
         make(cls, sequences, inner | {"tokens": ()})
+    for other in (dict, 3, columns_of(5)):
+        with pytest.raises(TypeError, match="the pickle is damaged: expected Columns, got"):
+            make(other, sequences, inner)
+    for others in (None, [], {}, {name: inner[name]}):
+        with pytest.raises(TypeError, match="the pickle is damaged: the names of its columns differ"):
+            make(cls, sequences, others)
     with pytest.raises(TypeError, match="the pickle is damaged: column 5"):
         make(cls, {5: sequences[name]}, {5: None})
     with pytest.raises(ValueError, match="has length 4, but column"):
