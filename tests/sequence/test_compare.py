@@ -168,3 +168,12 @@ def test_comparisons_run_no_python_code(name):
         gc.enable()
     assert calls == ["<lambda>"] * len(acts)
     assert len(seq) == (name == "string")
+
+
+def test_elements_of_one_table_that_differ_in_length():
+    """Their layout is one, so their lengths alone tell them apart."""
+    seq = sq.split_to_sequence(np.zeros(9), [2, 3, 1, 3])
+    assert seq[[0]] != seq[[1]]
+    assert seq[[1, 0]] != seq[[1, 2]]
+    assert seq[[1, 0]] == seq[[3, 0]]
+    assert seq[1:2] != seq[2:3]
