@@ -195,3 +195,17 @@ class TestGraphs:
         for kind in (first, *(set(calls) - {first})):
             _, given = sq.sequence_map(body, [np.ones((1, 1), np.float32)], calls[kind])
             assert given[0].shape == ((1, 1) if kind == "sequence" else (1,))
+
+
+@pytest.mark.parametrize("rows", [[2, 1, 5], [2, 2, 2, 2]])
+def test_tables_of_other_rows_behind_one_another(rows):
+    """Each table's rows have a length of their own, and the tables are read as spans."""
+    arrays = [np.arange(sum(rows) * width, dtype=np.float32).reshape(-1, width) for width in (3, 4, 3)]
+    elements = [part for array in arrays for part in np.split(array, np.cumsum(rows)[:-1])]
+    seq = sq.TensorSequence(dtype=np.float32)
+    for array in arrays:
+        seq.extend(sq.split_to_sequence(array, split=rows))
+    for made in (sq.sequence_map(np.negative, seq), seq.astype(np.float64)):
+        assert made.shapes == [element.shape for element in elements]
+    assert sq.sequence_map(np.negative, seq) == sq.TensorSequence([-element for element in elements])
+    assert list(map(np.array_equal, seq.astype(np.float64), elements)) == [True] * len(elements)
