@@ -197,9 +197,9 @@ class TestGraphs:
             assert given[0].shape == ((1, 1) if kind == "sequence" else (1,))
 
 
-@pytest.mark.parametrize("rows", [[2, 1, 5], [2, 2, 2, 2]])
+@pytest.mark.parametrize("rows", [[2, 1, 5], [2, 1, 5] * 100, [2] * 300])
 def test_tables_of_other_rows_behind_one_another(rows):
-    """Each table's rows have a length of their own, and the tables are read as spans."""
+    """Each table's rows have a length of their own, and long tables are read as spans."""
     arrays = [np.arange(sum(rows) * width, dtype=np.float32).reshape(-1, width) for width in (3, 4, 3)]
     elements = [part for array in arrays for part in np.split(array, np.cumsum(rows)[:-1])]
     seq = sq.TensorSequence(dtype=np.float32)
