@@ -80,8 +80,9 @@ class Job:
             self.collect(self.run(start, self.claimed))
             count_units(self.claimed - start, False)
             took = time.perf_counter() - since
+            seconds = took / (self.claimed - start)
             # The last chunk has the most units, but something else may have delayed it.
-            self.seconds, before = min(took / (self.claimed - start), before), took / (self.claimed - start)
+            self.seconds, before = min(seconds, before), seconds
             spent += took if start else took / 20  # the first unit also warms up
             if spent > (enough if self.claimed >= FIRST else 20 * enough):
                 break

@@ -41,7 +41,7 @@ class ReductionWork(ElementWork):
         """Run units at once; None if that is impossible or fails."""
         inputs = self.inputs[0]
         # NumPy warns of overflows when it rounds a result to 16 bits, and must do so for each element. Other
-        # results are not rounded. They skip np.errstate: NumPy 2.4 crashes if there is no memory for it.
+        # results aren't rounded, and np.errstate is left out: NumPy 2.4 crashes if it lacks memory for it.
         rounded = inputs.dtype.itemsize == 2 and inputs.dtype.kind not in "iu"
         try:
             with np.errstate(all="raise") if rounded else nullcontext():

@@ -77,29 +77,30 @@ def test_at_the_limit(name):
     assert attempts.failures == 0 or "check/" in attempts.reason
 
 
-@pytest.mark.parametrize(("name", "limit"), [("finished_beams", LONG), ("split_at_marks", LONG_TO_COPY)])
-def test_what_steps_copy_settles_the_limit(name, limit):
-    """Lists of 512: of the one, branches hand on short ones, of the other long ones."""
+def after_five_runs(name):
+    """A session of a model whose lists may be copied, after runs of 512 elements with the same results."""
     one = MODELS[name]
     used = InferenceSession(str(one.path))
     assert used._engines.compiled.whole.limit == LONG_TO_COPY
     expected = used.run(None, one.example(512))
     for _ in range(4):
         assert_values(used.run(None, one.example(512)), expected)
+    return used
+
+
+@pytest.mark.parametrize(("name", "limit"), [("finished_beams", LONG), ("split_at_marks", LONG_TO_COPY)])
+def test_what_steps_copy_settles_the_limit(name, limit):
+    """Lists of 512: of the one, branches hand on short ones, of the other long ones."""
+    used = after_five_runs(name)
     assert used._engines.compiled.whole.limit == limit
-    used.run(None, one.example(512))
+    used.run(None, MODELS[name].example(512))
     assert (used._engines.compiled.whole.attempts.taken > 0) is (limit == LONG)
 
 
 @pytest.mark.parametrize(("name", "are_short"), [("replay_memory", True), ("split_at_marks", False)])
 def test_long_loops(name, are_short):
     """Of 512 iterations: of the one, the lists stay short, of the other they get long."""
-    one = MODELS[name]
-    used = InferenceSession(str(one.path))
-    assert used._engines.compiled.whole.limit == LONG_TO_COPY
-    expected = used.run(None, one.example(512))
-    for _ in range(4):
-        assert_values(used.run(None, one.example(512)), expected)
+    used = after_five_runs(name)
     attempts = used._engines.compiled._long.get().attempts
     assert (attempts.taken > 0, attempts.failures > 0) == (are_short, not are_short)
     assert bool(built_steps(used._engines.compiled)) is not are_short

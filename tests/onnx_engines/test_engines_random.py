@@ -1,8 +1,8 @@
 """Random models of ill-declared tensors, sequences, branches, loops and maps: all engines agree.
 
-What counts is what the last engine gives, step by step, on the model as it was. The
-session, with one feed after another, and the lowered model in onnxruntime have to give the same: values for
-values, errors for errors of sequence operators. Left out is what they don't agree on by now (see `_EXCUSED`).
+The last engine, which runs the given model step by step, is the reference. The session, with one feed after
+another, and the lowered model in onnxruntime must return the same values, and fail where a sequence operator
+fails. `_EXCUSED` lists the cases where they still differ.
 """
 
 import random

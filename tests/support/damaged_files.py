@@ -1,8 +1,8 @@
 """Damaged files, and what becomes of them: `python damaged_files.py folder 1 rows` tries each byte of a kind.
 
 A case is a kind of file, a damage and an offset. Each is printed before it is tried, so that the last one is
-to blame for a crash. With 3::5 for 1 each fifth case is tried, from the third on. What is wrong but no crash
-is printed as a FAULT.
+to blame for a crash. With 3::5 in place of 1, every fifth case is tried, from number 3 on. A wrong result
+without a crash is printed as a FAULT.
 """
 
 import contextlib

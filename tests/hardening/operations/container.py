@@ -92,7 +92,7 @@ def looks():
             lambda s: s.pinned_nbytes, lambda: sq.TensorSequence([np.asarray(Opaque())])
         ),
         "in": Operation(lambda s: (part in s, MORE[1] in s)),
-        "in, of what is no tensor": Operation(lambda s: s in s),
+        "in, of an object that is not a tensor": Operation(lambda s: s in s),
         "index": Operation(lambda s: (s.index(part), s.index(part, 2, -1))),
         "index of what isn't there": Operation(lambda s: fails(ValueError, s.index, MORE[1])),
         "count": Operation(lambda s: s.count(TENSOR)),
