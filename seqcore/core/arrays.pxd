@@ -21,6 +21,24 @@ cdef extern from "numpy/arrayobject.h":
         }
         return array;
     }
+    /* Make an array that `seqcore_array` made over other memory one over `data`, if nobody else has it, the
+       rest is as it was then, and the new one would have the same shape, strides and flags. */
+    static inline int
+    seqcore_moved(PyObject *object, int flags, PyObject *dtype, int ndim, const Py_ssize_t *shape,
+                  const Py_ssize_t *strides, void *data, PyObject *base)
+    {
+        PyArrayObject_fields *array = (PyArrayObject_fields *)object;
+        size_t alignment = (size_t)PyDataType_ALIGNMENT((PyArray_Descr *)dtype);
+        if (Py_REFCNT(object) != 1 || array->weakreflist != NULL || array->base != base
+                || (PyObject *)array->descr != dtype || array->nd != ndim || array->flags != flags
+                || (((size_t)array->data ^ (size_t)data) & (alignment - 1)) != 0)
+            return 0;
+        for (int axis = 0; axis < ndim; axis++)
+            if (array->dimensions[axis] != shape[axis] || array->strides[axis] != strides[axis])
+                return 0;
+        array->data = (char *)data;
+        return 1;
+    }
     /* The same memory as an array object of our own, whose type and shape nobody else sets. */
     static inline PyObject *seqcore_own(PyObject *array)
     { return PyArray_View((PyArrayObject *)array, NULL, &PyArray_Type); }
@@ -37,6 +55,9 @@ cdef extern from "numpy/arrayobject.h":
     """
     object array_from "seqcore_array"(PyObject *dtype, int ndim, const Py_ssize_t *shape,
                                       const Py_ssize_t *strides, void *data, PyObject *base)
+    bint array_moved "seqcore_moved"(PyObject *array, int flags, PyObject *dtype, int ndim,
+                                     const Py_ssize_t *shape, const Py_ssize_t *strides, void *data,
+                                     PyObject *base) noexcept
     object own_view "seqcore_own"(object array)
     PyObject *base_of "seqcore_base"(object array)
     PyObject *descr_of "seqcore_descr"(object array)

@@ -4,9 +4,11 @@ from time import perf_counter
 
 cimport cython
 from cpython.ref cimport PyObject
+cimport numpy as cnp
 
 from seqcore.core.container cimport Container
-from seqcore.core.owner cimport TableOwner, make_element
+from seqcore.core.counters cimport ARGUMENTS_MADE, count
+from seqcore.core.owner cimport TableOwner, make_element, move_element
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport raise_damaged, read_one
 from seqcore.core.results cimport Results
@@ -106,15 +108,22 @@ cdef int put_result(list outputs, bint single, result) except -1:
         raise OutputError(None, TypeError("the body returned None, expected a tensor: does it lack a "
                                           "return?"))
     for k in range(n):
-        try:
-            if single:
-                (<Results>outputs[k]).put(result, alone)
-            else:
-                alone_in = alone and Py_REFCNT(PyTuple_GET_ITEM(result, k)) == 1
-                (<Results>outputs[k]).put((<tuple>result)[k], alone_in)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise OutputError(k, error)
+        if single:
+            put_in(outputs, k, result, alone)
+        else:
+            alone_in = alone and Py_REFCNT(PyTuple_GET_ITEM(result, k)) == 1
+            put_in(outputs, k, (<tuple>result)[k], alone_in)
     return 0
+
+
+cdef int put_in(list outputs, Py_ssize_t k, value, bint alone) except -1:
+    cdef Results output = outputs[k]
+    if output.move(value, alone):
+        return 0
+    try:
+        return output.put(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OutputError(k, error)
 
 
 cdef TableOwner twin_in(Share share):
@@ -126,46 +135,72 @@ cdef TableOwner twin_in(Share share):
 
 
 @cython.final
-cdef class Arguments:
-    """Return what the calls of a map get: element i of each sequence, and each broadcast input.
+cdef class Argument:
+    """One input of a map, for its calls: the element of each, or a broadcast input as it is.
 
-    The sequences are read as they are now. So threads that work on one map lock no sequence, and share no
-    line of memory that one of them writes to.
+    A sequence is read as it is now. So threads that work on one map lock no sequence, and share no line of
+    memory that one of them writes to.
     """
 
-    cdef tuple inputs
-    cdef list shares            # of the sequences' stores; None for a broadcast input
-    cdef list twins             # tables of the caller's own in place of a store's only run, or None
-    cdef Py_ssize_t n
+    cdef object whole           # a broadcast input, or None
+    cdef Share share            # of a sequence's store
+    cdef TableOwner twin        # a table of the caller's own in place of the store's only run, or None
+    cdef cnp.dtype dtype
+    cdef cnp.ndarray element    # the array of the element before
+    cdef int flags              # … and its flags when it was new
+    cdef Py_ssize_t made        # arrays that were needed so far
 
-    def __cinit__(self, tuple inputs not None):
-        self.inputs = inputs
-        self.n = len(inputs)
-        self.shares, self.twins = [], []
-        for one in inputs:
-            share = (<Container>one).whole() if isinstance(one, Container) else None
-            self.shares.append(share)
-            self.twins.append(None if share is None or not FREE_THREADED else twin_in(share))
+    def __cinit__(self, one):
+        if isinstance(one, Container):
+            self.share, self.dtype = (<Container>one).whole(), (<Container>one)._dtype
+            self.twin = twin_in(self.share) if FREE_THREADED else None
+        else:
+            self.whole = one
 
-    cdef object argument(self, Py_ssize_t k, Py_ssize_t i):
+    cdef object at(self, Py_ssize_t i):
         cdef Piece piece
         cdef Py_ssize_t[2 * MAX_NDIM] dims
         cdef Store *store
         cdef const Run *run
         cdef bint found
-        if self.shares[k] is None:
-            return self.inputs[k]
-        store = (<Share>self.shares[k]).store
+        if self.share is None:
+            return self.whole
+        store = self.share.store
         if not 0 <= i < size_of(store):
             raise_for(OUT_OF_RANGE, i, size_of(store))
-        if self.twins[k] is not None:
+        if self.twin is not None:
             run = &runs_of(store)[0]
-            found = resolve(&(<TableOwner>self.twins[k]).table.source, run.first + i * run.step, &piece, dims)
+            found = resolve(&self.twin.table.source, run.first + i * run.step, &piece, dims)
         else:
             found = read_one(store, i, &piece, dims)
         if not found:
             raise_damaged(store, i)
-        return make_element(&piece, (<Container>self.inputs[k])._dtype)
+        if self.element is None or not move_element(<PyObject *>self.element, self.flags, &piece,
+                                                    self.dtype):
+            self.element = make_element(&piece, self.dtype)
+            self.flags = cnp.PyArray_FLAGS(self.element)
+            self.made += 1
+        return self.element
+
+    def __dealloc__(self):
+        count(ARGUMENTS_MADE, self.made)
+
+
+@cython.final
+cdef class Arguments:
+    """All inputs of a map, for its calls: element i of each sequence, and each broadcast input."""
+
+    cdef list inputs            # an Argument for each
+    cdef Py_ssize_t n
+
+    def __cinit__(self, tuple inputs not None):
+        self.inputs = []
+        self.n = len(inputs)
+        for one in inputs:
+            self.inputs.append(Argument(one))
+
+    cdef object argument(self, Py_ssize_t k, Py_ssize_t i):
+        return (<Argument>self.inputs[k]).at(i)
 
     cdef tuple all(self, Py_ssize_t i):
         cdef list values = [None] * self.n

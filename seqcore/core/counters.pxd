@@ -16,6 +16,7 @@ cdef enum Counter:
     COMPARED_ON                 # times that a comparison let others in and went on
     MAPPED_ALONE                # units of maps that ran while one thread worked
     MAPPED_TOGETHER             # … while several did
+    ARGUMENTS_MADE              # arrays that maps made for calls of a body
     NCOUNTERS
 
 cdef void count(Counter counter, Py_ssize_t n) noexcept nogil

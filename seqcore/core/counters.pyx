@@ -43,6 +43,7 @@ def counted():
         "compared_on": counts[<int>COMPARED_ON],
         "mapped_alone": counts[<int>MAPPED_ALONE],
         "mapped_together": counts[<int>MAPPED_TOGETHER],
+        "arguments_made": counts[<int>ARGUMENTS_MADE],
     }
 
 

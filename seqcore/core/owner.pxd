@@ -35,5 +35,6 @@ cdef object kept_by(object owner)
 cdef int check_type(cnp.ndarray array, cnp.dtype dtype) except -1
 cdef Source *take_whole(cnp.ndarray array) except NULL
 cdef object make_element(const Piece *piece, cnp.dtype dtype)
+cdef bint move_element(PyObject *element, int flags, const Piece *piece, cnp.dtype dtype) noexcept
 cdef object sealed(cnp.ndarray array, cnp.dtype dtype)
 cdef tuple shape_of(const Piece *piece)

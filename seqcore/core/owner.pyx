@@ -21,7 +21,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.string cimport memcpy
 cimport numpy as cnp
 
-from seqcore.core.arrays cimport array_from, base_of, descr_of
+from seqcore.core.arrays cimport array_from, array_moved, base_of, descr_of
 from seqcore.core.directory cimport ID_SHIFT, Slot, forget_id, source_of
 from seqcore.core.source cimport (
     MAX_NDIM, WHOLE, Piece, Source, add_to, extent, is_solid, owner_of, prefetch, resolve, strides_of,
@@ -228,16 +228,32 @@ cdef Source *take_whole(cnp.ndarray array) except NULL:
 
 # -- elements ------------------------------------------------------------------------------------------
 
+cdef const Py_ssize_t *dims_of(const Piece *piece, Py_ssize_t *shape) noexcept nogil:
+    """The extents of a piece, in `shape` if they are not at hand."""
+    cdef Source *source = piece.source
+    if source.axis < 0 or piece.shape[source.axis] == piece.length:
+        return piece.shape
+    memcpy(shape, piece.shape, source.ndim * sizeof(Py_ssize_t))
+    shape[source.axis] = piece.length
+    return shape
+
+
 cdef object make_element(const Piece *piece, cnp.dtype dtype):
     """Return a new read-only array of an element, without a copy. The caller keeps the source alive."""
-    cdef Source *source = piece.source
     cdef Py_ssize_t[MAX_NDIM] shape
-    cdef const Py_ssize_t *dims = piece.shape
-    if source.axis >= 0 and dims[source.axis] != piece.length:
-        memcpy(shape, dims, source.ndim * sizeof(Py_ssize_t))
-        shape[source.axis] = piece.length
-        dims = shape
-    return array_from(<PyObject *>dtype, source.ndim, dims, strides_of(piece), piece.data, owner_of(source))
+    return array_from(<PyObject *>dtype, piece.source.ndim, dims_of(piece, shape), strides_of(piece),
+                      piece.data, owner_of(piece.source))
+
+
+cdef bint move_element(PyObject *element, int flags, const Piece *piece, cnp.dtype dtype) noexcept:
+    """Make an array that was made for another element one of this, and return whether that was possible.
+
+    It is if nobody else has the array and the elements differ in nothing but their addresses. `flags` are
+    those of the array when it was new. This is about 40 ns faster than a new array.
+    """
+    cdef Py_ssize_t[MAX_NDIM] shape
+    return array_moved(element, flags, <PyObject *>dtype, piece.source.ndim,
+                       dims_of(piece, shape), strides_of(piece), piece.data, owner_of(piece.source))
 
 
 cdef object sealed(cnp.ndarray array, cnp.dtype dtype):

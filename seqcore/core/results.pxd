@@ -12,6 +12,8 @@ cdef class Results:
     cdef cnp.ndarray offsets            # int64: where each of them begins along axis 0, and the last one ends
     cdef Py_ssize_t n                   # … how many there are
     cdef Py_ssize_t used                # … bytes of the block
+    cdef Py_ssize_t capacity            # bytes that the block has
+    cdef Py_ssize_t most                # results that `offsets` has room for
     cdef Py_ssize_t expected            # results to come, at most
     cdef int ndim
     cdef Py_ssize_t[MAX_NDIM] shape     # of the first of them
@@ -19,8 +21,8 @@ cdef class Results:
     cdef bint even                      # whether all are as long
     cdef int tries                      # small blocks that may still come before it gives up
 
-    cdef int put(self, object result, bint alone) except -1
-    cdef int put_small(self, cnp.ndarray array, Py_ssize_t nbytes) except -1
+    cdef int put(self, object result) except -1
+    cdef bint move(self, object result, bint alone) except -1
     cdef int begin(self, cnp.ndarray array, Py_ssize_t nbytes) except -1
     cdef int make_room(self, Py_ssize_t nbytes) except -1
     cdef int flush(self) except -1

@@ -66,40 +66,56 @@ cdef class Results:
         self.expected = max(expected, 1)
         self.tries = 0 if self.dtype.type_num == cnp.NPY_OBJECT else TRIES
 
-    cdef int put(self, object result, bint alone) except -1:
-        """Put a result behind the others; `alone` tells that nobody else has the object."""
-        cdef cnp.ndarray array
-        cdef Py_ssize_t nbytes
-        if self.tries > 0 and (alone and cnp.PyArray_CheckExact(result) or is_scalar(result)):
-            array = result if cnp.PyArray_CheckExact(result) else cnp.PyArray_FROM_O(result)
-            nbytes = cnp.PyArray_NBYTES(array)
-            if (descr_of(array) == <PyObject *>self.dtype and 0 < nbytes <= SMALL
-                    and cnp.PyArray_CHKFLAGS(array, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_OWNDATA)):
-                return self.put_small(array, nbytes)
+    cdef int put(self, object result) except -1:
+        """Put a result behind the others, as an element of its own."""
         self.flush()
         return self.output.put_behind(self.output.take(result))
 
-    cdef int put_small(self, cnp.ndarray array, Py_ssize_t nbytes) except -1:
-        cdef int axis, ndim = cnp.PyArray_NDIM(array)
-        cdef bint fits = self.n > 0 and ndim == self.ndim
+    cdef bint move(self, object result, bint alone) except -1:
+        """Put a small result behind the others; return False if it isn't one, or somebody else may have it.
+
+        `alone` tells that nobody else has the object.
+        """
+        cdef cnp.ndarray array
+        cdef int axis, ndim
+        cdef Py_ssize_t length, nbytes
+        cdef bint fits
         cdef int64_t *offsets
+        if self.tries <= 0:
+            return False
+        if cnp.PyArray_CheckExact(result):
+            if not alone:
+                return False
+            array = result
+        elif is_scalar(result):
+            array = cnp.PyArray_FROM_O(result)
+        else:
+            return False
+        if (descr_of(array) != <PyObject *>self.dtype
+                or not cnp.PyArray_CHKFLAGS(array, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_OWNDATA)):
+            return False
+        ndim = cnp.PyArray_NDIM(array)
+        length = cnp.PyArray_DIM(array, 0) if ndim else 1
+        fits = self.n > 0 and ndim == self.ndim
         for axis in range(1, ndim):
             fits = fits and cnp.PyArray_DIM(array, axis) == self.shape[axis]
+        nbytes = length * self.row if fits else cnp.PyArray_NBYTES(array)
+        if not 0 < nbytes <= SMALL:
+            return False
         if not fits:
             self.flush()
             self.begin(array, nbytes)
-        if (self.used + nbytes > cnp.PyArray_NBYTES(self.block)
-                or self.n + 1 >= cnp.PyArray_SIZE(self.offsets)):
+        if self.used + nbytes > self.capacity or self.n == self.most:
             self.make_room(nbytes)
             if self.n == 0:
                 self.begin(array, nbytes)
         memcpy(cnp.PyArray_BYTES(self.block) + self.used, cnp.PyArray_DATA(array), nbytes)
         self.used += nbytes
-        self.n += 1
         offsets = <int64_t *>cnp.PyArray_DATA(self.offsets)
-        offsets[self.n] = self.used // self.row
-        self.even = self.even and (ndim == 0 or cnp.PyArray_DIM(array, 0) == self.shape[0])
-        return 0
+        offsets[self.n + 1] = offsets[self.n] + length
+        self.n += 1
+        self.even = self.even and (ndim == 0 or length == self.shape[0])
+        return True
 
     cdef int begin(self, cnp.ndarray array, Py_ssize_t nbytes) except -1:
         """Begin a block with a result."""
@@ -114,19 +130,21 @@ cdef class Results:
             capacity = (capacity + nbytes) // HUGE * HUGE
         self.block = new_block(capacity, self.dtype)
         self.offsets = np.zeros(most + 1, np.int64)
+        self.capacity, self.most = capacity, most
         return 0
 
     cdef int make_room(self, Py_ssize_t nbytes) except -1:
         """Enlarge the block for a result; or end it, if it is as large as it gets."""
-        cdef Py_ssize_t capacity = cnp.PyArray_NBYTES(self.block)
         cdef cnp.ndarray block, offsets
-        if 2 * capacity > LARGEST or self.used + nbytes > 2 * capacity:
+        if 2 * self.capacity > LARGEST or self.used + nbytes > 2 * self.capacity:
             return self.flush()
-        block = new_block(2 * capacity, self.dtype)
+        block = new_block(2 * self.capacity, self.dtype)
         memcpy(cnp.PyArray_DATA(block), cnp.PyArray_DATA(self.block), self.used)
-        offsets = np.zeros(2 * cnp.PyArray_SIZE(self.offsets), np.int64)
+        offsets = np.zeros(2 * self.most + 1, np.int64)
         memcpy(cnp.PyArray_DATA(offsets), cnp.PyArray_DATA(self.offsets), (self.n + 1) * sizeof(int64_t))
         self.block, self.offsets = block, offsets
+        self.capacity *= 2
+        self.most *= 2
         return 0
 
     cdef int flush(self) except -1:
@@ -138,7 +156,7 @@ cdef class Results:
         if n < FEW:
             self.tries -= 1
         items = self.block[: self.used // cnp.PyArray_ITEMSIZE(self.block)]
-        if 4 * self.used < 3 * cnp.PyArray_NBYTES(self.block):
+        if 4 * self.used < 3 * self.capacity:
             whole, items = items, new_block(self.used, self.dtype)
             items[:] = whole
         shape = [-1]
