@@ -60,6 +60,11 @@ class ReceivedPayload:
     def __init__(self, start, data, content, pickler):
         self.start, self.data, self.content, self.pickler = start, data, content, pickler
 
+    def __reduce_ex__(self, protocol):
+        # Dask's scheduler passes tasks on by pickling them again, and then the buffers are memoryviews.
+        content = self.content if self.data is None else _sendable(self.content, protocol)
+        return ReceivedPayload, (self.start, self.data, content, self.pickler)
+
     def run(self, sent):
         pickler = importlib.import_module(self.pickler)
         try:
@@ -110,8 +115,7 @@ class Reply:
             self.data, self.buffers = _pickled(chunk, pickler)
 
     def __reduce_ex__(self, protocol):
-        buffers = self.buffers if protocol >= 5 else [bytes(one.raw()) for one in self.buffers]
-        return _reply, (self.data, buffers)
+        return _reply, (self.data, _sendable(self.buffers, protocol))
 
     def chunk(self, copied):
         """Return the chunk, in the caller's process, and if wanted in memory of its own."""
@@ -189,4 +193,12 @@ def _pickled(value, pickler, protocol=5):
     """Return a pickle as bytes, and its out-of-band buffers."""
     buffers: list[pickle.PickleBuffer] = []
     data = pickler.dumps(value, protocol=5, buffer_callback=buffers.append)
-    return data, buffers if protocol >= 5 else [bytes(one.raw()) for one in buffers]
+    return data, _sendable(buffers, protocol)
+
+
+def _sendable(buffers, protocol):
+    """Return out-of-band buffers in a form that pickles, and is not copied where the protocol permits."""
+    return [
+        pickle.PickleBuffer(one) if protocol >= 5 else bytes(pickle.PickleBuffer(one).raw())
+        for one in buffers
+    ]

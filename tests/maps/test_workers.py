@@ -11,6 +11,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from seqcore.core.calls import Bound
 from support import bodies
 from support.bodies import Inline, numbers, within
 from support.strategies import assert_holds
@@ -18,6 +19,7 @@ from support.strategies import assert_holds
 import seqcore as sq
 from seqcore._maps import executors, payloads, workers
 from seqcore._maps.outputs import Chunk
+from seqcore._maps.work import ElementWork
 
 pytestmark = pytest.mark.thread_unsafe
 
@@ -149,6 +151,33 @@ def test_results_that_arrive_in_memory_that_is_lent(copied):
     assert_holds(arrived, [np.arange(1000)])
     shared = [np.shares_memory(arrived[0], np.frombuffer(one, np.uint8)) for one in memory if one]
     assert any(shared) is not copied
+
+
+def work_of(sequence):
+    return ElementWork(np.negative, (sequence,), len(sequence))
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_payload_that_is_passed_on_is_pickled_once_more(kind):
+    """Dask's scheduler unpickles a task, and pickles it for the worker, with buffers of its own."""
+    sequence = sq.split_to_sequence(np.arange(4000).reshape(4, 1000), keepdims=0)
+    payload, sent = payloads.Payload(7, work_of(sequence), Bound(), None, None, "pickle"), []
+    data = pickle.dumps(payload, protocol=5, buffer_callback=sent.append)
+    arrived = [kind(bytes(one.raw())) for one in sent]
+    passed, buffers = pickle.loads(data, buffers=arrived), []
+    data = pickle.dumps(passed, protocol=5, buffer_callback=buffers.append)
+    assert len(data) < 2000
+    assert all(
+        np.shares_memory(np.frombuffer(one, np.uint8), np.frombuffer(before, np.uint8))
+        for one, before in zip(buffers, arrived, strict=True)
+    )
+    for again in (
+        pickle.loads(data, buffers=buffers),
+        *(pickle.loads(pickle.dumps(passed, k)) for k in (2, 5)),
+    ):
+        chunk = again.run(()).chunk(False)
+        assert chunk.start == 7
+        assert_holds(chunk.sequences[0], [-element for element in sequence])
 
 
 class TestPools:
