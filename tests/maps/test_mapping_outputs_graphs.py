@@ -135,7 +135,7 @@ class TestNodes:
                 used.run(None, {"s": rows(n), "at": places(n, {wrong, n - 1})})
             assert f"element {wrong} of a SequenceMap" in said(caught)
             assert "the_map" in said(caught) or "inside" in said(caught)
-        steps = used._engines.compiled._given_steps.get()
+        steps = used._engines.compiled.tier("given steps")
         assert (steps.taken, steps.failures) == (0, 3)
 
     @pytest.mark.parametrize("workers", [1, 2])

@@ -26,6 +26,7 @@ from support.models.sessions import (
 
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import engines as engines_module
+from seqcore.onnx._engines import executable
 from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.checked_model import LONG
 from seqcore.onnx._engines.control import LoopStep
@@ -196,7 +197,7 @@ class TestNames:
         for m in (2, 2, 2, 2, LONG + 1, 2, LONG + 1):
             (found,) = used.run(None, {"s": [f32(1)], "x": f32(2), "n": i64(2), "m": i64(m)})
             assert_value(found, [f32(1), *[f32(2)] * (2 * m + 1)])
-        attempts = used._engines.compiled.whole.attempts
+        attempts = used._engines.compiled.tiers[0]
         assert (attempts.taken, attempts.failures) == (4, 1)
 
 
@@ -367,7 +368,7 @@ class TestErrorsOfOurs:
         used = InferenceSession(model(ROUND))
         have_fail(monkeypatch, WholeModel, name, error)
         assert_comes_out(used, error)
-        attempts = used._engines.compiled.whole.attempts
+        attempts = used._engines.compiled.tiers[0]
         assert (attempts.taken, attempts.failures) == (0, 0)
 
     def test_of_what_makes_a_whole_model(self, monkeypatch, error):
@@ -375,12 +376,20 @@ class TestErrorsOfOurs:
         with pytest.raises(error, match="ours"):
             InferenceSession(model(ROUND))
 
-    @pytest.mark.parametrize("name", ["add_checks", "why_not_whole", "to_message", "restamp"])
-    def test_of_what_a_whole_model_is_made_with(self, monkeypatch, error, name):
+    @pytest.mark.parametrize(
+        ("module", "name"),
+        [
+            (whole_module, "add_checks"),
+            (whole_module, "why_not_whole"),
+            (executable, "to_message"),
+            (executable, "restamp"),
+        ],
+    )
+    def test_of_what_a_whole_model_is_made_with(self, monkeypatch, error, module, name):
         def fail(*_):
             raise error("ours")
 
-        monkeypatch.setattr(whole_module, name, fail)
+        monkeypatch.setattr(module, name, fail)
         with pytest.raises(error, match="ours"):
             InferenceSession(model(ROUND))
 
@@ -411,6 +420,6 @@ class TestErrorsOfOurs:
 def test_errors_of_ours_in_lowered_steps(monkeypatch, error):
     """Only what a node raises is left to the model as it was, which names the node."""
     used = InferenceSession(model(ROUND))
-    lowered = used._engines.compiled._lowered_steps.get()
+    lowered = used._engines.compiled.tier("lowered steps").get()
     have_fail(monkeypatch, StepsEngine, "run", error, lambda self: self is lowered)
     assert_comes_out(used, error, LONG_FEED)

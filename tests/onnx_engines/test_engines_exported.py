@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from support.models.engines import is_made
 from support.models.exported import MODELS
 from support.models.sessions import assert_values
 
@@ -30,7 +31,7 @@ def engines_of(name, sizes, seeds):
 
 
 def built_steps(engines):
-    return [once for once in (engines._lowered_steps, engines._given_steps) if once._made]
+    return [name for name in ("lowered steps", "given steps") if is_made(engines, name)]
 
 
 @pytest.mark.mostly_slow(13)
@@ -48,7 +49,7 @@ def test_short_runs_go_in_one(name):
     engines, runs = engines_of(name, (1, 2, 4, 8), 3)
     assert engines.whole is not None, engines.declined
     assert engines.declined == ""
-    attempts = engines.whole.attempts
+    attempts = engines.tiers[0]
     assert (attempts.taken, attempts.failures) == (runs, 0), attempts.reason
     assert not built_steps(engines)
 
@@ -59,9 +60,9 @@ def test_long_runs(name):
     """A whole model fails only for being long: a check has an index out of range."""
     engines, runs = engines_of(name, [MODELS[name].sizes["long"]], 4)
     if name in WHOLE:
-        attempts = engines.whole.attempts
+        attempts = engines.tiers[0]
         assert attempts.taken + attempts.failures <= runs
-        assert engines.whole.has_lists or attempts.taken == runs
+        assert engines.whole.may_be_long or attempts.taken == runs
         assert attempts.failures == 0 or "check/" in attempts.reason
     # Of the steps that there may be, lowered or not, only those that run are built, and once.
     assert len(built_steps(engines)) <= 1
@@ -72,7 +73,7 @@ def test_long_runs(name):
 def test_at_the_limit(name):
     """About which a run is short or long: what onnxruntime takes, it does, and else steps do."""
     engines, runs = engines_of(name, (LONG - 1, LONG, LONG + 1, 2), 1)
-    attempts = engines.whole.attempts
+    attempts = engines.tiers[0]
     assert attempts.taken + attempts.failures <= runs
     assert attempts.failures == 0 or "check/" in attempts.reason
 
@@ -94,13 +95,13 @@ def test_what_steps_copy_settles_the_limit(name, limit):
     used = after_five_runs(name)
     assert used._engines.compiled.whole.limit == limit
     used.run(None, MODELS[name].example(512))
-    assert (used._engines.compiled.whole.attempts.taken > 0) is (limit == LONG)
+    assert (used._engines.compiled.tiers[0].taken > 0) is (limit == LONG)
 
 
 @pytest.mark.parametrize(("name", "are_short"), [("replay_memory", True), ("split_at_marks", False)])
 def test_long_loops(name, are_short):
     """Of 512 iterations: of the one, the lists stay short, of the other they get long."""
     used = after_five_runs(name)
-    attempts = used._engines.compiled._long.get().attempts
+    attempts = used._engines.compiled.tier("long")
     assert (attempts.taken > 0, attempts.failures > 0) == (are_short, not are_short)
     assert bool(built_steps(used._engines.compiled)) is not are_short

@@ -46,7 +46,7 @@ class TestLongLoops:
             s = floats(*[2] * size)
             assert_values(used.run(s=s, n=i64(n)), [turned(s, n)])
         assert ran(used.engines) == {"whole": (0, 1), "long": (3, 0)}
-        assert not used.engines._given_steps._made
+        assert not used.is_made("given steps")
 
     @pytest.mark.parametrize("room", [1, LONG_TO_COPY - 1, LONG_TO_COPY, LONG_TO_COPY + 1])
     def test_up_to_so_many_elements(self, room):
@@ -110,7 +110,7 @@ class TestLongLoops:
         for _ in range(2):
             assert_values(used.run(s=s, n=i64(n), m=i64(m)), [turned(s, n * m)])
         assert ran(used.engines).get("long", (2, 0)) == (2, 0)
-        assert not used.engines._given_steps._made
+        assert not used.is_made("given steps")
 
     def test_an_error_is_named_by_the_steps(self):
         used = Used(text_of().replace("SequenceErase (q, zero)", "SequenceErase (q, k)"))
@@ -127,7 +127,7 @@ class TestLongSequences:
         for _ in range(4):
             assert_values(used.run(s=s, n=i64(1)), [turned(s, 1)])
         assert ran(used.engines) == {"given steps": (4, 0)}
-        assert not used.engines._long._made
+        assert not used.is_made("long")
 
     def test_it_is_tried_less_and_less(self):
         used = Used(INSERT_ROWS)

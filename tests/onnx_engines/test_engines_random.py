@@ -18,7 +18,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail  # noqa: E402
 from support.models.sessions import in_steps, plain  # noqa: E402
 
 from seqcore.onnx import InferenceSession, lower  # noqa: E402
-from seqcore.onnx._model.prepare import prepare  # noqa: E402
+from seqcore.onnx._model.prepare import message_has_lists, prepare  # noqa: E402
 from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import to_message  # noqa: E402
 from seqcore.onnx._rewrite.prune import prune  # noqa: E402
@@ -387,8 +387,8 @@ def test_engines_agree(seed):
     if not len(model.graph.output) or isinstance(session, Refused) or session._engines is None:
         return
     reference = in_steps(model)
-    is_lowered = session._engines.compiled._is_lowered and not session._engines.compiled._has_lists
-    lowered = loaded(lambda: in_onnxruntime(lower(model)), model) if is_lowered else None
+    has_lists = session._engines.compiled.has_lists or message_has_lists(lower(model))
+    lowered = None if has_lists else loaded(lambda: in_onnxruntime(lower(model)), model)
     reference_of_live = None
     feeds = [maker.feed(shapes) for _ in range(5)]
     for feed in feeds + feeds[:2]:

@@ -44,11 +44,11 @@ class TestSteps:
         with pytest.raises(IndexError, match="SequenceAt 'pick'"):
             used.run(x=x, s=floats(1), i=i64(3))
         assert used.outcomes == [False]
-        assert ran == [used.engines._lowered_steps.get(), used.engines._given_steps.get()]
+        assert ran == [used.engines.tier("lowered steps").get(), used.engines.tier("given steps").get()]
         ran.clear()
         long = floats(*[1] * (LONG + 1))
         assert_values(used.run(x=x, s=long, i=i64(2)), [x[2], long[:-1]])
-        assert ran == [used.engines._lowered_steps.get()]
+        assert ran == [used.engines.tier("lowered steps").get()]
 
     def test_maps_are_left_to_several_workers(self):
         text = """g (float[N] x) => (float[] y) {

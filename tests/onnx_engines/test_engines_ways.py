@@ -11,10 +11,11 @@ from support.models.exported import MODELS  # noqa: E402
 from support.models.sessions import assert_values, constant, f32, floats, i64, model  # noqa: E402
 
 from seqcore.onnx import InferenceSession  # noqa: E402
-from seqcore.onnx._engines import tensor_part  # noqa: E402
+from seqcore.onnx._engines import planner as planner_module  # noqa: E402
 from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little  # noqa: E402
 from seqcore.onnx._engines.engines import LONG_FOR_LOOPS  # noqa: E402
-from seqcore.onnx._engines.whole import MOST_INSERTS, Attempts, size_of  # noqa: E402
+from seqcore.onnx._engines.tiers import Attempts  # noqa: E402
+from seqcore.onnx._engines.whole import MOST_INSERTS, size_of  # noqa: E402
 from seqcore.onnx._model.weights import HEAVY  # noqa: E402
 
 # Exported models whose lowered form onnxruntime runs whole at every length, …
@@ -55,8 +56,8 @@ class TestExported:
     def test_who_comes_first(self, name):
         engines = InferenceSession(MODELS[name].path)._engines.compiled
         assert engines.whole is not None
-        has_second = engines._has_second
-        assert (not engines.whole.has_lists) == (name in AT_EVERY_LENGTH.split())
+        has_second = engines.tier("lowered whole") is not None
+        assert (not engines.whole.may_be_long) == (name in AT_EVERY_LENGTH.split())
         assert has_second == (name in (*FROM_9_ON.split(), *FROM_65_ON.split()))
         if has_second:
             assert engines.whole.limit == (FEW if name in FROM_9_ON.split() else LONG_FOR_LOOPS)
@@ -78,9 +79,9 @@ class TestExported:
         counts = ran(compiled)
         taken, failed = ({name: pair[k] for name, pair in counts.items()} for k in (0, 1))
         assert sum(taken.values()) == len(sizes)
-        assert failed.pop("whole", 0) <= 2 * compiled.whole.has_lists
+        assert failed.pop("whole", 0) <= 2 * compiled.whole.may_be_long
         assert failed.pop("long", 0) <= 2
-        assert not any(failed.values()), (counts, compiled.whole.attempts.reason)
+        assert not any(failed.values()), (counts, compiled.tiers[0].reason)
         assert len(counts.keys() & {"lowered steps", "given steps", "unsure steps"}) <= 1
         if name in AT_EVERY_LENGTH.split():
             assert counts == {"whole": (len(sizes), 0)}
@@ -96,8 +97,9 @@ class TestOrder:
         used = Used(text)
         x, w = np.arange(12, dtype=np.float32).reshape(4, 3), f32(1, 2, 3)
         assert_values(used.run(x=x, w=w, p=i64(1)), [x[1], x[1], w])
-        assert size_of(used.engines._given_steps.get().planner.prepared) == size_of(used.whole.prepared) == 6
-        assert used.whole.has_lists is False
+        given = used.engines.tier("given steps").get().planner.prepared
+        assert size_of(given) == size_of(used.whole.prepared) == 6
+        assert used.whole.may_be_long is False
         assert ran(used.engines) == {"whole": (1, 0)}
 
     @pytest.mark.parametrize("n", [1, FEW, FEW + 1, 100])
@@ -198,7 +200,7 @@ class TestLimits:
 
     @pytest.mark.parametrize(("count", "is_numpy"), [(3, True), (4, True), (5, False)])
     def test_small_parts(self, count, is_numpy):
-        assert tensor_part._MOST_NODES == 4
+        assert planner_module._MOST_NODES == 4
         chain = " ".join(f"n{k + 1} = Add (n{k}, n0)" for k in range(count))
         text = f"""g (seq(float[]) s, int64 n0) => (seq(float[]) t) {{
             {chain} t = SequenceErase (s, n{count})

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from support.models.engines import RARELY, TURN, Used, turned
+from support.models.engines import RARELY, TURN, Used, ran, turned
 from support.models.sessions import assert_values, f32, floats, i64, model
 
 from seqcore import TensorSequence
@@ -14,7 +14,8 @@ from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.checked_model import LONG
 from seqcore.onnx._engines.engines import LONG_FOR_LOOPS, explain
-from seqcore.onnx._engines.whole import MOST_INSERTS, Attempts
+from seqcore.onnx._engines.tiers import Attempts
+from seqcore.onnx._engines.whole import MOST_INSERTS
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -27,8 +28,8 @@ class TestWhole:
         for _ in range(5):
             assert_values(used.run(s=s, n=i64(4)), [turned(s, 4)])
         assert used.outcomes == [True] * 5
-        assert not used.engines._given_steps._made
-        assert not used.engines._lowered_steps._made
+        assert not used.is_made("given steps")
+        assert not used.is_made("lowered steps")
 
     @pytest.mark.parametrize(
         ("n", "quick"),
@@ -183,7 +184,7 @@ class TestWhole:
             ([], [sequence, n]),
         ):
             assert_values(used.session.run(names, feed), expected)
-        assert used.whole.attempts.taken == 5
+        assert used.engines.tiers[0].taken == 5
 
     def test_lowered_any_length_goes(self):
         """Where the model as it was is the smaller one, it goes first, as long as lists are short."""
@@ -195,9 +196,9 @@ class TestWhole:
             x = np.ones((n, 2), np.float32)
             assert_values(used.run(x=x), [x])
         assert used.outcomes == [True] * 4
-        assert (used.whole.attempts.taken, used.whole.attempts.failures) == (2, 1)
-        assert not used.engines._long.get().has_lists
-        assert not used.engines._given_steps._made
+        assert ran(used.engines) == {"whole": (2, 1), "lowered whole": (2, 0)}
+        assert not used.engines.tier("lowered whole").get().may_be_long
+        assert not used.is_made("given steps")
 
     def test_elements_that_do_not_fit_are_no_join(self):
         text = """g (float[N] x, float[M] w, bool c, seq(float[]) s) => (float[] y, seq(float[]) s2) {
@@ -334,12 +335,12 @@ class TestDeclined:
 
     @pytest.mark.parametrize("split", ["", ", k"])
     def test_splits_that_are_always_long(self, split):
-        text = f"""g (float[{LONG + 1}] x) => (seq(float[]) t) {{
+        text = f"""g (float[{LONG + 2}] x) => (seq(float[]) t) {{
             k = Constant <value = int64 {{1}}> ()
             s = SplitToSequence (x {split})
             t = SequenceErase (s)
         }}"""
-        x = np.arange(LONG + 1, dtype=np.float32)
+        x = np.arange(LONG + 2, dtype=np.float32)
         why = f"SplitToSequence 's' makes more than {LONG} pieces in every run"
         assert_values(self.declined(text, why, x=x), [list(x[:-1, None])])
 

@@ -326,7 +326,7 @@ def test_a_list_without_elements():
 def test_the_session_packs_nothing():
     """An edit of a packed list copies it."""
     model = listing("rows", AT_P, "y = SequenceLength(l)", "int64 y")
-    assert InferenceSession(model)._engines.compiled._has_lists
+    assert InferenceSession(model)._engines.compiled.has_lists
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,17 @@
-"""A model and the engines that run it, in their order, with why one isn't taken.
+"""A model and the tiers that run it.
 
-    run ──▶ twice at most, while sequences are short: the model as it is, whole ──▶ results
+    run ──▶ twice at most, while sequences are short: the given model, whole ──▶ results
                   │ a third run, a long sequence, or an error: the model is compiled
                   ▼
-            whole: onnxruntime runs the model in one go, if it can, is due and the feed is short ──▶ results
-                  │ refuses: too long, or an error
-                  ▼
-            long: where no sequence is left in the lowered model, onnxruntime runs that ──▶ results
-                  else it runs the model as long as its sequences are short, however long its loops
-                  │ refuses: too long, or an error
-                  ▼
-            steps of the lowered model, if sequences are left in it ──▶ results
-                  │ fails
-                  ▼
-            steps of the model as it was ──▶ results, or the error with the node's name
+            tiers, in order:
+            whole           onnxruntime runs the given model or the lowered one, whichever is smaller
+            lowered whole   if that was the given one, and onnxruntime is quick with long lists in the other
+            long            else the lowered model as long as its sequences are short, however long its loops
+            lowered steps   if there are sequences left in the lowered model
+            given steps     results, or the error with the node's name
+            unsure steps    the same where fed elements are not as the model declares them
 
-The lowered model is `whole` itself where it is no larger than the model as it was.
+See `tiers` for when each is tried.
 """
 
 from __future__ import annotations
@@ -28,19 +24,31 @@ from onnx import ModelProto
 
 from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._engines.steps_engine import StepsEngine, lines_of
-from seqcore.onnx._engines.tiers import Run, Tier, given_steps_tier, lowered_steps_tier, whole_tier
-from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, has_lists_inside, size_of
+from seqcore.onnx._engines.steps_engine import StepsEngine
+from seqcore.onnx._engines.tiers import (
+    GivenStepsTier,
+    LongLoopsTier,
+    LoweredWholeTier,
+    Run,
+    StepsTier,
+    Tier,
+    WholeTier,
+)
+from seqcore.onnx._engines.whole import (
+    WholeModel,
+    carries_lists,
+    has_lists,
+    has_lists_inside,
+    made_whole,
+    size_of,
+)
 from seqcore.onnx._lowering.pipeline import Note, lower_prepared
 from seqcore.onnx._model.load import folder_of, parse, path_of
 from seqcore.onnx._model.prepare import declare_types, message_has_lists, prepare
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import HEAVY, Weights, without_weights
 from seqcore.onnx._once import Once
-from seqcore.onnx._rewrite.emit import Builder
-from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._runtimes.sessions import Sessions
 from seqcore.onnx._vmap.loop import LoopNote
 
@@ -76,13 +84,9 @@ class Engines:
         self.interface = Interface(prepared)
         self._prepared, self._others = prepared, (sessions, max_workers, has_source)
         self._with_axes: dict[tuple[tuple[str, int], ...], Engines] = {}
-        self._first: WholeModel | None = None
         self._runs = 0
-        first: WholeModel | Declined
-        try:
-            first = self._first = made_whole(prepared, self.interface, sessions, max_workers)
-        except Declined as why:
-            first = why
+        first = WholeTier("whole", lambda: made_whole(prepared, self.interface, sessions, max_workers))
+        self._first = first if first.get() is not None else None
         self._compiled = Once(
             lambda: Compiled(prepared, self.interface, sessions, max_workers, has_source, first)
         )
@@ -108,8 +112,8 @@ class Engines:
             return self._compiled.get().run(output_names, feed, options)
         self._runs += 1
         if self._runs <= _RUNS_AS_GIVEN:
-            run = Run(self.interface, output_names, feed, options)
-            if (results := whole_tier(lambda _: first)(run)) is not None:
+            results = first(Run(self.interface, output_names, feed, options))
+            if results is not None:
                 return results
         return self.compiled.run(output_names, feed, options)
 
@@ -148,7 +152,7 @@ def engines_of(
 
 
 class Compiled:
-    """A model with its sequences compiled away, as far as that goes, and the engines that run it.
+    """A model with its sequences compiled away, as far as that goes, and the tiers that run it.
 
     Parameters
     ----------
@@ -159,15 +163,15 @@ class Compiled:
         As `Engines` has them.
     has_source : bool
         If True, the weights can be read again.
-    first : WholeModel or Declined
-        The given model, whole, or why it can't be.
+    first : WholeTier
+        The given model, whole.
 
     Attributes
     ----------
-    whole : WholeModel or None
-        The first engine, None where it declined.
-    declined : str
-        Why it did.
+    tiers : list of Tier
+        Tried in this order.
+    has_lists : bool
+        True if there are sequences left in the lowered model.
     notes : list of Note
         A note for each sequence.
     loops : list of LoopNote
@@ -179,112 +183,91 @@ class Compiled:
         given: Prepared,
         interface: Interface,
         sessions: Sessions,
-        max_workers: Any,
+        max_workers: int | None,
         has_source: bool,
-        first: WholeModel | Declined,
+        first: WholeTier,
     ) -> None:
         self.interface, self._sessions, self._max_workers = interface, sessions, max_workers
         # With several workers, maps are better left to them. If onnx finds a fault, onnxruntime refuses.
         lowered, self.notes, self.loops = lower_prepared(given, keep_maps=max_workers != 1, is_checked=False)
-        self._is_lowered = lowered is not given
-        self._has_lists = has_lists(lowered)
-        self.whole: WholeModel | None = None
-        self.declined = ""
-        self._long: Once[WholeModel | None] | None = None
-        self._has_second = False  # True if that is the lowered model, at every length
-        self._choose_whole(given, lowered, first)
-        self._may_learn = self.whole is not None and self.whole.limit < LONG and self._long is None
-        if self._long is None and carries_lists(lowered) and given.weights.nbytes < HEAVY:
-            self._long = Once(lambda: self._whole_or_none(lowered, counts_elements=True))
-        self._lowered_steps = Once(lambda: self._steps_of(lowered))
-        self._given_steps = Once(lambda: self._steps_of(given))
-        self._unsure_steps = Once(lambda: self._steps_of(_without_beliefs(given)))
+        self.has_lists = has_lists(lowered)
+        has_lowered_steps = lowered is not given and self.has_lists
+        self.tiers: list[Tier] = [
+            *self._whole_tiers(given, lowered, first),
+            *([self._steps_tier("lowered steps", lowered)] if has_lowered_steps else []),
+            self._steps_tier("given steps", given),
+            GivenStepsTier("unsure steps", lambda: self._steps_of(_without_beliefs(given)), self._learn),
+        ]
+        self._may_learn = self.whole is not None and self.whole.limit < LONG
+        self._may_learn &= self.tier("lowered whole") is None
         if self.whole is None:
-            # A model that can't run raises now, except if only its lowered model can't.
-            try:
-                self._first_steps().get()
-            except ValueError as fault:
-                if self._first_steps() is self._given_steps:
-                    raise
-                self._is_lowered, self.declined = False, str(fault)
-                self._given_steps.get()
+            self._first_steps()  # a model that can't run raises now
         if given.weights.nbytes >= HEAVY and not has_source:
             self._let_go(given)
-        # Tried in this order.
-        self.tiers: list[Tier] = [
-            whole_tier(lambda _: self.whole),
-            whole_tier(self._long_whole),
-            *([lowered_steps_tier(self._lowered_steps, self._learn)] if self._has_lowered_steps() else []),
-            given_steps_tier(self._given_steps, self._unsure_steps, self._learn),
-        ]
 
-    def _choose_whole(self, given: Prepared, lowered: Prepared, given_whole: WholeModel | Declined) -> None:
-        """Make the first engine of the smaller of two models, and the second of the lowered one."""
-        first, *others = [lowered, given] if self._is_lowered else [given]
-        if others and size_of(given) < size_of(lowered):
-            first, others = given, [lowered]
-        has_second = first is given and bool(others) and self._is_quick_where_long(lowered)
-        for prepared in (first, *others):
-            try:
-                longest = self._limit_with_second() if has_second else LONG
-                if prepared is not given:
-                    self.whole = self._made_whole(prepared, longest)
-                elif isinstance(given_whole, Declined):
-                    raise given_whole
-                elif given_whole.limit > longest:
-                    self.whole = self._made_whole(given_whole.prepared, longest)
-                else:
-                    self.whole = given_whole
-            except Declined as why:
-                self.declined = self.declined or str(why)
-                continue
-            if prepared is given and self._is_lowered and self._is_quick_where_long(lowered):
-                self._has_second = True
-                self._long = Once(lambda: self._whole_or_none(lowered))
-            return
+    def _whole_tiers(self, given: Prepared, lowered: Prepared, first: WholeTier) -> Iterator[Tier]:
+        """Yield the tiers that run a model whole: of the smaller of two first."""
+        candidates, second = [first], None
+        if lowered is not given:
+            lowered_whole = WholeTier("whole", lambda: self._made_whole(lowered))
+            if size_of(given) >= size_of(lowered):
+                candidates.insert(0, lowered_whole)
+            else:
+                candidates.append(lowered_whole)
+                is_vectorised = any(note.is_vectorised for note in self.loops)
+                if is_vectorised or not has_lists_inside(lowered):
+                    # No list is left in its loops, or only in those for large iterations: it is quick.
+                    first = candidates[0] = self._up_to(FEW if is_vectorised else LONG_FOR_LOOPS, first)
+                    second = LoweredWholeTier("lowered whole", lambda: self._made_whole(lowered))
+        whole = next((one for one in candidates if one.get() is not None), candidates[0])
+        yield whole
+        if second is not None and whole is first:
+            yield second
+        elif carries_lists(lowered) and given.weights.nbytes < HEAVY:
+            yield LongLoopsTier("long", lambda: self._made_whole(lowered, counts_elements=True))
 
-    def _is_quick_where_long(self, lowered: Prepared) -> bool:
-        """Return whether onnxruntime is quick with the lowered model where sequences are long.
+    def _up_to(self, longest: int, tier: WholeTier) -> WholeTier:
+        """Return a tier for at most so many elements and iterations."""
+        whole = tier.get()
+        if whole is None or whole.limit <= longest:
+            return tier
+        return WholeTier("whole", lambda: self._made_whole(whole.prepared, longest=longest))
 
-        It has none left in its loops, or only in those for large iterations.
-        """
-        return not has_lists_inside(lowered) or any(note.is_vectorised for note in self.loops)
-
-    def _limit_with_second(self) -> int:
-        """Return from how many iterations on the lowered model is the quicker one."""
-        return FEW if any(note.is_vectorised for note in self.loops) else LONG_FOR_LOOPS
-
-    def _whole_or_none(self, lowered: Prepared, counts_elements: bool = False) -> WholeModel | None:
-        try:
-            return self._made_whole(lowered, counts_elements=counts_elements)
-        except Declined as why:
-            self.declined = self.declined or str(why)
-            return None
-
-    def _made_whole(
-        self, prepared: Prepared, longest: int = LONG, counts_elements: bool = False
-    ) -> WholeModel:
-        return made_whole(
-            prepared, self.interface, self._sessions, self._max_workers, longest, counts_elements
-        )
-
-    def _first_steps(self) -> Once[StepsEngine]:
-        """Return the steps that come first: of the lowered model, if there are sequences left in it."""
-        return self._lowered_steps if self._has_lowered_steps() else self._given_steps
-
-    def _has_lowered_steps(self) -> bool:
-        return self._is_lowered and self._has_lists
+    def _made_whole(self, prepared: Prepared, **limits: Any) -> WholeModel:
+        return made_whole(prepared, self.interface, self._sessions, self._max_workers, **limits)
 
     def _steps_of(self, prepared: Prepared) -> StepsEngine:
         return StepsEngine(prepared, self.interface, self._sessions, self._max_workers)
 
+    def _steps_tier(self, name: str, prepared: Prepared) -> StepsTier:
+        kind = GivenStepsTier if name == "given steps" else StepsTier
+        return kind(name, lambda: self._steps_of(prepared), self._learn)
+
+    def _first_steps(self) -> StepsEngine:
+        """Return the steps that come first, made now."""
+        return next(steps for one in self.tiers if isinstance(one, StepsTier) and (steps := one.get()))
+
+    def tier(self, name: str) -> Tier | None:
+        """Return the tier of a name, None if it isn't there."""
+        return next((one for one in self.tiers if one.name == name), None)
+
+    @property
+    def whole(self) -> WholeModel | None:
+        """The model of the first tier, None if it declined."""
+        return self.tiers[0].made
+
+    @property
+    def declined(self) -> str:
+        """Why the first tier declined that did, "" for none."""
+        return next((one.declined for one in self.tiers if one.declined), "")
+
     def _let_go(self, prepared: Prepared) -> None:
         """Let the weights go that sessions have: those of a path lie in its file."""
-        if self.interface.declares_elements or (self.whole and self.whole.has_lists):
+        if self.interface.declares_elements or (self.whole and self.whole.may_be_long):
             return  # steps may be made that need them
         kept: set[str] = set()
         if self.whole is None:
-            kept = self._first_steps().get().planner.still_needed()
+            kept = self._first_steps().planner.still_needed()
         prepared.weights.keep_only(kept)
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
@@ -297,65 +280,22 @@ class Compiled:
 
     def _learn(self, steps: StepsEngine) -> None:
         """Learn from what steps did whether loops copy little: then runs may go whole."""
-        counts, whole = steps.planner.counts, self.whole
-        if whole is not None and self._may_learn and copies_little(counts.iterations, counts.copied):
+        counts, whole = steps.planner.counts, self.tiers[0]
+        if self._may_learn and copies_little(counts.iterations, counts.copied):
             self._may_learn = False
-            try:
-                self.whole = WholeModel(whole.prepared, self.interface, self._sessions, copies_little=True)
-            except Declined as why:
-                self.declined = str(why)  # the one that there is goes on
-
-    def _long_whole(self, run: Run) -> WholeModel | None:
-        """Return what runs whole where the first engine refused, made at the first need; None for nothing."""
-        is_wanted = self._has_second or not run.is_fed_long
-        return self._long.get() if self._long is not None and is_wanted else None
+            prepared = whole.made.prepared
+            better = WholeTier("whole", lambda: self._made_whole(prepared, copies_little=True))
+            if better.get() is not None:
+                self.tiers[0] = better
+            else:
+                whole.declined = better.declined  # it goes on
 
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where, in order, and why not elsewhere."""
-        if self.whole is not None and not self.whole.has_lists:
-            yield "    onnxruntime  the lowered model, whole"
-            return
-        if self.whole is not None:
-            yield "    onnxruntime  all of it in one go, as long as the sequences are short"
-        else:
-            yield f"    not in one go in onnxruntime: {self.declined}"
-        if self._has_second:
-            yield "    onnxruntime  the lowered model, whole, where they are long"
-            return
-        if self._long is not None and self._long.get() is not None:
-            yield "    onnxruntime  the same where only loops are long"
-        steps = self._first_steps().get()
-        yield from lines_of(steps.planner.schedule, steps.planner, "    ")
-
-
-def made_whole(
-    prepared: Prepared,
-    interface: Interface,
-    sessions: Sessions,
-    max_workers: Any,
-    longest: int = LONG,
-    counts_elements: bool = False,
-) -> WholeModel:
-    """Return a model that runs whole, its maps as loops where that is what it takes.
-
-    Raises
-    ------
-    Declined
-        If it can't.
-    """
-    has_maps = any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes())
-    if has_maps and max_workers != 1:
-        raise Declined("its maps are for several workers")
-    try:
-        return WholeModel(prepared, interface, sessions, longest, counts_elements=counts_elements)
-    except Declined:
-        if not has_maps:
-            raise
-        # Checks can be put into a loop, which a map is.
-        model = prepared.model.copy()
-        write_out_maps(model, prepared, Builder(model), kept=set())
-        model_of_loops = prepared.again(model)
-        return WholeModel(model_of_loops, interface, sessions, longest, counts_elements=counts_elements)
+        for tier in self.tiers:
+            yield from (f"    {line}" for line in tier.explain())
+            if tier.takes_all():
+                return
 
 
 def _without_beliefs(prepared: Prepared) -> Prepared:

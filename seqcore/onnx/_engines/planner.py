@@ -8,18 +8,23 @@ list.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from onnx import TensorProto
+
 from seqcore._arguments.shown import add_note, shown_error
 from seqcore.core.sequence import TensorSequence
+from seqcore.onnx._engines.executable import Executable, cut_out, is_heavy
 from seqcore.onnx._engines.schedule import Entry, Frame, Schedule, Step
-from seqcore.onnx._engines.tensor_part import ForeignNode, TensorPart, numpy_part
-from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.graph import Graph, Node, reads_of
 from seqcore.onnx._model.prepare import told_shape
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import record_of
-from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._model.record import Declined, record_of
+from seqcore.onnx._model.tensors import dtype_of, tensor_type
+from seqcore.onnx._model.types import tensor, to_type_proto
 from seqcore.onnx._runtimes.sessions import Sessions
 
 
@@ -78,7 +83,7 @@ class Planner:
     ----------
     own, by_numpy : set of Node
         Which nodes don't run in onnxruntime, and the first ones of parts that NumPy runs.
-    late : list of TensorPart
+    late : list of Part
         The parts that are compiled when they first run.
     counts : Counts
     """
@@ -93,7 +98,7 @@ class Planner:
         self.takes = find_takes(self.schedule)
         self.own: set[Node] = set()
         self.by_numpy: set[Node] = set()
-        self.late: list[TensorPart] = []
+        self.late: list[Part] = []
         self.counts = Counts()
         self.plan = self.plan_of(self.schedule)
 
@@ -123,10 +128,10 @@ class Planner:
             (node,) = entry.nodes
             self.own.add(node)
             step = record_of(node).step(entry, self, in_loop)
-            return step or ForeignNode(node, self)
+            return step or Part(entry, self, in_loop)
         step = numpy_part(entry.nodes, self)
         if step is None:
-            return TensorPart(entry.nodes, self, in_loop)
+            return Part(entry, self, in_loop)
         self.by_numpy.add(entry.nodes[0])
         self.own.update(entry.nodes)
         return step
@@ -206,6 +211,120 @@ def _located(error: Exception, label: str) -> Exception:
         add_note(error, f"in {label}")
     error.seqcore_node = label  # type: ignore[attr-defined]
     return error
+
+
+# Parts: nodes that onnxruntime or NumPy runs as one step.
+
+
+def wanted_outside(nodes: list[Node], prepared: Prepared) -> list[str]:
+    """Return the values that nodes make and others read, in the order in which they are made."""
+    inside = set(nodes)
+    for node in nodes:
+        for graph in node.graphs.values():
+            inside.update(graph.all_nodes())
+    return [
+        name
+        for node in nodes
+        for name in node.outputs
+        if any(reader is None or reader not in inside for reader, _ in prepared.readers[name])
+    ]
+
+
+class Part:
+    """Some nodes in onnxruntime as one step, which takes values from places in a frame and puts values there.
+
+    They are tensor operators, or one node that takes or gives sequences without being a sequence operator of
+    ONNX, such as `ZipMap`. A part is compiled when it is made. Only if no type is inferred for a tensor that
+    it takes, that waits for the first run: types never change in a model, so they are those of all runs.
+
+    Raises
+    ------
+    ValueError
+        If the nodes can't be run.
+    """
+
+    def __init__(self, entry: Entry, planner: Planner, in_loop: bool) -> None:
+        self._entry, self._in_loop = entry, in_loop
+        self._prepared, self._sessions = planner.prepared, planner.sessions
+        self._outputs = wanted_outside(entry.nodes, planner.prepared)
+        made = {name for node in entry.nodes for name in node.outputs}
+        reads = {name for node in entry.nodes for name in reads_of(node)} - made
+        inputs = sorted(name for name in reads if not planner.prepared.is_constant(name))
+        self._from = [(name, planner.place(name)) for name in inputs]
+        self._to = [planner.place(name) for name in self._outputs]
+        self._run: Any = None
+        self._compiling = threading.Lock()
+        self.reads = reads
+        if entry.own or all(planner.prepared.element_number(name) for name in inputs):
+            self._run = self._compile([])
+        else:
+            planner.late.append(self)
+
+    def __call__(self, frame: Frame) -> None:
+        if self._run is None:
+            with self._compiling:
+                self._run = self._run or self._compile(frame)
+        results = self._run({name: frame[i] for name, i in self._from}, frame[0])
+        for i, value in zip(self._to, results, strict=True):
+            frame[i] = value
+
+    def _compile(self, frame: Frame) -> Any:
+        inputs = {}
+        for name, i in self._from:
+            type_ = self._prepared.type(name)
+            if not type_.number and frame:
+                type_ = tensor(tensor_type(frame[i].dtype))
+            inputs[name] = to_type_proto(type_)
+        region = cut_out(self._entry.nodes, inputs, self._outputs, self._prepared, "part")
+        spins, label = is_heavy(region) and not self._in_loop, label_of_part(self._entry.nodes)
+        what = region, self._outputs, self._prepared, self._sessions
+        if not self._entry.own:
+            return Executable(*what, label, spins=spins, arena=not self._in_loop).run_all
+        try:
+            return Executable(*what, spins=spins).run_all
+        except Declined as why:
+            raise ValueError(f"{label} can't be run: {why}") from why
+
+
+# Small parts: a few integers and conditions, which NumPy computes in less time than a session's run.
+
+
+# A run of a session costs as much as this many operators in NumPy, or more.
+_MOST_NODES = 4
+# On integers and conditions NumPy is exact, and broadcasts as ONNX does since version 7.
+_TYPES = (TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64)
+
+
+def numpy_part(nodes: list[Node], planner: Any) -> Step | None:
+    """Return a step for nodes that are few and simple enough, None for others."""
+    if len(nodes) > _MOST_NODES:
+        return None
+    calls = []
+    for node in nodes:
+        function = _function(node, planner)
+        if function is None:
+            return None
+        calls.append(
+            (function, [planner.place(name) for name in node.inputs], planner.place(node.outputs[0]))
+        )
+
+    def step(frame):
+        for function, sources, to in calls:
+            frame[to] = np.asarray(function(*[frame[i] for i in sources]))
+
+    return step
+
+
+def _function(node: Node, planner: Any) -> Any:
+    if node.is_op("Identity"):
+        return np.asarray  # of any type: tensors in a frame never change
+    number = planner.prepared.element_number
+    if not all(number(name) in _TYPES for name in (*node.inputs, *node.outputs)):
+        return None
+    if node.is_op("Cast"):
+        dtype = dtype_of(number(node.outputs[0]))
+        return lambda array: array.astype(dtype)
+    return None if node.attribute_names() else record_of(node).numpy
 
 
 # Liveness: at its last use a sequence is moved and edited in place, before that it is copied.

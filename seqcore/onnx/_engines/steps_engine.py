@@ -30,12 +30,9 @@ class StepsEngine:
     sessions : Sessions
     max_workers : int or None
         For SequenceMap nodes.
-
-    Attributes
-    ----------
-    taken, failures : int
-        The numbers of runs that succeeded and that failed. Threads may lose some.
     """
+
+    may_be_long = False
 
     def __init__(
         self, prepared: Prepared, interface: Interface, sessions: Sessions, max_workers: int | None
@@ -50,7 +47,11 @@ class StepsEngine:
         self._shared = {name for name in names if name in holders}
         self._fresh = {name for name in names if _is_fresh(name, prepared, planner.own)}
         self._frame = planner.frame
-        self.taken = self.failures = 0
+        self._believes_elements = prepared.believes_elements
+
+    def feed_of(self, run: Any) -> Any:
+        """Return what was fed, None where it isn't what the model declares."""
+        return run.feed if run.fits() or not self._believes_elements else None
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none: tensors of their own, sequences.
@@ -62,15 +63,6 @@ class StepsEngine:
         Exception
             What a node raises; it is named.
         """
-        try:
-            results = self._run(output_names, feed, options)
-        except Exception:
-            self.failures += 1
-            raise
-        self.taken += 1
-        return results
-
-    def _run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         stop_if_told(options)
         frame = self._frame.copy()
         frame[0] = options

@@ -1,19 +1,19 @@
-"""The tiers of a session: each may give a run's results, and falls back to the next.
+"""The tiers of a session: each gives a run's results, or falls back to the next.
 
-A tier is a function of a `Run` that returns the outputs, or None where it isn't due, the feed doesn't suit
-it, or it failed for a reason that the next one copes with. A failure of ours is none of these: it reaches the
-caller. `Compiled` has the list of them, in order.
+A tier is made at its first need, and may decline then. It is tried where it is due and the feed suits it, and
+fails for reasons that the next one copes with; its record says which. A failure of ours is none of these: it
+reaches the caller. `Compiled` has the list of them, in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from seqcore._arguments.shown import add_note
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._engines.steps_engine import StepsEngine
-from seqcore.onnx._engines.whole import WholeModel
+from seqcore.onnx._engines.steps_engine import StepsEngine, lines_of
+from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused
@@ -23,6 +23,8 @@ _OF_DATA: tuple[type[Exception], ...] = (
     *(IndexError, TypeError, ValueError, OverflowError, MemoryError),
     *REFUSALS,
 )
+# After the k-th failure in a row 2ᵏ chances go by, with k up to this.
+_MOST_DOUBLINGS = 8
 
 
 class Run:
@@ -54,70 +56,204 @@ class Run:
         return self._fits
 
 
-Tier = Callable[[Run], list[Any] | None]
+class Attempts:
+    """A record of successes and failures, which decides when to try again.
 
+    Threads may lose a count, which only moves the next attempt.
 
-def whole_tier(get: Callable[[Run], WholeModel | None]) -> Tier:
-    """Return the tier of a model in onnxruntime, in one go, as long as there is one."""
-
-    def tier(run: Run) -> list[Any] | None:
-        whole = get(run)
-        # Where no sequence is left, only true errors are refusals.
-        if whole is None or not (not whole.has_lists or whole.attempts.is_due()):
-            return None
-        values = whole.feed_of(run.feed)
-        if values is None:
-            run.is_fed_long = True
-            return None
-        try:
-            results = whole.run(run.names, values, run.options)
-        except Refused as refusal:
-            run.failed = refusal.__cause__
-            whole.attempts.failed(run.failed)
-            return None
-        whole.attempts.succeeded()
-        return results
-
-    return tier
-
-
-def lowered_steps_tier(steps: Once[StepsEngine], learn: Callable[[StepsEngine], None]) -> Tier:
-    """Return the tier of a lowered model in steps.
-
-    What is left of a sequence that was compiled away can't name its node: the model as it was can. It fails
-    as well, or its results are the better ones.
+    Attributes
+    ----------
+    taken, failures : int
+        The numbers of successes and failures.
+    reason : str
+        Why it failed last.
     """
 
-    def tier(run: Run) -> list[Any] | None:
-        if not run.fits():
+    def __init__(self) -> None:
+        self.taken = self.failures = 0
+        self.reason = ""
+        self._in_a_row = 0
+        self._skip = 0
+
+    def is_due(self) -> bool:
+        """Return whether to take this chance."""
+        if self._skip > 0:
+            self._skip -= 1
+            return False
+        return True
+
+    def failed(self, reason: BaseException | None = None) -> None:
+        """Let some chances go by."""
+        self.failures += 1
+        self.reason = "" if reason is None else one_line(reason)
+        self._in_a_row = min(self._in_a_row + 1, _MOST_DOUBLINGS)
+        self._skip = 1 << self._in_a_row
+
+    def succeeded(self) -> None:
+        """Forget the failures in a row."""
+        self.taken += 1
+        self._in_a_row = 0
+
+
+class Tier(Attempts):
+    """A way to run a model, with its record.
+
+    Subclasses say which exceptions the next tier copes with, and override what else is special about them.
+
+    Parameters
+    ----------
+    name : str
+    make : callable
+        Returns what runs the model. It has `feed_of(run)`, which gives None for a feed that doesn't suit it,
+        `run(names, feed, options)`, and `may_be_long`, True if it fails where sequences are long.
+
+    Attributes
+    ----------
+    made : object or None
+        What `make` returned: None until the first need, and if it declined.
+    declined : str
+        Why it declined.
+    """
+
+    copes_with: tuple[type[Exception], ...] = ()
+    declines_by: tuple[type[Exception], ...] = (Declined,)
+
+    def __init__(self, name: str, make: Callable[[], Any]) -> None:
+        super().__init__()
+        self.name, self.declined = name, ""
+        self.made: Any = None
+        self._once = Once(lambda: self._make(make))
+
+    def _make(self, make: Callable[[], Any]) -> Any:
+        try:
+            self.made = make()
+        except self.declines_by as why:
+            self.declined = str(why)
+        return self.made
+
+    def get(self) -> Any:
+        """Return what runs the model, made now if need be; None if it declined."""
+        return self._once.get()
+
+    def __call__(self, run: Run) -> list[Any] | None:
+        """Return the outputs of a run, None where the next tier has to give them."""
+        made = self.made or self.get_for(run)
+        if made is None or (self._skip and not self.is_due()):
+            return None
+        feed = made.feed_of(run)
+        if feed is None:
             return None
         try:
-            results = steps.get().run(run.names, run.feed, run.options)
-        except _OF_DATA as error:
-            run.failed = error
-            return None
-        learn(steps.get())
+            results = made.run(run.names, feed, run.options)
+        except self.copes_with as error:
+            run.failed = error.__cause__ if isinstance(error, Refused) else error
+            self.failed(run.failed)
+            if not made.may_be_long:
+                self._skip = 0  # it was a true error, which says nothing about the next run
+            return self.after_failure(error)
+        self.taken += 1
+        self._in_a_row = 0
         return results
 
-    return tier
+    def get_for(self, run: Run) -> Any:
+        """Return what runs the model, for a run."""
+        return self.get()
+
+    def after_failure(self, error: Exception) -> list[Any] | None:
+        """Leave the run to the next tier, or raise the error."""
+        return None
+
+    def takes_all(self) -> bool:
+        """Return whether later tiers are for true errors alone."""
+        return self.made is not None
+
+    def explain(self) -> Iterator[str]:
+        """Yield lines that say what runs where."""
+        return iter(())
 
 
-def given_steps_tier(
-    steps: Once[StepsEngine], unsure: Once[StepsEngine], learn: Callable[[StepsEngine], None]
-) -> Tier:
-    """Return the last tier: the given model in steps, or one without beliefs where the feed doesn't fit."""
+class WholeTier(Tier):
+    """A model in onnxruntime, in one go, as long as its sequences are short."""
 
-    def tier(run: Run) -> list[Any] | None:
+    copes_with = (Refused,)
+
+    def takes_all(self) -> bool:
+        return self.made is not None and not self.made.may_be_long
+
+    def explain(self) -> Iterator[str]:
+        if self.get() is None:
+            yield f"not in one go in onnxruntime: {self.declined}"
+        elif self.takes_all():
+            yield "onnxruntime  the lowered model, whole"
+        else:
+            yield "onnxruntime  all of it in one go, as long as the sequences are short"
+
+
+class LoweredWholeTier(Tier):
+    """The lowered model in one go, if the given one is quicker with short sequences."""
+
+    copes_with = (Refused,)
+
+    def explain(self) -> Iterator[str]:
+        if self.get() is not None:
+            yield "onnxruntime  the lowered model, whole, where they are long"
+
+
+class LongLoopsTier(Tier):
+    """A model in one go whose loops may be long, but not its sequences."""
+
+    copes_with = (Refused,)
+
+    def __call__(self, run: Run) -> list[Any] | None:
+        return None if run.is_fed_long else super().__call__(run)
+
+    def takes_all(self) -> bool:
+        return False
+
+    def explain(self) -> Iterator[str]:
+        if self.get() is not None:
+            yield "onnxruntime  the same where only loops are long"
+
+
+class StepsTier(Tier):
+    """A lowered model in steps.
+
+    What is left of a sequence that was compiled away can't name its node: the given model can. It fails as
+    well, or its results are the better ones.
+    """
+
+    copes_with = _OF_DATA
+    declines_by: tuple[type[Exception], ...] = (Declined, ValueError)
+
+    def __init__(self, name: str, make: Callable[[], Any], learn: Callable[[StepsEngine], None]) -> None:
+        super().__init__(name, make)
+        self._learn = learn
+
+    def __call__(self, run: Run) -> list[Any] | None:
+        results = super().__call__(run)
+        if results is not None:
+            self._learn(self.made)
+        return results
+
+    def explain(self) -> Iterator[str]:
+        if (steps := self.get()) is not None:
+            yield from lines_of(steps.planner.schedule, steps.planner, "")
+
+
+class GivenStepsTier(StepsTier):
+    """The given model in steps: it returns the results, or raises an error that names the node."""
+
+    declines_by = ()
+
+    def get_for(self, run: Run) -> Any:
         try:
-            made = (steps if run.fits() else unsure).get()
+            return self.get()
         except ValueError as why:
             # The weights may be gone, with what the user gave.
             if run.failed is None:
                 raise
             add_note(run.failed, f"the node can't be named: {one_line(why)}")
             raise run.failed from None
-        results = made.run(run.names, run.feed, run.options)
-        learn(made)
-        return results
 
-    return tier
+    def after_failure(self, error: Exception) -> list[Any] | None:
+        raise error

@@ -1,9 +1,9 @@
-"""The first engine: a model in onnxruntime, in one go.
+"""A model in onnxruntime, in one go.
 
 For a few hundred elements onnxruntime's copies cost little, while each part that a plan cuts costs 5 µs. So a
-model with sequences runs whole as well, with checks (see `checked_model`) that let it fail before they get
+model with sequences runs whole as well, with guards (see `checked_model`) that let it fail before they get
 long. A run that fails, because a sequence was long or because of a true error, runs in steps: they cope with
-the one and name the other. A session whose sequences turn out to be long soon stops trying.
+the one and name the other.
 """
 
 from __future__ import annotations
@@ -13,75 +13,23 @@ from typing import Any
 
 from onnx import TensorProto
 
-from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._engines.checked_model import (
-    LONG,
-    add_checks,
-    limit_of,
-    why_not_whole,
-)
+from seqcore.onnx._engines.checked_model import LONG, add_checks, limit_of, why_not_whole
+from seqcore.onnx._engines.executable import Executable
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._model.graph import Graph
 from seqcore.onnx._model.prepare import declare_types
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
-from seqcore.onnx._model.tensors import dtype_of, one_line
+from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
 from seqcore.onnx._model.weights import HEAVY
-from seqcore.onnx._model.writing import to_message
-from seqcore.onnx._runtimes.sessions import (
-    REFUSALS,
-    SILENT,
-    TWO_C_TYPES,
-    Sessions,
-    native,
-    refusing_run,
-    restamp,
-)
-
-# After the k-th failure in a row 2ᵏ chances go by, with k up to this.
-_MOST_DOUBLINGS = 8
+from seqcore.onnx._rewrite.emit import Builder
+from seqcore.onnx._rewrite.maps import write_out_maps
+from seqcore.onnx._runtimes.sessions import Sessions
 
 
-class Attempts:
-    """Decides whether to try. Threads may lose a count, which only moves the next attempt.
-
-    Attributes
-    ----------
-    taken, failures : int
-        The numbers of successes and failures.
-    reason : str
-        Why it failed last.
-    """
-
-    def __init__(self) -> None:
-        self.taken = self.failures = 0
-        self.reason = ""
-        self._in_a_row = 0
-        self._skip = 0
-
-    def is_due(self) -> bool:
-        """Return whether to take this chance."""
-        if self._skip > 0:
-            self._skip -= 1
-            return False
-        return True
-
-    def failed(self, reason: BaseException | None = None) -> None:
-        """Let some chances go by."""
-        self.failures += 1
-        self.reason = "" if reason is None else one_line(reason)
-        self._in_a_row = min(self._in_a_row + 1, _MOST_DOUBLINGS)
-        self._skip = 1 << self._in_a_row
-
-    def succeeded(self) -> None:
-        """Forget the failures in a row."""
-        self.taken += 1
-        self._in_a_row = 0
-
-
-class WholeModel:
-    """A model as one session of onnxruntime's.
+class WholeModel(Executable):
+    """A model whose region is all of its graph.
 
     Parameters
     ----------
@@ -89,7 +37,7 @@ class WholeModel:
     interface : Interface
     sessions : Sessions
     longest : int, optional
-        The most elements and iterations, where another engine is quicker with more.
+        The most elements and iterations, where another tier is quicker with more.
     copies_little : bool, optional
         If True, loops copy only short sequences, however long others get.
     counts_elements : bool, optional
@@ -97,10 +45,8 @@ class WholeModel:
 
     Attributes
     ----------
-    has_lists : bool
+    may_be_long : bool
         True if it has sequences, so that a run may fail because they are long.
-    attempts : Attempts
-        Decides whether to try.
     limit : int
         The most elements and iterations.
 
@@ -120,10 +66,10 @@ class WholeModel:
         counts_elements: bool = False,
     ) -> None:
         graph = prepared.model.graph
-        self._interface = interface
-        self.has_lists = has_lists(prepared)
-        self.attempts = Attempts()
-        if why := _why_not_across(prepared, self.has_lists) or (self.has_lists and _why_not_inside(prepared)):
+        self._feeds = interface.feeds
+        self.may_be_long = has_lists(prepared)
+        why = _why_not_across(prepared, self.may_be_long)
+        if why := why or (_why_not_inside(prepared) if self.may_be_long else ""):
             raise Declined(why)
         self.prepared = prepared
         self.limit = longest if copies_little else min(longest, limit_of(graph, prepared))
@@ -135,51 +81,50 @@ class WholeModel:
                 model.graph.declared[name] = to_type_proto(type_, with_shape=name in graph.inputs)
             elif name in graph.outputs:
                 model.graph.declared.pop(name, None)
-        if self.has_lists:
+        if self.may_be_long:
             add_checks(model, prepared, self.limit, counts_elements)
-        restamp(model)
-        message = to_message(model)
-        try:
-            self.session = sessions.make(message, prepared.weights)
-        except REFUSALS as refusal:
-            raise Declined(f"onnxruntime refuses it: {one_line(refusal)}") from refusal
-        self._run = refusing_run(self.session)
-        self._names = interface.names
-        self._makers = {name: _maker(prepared, name) for name in interface.names}
-        self._makes = [self._makers[name] for name in interface.names]
+        super().__init__(model, interface.names, prepared, sessions)
 
-    def feed_of(self, values: dict[str, Any]) -> dict[str, Any] | None:
+    def feed_of(self, run: Any) -> dict[str, Any] | None:
         """Return what onnxruntime is fed, None where that is too long, or not what was prepared for."""
+        values = run.feed
         if type(values) is not dict and not isinstance(values, Mapping):
+            run.is_fed_long = True
             return None
         feed = {}
-        feeds, limit = self._interface.feeds, self.limit
+        feeds, limit = self._feeds, self.limit
         for name, value in values.items():
             one = feeds.get(name)
-            if one is None:
+            made = None if one is None else one.for_onnxruntime(value, limit)
+            if made is None:
+                run.is_fed_long = True
                 return None
-            value = one.for_onnxruntime(value, limit)
-            if value is None:
-                return None
-            feed[name] = value
+            feed[name] = made
         return feed
 
-    def run(self, output_names: Any, feed: dict[str, Any], options: Any) -> list[Any]:
-        """Return the outputs of these names, of all if there are none.
 
-        Raises
-        ------
-        Refused
-            Silently: what runs in steps then says why.
-        """
-        names = output_names or self._names
-        results = self._run(names, feed, options or SILENT)
-        makes = [self._makers[name] for name in output_names] if output_names else self._makes
-        made = [make(value) for make, value in zip(makes, results, strict=True)]
-        if len(set(names)) < len(names):
-            # onnxruntime gives one array for both.
-            made = [made[k].copy() if name in names[:k] else made[k] for k, name in enumerate(names)]
-        return made
+def made_whole(
+    prepared: Prepared, interface: Interface, sessions: Sessions, max_workers: int | None, **limits: Any
+) -> WholeModel:
+    """Return a model that runs whole, its maps as loops where that is what it takes.
+
+    Raises
+    ------
+    Declined
+        If it can't.
+    """
+    has_maps = any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes())
+    if has_maps and max_workers != 1:
+        raise Declined("its maps are for several workers")
+    try:
+        return WholeModel(prepared, interface, sessions, **limits)
+    except Declined:
+        if not has_maps:
+            raise
+        # Guards can be put into a loop, which a map is.
+        model = prepared.model.copy()
+        write_out_maps(model, prepared, Builder(model), kept=set())
+        return WholeModel(prepared.again(model), interface, sessions, **limits)
 
 
 # A model with more inserts outside of loops copies too much.
@@ -251,16 +196,3 @@ def _why_not_inside(prepared: Prepared) -> str:
     if prepared.weights.nbytes >= HEAVY:
         return "its weights would be held twice"
     return why_not_whole(graph, prepared)
-
-
-def _maker(prepared: Prepared, name: str):
-    """Return a function that makes of one of onnxruntime's values what a session gives."""
-    type_ = prepared.type(name)
-    dtype = dtype_of(type_.number)
-    if type_.kind == SEQUENCE:
-        return lambda value: TensorSequence(value, dtype=dtype)
-    return native if dtype in TWO_C_TYPES else _as_it_is
-
-
-def _as_it_is(value):
-    return value

@@ -6,9 +6,9 @@ from onnx import TypeProto
 
 from seqcore.mapping import sequence_map
 from seqcore.onnx._bodies.graph_body import GraphBody
+from seqcore.onnx._engines.executable import cut_out, is_heavy
 from seqcore.onnx._engines.planner import Planner
 from seqcore.onnx._engines.schedule import Entry, Schedule, Step, is_own
-from seqcore.onnx._engines.tensor_part import cut_out, is_heavy
 from seqcore.onnx._model.graph import Graph
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import SEQUENCE, Type, tensor, to_type_proto

@@ -58,7 +58,7 @@ def check(model, feed_by):
 def by_steps(session, feed):
     """The same without what compiles sequences away; None where there are none."""
     engines = session._engines
-    return engines and damage.run(engines.compiled._given_steps.get(), feed)
+    return engines and damage.run(engines.compiled.tier("given steps").get(), feed)
 
 
 def outcome_of(work, *arguments):

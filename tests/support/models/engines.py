@@ -42,8 +42,7 @@ def turned(s, n):
 def steps_of(used):
     """The steps that a session runs where onnxruntime doesn't run all."""
     engines = used._engines.compiled
-    lowered = engines._is_lowered and engines._has_lists
-    return (engines._lowered_steps if lowered else engines._given_steps).get()
+    return (engines.tier("lowered steps") or engines.tier("given steps")).get()
 
 
 def planner_of(text):
@@ -91,29 +90,24 @@ class Used:
 
         What runs long loops of short sequences is left out: see `ran`.
         """
-        wholes = [self.whole, *(made_long(self.engines) if self.engines._has_second else ())]
-        attempts = [one.attempts for one in wholes if one is not None]
-        return sum(one.taken for one in attempts), sum(one.failures for one in attempts)
+        wholes = [one for one in self.engines.tiers if one.name in ("whole", "lowered whole")]
+        return sum(one.taken for one in wholes), sum(one.failures for one in wholes)
+
+    def is_made(self, name):
+        """Whether there is something that runs a tier."""
+        return is_made(self.engines, name)
 
     @property
     def reason(self):
-        return self.whole.attempts.reason
+        return self.engines.tiers[0].reason
 
 
-def made_long(engines):
-    """What runs whole where sequences or loops are long: a list of one model, or of none."""
-    made = [] if engines._long is None else engines._long._made
-    return [one for one in made if one is not None]
+def is_made(engines, name):
+    tier = engines.tier(name)
+    return tier is not None and tier.made is not None
 
 
 def ran(engines):
-    """How often each engine that was made gave results, and how often it failed."""
-    wholes = {"whole": engines.whole} if engines.whole is not None else {}
-    for one in made_long(engines):
-        wholes["lowered whole" if engines._has_second else "long"] = one
-    found = {name: (one.attempts.taken, one.attempts.failures) for name, one in wholes.items()}
-    steps = {"lowered steps": engines._lowered_steps, "given steps": engines._given_steps}
-    for name, once in {**steps, "unsure steps": engines._unsure_steps}.items():
-        if once._made:
-            found[name] = once.get().taken, once.get().failures
+    """How often each tier gave results, and how often it failed."""
+    found = {one.name: (one.taken, one.failures) for one in engines.tiers}
     return {name: counts for name, counts in found.items() if any(counts)}
