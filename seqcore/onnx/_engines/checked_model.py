@@ -159,7 +159,7 @@ class Checks:
         lengths = [nodes.op("SequenceLength", name) for name in names]
         count = reduce(lambda one, other: nodes.op("Add", one, other), lengths)
         going = nodes.op("Gather", nodes.constant([True] * (self._most_elements + 1), bool), count, axis=0)
-        if parts.going_out != parts.going_in:
+        if not parts.passes_condition_on:
             going = nodes.op("And", parts.going_out, going)
         elif prepared.shape(parts.going_in) == (1,):
             going = nodes.unsqueeze(going, 0)
@@ -168,8 +168,8 @@ class Checks:
     def _limit_trips(self, node: Node, prepared: Prepared) -> None:
         """Let a loop fail that has too many iterations."""
         parts = parts_of(node)
-        known = prepared.constant(parts.trips) if parts.trips else None
-        if known is not None and known.max(initial=0) <= self._limit:
+        known = prepared.integer(parts.trips) if parts.trips else None
+        if known is not None and known <= self._limit:
             return
         if parts.trips and known is None:
             trips = node.inputs[0]
@@ -178,7 +178,7 @@ class Checks:
                 trips = self._nodes.larger(trips, self._nodes.constant(0))
             table = self._nodes.constant(range(self._limit + 1))
             node.inputs[0] = self._nodes.op("Gather", table, trips, axis=0)
-        elif parts.going_in == parts.going_out:
+        elif parts.passes_condition_on:
             raise Declined(f"{node.label()} has more than {self._limit} iterations in every run")
         else:
             self._limit_while(node)

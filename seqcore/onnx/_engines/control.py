@@ -176,7 +176,7 @@ class LoopStep:
         self._going = np.full((1,) if prepared.shape(parts.going_in) == (1,) else (), True)
         self._going.flags.writeable = False
         # A loop over a range passes its condition on.
-        self.runs_out = parts.going_out == parts.going_in
+        self.runs_out = parts.passes_condition_on
         self._going_out, *outputs = planner.outputs_of(body)
         self._next = outputs[: len(parts.states)]
         self._scans = outputs[len(parts.states) :]

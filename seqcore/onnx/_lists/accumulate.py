@@ -232,12 +232,12 @@ class _Accumulated:
         if self.start.least:
             return True
         parts, prepared = parts_of(self.node), self._prepared
-        if not self._is_sure or (parts.condition and not prepared.condition(parts.condition)):
+        if not self._is_sure:
             return False
-        trips = prepared.integer(parts.trips) if parts.trips else 1
-        if trips is not None and trips >= 1:
+        if parts.runs_at_least_once(prepared):
             return True
-        if not parts.trips or parts.going_out != parts.going_in or self.start.count != 0 or not self._joins():
+        is_range = parts.trips and parts.passes_condition_on and parts.begins(prepared)
+        if not is_range or self.start.count != 0 or not self._joins():
             return False
         nodes = builder.before(self.node)
         zero = nodes.fail_if(nodes.op("Less", parts.trips, nodes.constant(1)))
@@ -273,7 +273,7 @@ def _add_scan(loop: Node, value: str, stack: str, element_type: int, shape) -> s
 def _why_checks_are_lost(prepared: Prepared, loop: Node) -> str:
     """Return what onnxruntime doesn't check in a loop of tensors alone, "" if nothing."""
     parts = parts_of(loop)
-    going = () if parts.going_out == parts.going_in else (parts.going_out,)
+    going = () if parts.passes_condition_on else (parts.going_out,)
     for name in filter(None, (parts.trips, parts.condition, *going)):
         if prepared.shape(name) not in ((), (1,)):
             return f"goes by '{name}', which may be no single number"

@@ -116,7 +116,7 @@ def end_by_conditions(model: Model, prepared: Prepared, builder: Builder) -> Non
         trips = prepared.integer(parts.trips)
         if trips is None or not 1 <= trips < _NO_LIMIT:
             continue
-        if parts.scans and parts.going_out != parts.going_in:
+        if parts.scans and not parts.passes_condition_on:
             nodes = Nodes(builder, node)
             goes_on = nodes.op("Less", parts.iteration, nodes.constant(trips - 1))
             node.inputs[0] = nodes.constant(_NO_LIMIT)
@@ -134,7 +134,7 @@ def give_conditions_nodes(model: Model) -> None:
     """
     builder = Builder(model)
     for node in list(model.graph.all_nodes()):
-        if node.is_op("Loop") and node.body.outputs[0] == node.body.inputs[1]:
+        if node.is_op("Loop") and parts_of(node).passes_condition_on:
             nodes = Nodes(builder, node)
             going = node.body.inputs[1]
             node.body.outputs[0] = nodes.op("Identity", going)

@@ -175,10 +175,15 @@ class Inference:
                 return None
         return n + 1 if inserts else n - 1 if n else None
 
+    def integer(self, name: str) -> int | None:
+        """Return the integer that a value is in every run, for a condition 0 or 1; None if unknown."""
+        told = self.numbers_of(name)
+        return told[0] if told and len(told) == 1 and isinstance(told[0], int) else None
+
     def condition(self, name: str) -> bool | None:
         """Return what a condition is, None where that isn't known."""
-        told = self.numbers_of(name)
-        return bool(told[0]) if told and len(told) == 1 and isinstance(told[0], int) else None
+        told = self.integer(name)
+        return None if told is None else bool(told)
 
     def by_onnx(self, node: Node) -> list[Type]:
         """Return what onnx infers for the outputs of a node without graphs; nothing where it can't."""

@@ -4,7 +4,7 @@
                                    ──▶ (going_out, *next_states, *scans)  ──▶  (*final, *stacked)
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from onnx import TypeProto
 
@@ -25,6 +25,35 @@ class LoopParts(NamedTuple):
     scans: list[str]
     final: list[str]
     stacked: list[str]
+
+    @property
+    def passes_condition_on(self) -> bool:
+        """True if an iteration doesn't decide whether there is another."""
+        return self.going_out == self.going_in
+
+    # What is known of the values, `Prepared` and `Inference` say: `known` is one of these.
+
+    def begins(self, known: Any) -> bool:
+        """Return whether the condition before the first iteration holds in every run."""
+        return not self.condition or known.condition(self.condition) is True
+
+    def runs_at_least_once(self, known: Any) -> bool:
+        return self.begins(known) and (not self.trips or (known.integer(self.trips) or 0) > 0)
+
+    def trip_count(self, known: Any) -> int | None:
+        """Return how many iterations there are in every run, None where that isn't known."""
+        trips = known.integer(self.trips) if self.trips else None
+        if trips is None or not self.passes_condition_on or not self.begins(known):
+            return None
+        return max(trips, 0)
+
+    def why_not_a_range(self, known: Any) -> str:
+        """Return why the number of iterations isn't known before the first, "" if it is the trip count."""
+        if not self.passes_condition_on:
+            return "decides in each iteration whether to go on"
+        if not self.trips or known.shape(self.trips) not in ((), (1,)):
+            return "has no number of iterations"
+        return "" if self.begins(known) else "begins under a condition"
 
 
 def parts_of(node: Node) -> LoopParts:

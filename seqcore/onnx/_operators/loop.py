@@ -44,9 +44,7 @@ class Loop(Operator):
             initial.append(type_)
         known.follow_loop(body, parts.states, parts.next_states, initial)
         states = [known.type(name) for name in parts.states]
-        trips = known.constant(parts.trips) if parts.trips else None
-        ends_early = parts.condition or parts.going_out != parts.going_in
-        n = None if trips is None or trips.size != 1 or ends_early else max(int(trips.reshape(-1)[0]), 0)
+        n = parts.trip_count(known)
         scans = []
         for name in parts.scans:
             type_ = known.type(name)
@@ -84,7 +82,7 @@ class Loop(Operator):
         for k in (0, 1):
             if node.input(k):
                 checks.want_one_item(node, k, prepared)
-        if parts.going_out != parts.going_in:
+        if not parts.passes_condition_on:
             checks.want_one_output(node.body, 0, prepared)
         if self._carries_lists(node, prepared):
             checks.limit_loop(node, prepared)

@@ -112,7 +112,7 @@ class _Vectorised:
         self._given, self._prepared, self._builder = loop, prepared, builder
         self.otherwise = ""
         self._is_portable = is_portable
-        if why := _why_not_a_range(loop, prepared):
+        if why := parts_of(loop).why_not_a_range(prepared):
             raise Declined(why)
         self._lists = appended_lists(loop, prepared)
         # From here on, a list is a scan output behind the others.
@@ -126,7 +126,7 @@ class _Vectorised:
                     raise Declined(f"works on strings, such as '{name}'")
         if not all(dtype_of(types[name].number) is not None for name in self._parts.scans):
             raise Declined("gives values of a type that is not known, or that NumPy has not")
-        self._trips = prepared.integer(self._parts.trips)
+        self._count = self._parts.trip_count(prepared)
         self._outputs = list(self._loop.outputs)
         self._ragged: list[int] = []  # which of the lists
 
@@ -147,7 +147,7 @@ class _Vectorised:
         sizes = sizes_of(self._loop, body)
         if sizes.are_large:
             raise Declined("works on large tensors, which would gain nothing")
-        is_filled = bool(joins) or (self._trips or 0) > 0
+        is_filled = bool(joins) or (self._count or 0) > 0
         other: _Branch | None = None
         if body.padded or body.guards:
             condition = self._may_go(body, before, at_once, trips, is_filled)
@@ -242,7 +242,7 @@ class _Vectorised:
         return conditions[0]
 
     def _all_at_once(self, nodes: Nodes, trips: str) -> tuple[Tracer, list[str]]:
-        known = None if self._trips is None else max(self._trips, 0)
+        known = self._count
         if known is not None and known <= 4096:
             numbers, count = nodes.constant(range(known)), nodes.constant([known])
         else:
@@ -324,15 +324,3 @@ def _open(type_: Type, before: tuple[None, ...] = ()) -> Type:
     if type_.shape is None:
         return type_
     return type_._replace(shape=(*before, *(n if isinstance(n, int) else None for n in type_.shape)))
-
-
-def _why_not_a_range(loop: Node, prepared: Prepared) -> str:
-    """Return why a loop's iterations aren't known before the first, "" if they are."""
-    parts = parts_of(loop)
-    if parts.going_out != parts.going_in:
-        return "decides in each iteration whether to go on"
-    if not parts.trips or prepared.shape(parts.trips) not in ((), (1,)):
-        return "has no number of iterations"
-    if parts.condition and not prepared.condition(parts.condition):
-        return "begins under a condition"
-    return ""
