@@ -2,15 +2,20 @@
 
 import argparse
 import os
+import shutil
+import stat
 import sys
+import tempfile
 
 import onnx
+from onnx import TensorProto
 
+from seqcore._files.targets import naming, put_in_place, target_of
 from seqcore.onnx._engines.engines import explain
-from seqcore.onnx._files import STANDARD, check_output, read_model, write_config, write_model
 from seqcore.onnx._model.load import parse
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.tensors import one_line
+from seqcore.onnx._model.weights import Weights, location_of
 from seqcore.onnx.lowering import lower_for_triton, lower_with_report
 
 
@@ -137,6 +142,181 @@ def _has_lists_outside(message):
 
 def _count(n):
     return "1 sequence" if n == 1 else f"{n} sequences"
+
+
+# Files of models: reading and writing them, and standard input and output.
+
+STANDARD = "-"
+
+_SCRATCH = ".seqcore-lower-"
+
+# Protobuf's limit for a message, minus room for everything except tensors.
+_MOST_NBYTES = (1 << 31) - (1 << 20)
+
+
+def read_model(name):
+    """A model for `lower` and `explain`: the path of a file, which is read in parts; else a message."""
+    if name == STANDARD:
+        return parse(sys.stdin.buffer.read(), "what came on standard input")
+    if os.path.isdir(name):
+        raise IsADirectoryError(f"{name} is a folder, expected a model file")
+    if not os.path.exists(name):
+        raise FileNotFoundError(f"there is no file {name}")
+    if stat.S_ISREG(os.stat(name).st_mode):
+        return name
+    with open(name, "rb") as pipe:
+        return parse(pipe.read(), name)
+
+
+def check_output(name, given, message, replaces_input):
+    """Refuse an OUT that can't be written to, or that the model is read from, before anything is done.
+
+    Parameters
+    ----------
+    name, given : str
+        OUT and IN.
+    message : ModelProto
+        The model.
+    replaces_input : bool
+        Whether OUT may be IN.
+    """
+    if name == STANDARD:
+        if sys.stdout.isatty():
+            raise OSError(
+                "a model can't be printed to a terminal: redirect standard output to a file or a program"
+            )
+        return
+    target = target_of(name, "a model")
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"there is no folder {folder}")
+    if _is_input(target, given) and not replaces_input:
+        raise ValueError(f"{name} is the input model: pass --replace-input to overwrite it")
+    _check_data(target, _data_of(message, given), name)
+
+
+def _is_input(target, given):
+    if not os.path.exists(target):
+        return False
+    if given != STANDARD:
+        return os.path.samefile(target, given)
+    try:
+        return os.path.samestat(os.stat(target), os.fstat(sys.stdin.fileno()))
+    except OSError:  # standard input without a file descriptor
+        return False
+
+
+def _data_of(message, given):
+    """The files that a model's weights are in."""
+    folder = folder_of_input(given)
+    places = {location_of(one) for one in message.graph.initializer if _is_outside(one)}
+    return [os.path.join(folder, place) for place in places]
+
+
+def _check_data(target, files, name):
+    for file in files:
+        if os.path.exists(target) and os.path.exists(file) and os.path.samefile(target, file):
+            raise ValueError(
+                f"{name} would overwrite {file}, which has weights of the input model: choose another file"
+            )
+
+
+def folder_of_input(given):
+    """The folder that data in files are relative to; for standard input the current one."""
+    return os.getcwd() if given == STANDARD else os.path.dirname(os.path.abspath(given))
+
+
+def write_model(model, name, given):
+    """Write a model, and its weights beside it if they were in files elsewhere or it would be too large.
+
+    All goes into a folder beside the place first, and takes it when it is whole: what is at the path may be
+    the model that was read, and outlives a full disk.
+    """
+    source = folder_of_input(given)
+    if name == STANDARD:
+        _write_standard(model, source)
+        return
+    target = target_of(name, "a model")
+    folder, own = os.path.split(target)
+    moves = any(map(_is_outside, model.graph.initializer)) and not os.path.samefile(folder, source)
+    with (
+        naming(name, lambda path: _SCRATCH in path),
+        tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch,
+    ):
+        written = os.path.join(scratch, own)
+        if moves or _nbytes(model) > _MOST_NBYTES:
+            files = _data_of(model, given)
+            if moves:
+                _fill(model, source)
+            data = f"{own}.data"
+            _check_data(os.path.join(folder, data), files, f"{name}.data")
+            onnx.save(model, written, save_as_external_data=True, location=data)
+            _put_both(scratch, folder, data, own)
+        else:
+            with open(written, "wb") as file:
+                file.write(model.SerializeToString())
+                file.flush()
+                os.fsync(file.fileno())
+            put_in_place(written, target)
+
+
+def write_config(text, name):
+    """Write a model's `config.pbtxt` as Triton finds it, and return its path."""
+    is_version = os.path.basename(os.path.dirname(os.path.abspath(name))).isdecimal()
+    path = os.path.normpath(os.path.join(os.path.dirname(name), ".." if is_version else "", "config.pbtxt"))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def _put_both(scratch, folder, data, own):
+    """Put a model and its data in place. Where the model can't be, the data are taken back, at Ctrl-C too."""
+    place, before = os.path.join(folder, data), os.path.join(scratch, "before")
+    written, model = os.path.join(scratch, data), os.path.join(scratch, own)
+    has_data = os.path.exists(written)  # small tensors stay inside: there may be none
+    if has_data:
+        target_of(place, "the data of a model")
+    try:
+        if has_data and os.path.lexists(place):
+            if os.path.exists(place):
+                shutil.copymode(place, written)
+            os.replace(place, before)
+        if has_data:
+            put_in_place(written, place)
+        put_in_place(model, os.path.join(folder, own))
+    except BaseException:
+        if os.path.exists(model):  # else it is in place, and the data are its own
+            if os.path.lexists(before):
+                os.replace(before, place)
+            elif has_data and not os.path.exists(written):
+                os.remove(place)
+        raise
+
+
+def _write_standard(model, source):
+    if any(map(_is_outside, model.graph.initializer)):
+        _fill(model, source)
+    if _nbytes(model) > _MOST_NBYTES:
+        raise ValueError("a model of 2 GB or more needs a second file for its weights: pass a file as OUT")
+    sys.stdout.buffer.write(model.SerializeToString())
+    sys.stdout.buffer.flush()
+
+
+def _fill(model, source):
+    """Read the weights that are in files."""
+    weights = Weights(source)
+    weights.stubs = {one.name: one for one in model.graph.initializer if one.external_data}
+    weights.check()
+    weights.filled_model(model)
+
+
+def _is_outside(tensor):
+    return tensor.data_location == TensorProto.EXTERNAL
+
+
+def _nbytes(model):
+    """Return about how many bytes a model takes: protobuf itself doesn't count as far."""
+    return sum(len(tensor.raw_data) for tensor in model.graph.initializer)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ pytest.importorskip("ml_dtypes")
 
 from support.models.lowering import assert_same, left_in, ops, outcome, parse, quick_report, rows, session  # noqa: E402
 
-from seqcore.onnx._lists import accumulate, fixed_lists, listed, pieces, trace  # noqa: E402
+from seqcore.onnx._lists import accumulate, listed, pieces, trace  # noqa: E402
 
 
 def same(model, result, *feeds):
@@ -43,7 +43,7 @@ class TestListed:
 
     @pytest.mark.parametrize("more", [-1, 0, 1])
     def test_lists_that_loops_hand_on(self, more):
-        n = fixed_lists._MOST + more
+        n = listed._MOST_CARRIED + more
         text = self.WINDOW.replace("MANY", ", ".join(["a"] * n))
         feeds = [{"x": rows(3), "n": np.array(k)} for k in (0, 1, 3)]
         result, _ = quick(text, *feeds)

@@ -14,7 +14,7 @@ pytest.importorskip("ml_dtypes")
 
 from support.models.lowering import left_in, parse, rows  # noqa: E402
 
-import seqcore.onnx._files as files  # noqa: E402
+import seqcore.onnx.__main__ as files  # noqa: E402
 from seqcore.onnx import lower  # noqa: E402
 from seqcore.onnx.__main__ import main  # noqa: E402
 

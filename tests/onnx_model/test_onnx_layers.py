@@ -15,14 +15,14 @@ ROOT = Path(seqcore.onnx.__file__).parent
 ORDER = [
     ["_once"],
     ["_model"],
-    ["_runtimes", "_protos"],
+    ["_runtimes"],
     ["_bodies"],
     ["_rewrite"],
     ["_lists", "_vmap"],
     ["_lowering"],
     ["_engines"],
     ["_operators"],
-    ["body", "lowering", "protos", "session", "_files"],
+    ["body", "lowering", "protos", "session"],
     ["backend", "__main__"],
     ["__init__"],
 ]

@@ -11,8 +11,8 @@ from support.models.lowering import ops, parse  # noqa: E402
 from support.models.vectorising import body, check_same, feeds_for, notes_of, takes_first, vectorised  # noqa: E402
 
 from seqcore.onnx._engines.engines import explain  # noqa: E402
-from seqcore.onnx._vmap import branch as vector_if  # noqa: E402
-from seqcore.onnx._vmap import sizes as loop_sizes  # noqa: E402
+from seqcore.onnx._vmap import loop as loop_sizes  # noqa: E402
+from seqcore.onnx._vmap import rules as vector_if  # noqa: E402
 
 FEW = (1, 2, 3)
 
@@ -86,7 +86,7 @@ class TestLimits:
 
     @pytest.mark.parametrize(("count", "goes"), [(24, True), (25, False)])
     def test_nodes_in_branches(self, count, goes):
-        assert vector_if._MOST_NODES == 24
+        assert vector_if._LONGEST_BRANCHES == 24
         then = " ".join(f"p{k + 1} = Neg({'a' if not k else f'p{k}'})" for k in range(count - 1))
         code = f"""z = Constant<value = float {{0.5}}>() k = Greater(a, z)
             e = If(k) <then_branch = t () => (float p{count - 1}) {{ {then} }},

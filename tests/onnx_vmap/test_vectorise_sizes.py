@@ -19,7 +19,7 @@ from support.models.vectorising import (  # noqa: E402
     vectorised,
 )
 
-from seqcore.onnx._vmap import sizes as loop_sizes  # noqa: E402
+from seqcore.onnx._vmap import loop as loop_sizes  # noqa: E402
 
 pytestmark = pytest.mark.mostly_slow(5)
 

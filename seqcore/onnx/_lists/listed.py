@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import NamedTuple
 
 from onnx import TensorProto
 
 from seqcore.onnx._lists.representations import Representation, Representations, Stack
-from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.graph import BRANCHES, Model, Node
+from seqcore.onnx._model.loop_parts import add_state, keep_outputs, parts_of
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
-from seqcore.onnx._model.types import Length, Shape
+from seqcore.onnx._model.types import SEQUENCE, Length, Shape, tensor, to_type_proto
+from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._rewrite.prune import may_fail
 
 # Of so many elements it may be settled later whether they are made.
@@ -130,9 +133,12 @@ class Listed(Representation):
         if not -rank <= axis < rank:
             return f"axis {axis} is out of range"
         for k in self._kept_axes(axis, stacks):
-            if len({shape[k] for shape in self._shapes if isinstance(shape[k], int)}) > 1:
+            if len({n for n in self._lengths(k) if isinstance(n, int)}) > 1:
                 return f"their lengths on axis {k} differ"
         return ""
+
+    def _lengths(self, k: int) -> list[Length]:
+        return [None if shape is None else shape[k] for shape in self._shapes]
 
     def _kept_axes(self, axis: int, stacks: bool) -> list[int]:
         """The axes on which elements that are joined have to have one length."""
@@ -146,7 +152,7 @@ class Listed(Representation):
         return "no more than the shape of that is read, and their shapes aren't known"
 
     def at(self, nodes, position, out):
-        if position.value is None:
+        if position.value is None and self._stack is not None:
             return self._stack.at(nodes, position, out)
         return nodes.op("Identity", self.elements[position.value], out=out)
 
@@ -156,9 +162,7 @@ class Listed(Representation):
     def join(self, nodes, axis, stacks, out):
         parts = list(self.elements)
         kept = self._kept_axes(axis, stacks)
-        doubtful = [
-            k for k in kept if len({shape[k] for shape in self._shapes}) > 1 or self._shapes[0][k] is None
-        ]
+        doubtful = [k for k in kept if len(found := {*self._lengths(k)}) > 1 or None in found]
         if doubtful and len(parts) > 1:
             # onnxruntime's Concat passes by empty tensors, of whatever lengths.
             places = nodes.constant(doubtful)
@@ -220,3 +224,129 @@ def _why_not_taken_out(forms: Representations, erase: Node, source: Listed, posi
 def _looks_no_further(node: Node) -> bool:
     """Return whether a node may do without the numbers of a tensor."""
     return record_of(node).is_of_lists or node.is_op("Shape", "Size")
+
+
+# Lists of a few elements that keep their number: in a loop and behind an If, each element goes on its own.
+#
+#     l = Loop (n, c, start) <t = erase (s, 0); u = insert (t, e)>
+#     ──▶
+#     a, b = Loop (n, c, SequenceAt (start, 0), SequenceAt (start, 1)) <s = SequenceConstruct (p, q); …
+#         SequenceAt (u, 0), SequenceAt (u, 1)>
+#     l = SequenceConstruct (a, b)
+#
+# The rules for known lists then make of these operators what they make of any: nothing is left of them, or
+# the list goes on as it was.
+
+# So many elements are as many values that go around.
+_MOST_CARRIED = 16
+
+
+class Written(NamedTuple):
+    """A list whose elements go on as tensors.
+
+    Attributes
+    ----------
+    operators : set of str
+        The outputs of the sequence operators that came in its place. They are all gone after lowering, or the
+        list would better have stayed. Behind loops and branches a list may be made of its elements once.
+    elements : set of str
+        The names of the tensors.
+    """
+
+    operators: set[str]
+    elements: set[str]
+
+
+def write_out_lists(model: Model, prepared: Prepared, builder: Builder, kept: set[str]) -> dict[str, Written]:
+    """Let the elements of lists that keep their number go through loops and branches as tensors.
+
+    Parameters
+    ----------
+    model : Model
+    prepared : Prepared
+        The types of this model.
+    builder : Builder
+        Of this model.
+    kept : set of str
+        The lists that stay, as loops and Ifs give them.
+    """
+    written: dict[str, Written] = {}
+    writer = _Writer(prepared, builder)
+    # Innermost first: what comes after a node in a body is made in the order in which it is read.
+    for node in reversed(list(model.graph.all_nodes())):
+        if not node.is_op("Loop", "If"):
+            continue
+        for name in [name for name in node.outputs if name and name not in kept]:
+            kind, number, _, _, n = prepared.type(name)
+            if kind == SEQUENCE and number and n and n <= _MOST_CARRIED:
+                write = writer.write_state if node.is_op("Loop") else writer.write_branches
+                written[name] = write(node, name, n)
+                if writer.producers[name][1] is not model.graph:
+                    written[name].operators.add(name)
+    builder.apply()
+    return written
+
+
+class _Writer:
+    """Writes the elements of lists as values of their own."""
+
+    def __init__(self, prepared: Prepared, builder: Builder) -> None:
+        self._prepared, self._builder = prepared, builder
+        self.producers, self._readers = prepared.producers, prepared.readers
+
+    def write_state(self, loop: Node, name: str, n: int) -> Written:
+        parts, body, builder = parts_of(loop), loop.body, self._builder
+        k = loop.outputs.index(name)
+        state = parts.states[k]
+        before, after = builder.before(loop), builder.after(loop)
+        at_end, result = self._end(parts.next_states[k])
+        number, shape = self._prepared.element_number(name), self._prepared.shape(name)
+        type_ = to_type_proto(tensor(number, shape), with_shape=True)
+        written = Written(set(), set())
+        states, final = ([builder.fresh(f"{one}/{j}") for j in range(n)] for one in (state, name))
+        for j in range(n):
+            initial, element = _pick(before, parts.initial[k], j), _pick(at_end, result, j)
+            add_state(loop, initial, states[j], element, final[j], type_)
+            written.operators.update((initial, element))
+        keep_outputs(loop, [j for j in range(len(body.outputs) - 1) if j != k])
+        # In front of all that reads the state, wherever that is.
+        inside = Nodes(builder, loop)
+        inside.op("SequenceConstruct", *states, out=state)
+        body.nodes[:0] = inside.nodes
+        after.op("SequenceConstruct", *final, out=name)
+        written.operators.add(state)
+        written.elements.update(states, final)
+        return written
+
+    def write_branches(self, node: Node, name: str, n: int) -> Written:
+        k = node.outputs.index(name)
+        given = [self._builder.fresh(f"{name}/{j}") for j in range(n)]
+        written = Written(set(), set(given))
+        type_ = to_type_proto(tensor(self._prepared.element_number(name)))
+        for key in BRANCHES:
+            branch = node.graphs[key]
+            nodes, result = self._end(branch.outputs.pop(k))
+            picked = [_pick(nodes, result, j) for j in range(n)]
+            branch.declared |= dict.fromkeys(picked, type_)
+            branch.outputs += picked
+            written.operators.update(picked)
+        node.outputs.pop(k)
+        node.outputs += given
+        self._builder.after(node).op("SequenceConstruct", *given, out=name)
+        return written
+
+    def _end(self, result: str) -> tuple[Nodes, str]:
+        """Return where the elements of a graph's list are picked, and from which list.
+
+        An Identity that only stood there for the graph to have a node of its own is of no use any more.
+        """
+        node, graph = self.producers[result]
+        nodes = self._builder.after(node)
+        if node.is_op("Identity") and self._readers[result] == [(None, graph)]:
+            self._builder.instead(node)
+            result = node.inputs[0]
+        return nodes, result
+
+
+def _pick(nodes: Nodes, sequence: str, position: int) -> str:
+    return nodes.op("SequenceAt", sequence, nodes.constant(position))

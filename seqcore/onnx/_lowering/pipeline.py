@@ -7,7 +7,7 @@ from typing import NamedTuple
 import onnx
 
 from seqcore.onnx._lists.accumulate import accumulate_lists
-from seqcore.onnx._lists.fixed_lists import Written, write_out_lists
+from seqcore.onnx._lists.listed import Written, write_out_lists
 from seqcore.onnx._lists.packed import pack_lists
 from seqcore.onnx._lists.pieces import write_out_splits
 from seqcore.onnx._lists.representations import Representation, Representations

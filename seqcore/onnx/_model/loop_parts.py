@@ -31,7 +31,7 @@ class LoopParts(NamedTuple):
         """True if an iteration doesn't decide whether there is another."""
         return self.going_out == self.going_in
 
-    # What is known of the values, `Prepared` and `Inference` say: `known` is one of these.
+    # `known` is a `Prepared` or an `Inference`: both say which integers and conditions are known.
 
     def begins(self, known: Any) -> bool:
         """Return whether the condition before the first iteration holds in every run."""

@@ -4,7 +4,7 @@ from seqcore.onnx._engines.control import if_step
 from seqcore.onnx._model.graph import BRANCHES
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import join
-from seqcore.onnx._vmap.branch import choose
+from seqcore.onnx._vmap.rules import choose
 from seqcore.onnx._vmap.tracer import BatchRule
 
 

@@ -9,7 +9,7 @@ from support.strategies import NAMES, dtype_of
 from seqcore import TensorSequence
 from seqcore.onnx import from_proto, to_proto
 from seqcore.onnx._model.tensors import tensor_type
-from seqcore.onnx._protos.tensors import read_tensor
+from seqcore.onnx.protos import read_tensor
 
 FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data", "raw_data")
 MOST_BYTES = 1 << 16  # of an input

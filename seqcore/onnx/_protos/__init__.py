@@ -1,1 +1,0 @@
-"""Sequences as protobuf messages: see `seqcore.onnx.protos`."""
