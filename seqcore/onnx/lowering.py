@@ -108,7 +108,6 @@ def lower(
 
 def lower_with_report(
     model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike[Any],
-    keep_maps: bool = False,
     *,
     ragged_io: bool = False,
     packs: bool = True,
@@ -120,8 +119,6 @@ def lower_with_report(
     ----------
     model : ModelProto, bytes, str or os.PathLike
         The model, as in `lower`.
-    keep_maps : bool, optional
-        If True, keep SequenceMap nodes, for a runtime that runs them on threads.
     ragged_io : bool, optional
         The same as in `lower`.
     packs : bool, optional
@@ -152,7 +149,7 @@ def lower_with_report(
     's' stays: it is an input of the model
     'rows' becomes pieces of 'x'
     """
-    message, notes, _ = _lower(parse(model), folder_of(model), keep_maps, ragged_io, packs, vectorises)
+    message, notes, _ = _lower(parse(model), folder_of(model), ragged_io, packs=packs, vectorises=vectorises)
     return message, notes
 
 
@@ -198,7 +195,7 @@ def lower_for_triton(
     ['parts', 'parts_shapes']
     """
     given = parse(model)
-    message, notes, inputs = _lower(given, folder_of(model), False, True, True, True)
+    message, notes, inputs = _lower(given, folder_of(model), True, packs=True)
     for value in (*message.graph.input, *message.graph.output):
         if not value.type.HasField("tensor_type"):
             raise ValueError(f"'{value.name}' can't be lowered to tensors, so Triton can't batch it")
@@ -206,15 +203,18 @@ def lower_for_triton(
 
 
 def _lower(
-    given: ModelProto, folder: str | None, keep_maps: bool, ragged_io: bool, packs: bool, vectorises: bool
+    given: ModelProto, folder: str | None, ragged_io: bool, **how: bool
 ) -> tuple[ModelProto, list[Note], dict[str, list[str]]]:
-    """Lower a message; return the notes too, and the tensors in the places of input sequences."""
+    """Lower a message; return the notes too, and the tensors in the places of input sequences.
+
+    `how` has options of `lower_prepared`.
+    """
     prepared = prepare(*without_weights(given, folder))
     inputs: dict[str, list[str]] = {}
     if ragged_io:
-        (lowered, notes, _), inputs = _lower_opened(prepared, keep_maps, packs, vectorises)
+        (lowered, notes, _), inputs = _lower_opened(prepared, how)
     else:
-        lowered, notes, _ = lower_prepared(prepared, keep_maps, packs=packs, vectorises=vectorises)
+        lowered, notes, _ = lower_prepared(prepared, **how)
     if lowered is prepared:
         same = ModelProto()
         same.CopyFrom(given)
@@ -225,16 +225,14 @@ def _lower(
     return message, notes, inputs
 
 
-def _lower_opened(
-    prepared: Prepared, keep_maps: bool, packs: bool, vectorises: bool
-) -> tuple[Lowered, dict[str, list[str]]]:
+def _lower_opened(prepared: Prepared, how: dict[str, bool]) -> tuple[Lowered, dict[str, list[str]]]:
     """Lower a model with its inputs and outputs where possible; return the inputs in their places too."""
     kept: set[str] = set()
     while True:
         opened = open_sequences(prepared, kept)
         if not opened.inputs and not opened.outputs:
-            return lower_prepared(prepared, keep_maps, packs=packs, vectorises=vectorises), {}
-        lowered = lower_prepared(opened.prepared, keep_maps, packs=packs, vectorises=vectorises)
+            return lower_prepared(prepared, **how), {}
+        lowered = lower_prepared(opened.prepared, **how)
         left = opened.left_in(lowered.prepared.model)
         if not left:
             return lowered, opened.inputs

@@ -199,7 +199,6 @@ _FIELDS = {
 }
 _DATA_FIELDS = {*_FIELDS, "raw_data"}
 _MOST_DIMENSIONS = 64
-_EXTERNAL = TensorProto.EXTERNAL
 
 LIMIT = 2**31 - 1  # of protobuf, for the bytes of a message
 
@@ -207,7 +206,7 @@ LIMIT = 2**31 - 1  # of protobuf, for the bytes of a message
 _LEAST_NBYTES = 6
 
 
-def read_tensor(tensor):
+def read_tensor(tensor: TensorProto) -> np.ndarray:
     """Return the array that a TensorProto holds. It may be a read-only view of immutable bytes.
 
     Raises
@@ -219,7 +218,7 @@ def read_tensor(tensor):
     """
     # One call for all fields: a lookup of each field makes an object each time.
     fields = {field.name: value for field, value in tensor.ListFields()}
-    if fields.get("data_location") == _EXTERNAL or "external_data" in fields:
+    if fields.get("data_location") == TensorProto.EXTERNAL or "external_data" in fields:
         raise ValueError("the data is in another file, and a sequence has no place to look for that")
     if "segment" in fields:
         raise ValueError("it is one segment of a tensor, not a whole one")
@@ -242,7 +241,7 @@ def read_tensor(tensor):
     return array.reshape(shape)
 
 
-def array_of(raw, dtype, shape):
+def array_of(raw: bytes, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     """Return a tensor of raw data of the right length, without a copy where the machine is little-endian."""
     if dtype.kind == "b" and raw.translate(None, b"\0\1"):
         raise ValueError("raw_data of bool tensors has bytes 0 and 1 only, this one has others")
@@ -250,14 +249,14 @@ def array_of(raw, dtype, shape):
     return array if sys.byteorder == "little" else array.byteswap()
 
 
-def raw_bytes(array):
+def raw_bytes(array: np.ndarray) -> bytes:
     """Return the little-endian bytes of a tensor of numbers."""
     # In one axis, since before NumPy 2.1 tobytes stops at rank 32.
     row = array.reshape(-1)
     return row.tobytes() if sys.byteorder == "little" else row.byteswap().tobytes()
 
 
-def check_size(nbytes):
+def check_size(nbytes: int) -> None:
     """Raise ValueError if a message would be larger than protobuf allows."""
     if nbytes > LIMIT:
         raise ValueError(
@@ -266,11 +265,13 @@ def check_size(nbytes):
         )
 
 
-@functools.lru_cache(256)
-def _layout_of(number, shape):
+def _layout(number, shape):
     """Return the type, the typed field that has its values, and the number of items."""
     dtype, field = _type_of(number)
     return dtype, field, _checked_size(shape, dtype.itemsize)
+
+
+_layout_of = functools.lru_cache(256)(_layout)
 
 
 def _type_of(number):
@@ -340,7 +341,7 @@ def _numbers(values, field, dtype):
 # Sequences into messages and out of them.
 
 
-def write_strings(proto, seq):
+def write_strings(proto: SequenceProto, seq: TensorSequence) -> None:
     """Put the elements of a sequence of strings behind those of a SequenceProto."""
     number = tensor_type(STRING)
     nbytes = 0
@@ -354,7 +355,7 @@ def write_strings(proto, seq):
         proto.tensor_values.add(dims=tensor.shape, data_type=number, string_data=texts)
 
 
-def write_numbers(proto, seq):
+def write_numbers(proto: SequenceProto, seq: TensorSequence) -> None:
     """Put the elements of a sequence of numbers behind those of a SequenceProto."""
     number = tensor_type(seq.dtype)
     check_size(seq.nbytes + _LEAST_NBYTES * len(seq))
@@ -362,7 +363,7 @@ def write_numbers(proto, seq):
         proto.tensor_values.add(dims=array.shape, data_type=number, raw_data=raw_bytes(array))
 
 
-def read_elements(proto, dtype):
+def read_elements(proto: SequenceProto, dtype: np.dtype | None) -> TensorSequence:
     """Return the elements of a SequenceProto that has some, of a type if one is given."""
     arrays = []
     for i, tensor in enumerate(proto.tensor_values):

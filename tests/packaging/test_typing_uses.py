@@ -455,7 +455,7 @@ def test_lower(tmp_path: Path) -> None:
     assert_type(lower(path), onnx.ModelProto)
     assert_type(lower(model.SerializeToString()), onnx.ModelProto)
     assert_type(lower(path, ragged_io=True), onnx.ModelProto)
-    lowered, notes = lower_with_report(model, keep_maps=True)
+    lowered, notes = lower_with_report(model, packs=False)
     assert_type(lowered, onnx.ModelProto)
     assert_type(notes, list[Note])
     assert_type(notes[0].is_lowered, bool)

@@ -151,8 +151,7 @@ class Tier(Attempts):
             if not made.may_be_long:
                 self._skip = 0  # it was a true error, which says nothing about the next run
             return self.after_failure(error)
-        self.taken += 1
-        self._in_a_row = 0
+        self.succeeded()
         return results
 
     def get_for(self, run: Run) -> Any:
