@@ -175,7 +175,7 @@ class Checks:
             trips = node.inputs[0]
             if not is_never_negative(prepared, parts.trips):
                 # None is less than no trip: a negative index would count from the back.
-                trips = self._nodes.larger(trips, self._nodes.constant(0))
+                trips = self._nodes.op("Max", trips, self._nodes.constant(0))
             table = self._nodes.constant(range(self._limit + 1))
             node.inputs[0] = self._nodes.op("Gather", table, trips, axis=0)
         elif parts.passes_condition_on:

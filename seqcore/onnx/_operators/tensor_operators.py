@@ -498,7 +498,7 @@ _rows(
     same,
     batch_rule=BatchRule(batch.cum_sum, runs_empty=True, adds_none=True),
 )
-_rows("ScatterElements", same, batch_rule=BatchRule(batch.scatter_elements))
+_rows("ScatterElements", same, batch_rule=BatchRule(batch.concat))
 _rows("ScatterND Dropout", same)
 _rows("LayerNormalization", same, batch_rule=_ALONG_LAST_RULE)
 _rows("InstanceNormalization", same, batch_rule=_FOLDED_RULE)
@@ -556,7 +556,7 @@ _rows(
         runs_empty=True,
     ),
 )
-_rows("Split", None, batch_rule=BatchRule(batch.split, adds_none=True))
+_rows("Split", None, batch_rule=BatchRule(batch.along_first, adds_none=True))
 _rows("Reshape", reshape, batch_rule=BatchRule(batch.reshape, runs_empty=True, adds_none=True))
 _rows("Expand", expand, batch_rule=BatchRule(batch.expand))
 _rows("Tile", None, batch_rule=BatchRule(batch.tile))

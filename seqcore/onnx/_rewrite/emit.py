@@ -174,10 +174,6 @@ class Nodes:
             node.inputs = [called.get(name, name) for name in node.inputs]
             node.outputs = [called.get(name, name) for name in node.outputs]
 
-    def larger(self, one: str, other: str) -> str:
-        """Return the larger of two integers."""
-        return self.op("Max", one, other)
-
     def greatest(self, integers: str) -> str:
         """Return the largest of some integers, a vector that is not empty."""
         if self.builder.opset < 18:
@@ -193,10 +189,6 @@ class Nodes:
     def sum(self, integers: str) -> str:
         """Return the sum of some integers, a vector."""
         return self.op("ReduceSum", integers, self.constant([0]), keepdims=0)
-
-    def smaller(self, one: str, other: str) -> str:
-        """Return the smaller of two integers."""
-        return self.op("Min", one, other)
 
     def squeeze(self, tensor: str, *axes: int, out: str = "") -> str:
         return self.op("Squeeze", tensor, self.constant(axes), out=out)

@@ -251,7 +251,7 @@ class _Vectorised:
             count = nodes.op("Shape", places)
             # onnxruntime makes a Slice of a Gather at a Range, through nodes that change nothing too, and
             # forgets that positions may be out of range. So it gets no Range to see.
-            numbers = nodes.larger(places, zero)
+            numbers = nodes.op("Max", places, zero)
         body = Tracer(self._prepared, self._shapes, nodes, count, trips, self._is_portable)
         self._give_iterations(body, numbers)
         states = States(self._loop, body, self._shapes)
@@ -368,7 +368,7 @@ class LoopSizes:
                 name = nodes.op("Mul", name, one) if name else one
             sizes.append(name)
         while len(sizes) > 1:
-            sizes[-2:] = [nodes.larger(*sizes[-2:])]
+            sizes[-2:] = [nodes.op("Max", *sizes[-2:])]
         return sizes[0] if sizes else nodes.constant(1)
 
     def fits(self, nodes: Nodes, trips: str) -> str:

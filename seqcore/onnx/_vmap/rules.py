@@ -128,11 +128,9 @@ def gather_elements(node: Node, body: Tracer) -> list[Value]:
     return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
 
 
-def split(node: Node, body: Tracer) -> list[Value]:
-    return along_first(node, body)
-
-
 def concat(node: Node, body: Tracer) -> list[Value]:
+    """All inputs have the axis that the attribute names."""
+    body.rank_with_axes(node.inputs[0])
     axis = _behind(node.attribute("axis", 0))
     return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
 
@@ -294,8 +292,6 @@ def slice_(node: Node, body: Tracer) -> list[Value]:
     """Bounds are the same for all. Axes that aren't named are the first ones."""
     data = body.name(node.inputs[0])
     rank = body.rank_with_axes(node.inputs[0])
-    if len(node.inputs) < 3:
-        raise _no(node, "has bounds in attributes")
     if node.input(3):
         axes = body.integers(node, 3)
         if axes is None:
@@ -332,9 +328,9 @@ def _cut(node: Node, body: Tracer, axis: int) -> list[Value]:
         if body.rank(name):
             bound = nodes.squeeze(bound, 1)
         back = nodes.op("Where", nodes.op("Less", bound, zero), nodes.op("Add", bound, total), bound)
-        bounds.append(nodes.larger(nodes.smaller(back, total), zero))
+        bounds.append(nodes.op("Max", nodes.op("Min", back, total), zero))
     starts, ends = bounds
-    lengths = nodes.larger(nodes.op("Sub", ends, starts), zero)
+    lengths = nodes.op("Max", nodes.op("Sub", ends, starts), zero)
     longest = body.longest(lengths)
     row = nodes.constant(1)
     for k in range(1, body.rank(data)):
@@ -346,7 +342,7 @@ def _cut(node: Node, body: Tracer, axis: int) -> list[Value]:
     tensor = body.name(data)
     last = nodes.op("Sub", total, nodes.constant(1))
     places = nodes.op("Add", nodes.unsqueeze(starts, 1), nodes.op("Range", zero, longest, nodes.constant(1)))
-    places = nodes.smaller(places, last)
+    places = nodes.op("Min", places, last)
     if body.varies(data):
         # The rows of all iterations stand one behind the other.
         tensor = nodes.merge_first_axes(tensor, (body.types[data].shape or ())[1:])
@@ -477,7 +473,7 @@ def pad(node: Node, body: Tracer) -> list[Value]:
     """No padding before and behind the iterations: the pads are all starts, then all ends."""
     nodes = body.nodes
     rank = body.rank_with_axes(node.inputs[0])
-    if len(node.inputs) < 2 or node.input(3):
+    if node.input(3):
         raise _no(node, "names the axes that it pads")
     pads = body.same(node, 1)
     middle, end, zero = nodes.constant([rank]), nodes.constant([2 * rank]), nodes.constant([0])
@@ -497,12 +493,6 @@ def einsum(node: Node, body: Tracer) -> list[Value]:
     ]
     equation = f"{','.join(terms)}->{letter}{sides[1]}"
     return body.vary(body.again(node, [body.name(name) for name in node.inputs], equation=equation))
-
-
-def scatter_elements(node: Node, body: Tracer) -> list[Value]:
-    body.rank_with_axes(node.inputs[0])
-    axis = _behind(node.attribute("axis", 0))
-    return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
 
 
 def only_same(node: Node, body: Tracer) -> list[Value]:

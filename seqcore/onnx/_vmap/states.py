@@ -155,7 +155,7 @@ class States:
             if step == 0:
                 results.append(given[k])
             elif step is not None:
-                number = nodes.larger(trips, nodes.constant(0))
+                number = nodes.op("Max", trips, nodes.constant(0))
                 if step != 1:
                     number = nodes.op("Mul", number, nodes.constant(step))
                 if dtype_of(self._shapes.types[state].number) != "int64":
