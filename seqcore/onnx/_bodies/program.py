@@ -3,7 +3,7 @@
 A run of a session costs about 4 µs, whatever it computes. Small elements share that cost: one model holds the
 body several times, and each copy takes a row. That gives the same bits as singly. Bodies with control flow,
 random numbers, many nodes or large constants run singly, as do large elements: threads can share those out
-more evenly. Bodies that are elementwise go another way before: see `flat`.
+more evenly. Elementwise bodies go another way before: see `FlatForm`.
 """
 
 from __future__ import annotations
