@@ -98,7 +98,7 @@ class Attempts:
 class Tier(Attempts):
     """A way to run a model, with its record.
 
-    Subclasses say which exceptions the next tier copes with, and override what else is special about them.
+    Subclasses say which exceptions the next tier copes with, and what `explain` says of them.
 
     Parameters
     ----------
@@ -117,6 +117,7 @@ class Tier(Attempts):
 
     copes_with: tuple[type[Exception], ...] = ()
     declines_by: tuple[type[Exception], ...] = (Declined,)
+    says = ""
 
     def __init__(self, name: str, make: Callable[[], Any]) -> None:
         super().__init__()
@@ -168,7 +169,8 @@ class Tier(Attempts):
 
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where."""
-        return iter(())
+        if self.says and self.get() is not None:
+            yield self.says
 
 
 class WholeTier(Tier):
@@ -192,26 +194,20 @@ class LoweredWholeTier(Tier):
     """The lowered model in one go, if the given one is quicker with short sequences."""
 
     copes_with = (Refused,)
-
-    def explain(self) -> Iterator[str]:
-        if self.get() is not None:
-            yield "onnxruntime  the lowered model, whole, where they are long"
+    says = "onnxruntime  the lowered model, whole, where they are long"
 
 
 class LongLoopsTier(Tier):
     """A model in one go whose loops may be long, but not its sequences."""
 
     copes_with = (Refused,)
+    says = "onnxruntime  the same where only loops are long"
 
     def __call__(self, run: Run) -> list[Any] | None:
         return None if run.is_fed_long else super().__call__(run)
 
     def takes_all(self) -> bool:
         return False
-
-    def explain(self) -> Iterator[str]:
-        if self.get() is not None:
-            yield "onnxruntime  the same where only loops are long"
 
 
 class StepsTier(Tier):
