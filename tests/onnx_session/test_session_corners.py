@@ -113,6 +113,26 @@ class TestShapes:
             assert [one.shape for one in made] == [(4,), (1, 4), (1, 1, 4)]
 
 
+def test_sequences_of_maps_pass_through():
+    """`ZipMap` runs in onnxruntime, as a step; if it fails, the error names it."""
+    text = """<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 3]>
+        g (float[N, M] x, seq(float[]) s) => (z, seq(float[]) t) {
+            z = ai.onnx.ml.ZipMap <classlabels_int64s = [1, 2]> (x)
+            t = SequenceErase (s)
+        }"""
+    given = onnx.parser.parse_model(text)
+    kind = given.graph.output[0].type.sequence_type.elem_type.map_type
+    kind.key_type, kind.value_type.tensor_type.elem_type = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
+    session = InferenceSession(given)
+    for _ in range(AGAIN):
+        maps, rest = session.run(None, {"x": np.float32([[1, 2], [3, 4]]), "s": [f32(1), f32(2)]})
+        assert maps == [{1: 1.0, 2: 2.0}, {1: 3.0, 2: 4.0}]
+        assert [one.tolist() for one in rest] == [[1.0]]
+    with pytest.raises(Exception, match="number of classlabels") as caught:
+        session.run(None, {"x": np.ones((2, 3), np.float32), "s": [f32(1)]})
+    assert "ZipMap 'z'" in "".join(caught.value.__notes__)
+
+
 class TestNumbers:
     def test_pieces_of_no_length(self):
         given = model(
