@@ -112,7 +112,7 @@ class Engines:
             return self._compiled.get().run(output_names, feed, options)
         self._runs += 1
         if self._runs <= _RUNS_AS_GIVEN:
-            results = first(Run(self.interface, output_names, feed, options))
+            results = first.attempt(Run(self.interface, output_names, feed, options))
             if results is not None:
                 return results
         return self.compiled.run(output_names, feed, options)
@@ -274,7 +274,7 @@ class Compiled:
         """Return the outputs of these names, of all if there are none."""
         run = Run(self.interface, output_names, feed, options)
         for tier in self.tiers:
-            if (results := tier(run)) is not None:
+            if (results := tier.attempt(run)) is not None:
                 return results
         raise AssertionError("the last tier returns or raises")
 

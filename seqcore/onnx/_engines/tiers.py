@@ -136,7 +136,7 @@ class Tier(Attempts):
         """Return what runs the model, made now if need be; None if it declined."""
         return self._once.get()
 
-    def __call__(self, run: Run) -> list[Any] | None:
+    def attempt(self, run: Run) -> list[Any] | None:
         """Return the outputs of a run, None where the next tier has to give them."""
         made = self.made or self.get_for(run)
         if made is None or (self._skip and not self.is_due()):
@@ -203,8 +203,8 @@ class LongLoopsTier(Tier):
     copes_with = (Refused,)
     says = "onnxruntime  the same where only loops are long"
 
-    def __call__(self, run: Run) -> list[Any] | None:
-        return None if run.is_fed_long else super().__call__(run)
+    def attempt(self, run: Run) -> list[Any] | None:
+        return None if run.is_fed_long else super().attempt(run)
 
     def takes_all(self) -> bool:
         return False
@@ -224,8 +224,8 @@ class StepsTier(Tier):
         super().__init__(name, make)
         self._learn = learn
 
-    def __call__(self, run: Run) -> list[Any] | None:
-        results = super().__call__(run)
+    def attempt(self, run: Run) -> list[Any] | None:
+        results = super().attempt(run)
         if results is not None:
             self._learn(self.made)
         return results
