@@ -10,6 +10,8 @@ out here too, but becomes a `GraphBody`, which has several ways to run.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from onnx import TypeProto
@@ -29,7 +31,6 @@ from seqcore.onnx._runtimes.sessions import (
     TWO_C_TYPES,
     Refused,
     Sessions,
-    native,
     refusing_run,
     restamp,
 )
@@ -120,8 +121,8 @@ class Executable:
         except REFUSALS as refusal:
             raise Declined(f"onnxruntime refuses it: {one_line(refusal)}") from refusal
         self.run_all, self._outputs = self._run_all, outputs
-        self._makers = {name: _maker(prepared, name) for name in outputs}
-        self._makes = [self._makers[name] for name in outputs]
+        self._makers = {name: make for name in outputs if (make := _maker(prepared, name))}
+        self._makes = self._makes_of(outputs)
 
     def _run_all(self, feed: dict[str, Any], options: Any) -> list[Any]:
         values = {name: list(one) if isinstance(one, TensorSequence) else one for name, one in feed.items()}
@@ -138,26 +139,22 @@ class Executable:
         Refused
             If onnxruntime raises one of its exceptions: that is the cause.
         """
-        if names:
-            makes = [self._makers[name] for name in names]
-        else:
-            names, makes = self._outputs, self._makes
-        results = self._run(names, feed, options or SILENT)
-        made = [make(value) for make, value in zip(makes, results, strict=True)]
-        if len(set(names)) < len(names):
-            # onnxruntime gives one array for both.
-            made = [made[k].copy() if name in names[:k] else made[k] for k, name in enumerate(names)]
-        return made
+        results: list[Any] = self._run(names or self._outputs, feed, options or SILENT)
+        for k, make in self._makes_of(names) if names else self._makes:
+            results[k] = make(results[k])
+        return results
+
+    def _makes_of(self, names: list[str]) -> list[tuple[int, Callable[[Any], Any]]]:
+        """Return which of the results for some names to make anew, and how."""
+        makes = [(k, self._makers[name]) for k, name in enumerate(names) if name in self._makers]
+        # onnxruntime gives one array for two outputs of one name.
+        return makes + [(k, methodcaller("copy")) for k, name in enumerate(names) if name in names[:k]]
 
 
-def _maker(prepared: Prepared, name: str) -> Callable[[Any], Any]:
-    """Return a function that makes of one of onnxruntime's values what users and plans get."""
+def _maker(prepared: Prepared, name: str) -> Callable[[Any], Any] | None:
+    """Return a function that makes of a value of onnxruntime what users and plans get, None for itself."""
     type_ = prepared.type(name)
     dtype = dtype_of(type_.number)
     if type_.kind == SEQUENCE and dtype is not None:
-        return lambda value: TensorSequence(value, dtype=dtype)
-    return native if type_.kind == TENSOR and dtype in TWO_C_TYPES else _as_it_is
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+        return partial(TensorSequence, dtype=dtype)
+    return methodcaller("view", dtype) if type_.kind == TENSOR and dtype in TWO_C_TYPES else None
