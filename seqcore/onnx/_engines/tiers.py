@@ -69,6 +69,8 @@ def whole_tier(get: Callable[[Run], WholeModel | None]) -> Tier:
         if values is None:
             run.is_fed_long = True
             return None
+        if not whole.allows(values):
+            return None
         try:
             results = whole.run(run.names, values, run.options)
         except Refused as refusal:

@@ -135,8 +135,7 @@ class WholeModel:
                 model.graph.declared[name] = to_type_proto(type_, with_shape=name in graph.inputs)
             elif name in graph.outputs:
                 model.graph.declared.pop(name, None)
-        if self.has_lists:
-            add_checks(model, prepared, self.limit, counts_elements)
+        self._limits = add_checks(model, prepared, self.limit, counts_elements) if self.has_lists else []
         restamp(model)
         message = to_message(model)
         try:
@@ -163,6 +162,14 @@ class WholeModel:
                 return None
             feed[name] = value
         return feed
+
+    def allows(self, feed: dict[str, Any]) -> bool:
+        """Return whether loops and splits are short, as far as what onnxruntime is fed tells."""
+        for limit in self._limits:
+            value = feed.get(limit.name)
+            if value is not None and not limit.allows(value):
+                return False
+        return True
 
     def run(self, output_names: Any, feed: dict[str, Any], options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none.
