@@ -8,7 +8,9 @@ the one and name the other. A session whose sequences turn out to be long soon s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from onnx import TensorProto
@@ -34,7 +36,6 @@ from seqcore.onnx._runtimes.sessions import (
     SILENT,
     TWO_C_TYPES,
     Sessions,
-    native,
     refusing_run,
     restamp,
 )
@@ -144,8 +145,8 @@ class WholeModel:
             raise Declined(f"onnxruntime refuses it: {one_line(refusal)}") from refusal
         self._run = refusing_run(self.session)
         self._names = interface.names
-        self._makers = {name: _maker(prepared, name) for name in interface.names}
-        self._makes = [self._makers[name] for name in interface.names]
+        self._makers = {name: make for name in interface.names if (make := _maker(prepared, name))}
+        self._makes = self._made_of(self._names)
 
     def feed_of(self, values: dict[str, Any]) -> dict[str, Any] | None:
         """Return what onnxruntime is fed, None where that is too long, or not what was prepared for."""
@@ -179,14 +180,16 @@ class WholeModel:
         Refused
             Silently: what runs in steps then says why.
         """
-        names = output_names or self._names
-        results = self._run(names, feed, options or SILENT)
-        makes = [self._makers[name] for name in output_names] if output_names else self._makes
-        made = [make(value) for make, value in zip(makes, results, strict=True)]
-        if len(set(names)) < len(names):
-            # onnxruntime gives one array for both.
-            made = [made[k].copy() if name in names[:k] else made[k] for k, name in enumerate(names)]
-        return made
+        results: list[Any] = self._run(output_names or self._names, feed, options or SILENT)
+        for k, make in self._made_of(output_names) if output_names else self._makes:
+            results[k] = make(results[k])
+        return results
+
+    def _made_of(self, names: list[str]) -> list[tuple[int, Callable[[Any], Any]]]:
+        """Return which of the results to make anew, and how, where outputs of these names are wanted."""
+        makes = [(k, self._makers[name]) for k, name in enumerate(names) if name in self._makers]
+        # onnxruntime gives one array for two outputs of one name.
+        return makes + [(k, methodcaller("copy")) for k, name in enumerate(names) if name in names[:k]]
 
 
 # A model with more inserts outside of loops copies too much.
@@ -260,14 +263,10 @@ def _why_not_inside(prepared: Prepared) -> str:
     return why_not_whole(graph, prepared)
 
 
-def _maker(prepared: Prepared, name: str):
-    """Return a function that makes of one of onnxruntime's values what a session gives."""
+def _maker(prepared: Prepared, name: str) -> Callable[[Any], Any] | None:
+    """Return a function that makes of one of onnxruntime's values what a session gives, None for itself."""
     type_ = prepared.type(name)
     dtype = dtype_of(type_.number)
     if type_.kind == SEQUENCE:
-        return lambda value: TensorSequence(value, dtype=dtype)
-    return native if dtype in TWO_C_TYPES else _as_it_is
-
-
-def _as_it_is(value):
-    return value
+        return partial(TensorSequence, dtype=dtype)
+    return methodcaller("view", dtype) if dtype in TWO_C_TYPES else None

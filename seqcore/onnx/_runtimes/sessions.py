@@ -163,11 +163,6 @@ def refusing_run(session: Any) -> Any:
     return run
 
 
-def native(array: np.ndarray) -> np.ndarray:
-    """Return one of onnxruntime's arrays, of NumPy's own type where its type is long long."""
-    return array.view(array.dtype.str) if array.dtype in TWO_C_TYPES else array
-
-
 # Versions of operator sets and of the IR: which of them onnx knows, and which onnxruntime loads.
 
 
