@@ -15,6 +15,8 @@ from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.checked_model import LONG
 from seqcore.onnx._engines.engines import LONG_FOR_LOOPS, explain
 from seqcore.onnx._engines.whole import MOST_INSERTS, Attempts
+from seqcore.onnx._model.prepare import prepare
+from seqcore.onnx._model.weights import without_weights
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -105,7 +107,7 @@ class TestWhole:
             }>
         }""")
         assert_values(used.run(s=[], x=f32(1), n=i64(n), m=i64(m)), [[f32((-1) ** m)] * n])
-        assert used.outcomes == [n <= LONG]
+        assert used.outcomes == [True if n <= LONG else None]
 
     @pytest.mark.parametrize(
         ("split", "keepdims"), [(None, 1), (None, 0), (1, 1), (2, 1), ([1], 1), ([1], 0)]
@@ -127,7 +129,9 @@ class TestWhole:
         for _ in range(4):
             assert_values(used.run(x=x, k=i64(lengths if kind else split or 1)), [pieces])
         # Pieces of length 1 are split from a tensor at the end, however many there are.
-        assert used.outcomes == ([True] * 4 if quick or split is None else RARELY)
+        # Of lengths that are fed, the feed tells how many there are.
+        otherwise = [None] * 4 if kind else RARELY
+        assert used.outcomes == ([True] * 4 if quick or split is None else otherwise)
 
     @pytest.mark.parametrize("length", [3, LONG + 1, 2**40])
     def test_splits_by_more_than_there_is(self, length):
@@ -447,3 +451,35 @@ def test_scans_go_in_one():
         x = np.random.default_rng(n).random((n, 4), np.float32)
         (found,) = used.run(x=x, k=np.array(1))
         np.testing.assert_allclose(found, np.delete(-np.cumsum(x, 0), 1, 0), rtol=1e-3)
+
+
+def test_results_of_loops_and_branches_have_declared_shapes():
+    """Of a state that a loop leaves onnxruntime infers none, and then folds nothing that depends on it."""
+    text = """g (float[N, 4] x, int64 n, bool c) => (float[] y, int64[] z) {
+        zero = Constant <value = int64 {0}> () first = Constant <value = int64[1] {0}> ()
+        e = SequenceEmpty ()
+        last, l = Loop (n, "", zero, e) <body = b (int64 i, bool go, int64 m, seq(float[]) p)
+                                              => (bool go, int64 k, seq(float[]) q) {
+            row = If (c) <then_branch = d () => (float[] u) { u = Gather (x, i) },
+                          else_branch = f () => (float[] v) { w = Gather (x, m) v = Neg (w) }>
+            q = SequenceInsert (p, row)
+            k = Identity (i)
+        }>
+        z = Unsqueeze (last, first)
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+    }"""
+    prepared = prepare(*without_weights(model(text), None, None))
+    copy = prepared.model.copy()
+    whole_module._declare_results(copy, prepared)
+    shapes = {
+        name: [dim.dim_value for dim in kind.tensor_type.shape.dim]
+        for graph in copy.graph.all_graphs()
+        for name, kind in graph.declared.items()
+        if kind.tensor_type.HasField("shape")
+    }
+    assert shapes["last"] == []
+    assert shapes["row"] == [4]
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    used = Used(text)
+    assert_values(used.run(x=x, n=i64(2), c=np.array(True)), [x, np.array([1])])
+    assert used.outcomes == [True]

@@ -100,7 +100,7 @@ class Checks:
         self._model, self._limit, self._counts_elements = model, limit, counts_elements
         self.fed: list[FedLimit] = []
         self._bounds = Bounds(prepared, limit)
-        self._branches = 0  # around the node at hand: it may not run, whatever is fed
+        self._depth = 0  # of the graph at hand: a node inside another may not run, whatever is fed
         self._most_elements = limit if limit <= LONG_TO_COPY else MOST_EDITED
         self._builder = Builder(model, "check")
         self._nodes = self._fresh_nodes()  # before the node at hand
@@ -120,10 +120,10 @@ class Checks:
         """Add the checks of all nodes in a graph."""
         nodes: list[Node] = []
         for node in graph.nodes:
-            self._branches += node.is_op("If")
+            self._depth += 1
             for inner in node.graphs.values():
                 self.guard(inner, prepared)
-            self._branches -= node.is_op("If")
+            self._depth -= 1
             self._nodes = self._fresh_nodes()
             record_of(node).guard(node, prepared, self)
             nodes += [*self._nodes.nodes, node]
@@ -134,7 +134,7 @@ class Checks:
 
     def _is_checked_on_feed(self, limit: FedLimit | None) -> bool:
         """Return whether a limit on the feed takes the place of a check; then it is one."""
-        if limit is None or self._branches:
+        if limit is None or self._depth:
             return False
         self.fed.append(limit)
         return True

@@ -23,7 +23,7 @@ from seqcore.onnx._engines.checked_model import (
     why_not_whole,
 )
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._model.graph import Graph
+from seqcore.onnx._model.graph import Graph, Model
 from seqcore.onnx._model.prepare import declare_types
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
@@ -133,9 +133,10 @@ class WholeModel:
         for name in (*graph.inputs, *graph.outputs):
             type_ = prepared.type(name)
             if type_.number and type_.kind in (TENSOR, SEQUENCE):
-                model.graph.declared[name] = to_type_proto(type_, with_shape=name in graph.inputs)
+                model.graph.declared[name] = to_type_proto(type_, with_shape=True)
             elif name in graph.outputs:
                 model.graph.declared.pop(name, None)
+        _declare_results(model, prepared)
         self._limits = add_checks(model, prepared, self.limit, counts_elements) if self.has_lists else []
         restamp(model)
         message = to_message(model)
@@ -261,6 +262,15 @@ def _why_not_inside(prepared: Prepared) -> str:
     if prepared.weights.nbytes >= HEAVY:
         return "its weights would be held twice"
     return why_not_whole(graph, prepared)
+
+
+def _declare_results(model: Model, prepared: Prepared) -> None:
+    """Declare the shapes of what loops and branches give: onnxruntime folds and plans less without them."""
+    for graph in model.graph.all_graphs():
+        for node in graph.nodes:
+            for name in node.outputs if node.graphs else ():
+                if prepared.is_tensor(name) and prepared.type(name).number and name not in graph.outputs:
+                    graph.declared[name] = to_type_proto(prepared.type(name), with_shape=True)
 
 
 def _maker(prepared: Prepared, name: str) -> Callable[[Any], Any] | None:
