@@ -1,6 +1,6 @@
 """Bounds on the iterations of loops and the elements of lists, as far as they are known before a run.
 
-Where that depends on the feed alone, a look at it takes the place of nodes that check the same:
+A look at the feed takes the place of nodes that check the same, if it depends on the feed alone:
 
     Loop (Gather (Shape (x), 0), …)      x.shape[0] is at most 512
     Loop (steps, …)                      steps is at most 512
@@ -90,19 +90,15 @@ class Bounds:
         if node.is_op("SequenceLength"):
             return self._most_elements(node.inputs[0])
         if node.is_op("Min"):
-            return min(map(self._most, node.inputs))
+            return min(map(self._most, dict.fromkeys(node.inputs)))
         if node.is_op("ReduceMin") and self._prepared.type(node.inputs[0]).rank == 1:
             joined = self._prepared.producer(node.inputs[0])
             return min(map(self._most, joined.inputs)) if joined and joined.is_op("Concat") else math.inf
         if node.is_op("Add"):
             one, other = node.inputs
-            return (
-                self._most(other)
-                if self._is_zero(one)
-                else self._most(one)
-                if self._is_zero(other)
-                else math.inf
-            )
+            if self._is_zero(one):
+                return self._most(other)
+            return self._most(one) if self._is_zero(other) else math.inf
         if node.is_op("Identity", "Squeeze", "Unsqueeze"):
             return self._most(node.inputs[0])
         return math.inf
@@ -121,25 +117,33 @@ class Bounds:
         return self._elements[name]
 
     def _counted(self, name: str) -> float:
+        name, more = self._before_edits(name)
         node = self._prepared.producer(name)
         if node is None:
-            return self._limit if name in self._prepared.model.graph.inputs else math.inf  # or a state
+            is_fed = name in self._prepared.model.graph.inputs  # else it is a state
+            return self._limit + more if is_fed else math.inf
         if node.is_op("SplitToSequence"):
-            return self._limit
+            return self._limit + more
         if node.is_op("SequenceConstruct"):
-            return len(node.inputs)
+            return len(node.inputs) + more
         if node.is_op("SequenceEmpty"):
-            return 0
-        if node.is_op("Identity", "SequenceMap"):
-            return self._most_elements(node.inputs[0])
-        if node.is_op("SequenceInsert"):
-            return self._most_elements(node.inputs[0]) + 1
-        if node.is_op("SequenceErase"):
-            return self._most_elements(node.inputs[0]) - 1
+            return more
+        if node.is_op("SequenceMap"):
+            return self._most_elements(node.inputs[0]) + more
         if node.is_op("If"):
             k = node.outputs.index(name)
-            return max(self._most_elements(graph.outputs[k]) for graph in node.graphs.values())
-        return self._after(node, node.outputs.index(name)) if node.is_op("Loop") else math.inf
+            return max(self._most_elements(graph.outputs[k]) for graph in node.graphs.values()) + more
+        return self._after(node, node.outputs.index(name)) + more if node.is_op("Loop") else math.inf
+
+    def _before_edits(self, name: str, state: str = "") -> tuple[str, int]:
+        """Return the list that inserts and erases in a row begin with, and how many elements they add."""
+        more = 0
+        while name != state and (node := self._prepared.producer(name)) is not None:
+            if not node.is_op("Identity", "SequenceErase", "SequenceInsert"):
+                break
+            more += int(node.is_op("SequenceInsert")) - int(node.is_op("SequenceErase"))
+            name = node.inputs[0]
+        return name, more
 
     def _after(self, loop: Node, k: int) -> float:
         """Return the most elements of a list that a loop carries as its state k."""
@@ -149,15 +153,12 @@ class Bounds:
 
     def _grown(self, name: str, state: str) -> tuple[float, float]:
         """Return how many elements more than a state a list has, and how many if it isn't made of it."""
+        name, more = self._before_edits(name, state)
         if name == state:
-            return 0, -math.inf
+            return more, -math.inf
         node = self._prepared.producer(name)
-        if node is not None and node.is_op("Identity", "SequenceErase", "SequenceInsert"):
-            added, made = self._grown(node.inputs[0], state)
-            more = int(node.is_op("SequenceInsert")) - int(node.is_op("SequenceErase"))
-            return added + more, made + more
         if node is not None and node.is_op("If"):
             k = node.outputs.index(name)
             both = [self._grown(graph.outputs[k], state) for graph in node.graphs.values()]
-            return max(added for added, _ in both), max(made for _, made in both)
-        return -math.inf, self._most_elements(name)
+            return max(added for added, _ in both) + more, max(made for _, made in both) + more
+        return -math.inf, self._most_elements(name) + more

@@ -69,7 +69,7 @@ def _makers(name, producers, states):
                 todo.append(node.inputs[0])
 
 
-# What has items where its first input has: all numbers of that are in it.
+# Their results have all numbers of the first input, and no others.
 _KEEPS_ITEMS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
@@ -101,7 +101,7 @@ def known_filled(names: Iterable[str], prepared: Prepared) -> set[str]:
 def _filled_by(
     name: str, prepared: Prepared, states: dict[str, tuple[Node, int]]
 ) -> tuple[Callable[[Iterable[bool]], bool], list[str]]:
-    """Return of which values all, or any, have to be filled so that one is."""
+    """Return the values that make one filled, and whether all of them have to be, or any."""
     shape, node = prepared.shape(name), prepared.producer(name)
     if shape is not None and all(isinstance(length, int) and length != 0 for length in shape):
         return all, []  # also of a sequence that never has an element
