@@ -126,6 +126,10 @@ cdef class Container:
             if self._dtype.type_num != cnp.NPY_OBJECT:
                 return take_whole(tensor)
         self.check_initialised(NULL)
+        if cnp.PyArray_CheckExact(tensor) and cnp.PyArray_TYPE(tensor) != self._dtype.type_num:
+            # The same type under another number: onnxruntime's int64 is C's long long, NumPy's is C's long.
+            if cnp.PyArray_EquivTypes(<cnp.dtype>descr_of(tensor), self._dtype):
+                return take_whole(tensor)
         if is_scalar(tensor):
             array = cnp.PyArray_FROM_O(tensor)
             if descr_of(array) == <PyObject *>self._dtype:

@@ -1,10 +1,11 @@
 """The core of the operators: inputs are checked, then there is one call."""
 
 from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
 from cpython.slice cimport PySlice_Check, PySlice_Unpack
 cimport numpy as cnp
 
-from seqcore.core.arrays cimport own_view
+from seqcore.core.arrays cimport descr_of, own_view
 from seqcore.core.join cimport join
 from seqcore.core.owner cimport shape_of
 from seqcore.core.positions cimport PyNumber_AsSsize_t, as_position
@@ -105,3 +106,25 @@ def join_elements(TensorSequence sequence not None, axis, bint stacking):
         what = f"elements of shape {shape_of(&first)}" + (" and a new axis" if stacking else "")
         as_axis(given, axis, rank, what)
     return join(share.store, sequence._dtype, <int>(given + rank if given < 0 else given), stacking)
+
+
+def all_fit(list tensors not None, cnp.dtype dtype not None, tuple shape):
+    """Return whether the items of a list are arrays of one dtype object, and of a shape unless that is None.
+
+    A length of -1 stands for any.
+    """
+    cdef Py_ssize_t[MAX_NDIM] lengths
+    cdef int ndim = -1 if shape is None else <int>min(len(shape), MAX_NDIM + 1), axis
+    if ndim > MAX_NDIM:
+        return not tensors
+    for axis in range(ndim):
+        lengths[axis] = shape[axis]
+    for tensor in tensors:
+        if not cnp.PyArray_CheckExact(tensor) or descr_of(tensor) != <PyObject *>dtype:
+            return False
+        if ndim >= 0 and cnp.PyArray_NDIM(tensor) != ndim:
+            return False
+        for axis in range(ndim):
+            if lengths[axis] >= 0 and cnp.PyArray_DIM(tensor, axis) != lengths[axis]:
+                return False
+    return True

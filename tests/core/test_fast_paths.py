@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 import tracemalloc
 
 import numpy as np
@@ -210,6 +211,33 @@ def test_a_body_gets_views():
 def test_arrow_takes_what_lies_together_as_it_is():
     assert done(rows(1000).__arrow_c_array__) == {}
     assert done(pairs()[::-1].__arrow_c_array__) == {"joined": 1, "runs_copied": 6}
+
+
+def functions_called(action):
+    """The names of the Python functions that an action calls."""
+    called = set()
+    sys.setprofile(lambda frame, event, _: event == "call" and called.add(frame.f_code.co_name))
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return called
+
+
+@pytest.mark.thread_unsafe
+def test_a_type_with_two_numbers_needs_no_python():
+    aliases = [np.dtype(char) for char in "ilqILQ"]
+    pairs_of_numbers = [
+        (one, other) for one in aliases for other in aliases if one == other and one.num != other.num
+    ]
+    assert pairs_of_numbers
+    for one, other in pairs_of_numbers:
+        arrays = [np.zeros(2, one), np.zeros(2, other)]
+        assert "as_tensor" not in functions_called(
+            lambda arrays=arrays: TensorSequence(arrays, arrays[0].dtype)
+        )
+    as_it_is, swapped = np.zeros(2, "<i8"), np.zeros(2, ">i8")
+    assert "as_tensor" in functions_called(lambda: TensorSequence([as_it_is, swapped], as_it_is.dtype))
 
 
 def peak_of(action):

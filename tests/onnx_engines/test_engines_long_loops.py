@@ -45,7 +45,7 @@ class TestLongLoops:
         for size in (2, 1, 3):
             s = floats(*[2] * size)
             assert_values(used.run(s=s, n=i64(n)), [turned(s, n)])
-        assert ran(used.engines) == {"whole": (0, 1), "long": (3, 0)}
+        assert ran(used.engines) == {"long": (3, 0)}
         assert not used.is_made("given steps")
 
     @pytest.mark.parametrize("room", [1, LONG_TO_COPY - 1, LONG_TO_COPY, LONG_TO_COPY + 1])
@@ -56,7 +56,7 @@ class TestLongLoops:
         (found,) = used.run(s=[], n=i64(n), x=f32(1), room=i64(room))
         assert_values([found], [queued(n, room)])
         counts = {"long": (1, 0)} if room <= LONG_TO_COPY else {"long": (0, 1), "given steps": (1, 0)}
-        assert ran(used.engines) == {"whole": (0, 1)} | counts
+        assert ran(used.engines) == counts
 
     @pytest.mark.parametrize("shape", ["", "[1]"])
     def test_until_a_condition_fails(self, shape):
@@ -75,7 +75,7 @@ class TestLongLoops:
         used = Used(text_of().replace("bool[] ", "bool[1] "))
         (found,) = used.run(s=[], n=i64(2000), x=f32(1), room=i64(5))
         assert_values([found], [queued(2000, 5)])
-        assert ran(used.engines) == {"whole": (0, 1), "long": (1, 0)}
+        assert ran(used.engines) == {"long": (1, 0)}
 
     def test_all_sequences_of_a_loop_count(self):
         text = """g (seq(float[]) s, seq(float[]) t, int64 n) => (seq(float[]) u, seq(float[]) v) {
@@ -117,7 +117,7 @@ class TestLongLoops:
         with pytest.raises(IndexError, match="SequenceErase 'u'") as caught:
             used.run(s=[], n=i64(1000), x=f32(1), room=i64(7))
         assert "in iteration 7 of Loop 't'" in caught.value.__notes__
-        assert ran(used.engines) == {"whole": (0, 1), "long": (0, 1), "given steps": (0, 1)}
+        assert ran(used.engines) == {"long": (0, 1), "given steps": (0, 1)}
 
 
 class TestLongSequences:
@@ -135,7 +135,7 @@ class TestLongSequences:
         x = np.ones((n, 2), np.float32)
         for _ in range(6):
             assert_values(used.run(x=x, s=[], n=i64(n), position=i64(0)), [list(2 * x)])
-        assert ran(used.engines) == {"whole": (0, 2), "long": (0, 2), "given steps": (6, 0)}
+        assert ran(used.engines) == {"long": (0, 2), "given steps": (6, 0)}
 
     def test_lists_of_optionals_are_left_to_the_steps(self):
         """Whether they are there, and how long they are, no node tells."""

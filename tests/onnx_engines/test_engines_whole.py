@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from support.models.engines import RARELY, TURN, Used, ran, turned
+from support.models.engines import RARELY, TURN, TURN_COMPUTED, Used, ran, turned
 from support.models.sessions import assert_values, f32, floats, i64, model
 
 from seqcore import TensorSequence
@@ -16,6 +16,8 @@ from seqcore.onnx._engines.checked_model import LONG
 from seqcore.onnx._engines.engines import LONG_FOR_LOOPS, explain
 from seqcore.onnx._engines.tiers import Attempts
 from seqcore.onnx._engines.whole import MOST_INSERTS
+from seqcore.onnx._model.prepare import prepare
+from seqcore.onnx._model.weights import without_weights
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -35,12 +37,14 @@ class TestWhole:
         ("n", "quick"),
         [(-(2**63), True), (-1, True), (0, True), (LONG, True), (LONG + 1, False), (1000, False)],
     )
-    def test_loops_of_so_many_iterations(self, n, quick):
-        used = Used(TURN)
+    @pytest.mark.parametrize(("text", "otherwise"), [(TURN, [None] * 4), (TURN_COMPUTED, RARELY)])
+    def test_loops_of_so_many_iterations(self, text, otherwise, n, quick):
+        """A look at the feed is enough, if that has the number."""
+        used = Used(text)
         s = floats(1, 2, 3)
         for _ in range(4):
             assert_values(used.run(s=s, n=i64(n)), [turned(s, n)])
-        assert used.outcomes == ([True] * 4 if quick else RARELY)
+        assert used.outcomes == ([True] * 4 if quick else otherwise)
 
     @pytest.mark.parametrize("n", [0, 1, 2, LONG, LONG + 1])
     def test_loops_whose_trips_are_a_length(self, n):
@@ -104,7 +108,7 @@ class TestWhole:
             }>
         }""")
         assert_values(used.run(s=[], x=f32(1), n=i64(n), m=i64(m)), [[f32((-1) ** m)] * n])
-        assert used.outcomes == [n <= LONG]
+        assert used.outcomes == [True if n <= LONG else None]
 
     @pytest.mark.parametrize(
         ("split", "keepdims"), [(None, 1), (None, 0), (1, 1), (2, 1), ([1], 1), ([1], 0)]
@@ -126,7 +130,9 @@ class TestWhole:
         for _ in range(4):
             assert_values(used.run(x=x, k=i64(lengths if kind else split or 1)), [pieces])
         # Pieces of length 1 are split from a tensor at the end, however many there are.
-        assert used.outcomes == ([True] * 4 if quick or split is None else RARELY)
+        # Of lengths that are fed, the feed tells how many there are.
+        otherwise = [None] * 4 if kind else RARELY
+        assert used.outcomes == ([True] * 4 if quick or split is None else otherwise)
 
     @pytest.mark.parametrize("length", [3, LONG + 1, 2**40])
     def test_splits_by_more_than_there_is(self, length):
@@ -146,7 +152,7 @@ class TestWhole:
         for _ in range(4):
             with pytest.raises(ValueError, match="SplitToSequence 's'"):
                 used.run(x=f32(1, 2), k=i64(lengths))
-        assert used.outcomes == RARELY
+        assert used.outcomes == (RARELY if lengths else [None] * 4)
 
     @pytest.mark.parametrize("kind", [list, tuple, TensorSequence])
     def test_a_long_feed_is_not_handed_over(self, kind):
@@ -196,7 +202,7 @@ class TestWhole:
             x = np.ones((n, 2), np.float32)
             assert_values(used.run(x=x), [x])
         assert used.outcomes == [True] * 4
-        assert ran(used.engines) == {"whole": (2, 1), "lowered whole": (2, 0)}
+        assert ran(used.engines) == {"whole": (2, 0), "lowered whole": (2, 0)}
         assert not used.engines.tier("lowered whole").get().may_be_long
         assert not used.is_made("given steps")
 
@@ -417,7 +423,7 @@ class TestAttempts:
         assert (attempts.taken, attempts.failures, attempts.reason) == (1, 1, "a b")
 
     def test_a_session_whose_loops_are_long_seldom_tries(self):
-        used = Used(TURN)
+        used = Used(TURN_COMPUTED)
         s = floats(1, 2)
         for _ in range(40):
             assert_values(used.run(s=s, n=i64(LONG + 2)), [turned(s, LONG + 2)])
@@ -446,3 +452,35 @@ def test_scans_go_in_one():
         x = np.random.default_rng(n).random((n, 4), np.float32)
         (found,) = used.run(x=x, k=np.array(1))
         np.testing.assert_allclose(found, np.delete(-np.cumsum(x, 0), 1, 0), rtol=1e-3)
+
+
+def test_results_of_loops_and_branches_have_declared_shapes():
+    """Of a state that a loop leaves onnxruntime infers none, and then folds nothing that depends on it."""
+    text = """g (float[N, 4] x, int64 n, bool c) => (float[] y, int64[] z) {
+        zero = Constant <value = int64 {0}> () first = Constant <value = int64[1] {0}> ()
+        e = SequenceEmpty ()
+        last, l = Loop (n, "", zero, e) <body = b (int64 i, bool go, int64 m, seq(float[]) p)
+                                              => (bool go, int64 k, seq(float[]) q) {
+            row = If (c) <then_branch = d () => (float[] u) { u = Gather (x, i) },
+                          else_branch = f () => (float[] v) { w = Gather (x, m) v = Neg (w) }>
+            q = SequenceInsert (p, row)
+            k = Identity (i)
+        }>
+        z = Unsqueeze (last, first)
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+    }"""
+    prepared = prepare(*without_weights(model(text), None, None))
+    copy = prepared.model.copy()
+    whole_module._declare_results(copy, prepared)
+    shapes = {
+        name: [dim.dim_value for dim in kind.tensor_type.shape.dim]
+        for graph in copy.graph.all_graphs()
+        for name, kind in graph.declared.items()
+        if kind.tensor_type.HasField("shape")
+    }
+    assert shapes["last"] == []
+    assert shapes["row"] == [4]
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    used = Used(text)
+    assert_values(used.run(x=x, n=i64(2), c=np.array(True)), [x, np.array([1])])
+    assert used.outcomes == [True]

@@ -3,6 +3,7 @@
 onnxruntime is quick with short sequences, and quadratic with long ones, but how long they get only a run
 tells. So a checked model fails, on purpose, where a loop that carries sequences has more iterations than a
 limit or a split more pieces: by a Gather whose index is then out of range. Then another engine runs instead.
+Where the feed tells, no node is needed: see `bounds`.
 A model for long loops counts the elements of the sequences after each iteration, and not the iterations.
 """
 
@@ -13,6 +14,7 @@ from functools import reduce
 import numpy as np
 from onnx import TensorProto
 
+from seqcore.onnx._engines.bounds import Bounds, FedLimit
 from seqcore.onnx._engines.filled_elements import FilledElements, keep_checks
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import parts_of
@@ -33,8 +35,8 @@ FEW = 8
 _ENOUGH, _STEP, _COPY = 1000, 5.0, 0.25
 
 
-def add_checks(model: Model, prepared: Prepared, limit: int, counts_elements: bool = False) -> None:
-    """Put checks into a model.
+def add_checks(model: Model, prepared: Prepared, limit: int, counts_elements: bool = False) -> list[FedLimit]:
+    """Put checks into a model; return those that are done on the feed instead, before each run.
 
     Parameters
     ----------
@@ -52,9 +54,10 @@ def add_checks(model: Model, prepared: Prepared, limit: int, counts_elements: bo
     Declined
         If a check would fail in every run.
     """
-    checks = Checks(model, limit, counts_elements)
+    checks = Checks(model, prepared, limit, counts_elements)
     checks.guard(model.graph, prepared)
     checks.finish()
+    return [*dict.fromkeys(checks.fed)]
 
 
 def copies_little(iterations: int, copied: int) -> bool:
@@ -85,10 +88,19 @@ def why_not_whole(graph: Graph, prepared: Prepared) -> str:
 
 
 class Checks:
-    """Puts checks before, behind and into nodes; records say which, in `guard`."""
+    """Puts checks before, behind and into nodes; records say which, in `guard`.
 
-    def __init__(self, model: Model, limit: int, counts_elements: bool) -> None:
+    Attributes
+    ----------
+    fed : list of FedLimit
+        The checks that are done on the feed, so that no nodes are needed.
+    """
+
+    def __init__(self, model: Model, prepared: Prepared, limit: int, counts_elements: bool) -> None:
         self._model, self._limit, self._counts_elements = model, limit, counts_elements
+        self.fed: list[FedLimit] = []
+        self._bounds = Bounds(prepared, limit)
+        self._depth = 0  # of the graph at hand: a node inside another may not run, whatever is fed
         self._most_elements = limit if limit <= LONG_TO_COPY else MOST_EDITED
         self._builder = Builder(model, "check")
         self._nodes = self._fresh_nodes()  # before the node at hand
@@ -108,8 +120,10 @@ class Checks:
         """Add the checks of all nodes in a graph."""
         nodes: list[Node] = []
         for node in graph.nodes:
+            self._depth += 1
             for inner in node.graphs.values():
                 self.guard(inner, prepared)
+            self._depth -= 1
             self._nodes = self._fresh_nodes()
             record_of(node).guard(node, prepared, self)
             nodes += [*self._nodes.nodes, node]
@@ -117,6 +131,13 @@ class Checks:
         ended, self._after = self._after, []
         for _, name in ended:
             self._kept.append((graph, self._at_the_end_of(graph).fail_if(name)))
+
+    def _is_checked_on_feed(self, limit: FedLimit | None) -> bool:
+        """Return whether a limit on the feed takes the place of a check; then it is one."""
+        if limit is None or self._depth:
+            return False
+        self.fed.append(limit)
+        return True
 
     def finish(self) -> None:
         """Add the checks that depend on all nodes."""
@@ -172,6 +193,10 @@ class Checks:
         if known is not None and known <= self._limit:
             return
         if parts.trips and known is None:
+            if self._bounds.is_limited(parts.trips) or self._is_checked_on_feed(
+                self._bounds.fed_number(parts.trips)
+            ):
+                return
             trips = node.inputs[0]
             if not is_never_negative(prepared, parts.trips):
                 # None is less than no trip: a negative index would count from the back.
@@ -219,7 +244,9 @@ class Checks:
             self._want_short(node, lengths.size)
         elif isinstance(total, int):
             self._want_short(node, -(-total // max(int(lengths), 1)))
-        else:
+        elif not self._is_checked_on_feed(
+            self._bounds.fed_length(tensor, axis, max(int(lengths), 1) * self._limit)
+        ):
             # The split, or the 1 that it stands for where it isn't given, comes from a table.
             step = max(int(lengths), 1)
             nodes = self._nodes
@@ -237,6 +264,13 @@ class Checks:
     def _limit_lengths(self, node, prepared):
         """Of lengths that only a run tells: a list may neither be long nor empty, a number not too small."""
         tensor, split, nodes = node.inputs[0], node.inputs[1], self._nodes
+        shape = prepared.shape(split)
+        if shape is not None and len(shape) == 1:
+            if isinstance(shape[0], int) and shape[0] > 0:
+                self._want_short(node, shape[0])
+                return
+            if self._is_checked_on_feed(self._bounds.fed_length(split, 0, self._limit, least=1)):
+                return
         most = nodes.constant(self._limit)
         if prepared.type(split).rank == 1:
             n = nodes.op("Size", split)

@@ -102,17 +102,19 @@ class Engines:
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
-        known = self.interface.names.__contains__
-        if output_names and not (type(output_names) is list and all(map(known, output_names))):
-            self.interface.check_names(output_names, feed)
-        if self.interface.scalars and (axes := self.interface.axes_of_scalars(feed)):
+        interface = self.interface
+        if output_names and not (
+            type(output_names) is list and all(map(interface.names.__contains__, output_names))
+        ):
+            interface.check_names(output_names, feed)
+        if interface.scalars and (axes := interface.axes_of_scalars(feed)):
             return self._taking(axes).run(output_names, feed, options)
         first = self._first
         if first is None:
             return self._compiled.get().run(output_names, feed, options)
         self._runs += 1
         if self._runs <= _RUNS_AS_GIVEN:
-            results = first.attempt(Run(self.interface, output_names, feed, options))
+            results = first.attempt(Run(interface, output_names, feed, options))
             if results is not None:
                 return results
         return self.compiled.run(output_names, feed, options)

@@ -9,6 +9,7 @@ from onnx import TensorProto, TypeProto
 from seqcore._arguments.shown import add_note, got, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
+from seqcore.core.operations import all_fit
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._model.tensors import dtype_of
@@ -70,6 +71,9 @@ def _shape(kind):
     ]
 
 
+_ARRAY = np.ndarray  # found quickly, in each run
+
+
 class Feed:
     """An input, and whether what is fed to it is what the model declares.
 
@@ -84,7 +88,7 @@ class Feed:
         self.kind = kind
         which = kind.WhichOneof("value")
         self._dtype = dtype_of(kind.tensor_type.elem_type) if which == "tensor_type" else None
-        self._element_dtype = self._element_rank = None
+        self._element_dtype = self._element_rank = self._element_shape = None
         self._element_lengths = []
         if which == "sequence_type" and kind.sequence_type.elem_type.HasField("tensor_type"):
             self._element_dtype = dtype_of(kind.sequence_type.elem_type.tensor_type.elem_type)
@@ -94,9 +98,14 @@ class Feed:
             if element.HasField("shape"):
                 dims = element.shape.dim
                 self._element_rank = len(dims)
+                self._element_shape = tuple(
+                    dim.dim_value if dim.HasField("dim_value") else -1 for dim in dims
+                )
                 self._element_lengths = [
                     (k, dim.dim_value) for k, dim in enumerate(dims) if dim.HasField("dim_value")
                 ]
+        # Arrays of exactly this type go as they are, except for strings.
+        self._quick_dtype = None if self._dtype == STRING else self._dtype
         self._rank, self._lengths = None, []
         if self._dtype is not None and kind.tensor_type.HasField("shape"):
             dims = kind.tensor_type.shape.dim
@@ -118,8 +127,7 @@ class Feed:
         """
         if self._dtype is None:  # asked first: to NumPy, None is float64
             return self._other(value)
-        quick = type(value) is np.ndarray and value.dtype == self._dtype and self._dtype != STRING
-        if quick and self._fits(value.shape):
+        if type(value) is _ARRAY and value.dtype is self._quick_dtype and self._fits(value.shape):
             return value
         array = _tensor(self.name, value, self._dtype)
         if not self._fits(array.shape):
@@ -165,32 +173,21 @@ class Feed:
         TypeError, ValueError
             As `check`.
         """
-        if self._dtype is not None:
-            quick = type(value) is np.ndarray and value.dtype == self._dtype and self._dtype != STRING
-            # onnxruntime looks at no shape where a scalar is declared.
-            return value if quick and self._fits(value.shape) else self.check(value)
-        dtype = self._element_dtype
-        if dtype is None:
+        # onnxruntime looks at no shape where a scalar is declared.
+        if type(value) is _ARRAY and value.dtype is self._quick_dtype and self._fits(value.shape):
+            return value
+        if self._element_dtype is None:
             return self.check(value)
-        rank, lengths = self._element_rank, self._element_lengths
-        if type(value) is not list:
-            if type(value) is not TensorSequence or value.dtype != dtype:
-                value = self.check(value)
-            if len(value) > longest or (rank is not None and not self._fit_elements(set(value.shapes))):
+        if type(value) is list:
+            if len(value) > longest:
                 return None
-            return list(value)
-        if len(value) > longest:
+            if all_fit(value, self._element_dtype, self._element_shape):
+                return value
+        if type(value) is not TensorSequence or value.dtype != self._element_dtype:
+            value = self.check(value)
+        if len(value) > longest or (self.declares_elements and not self._fit_elements(set(value.shapes))):
             return None
-        for one in value:
-            if type(one) is not np.ndarray or (one.dtype is not dtype and one.dtype != dtype):
-                return self.for_onnxruntime(self.check(value), longest)
-            if rank is not None:
-                if one.ndim != rank:
-                    return None
-                for axis, length in lengths:
-                    if one.shape[axis] != length:
-                        return None
-        return value
+        return list(value)
 
     def _other(self, value):
         which = self.kind.WhichOneof("value")

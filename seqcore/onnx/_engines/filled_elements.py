@@ -1,6 +1,7 @@
 """A check that no element of a sequence is empty: onnxruntime's joins pass such elements by.
 
-It stands where elements are put in: a Range whose step is the number of items fails where that is 0.
+It stands where elements are put in, except for those that are known not to be empty: a Range whose step is
+the number of items fails where that is 0.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 
 
@@ -67,6 +69,64 @@ def _makers(name, producers, states):
                 todo.append(node.inputs[0])
 
 
+# Their results have all numbers of the first input, and no others.
+_KEEPS_ITEMS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+
+
+def known_filled(names: Iterable[str], prepared: Prepared) -> set[str]:
+    """Return which values are known not to be empty, of some and those that they depend on.
+
+    Of a sequence that is said if none of its elements is empty. A state of a loop is filled if it begins so
+    and stays so: at first all values are believed to be filled, then none whose inputs aren't.
+    """
+    states = _states_of(prepared.model.graph)
+    rules: dict[str, tuple[Callable[[Iterable[bool]], bool], list[str]]] = {}
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if name not in rules:
+            rules[name] = _filled_by(name, prepared, states)
+            todo += rules[name][1]
+    filled = set(rules)
+    while wrong := {
+        name
+        for name in filled
+        for combine, inputs in [rules[name]]
+        if not combine(one in filled for one in inputs)
+    }:
+        filled -= wrong
+    return filled
+
+
+def _filled_by(
+    name: str, prepared: Prepared, states: dict[str, tuple[Node, int]]
+) -> tuple[Callable[[Iterable[bool]], bool], list[str]]:
+    """Return the values that make one filled, and whether all of them have to be, or any."""
+    shape, node = prepared.shape(name), prepared.producer(name)
+    if shape is not None and all(isinstance(length, int) and length != 0 for length in shape):
+        return all, []  # also of a sequence that never has an element
+    if name in states:
+        loop, k = states[name]
+        return all, [parts_of(loop).initial[k], parts_of(loop).next_states[k]]
+    if node is None:
+        return any, []
+    if node.is_op("Loop"):
+        parts, k = parts_of(node), node.outputs.index(name)
+        return (all, [parts.initial[k], parts.next_states[k]]) if k < len(parts.states) else (any, [])
+    if node.is_op("If"):
+        return all, [graph.outputs[node.outputs.index(name)] for graph in node.graphs.values()]
+    if node.is_op("SequenceConstruct") or record_of(node).broadcasts:
+        return all, list(node.inputs)
+    if node.is_op("SequenceInsert"):
+        return all, node.inputs[:2]
+    if (
+        node.is_op("ConcatFromSequence", "SequenceErase", "SequenceAt", *_KEEPS_ITEMS)
+        or record_of(node).elementwise
+    ):
+        return all, node.inputs[:1]
+    return any, list(node.inputs) if node.is_op("Concat") else []
+
+
 class FilledElements:
     """The checks of one model.
 
@@ -80,7 +140,7 @@ class FilledElements:
 
     def __init__(self, model: Model, at_the_end_of: Callable[[Graph], Nodes]) -> None:
         self._model, self._at_the_end_of = model, at_the_end_of
-        self._wanted: dict[Node, None] = {}
+        self._wanted: dict[tuple[str, Node], None] = {}
         self._producers = {
             name: (node, graph)
             for graph in model.graph.all_graphs()
@@ -91,22 +151,26 @@ class FilledElements:
 
     def want(self, name: str, prepared: Prepared) -> None:
         """Have the elements of a sequence checked."""
-        for node in _makers(name, self._producers, self._states):
-            if isinstance(node, Node) and not node.is_op("SequenceEmpty"):
-                self._wanted[node] = None
+        put_in = [
+            (one, node)
+            for node in _makers(name, self._producers, self._states)
+            if isinstance(node, Node) and not node.is_op("SequenceEmpty")
+            for one in (node.inputs if node.is_op("SequenceConstruct") else node.inputs[1:2])
+        ]
+        filled = known_filled([one for one, _ in put_in], prepared)
+        self._wanted |= {(one, node): None for one, node in put_in if one not in filled}
 
     def checks(self) -> Iterator[tuple[Graph, str]]:
         """Put the checks in, and yield each of them with the graph that it stands in. Nobody reads them."""
         graphs = {id(node): graph for graph in self._model.graph.all_graphs() for node in graph.nodes}
         done = set()
-        for node in self._wanted:
-            for name in node.inputs if node.is_op("SequenceConstruct") else node.inputs[1:2]:
-                if name not in done:
-                    done.add(name)
-                    graph = graphs[id(node)]
-                    nodes = self._at_the_end_of(graph)
-                    size = nodes.op("Size", name)
-                    yield graph, nodes.op("Range", nodes.constant(0), nodes.constant(1), size)
+        for name, node in self._wanted:
+            graph = graphs[id(node)]
+            if (name, id(graph)) not in done:
+                done.add((name, id(graph)))
+                nodes = self._at_the_end_of(graph)
+                size = nodes.op("Size", name)
+                yield graph, nodes.op("Range", nodes.constant(0), nodes.constant(1), size)
 
 
 # Checks that nobody reads, kept: each goes out of all graphs around it, so that no optimizer drops it.

@@ -16,6 +16,8 @@ from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, to_type_proto
 
+_ARRAY = np.ndarray
+
 
 class Interface:
     """The inputs and outputs of a model.
@@ -74,7 +76,7 @@ class Interface:
         for name in self.scalars:  # in each run, so as quickly as it goes
             value: Any = feed.get(name)
             # Not isinstance, which believes a `__class__`.
-            if issubclass(type(value), np.ndarray) and value.ndim and value.size == 1:
+            if issubclass(type(value), _ARRAY) and value.ndim and value.size == 1:
                 found += ((name, value.ndim),)
         return found
 

@@ -16,7 +16,7 @@ from onnx import TensorProto
 from seqcore.onnx._engines.checked_model import LONG, add_checks, limit_of, why_not_whole
 from seqcore.onnx._engines.executable import Executable
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._model.graph import Graph
+from seqcore.onnx._model.graph import Graph, Model
 from seqcore.onnx._model.prepare import declare_types
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
@@ -78,11 +78,11 @@ class WholeModel(Executable):
         for name in (*graph.inputs, *graph.outputs):
             type_ = prepared.type(name)
             if type_.number and type_.kind in (TENSOR, SEQUENCE):
-                model.graph.declared[name] = to_type_proto(type_, with_shape=name in graph.inputs)
+                model.graph.declared[name] = to_type_proto(type_, with_shape=True)
             elif name in graph.outputs:
                 model.graph.declared.pop(name, None)
-        if self.may_be_long:
-            add_checks(model, prepared, self.limit, counts_elements)
+        _declare_results(model, prepared)
+        self._limits = add_checks(model, prepared, self.limit, counts_elements) if self.may_be_long else []
         super().__init__(model, interface.names, prepared, sessions)
 
     def feed_of(self, run: Any) -> dict[str, Any] | None:
@@ -100,7 +100,15 @@ class WholeModel(Executable):
                 run.is_fed_long = True
                 return None
             feed[name] = made
-        return feed
+        return feed if self._allows(feed) else None
+
+    def _allows(self, feed: dict[str, Any]) -> bool:
+        """Return whether loops and splits are short, as far as what onnxruntime is fed tells."""
+        for limit in self._limits:
+            value = feed.get(limit.name)
+            if value is not None and not limit.allows(value):
+                return False
+        return True
 
 
 def made_whole(
@@ -196,3 +204,12 @@ def _why_not_inside(prepared: Prepared) -> str:
     if prepared.weights.nbytes >= HEAVY:
         return "its weights would be held twice"
     return why_not_whole(graph, prepared)
+
+
+def _declare_results(model: Model, prepared: Prepared) -> None:
+    """Declare the shapes of what loops and branches give: onnxruntime folds and plans less without them."""
+    for graph in model.graph.all_graphs():
+        for node in graph.nodes:
+            for name in node.outputs if node.graphs else ():
+                if prepared.is_tensor(name) and prepared.type(name).number and name not in graph.outputs:
+                    graph.declared[name] = to_type_proto(prepared.type(name), with_shape=True)
