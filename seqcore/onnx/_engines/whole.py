@@ -207,9 +207,31 @@ def _why_not_inside(prepared: Prepared) -> str:
 
 
 def _declare_results(model: Model, prepared: Prepared) -> None:
-    """Declare the shapes of what loops and branches give: onnxruntime folds and plans less without them."""
+    """Declare the shapes of what loops and branches give: onnxruntime folds and plans less without them.
+
+    Not if only shapes of its results are read: onnxruntime would leave it out, and its errors.
+    """
+    computed = _computed(prepared)
     for graph in model.graph.all_graphs():
         for node in graph.nodes:
-            for name in node.outputs if node.graphs else ():
-                if prepared.is_tensor(name) and prepared.type(name).number and name not in graph.outputs:
-                    graph.declared[name] = to_type_proto(prepared.type(name), with_shape=True)
+            if node.graphs and not computed.isdisjoint(node.outputs):
+                for name in node.outputs:
+                    if prepared.is_tensor(name) and prepared.type(name).number and name not in graph.outputs:
+                        graph.declared[name] = to_type_proto(prepared.type(name), with_shape=True)
+
+
+def _computed(prepared: Prepared) -> set[str]:
+    """Return the values that outputs depend on otherwise than by a shape alone."""
+    found: set[str] = set()
+    todo = list(prepared.model.graph.outputs)
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        found.add(name)
+        node = prepared.producer(name)
+        if node is not None and not node.is_op("Shape", "Size"):
+            todo += node.inputs
+            for graph in node.graphs.values():
+                todo += graph.outputs
+    return found
