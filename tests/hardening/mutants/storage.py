@@ -248,7 +248,7 @@ MUTANTS = [
         "a range is judged by its last position alone",
         "for end in (key[:1], key[-1:]):",
         "for end in (key[-1:],):",
-        STORES,
+        f"{STORES} core/test_damaged_offsets.py",
     ),
     Mutant(
         "unsigned positions past 63 bits count from the back",
