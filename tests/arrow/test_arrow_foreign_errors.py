@@ -109,6 +109,7 @@ def test_a_stream_that_can_not_say_why_it_failed(fails_at):
     assert stream.settled()
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
 def test_ctrl_c_in_a_type_of_endless_fields():

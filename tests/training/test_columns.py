@@ -243,6 +243,7 @@ def columns_agree(columns):
     return all(np.array_equal(columns[name], first) for name in columns.names)
 
 
+@pytest.mark.slow
 def test_positions_that_a_thread_writes():
     columns, positions, ended = Columns({name: np.arange(100) for name in "abcd"}), np.zeros(20_000, int), []
 

@@ -355,6 +355,7 @@ def test_epochs_that_are_refused():
         sampler.set_epoch(-1)
 
 
+@pytest.mark.slow
 def test_orders_are_equally_likely():
     """Of elements of one length, over seeds and epochs."""
     counts = {}
