@@ -68,7 +68,8 @@ def pytest_collection_modifyitems(items):
             if counts[test] % mark.args[0]:
                 item.add_marker(pytest.mark.slow)
             counts[test] += 1
-        if hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+        keeps_all = mark and mark.args[0] == 1
+        if hasattr(item, "callspec") and not keeps_all and not item.get_closest_marker("slow"):
             products[test].append(item)
     for test, cases in products.items():
         for case in left_out(test, cases):

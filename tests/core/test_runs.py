@@ -387,7 +387,6 @@ def test_each_kind_in_each_way(kind):
         read_in_each_way(one, list(expected))
 
 
-@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("edits", [1, 30, 70])
 def test_large_sequences_that_threads_edit_as_they_get_slots(edits):
     """Slots of more than 65,536 elements are made without the lock, and again where others have edited."""

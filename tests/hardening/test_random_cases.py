@@ -72,8 +72,13 @@ def test_list(j, k):
 @pytest.mark.parametrize("i", range(4))
 def test_few(letter, i):
     pass
+
+@pytest.mark.mostly_slow(1)
+@pytest.mark.parametrize("i", range(9))
+def test_kept(letter, i):
+    pass
 """
-NAMES = "test_product", "test_list", "test_few"  # the tests of MANY
+NAMES = "test_product", "test_list", "test_few", "test_kept"  # the tests of MANY
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +169,7 @@ def test_of_a_product_each_value_remains(run):
         [re.findall(rf"PASSED test_many.py::{name}\[(\S+)\]", one) for name in NAMES] for one in said
     )
     assert few == again
-    assert [len(cases) for cases in whole] == [66, 20, 8]
+    assert [len(cases) for cases in whole] == [66, 20, 8, 18]
     assert few[1:] == whole[1:]
     assert 11 <= len(few[0]) < 25
     left, every = (

@@ -32,9 +32,9 @@ MUTANTS = [
     ),
     Mutant(
         "a negative length of a view passes",
-        "and 0 <= piece.length <= table.high - start",
-        "and piece.length <= table.high - start",
-        f"{TABLES} arrow",
+        "if start[i] < 0 or length[i] < 0 or start[i] > whole",
+        "if start[i] < 0 or start[i] > whole",
+        "pickling",
     ),
     Mutant(
         "padding in front is taken for the element",
