@@ -181,7 +181,7 @@ def test_a_payload_that_is_passed_on_is_pickled_once_more(kind):
 
 
 class TestPools:
-    @pytest.mark.slow
+    @pytest.mark.mostly_slow(3)
     @pytest.mark.parametrize("end", ["close", "terminate"])
     @pytest.mark.parametrize("after", [0, 2])
     def test_one_that_ends(self, end, after):

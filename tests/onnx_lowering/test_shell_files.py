@@ -296,7 +296,7 @@ def test_weights_in_files_come_along_to_standard_output(weighty, tmp_path):
     assert np.array_equal(onnx.numpy_helper.to_array(weights), rows(100, 100))
 
 
-@pytest.mark.slow
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("data", [b"", b"hello", b"\x08\x08"])
 @pytest.mark.parametrize("command", [["explain", "-"], ["lower", "-", "-o", "-"]])
 def test_what_is_no_model(data, command):

@@ -224,7 +224,6 @@ class TestWeights:
         with pytest.raises(ValueError, match="outside of its folder"):
             lower(folder / "model.onnx")
 
-    @pytest.mark.slow
     def test_of_a_cache_that_consists_of_links(self, tmp_path):
         blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
         blobs.mkdir()

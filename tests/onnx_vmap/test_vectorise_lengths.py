@@ -61,7 +61,6 @@ def check_listed(code, element, opset=17, bounds=tuple(BOUNDS), w="float[12, 3]"
 
 
 class TestCuts:
-    @pytest.mark.slow
     @pytest.mark.parametrize("opset", [14, 18, 21])
     def test_each_length(self, opset):
         check(reduced("q = Neg(p)", opset=opset), "float[3]", opset)
@@ -157,7 +156,7 @@ FILLED_RULES = [
 
 
 class TestRules:
-    @pytest.mark.mostly_slow(31)
+    @pytest.mark.mostly_slow(11)
     @pytest.mark.parametrize(("code", "rest", "v"), [*RULES, *FILLED_RULES])
     def test_each(self, code, rest, v):
         text = body(
@@ -170,7 +169,7 @@ class TestRules:
         bounds = tuple(BOUNDS) if (code, rest, v) in RULES else FILLED
         check_listed(code.replace("q = ", "e = "), element, 17, bounds, **({"v": v} if v else {}))
 
-    @pytest.mark.mostly_slow(7)
+    @pytest.mark.mostly_slow(11)
     @pytest.mark.parametrize(
         "op", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"]
     )
@@ -193,7 +192,6 @@ class TestRules:
                 feeds_of_parts(FILLED, w="float[12, 3]"), opset, 1)  # fmt: skip
             assert all(takes_first(result, feeds_of_parts(FILLED, (1, 2, 5), w="float[12, 3]")))
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("type_", ["int32", "int64", "double"])
     def test_reductions_of_other_types(self, type_):
         for op in ("Sum", "Max", "Min", "Prod"):
@@ -205,7 +203,6 @@ class TestRules:
             feeds = feeds_of_parts(FILLED, w=f"{type_}[12, 2]")
             check_at_once(text, feeds, nloops=1, same=assert_same)
 
-    @pytest.mark.slow
     def test_reductions_of_what_is_empty(self):
         for op in ("Sum", "Mean", "Max", "Min", "Prod", "LogSumExp"):
             code = f"e = Reduce{op}<keepdims = 0, axes = [0]>(p)"
@@ -213,7 +210,6 @@ class TestRules:
             text = body(f"{PART} {code}", "float[3]", **ENDS, w="float[12, 3]")
             check_at_once(text, feeds_of_parts(w="float[12, 3]"), nloops=1)
 
-    @pytest.mark.slow
     def test_weighted_sums(self):
         code = "r = ReduceSum<keepdims = 0>(p, #(1)) h = Softmax<axis = 0>(r) e = MatMul(h, p)"
         check(code, "float[3]")
@@ -231,7 +227,6 @@ class TestRules:
             r = ReduceSum<keepdims = 0>(p, #(0)) e = Div(r, n1)"""
         check(code, "float[3]")
 
-    @pytest.mark.slow
     def test_look_ups(self):
         code = "h = Gather(v, p) e = ReduceSum<keepdims = 0>(h, #(0))"
         check(code, "float[2]", w="int64[12]", v="float[2, 2]")
@@ -294,7 +289,6 @@ class TestRules:
         text = body(f"{PART} {reduced(code)}", f"float[{rest}]", **ENDS, **types)
         check_at_once(text, feeds_of_parts(FILLED, **types), nloops=1)
 
-    @pytest.mark.slow
     def test_products_of_what_is_empty(self):
         types = {"w": "float[12, 3]", "v": "float[3, 4]"}
         code = "q = Gemm(p, v) e = ReduceSum<keepdims = 0>(q, #(0))"

@@ -253,6 +253,8 @@ def test_states_of_other_data():
     for damaged in ({}, None, [1], {"epoch": 1}):
         with pytest.raises(TypeError, match=r"state must be a dict from BatchSampler\.state_dict"):
             sampler.load_state_dict(damaged)
+    with pytest.raises(ValueError, match=r"a BatchSampler with .*None"):
+        sampler.load_state_dict({"epoch": 0, "batches": 0})
     with pytest.raises(TypeError, match="epoch must be an integer"):
         sampler.load_state_dict(state | {"epoch": "1"})
     assert sampler.state_dict() == state
