@@ -74,6 +74,7 @@ def load(path):
     return sq.load(path)
 
 
+@pytest.mark.mostly_slow(3)
 def test_loaded_there_used_here(pool, seq, tmp_path, monkeypatch):
     back = pool.submit(load, str(tmp_path / "c.arrow")).result(60)
     assert_holds(back, list(seq[200:]))
