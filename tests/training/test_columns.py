@@ -126,7 +126,9 @@ def test_columns_without_rows():
 
 
 def test_columns_of_one_row():
-    columns = Columns({"numbers": TensorSequence([1.5]), "seq": [np.array([1, 2])], "words": [np.array(["a"])]})
+    objects = np.empty(1, object)
+    objects[0] = np.array([1.5])
+    columns = Columns({"numbers": TensorSequence([1.5]), "seq": [np.array([1, 2])], "objects": objects})
     assert [type(columns[name]) for name in columns.names] == [np.ndarray, TensorSequence, TensorSequence]
     assert columns[0]["seq"].tolist() == [1, 2]
 
