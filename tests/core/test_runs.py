@@ -355,7 +355,6 @@ TestRuns.settings = settings(
 )
 
 
-@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_each_kind_in_each_way(kind):
     """As it comes, from behind, with steps, selected, joined with itself, and behind many edits."""

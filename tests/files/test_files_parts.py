@@ -178,3 +178,28 @@ def test_parts_are_the_sequences_as_they_were():
     for data in (columns, iter([columns])):
         assert [*parts.parts_of(data)] == [(0, columns)]
     assert sizes(parts.parts_of([[1], [2]])) == [(0, 2)]
+
+
+class OnlyArray:
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros((2, 3))
+
+    def __iter__(self):
+        return iter(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize(
+    "given", ["ab", b"ab", {"a": [1]}, np.zeros((2, 3)), OnlyArray()], ids=lambda x: type(x).__name__
+)
+def test_what_is_one_thing_is_not_taken_apart(given):
+    with pytest.raises(
+        TypeError, match=r"a list of tensors, or an iterable of either to save, got .*into a list"
+    ):
+        parts.parts_of(given)
+
+
+def test_tensors_of_two_ranks_are_no_file():
+    with pytest.raises(
+        ValueError, match=r"part 2 is a tensor of shape \(2, 2\), expected rank 1 as the parts"
+    ):
+        list(parts.parts_of(iter([[1], [2], [[1, 2], [3, 4]]])))
