@@ -388,11 +388,12 @@ def test_a_file_of_any_kind_is_replaced(tmp_path):
 
 
 @posix
-def test_a_read_only_file_stays(tmp_path):
+@pytest.mark.parametrize("rights", [0o444, 0o555], ids=oct)
+def test_a_read_only_file_stays(tmp_path, rights):
     """Also if an administrator, who could write it, saves."""
     path = tmp_path / "a.arrow"
     sq.save(path, SEQ)
-    path.chmod(0o444)
+    path.chmod(rights)
     with pytest.raises(PermissionError, match="the existing file is read-only") as caught:
         sq.save(path, OTHER)
     assert caught.value.filename == str(path)

@@ -515,3 +515,15 @@ def test_parquet_in_one_call(tmp_path):
     sq.save(tmp_path / "a.arrow", map(Columns.from_arrow, batches))
     assert sq.load(tmp_path / "a.arrow")["tokens"] == columns["tokens"]
     assert np.array_equal(sq.load(tmp_path / "a.arrow")["label"], columns["label"])
+
+
+def test_bools_of_an_array_are_bytes_in_a_file(tmp_path):
+    """As those of a sequence, so that they are mapped."""
+    pa = pytest.importorskip("pyarrow")
+    flags = np.array([True, False, True])
+    sq.save(tmp_path / "c.arrow", Columns({"flags": flags, "numbers": flags * 2}))
+    with pa.OSFile(str(tmp_path / "c.arrow")) as file:
+        schema = pa.ipc.open_file(file).schema
+    kinds = [getattr(schema.field(name).type, "storage_type", None) for name in ("flags", "numbers")]
+    assert kinds == [pa.int8(), None]
+    assert sq.load(tmp_path / "c.arrow")["flags"].tolist() == [True, False, True]
