@@ -1,10 +1,13 @@
 import gc
+import random
 import shlex
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 from support import random_cases
+
+FEW = 8  # cases of a product of parameters that pytest runs without -m
 
 
 def pytest_addoption(parser):
@@ -57,14 +60,45 @@ def pytest_runtest_makereport(item):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of each test that is mostly slow, mark all cases but the first and each n-th behind it."""
-    counts = Counter()
+    """Mark cases as slow: of a test that is mostly slow, and of one whose parameters make many cases."""
+    counts, products = Counter(), defaultdict(list)
     for item in items:
+        test = item.nodeid.partition("[")[0]
         if mark := item.get_closest_marker("mostly_slow"):
-            test = item.nodeid.partition("[")[0]
             if counts[test] % mark.args[0]:
                 item.add_marker(pytest.mark.slow)
             counts[test] += 1
+        keeps_all = mark and mark.args[0] == 1
+        if hasattr(item, "callspec") and not keeps_all and not item.get_closest_marker("slow"):
+            products[test].append(item)
+    for test, cases in products.items():
+        for case in left_out(test, cases):
+            case.add_marker(pytest.mark.slow)
+
+
+def left_out(test, cases):
+    """Yield the cases of a product that say little more than the others, always the same ones.
+
+    A few remain, and those with a value of a parameter that none of the few has.
+    """
+    met = set()
+    for number, case in enumerate(random.Random(test).sample(cases, len(cases))):
+        values = values_of_parameters(case)
+        if number >= FEW and values <= met:
+            yield case
+        met |= values
+
+
+def values_of_parameters(case):
+    """Return what stands for the value of each parameter. Parameters of one mark have one value together."""
+    together = {name: name for name in case.callspec.params}
+    for mark in case.iter_markers("parametrize"):
+        names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        together |= {name.strip(): names[0] for name in names}
+    values = defaultdict(tuple)
+    for name, value in case.callspec.params.items():
+        values[together[name]] += (id(value),)
+    return {*values.items()}
 
 
 def pytest_collection():
@@ -75,7 +109,7 @@ def pytest_collection():
 def pytest_collection_finish():
     """Let searches for garbage, of which there are many, pass by the modules of all packages."""
     gc.enable()
-    freeze()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

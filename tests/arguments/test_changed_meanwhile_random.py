@@ -85,6 +85,7 @@ def remade(seq, parts, table):
     return make(cls, name, parts, np.array(table))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(4, 20))
 def test_whatever_is_changed_a_result_is_sound(seed):
     rng = random.Random(seed)

@@ -385,6 +385,7 @@ FEEDS = [
 ]
 
 
+@pytest.mark.mostly_slow(3)
 @pytest.mark.parametrize(
     ("feed", "outputs", "error", "words"), FEEDS, ids=[" ".join(row[3]) for row in FEEDS]
 )

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import fractions
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -497,3 +498,17 @@ def test_dtypes_that_numpy_does_not_promote():
     seq = TensorSequence(dtype="bfloat16")
     with pytest.raises(TypeError, match=r"the dtype of the sequence is bfloat16: convert the value$"):
         seq.append([np.int64(1)])
+
+
+def test_ragged_lists_are_no_tensors_and_no_lengths():
+    seq = TensorSequence(dtype="int64")
+    with pytest.raises(ValueError, match=r"ragged nested list: item \[1\] has length 2, but item \[0\] has"):
+        seq.append([[1], [1, 2]])
+    with pytest.raises(ValueError, match="a 1-D array of integers, got a ragged list"):
+        TensorSequence.from_lengths(np.arange(6), [[1], [2, 3]])
+
+
+def test_bfloat16_without_its_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(ImportError, match="bfloat16 needs the package ml_dtypes: pip install ml_dtypes"):
+        TensorSequence(dtype="bfloat16")

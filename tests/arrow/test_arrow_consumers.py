@@ -238,6 +238,7 @@ def test_no_elements(name):
             assert pa.chunked_array(seq).num_chunks <= 1
 
 
+@pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize("name", ARROW_NAMES)
 def test_elements_of_several_memories(name):
     parts = [split_to_sequence(filled(name, (n, 2), start=n), 3) for n in (9, 12, 6, 300)]

@@ -17,6 +17,7 @@ def int64s(*lists):
     return [np.array(one, np.int64) for one in lists]
 
 
+@pytest.mark.slow
 def test_a_dictionary_of_many_chunks_is_decoded_once():
     whole = pa.DictionaryArray.from_arrays(
         pa.array(INDICES.astype("i4")), pa.array([f"w{i}" for i in range(5_000)])

@@ -109,6 +109,7 @@ def test_a_stream_that_can_not_say_why_it_failed(fails_at):
     assert stream.settled()
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
 def test_ctrl_c_in_a_type_of_endless_fields():
@@ -460,3 +461,20 @@ def test_a_null_row_of_a_table_is_named():
     with pytest.raises(TypeError, match="row 4 is null: drop it first"):
         sq.Columns.from_arrow(table)
     assert table.settled()
+
+
+# --- offsets and views that lead elsewhere ---
+
+
+@pytest.mark.parametrize(
+    "view", [(20, 0, 0, 3), (20, 0, 0, -1), (20, 0, 1, 0), (20, 0, -1, 0), (-1, 0, 0, 0)]
+)
+def test_views_of_strings_out_of_their_buffers(view):
+    text = np.frombuffer(b"x" * 22, "u1").copy()
+    node = Node("vu", 1, [None, np.array(view, "<i4").view("u1"), text, np.array([22], "i8")])
+    refused(node, ValueError, "string 0 is outside of its buffers")
+
+
+def test_lists_of_lists_whose_offsets_decrease():
+    inner = lists(np.array([0, 3, 2, 5]), numbers(np.arange(5)))
+    refused(lists(np.array([0, 1, 3]), inner), ValueError, "the offsets of its lists decrease")

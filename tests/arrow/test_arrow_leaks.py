@@ -92,13 +92,14 @@ def go_round(seq):
     assert len(from_arrow(seq)) == len(seq)
 
 
-@pytest.mark.mostly_slow(5)
+@pytest.mark.mostly_slow(19)
 @pytest.mark.parametrize("action", [take_all, take_nothing, take_half, go_round])
 @sequences
 def test_rounds(seq, action):
     assert not leaks(lambda: action(seq))
 
 
+@pytest.mark.slow
 def test_refused_rounds():
     odd = TensorSequence([filled("int32", 2), filled("int32", (2, 2))])
     complexes = TensorSequence([filled("complex64", 2)])
@@ -179,6 +180,7 @@ def test_pyarrows_memory():
     assert pa.total_allocated_bytes() <= pool
 
 
+@pytest.mark.mostly_slow(5)
 @sequences
 def test_pyarrow_lets_go_of_ours(seq):
     pa = pytest.importorskip("pyarrow")

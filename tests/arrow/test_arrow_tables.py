@@ -256,6 +256,7 @@ def test_pandas_takes_sequences_and_gives_them_back(pd, name, kind):
     assert from_arrow(pa.array(series.array)) == seq
 
 
+@pytest.mark.slow
 def test_pandas_selections(pd):
     pa = pytest.importorskip("pyarrow")
     seq = split_to_sequence(np.arange(9), [2, 0, 3, 4])

@@ -61,6 +61,7 @@ def shown(values, given, damaged):
     return [None if i in damaged else values[ends[i] : ends[i + 1]] for i in range(len(LENGTHS))]
 
 
+@pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize(("width", "given", "damaged"), CASES, ids=IDS)
 def test_offsets_of_a_file(tmp_path, width, given, damaged):
     path = tmp_path / "tensors.arrow"

@@ -19,6 +19,7 @@ from seqcore import TensorSequence
 MANY = 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 @pytest.mark.parametrize("n", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
 def test_a_sequence_of_millions_of_pieces(n):
@@ -112,7 +113,7 @@ CHAINS = ("memoryview", "array on a memoryview", "dlpack", "interface")  # that 
 WAYS = [line.split(chr(34))[1] for line in CHAIN.splitlines() if line.endswith(",") and line[4:5] == chr(34)]
 
 
-@pytest.mark.mostly_slow(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_elements_put_back_over_and_over(way):
     """However long the chain of views that an element has come by, it is freed without a chain of calls."""
@@ -122,6 +123,7 @@ def test_elements_put_back_over_and_over(way):
     assert in_a_process_of_its_own(CHAIN, n, way) == "freed\n"
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("edited", [False, True])
 def test_a_long_history_of_copies(edited):
     source = np.zeros(3)
@@ -143,6 +145,7 @@ def test_a_long_history_of_copies(edited):
     assert gone() is None
 
 
+@pytest.mark.slow
 def test_many_sequences_that_share_one_source():
     source = np.arange(6.0)
     gone = weakref.ref(source)
@@ -165,6 +168,7 @@ def test_many_sequences_that_share_one_source():
     assert gone() is None
 
 
+@pytest.mark.slow
 def test_an_array_split_a_thousand_times():
     source = np.arange(1200)
     gone = weakref.ref(source)
@@ -182,6 +186,7 @@ def test_an_array_split_a_thousand_times():
     assert gone() is None
 
 
+@pytest.mark.slow
 def test_a_split_of_a_split_of_a_split():
     source = np.arange(1 << 16)
     gone = weakref.ref(source)

@@ -9,6 +9,8 @@ from seqcore.core.calls import Bound
 import seqcore as sq
 from seqcore import TensorSequence
 
+pytestmark = pytest.mark.mostly_slow(1)  # none is: a planted mistake may show in one case alone
+
 
 def contents(seq):
     seq._check()

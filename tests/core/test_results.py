@@ -119,6 +119,7 @@ class TestWhatIsMoved:
         assert_holds(result, [np.arange(6).reshape(2, 3) + i for i in range(100)])
         assert result[50].flags.f_contiguous
 
+    @pytest.mark.slow
     def test_what_is_large_for_one_block(self):
         n = 3 * LARGEST // SMALL
         result = sq.sequence_map(lambda a: np.zeros(SMALL // 8) + a, numbers(n))
@@ -162,6 +163,7 @@ def test_without_mappings(monkeypatch):
     result._check()
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

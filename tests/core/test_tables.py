@@ -84,6 +84,7 @@ def test_memory_of_an_element(loaded, make, each):
 # -- ids ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ids_are_used_again():
     """Tables that come and go, each named by slots: more of them than a block of the directory has."""
     array, kept = np.arange(6), []
@@ -98,6 +99,7 @@ def test_ids_are_used_again():
         other._check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [8191, 8192, 20_000])
 def test_many_tables_at_once(n):
     """Each element is of a table of its own, in one sequence of slots."""
@@ -121,6 +123,7 @@ def test_many_tables_at_once(n):
     assert {tuple(one[0].tolist()) for one in others} == {(0,), (2, 3)}
 
 
+@pytest.mark.slow
 def test_threads_take_and_return_ids():
     array = np.arange(8)
     shared = sq.split_to_sequence(array, 2)
@@ -220,6 +223,7 @@ def test_tables_of_more_than_32_bits():
             sq.split_to_sequence(np.broadcast_to(np.int8(7), n))
 
 
+@pytest.mark.slow
 def test_results_of_maps_have_numbers_of_their_own(tmp_path):
     seq = saved(tmp_path / "tensors.arrow", ragged([3, 0, 2], "float32"))
     for make in (

@@ -103,6 +103,7 @@ def test_long_comparisons_let_others_in(sizes, pauses):
     assert done(lambda: seq == other).get("compared_on", 0) == pauses
 
 
+@pytest.mark.slow
 def test_strings_let_others_in_again_and_again():
     """Numbers go on without the GIL, and in large portions; strings, which may be of any length, have it."""
     seq = TensorSequence([np.full(4 * AT_ONCE, "a" * 100, object)])
@@ -162,6 +163,7 @@ def assert_is(seq, model):
     assert pickle.loads(pickle.dumps(seq)).tolist() == model
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("even", [True, False])
 def test_runs_of_each_length(n, even):
@@ -363,6 +365,7 @@ def test_what_repeats_goes_once(times):
     assert sorted(buffers_of(lone)) == sorted([times, 64])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [255, 256, 257, 65535, 65536, 65537])
 def test_numbers_take_as_few_bytes_as_they_need(n):
     """The largest number decides, which is n - 1."""

@@ -123,6 +123,7 @@ def test_short_runs_are_slots_where_that_is_smaller(each, slots, n):
     assert is_slots(backwards) == is_slots(seq)
 
 
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("n", [LARGE - 1, LARGE, LARGE + 1, 3 * LARGE])
 @pytest.mark.parametrize("edit", range(7))
 def test_slots_of_large_sequences_are_made_without_the_lock(n, edit):
@@ -154,6 +155,7 @@ def test_slots_of_large_sequences_are_made_without_the_lock(n, edit):
     seq._check()
 
 
+@pytest.mark.slow
 def test_many_appended_splits_are_spliced_a_few_times():
     """A splice copies all runs: a hundred thousand of them would take a hundred thousand times as long."""
     seq, parts = TensorSequence(dtype="int64"), 100_000

@@ -177,7 +177,7 @@ def test_subclasses_are_saved_as_sequences(path):
 # --- where the values lie ---
 
 
-@pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_slow(19)
 @needs_proc
 @pytest.mark.parametrize("shapes", [shapes for shapes in SHAPES.values() if len(shapes) > 1], ids=str)
 @pytest.mark.parametrize("name", MAPPED_NAMES)

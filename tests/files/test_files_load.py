@@ -275,6 +275,7 @@ for name, call in calls.items():
 """
 
 
+@pytest.mark.slow
 def test_without_pyarrow_the_extra_is_named(three):
     path, data = three[0][0], pickle.dumps(sq.load(three[0][0]))
     before = path.read_bytes()

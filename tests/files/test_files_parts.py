@@ -1,4 +1,4 @@
-"""How what is saved is cut into batches, and what is kept of files that were opened."""
+"""How what is saved is cut into parts and batches."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from seqcore import TensorSequence
 
 pa = pytest.importorskip("pyarrow")
 
-from seqcore._files import parts, paths  # noqa: E402
+from seqcore._files import parts  # noqa: E402
 
 RAGGED = TensorSequence.from_lengths(np.arange(1_000, dtype=np.int32), [*range(40), 220])
 
@@ -123,30 +123,6 @@ def test_a_device_is_no_folder():
     assert caught.value.errno == errno.EINVAL
 
 
-def test_a_time_without_fractions_will_do(path):
-    """As archives keep it."""
-    sq.save(path, RAGGED)
-    sent = pickle.dumps(sq.load(path))
-    time = os.stat(path).st_mtime_ns // 10**9 * 10**9
-    os.utime(path, ns=(time, time))
-    assert pickle.loads(sent) == RAGGED
-    os.utime(path, ns=(time + 1, time + 1))
-    with pytest.raises(ValueError, match=r"\d bytes from \d.*, now it has .* from \d"):
-        pickle.loads(sent)
-
-
-def test_files_that_stay_open_are_few(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "_OPEN", {})
-    monkeypatch.setattr(paths, "_MOST", 2)
-    sent = []
-    for i in range(6):
-        sq.save(tmp_path / f"{i}.arrow", RAGGED)
-        sent.append(pickle.dumps(sq.load(tmp_path / f"{i}.arrow")[3:5]))
-    for one in [*sent, sent[1]]:
-        assert pickle.loads(one) == RAGGED[3:5]
-    assert [os.path.basename(path) for path, _ in paths._OPEN] == ["5.arrow", "1.arrow"]
-
-
 @pytest.mark.parametrize("compression", [None, "lz4"])
 def test_one_column_of_several(path, compression):
     table = pa.table({"a": [[1], [2, 3]], "b": ["x", "y"], "c": [0.5, 1.5]})
@@ -159,3 +135,71 @@ def test_one_column_of_several(path, compression):
     assert sq.load(path, column="a").tolist() == [[1], [2, 3]]
     assert sq.load(path, column="b").tolist() == ["x", "y"]
     assert pickle.loads(pickle.dumps(sq.load(path, column="c"))).tolist() == [0.5, 1.5]
+
+
+# --- how much is in a part, and in a batch ---
+
+
+def sizes(made):
+    return [(first, len(part)) for first, part in made]
+
+
+def test_tensors_are_gathered_up_to_a_size(monkeypatch):
+    tensors = [np.zeros(5) for _ in range(7)]  # 40 bytes each
+    assert sizes(parts.parts_of(iter(tensors))) == [(0, 7)]
+    mixed = [*tensors[:2], TensorSequence(tensors[:3]), *tensors[:1]]
+    assert sizes(parts.parts_of(mixed)) == [(0, 2), (2, 3), (3, 1)]
+    for limit, expected in ((80, [2, 2, 2, 1]), (81, [3, 3, 1]), (40, [1] * 7)):
+        monkeypatch.setattr(parts, "_GATHERED", limit)
+        assert [len(part) for _, part in parts.parts_of(iter(tensors))] == expected
+
+
+def test_a_batch_has_so_many_bytes(monkeypatch):
+    seq = sq.split_to_sequence(np.zeros(35), 5)  # 7 elements of 40 bytes each
+    columns = sq.Columns({"a": seq})
+    for one in (seq, columns):
+        assert [len(part) for part in parts.slices_of(one, True)] == [7]
+        assert [len(part) for part in parts.slices_of(one, False)] == [7]
+    monkeypatch.setattr(parts, "_BATCH", 100)
+    monkeypatch.setattr(parts, "_COPIED", 50)
+    for one in (seq, columns):
+        assert [len(part) for part in parts.slices_of(one, True)] == [3, 3, 1]
+        assert [len(part) for part in parts.slices_of(one, False)] == [2, 2, 2, 1]
+    assert [len(part) for part in parts.slices_of(seq[:2], True)] == [2]
+
+
+def test_parts_are_the_sequences_as_they_were():
+    seq, columns = TensorSequence([[1], [2]]), sq.Columns({"a": [1, 2]})
+    for data in (seq, iter([seq])):
+        ((first, part),) = parts.parts_of(data)
+        seq.append([3])
+        assert (first, part.tolist()) == (0, [[1], [2]])
+        seq.pop()
+    for data in (columns, iter([columns])):
+        assert [*parts.parts_of(data)] == [(0, columns)]
+    assert sizes(parts.parts_of([[1], [2]])) == [(0, 2)]
+
+
+class OnlyArray:
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros((2, 3))
+
+    def __iter__(self):
+        return iter(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize(
+    "given", ["ab", b"ab", {"a": [1]}, np.zeros((2, 3)), OnlyArray()], ids=lambda x: type(x).__name__
+)
+def test_what_is_one_thing_is_not_taken_apart(given):
+    with pytest.raises(
+        TypeError, match=r"a list of tensors, or an iterable of either to save, got .*into a list"
+    ):
+        parts.parts_of(given)
+
+
+def test_tensors_of_two_ranks_are_no_file():
+    with pytest.raises(
+        ValueError, match=r"part 2 is a tensor of shape \(2, 2\), expected rank 1 as the parts"
+    ):
+        list(parts.parts_of(iter([[1], [2], [[1, 2], [3, 4]]])))

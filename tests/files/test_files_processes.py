@@ -44,12 +44,14 @@ def seq(tmp_path):
     return sq.load(paths)
 
 
+@pytest.mark.slow
 def test_sums(pool, seq):
     asked = [seq, seq[::-1], seq[[203, 5, 5, 0]], seq[:0], seq[5:60] + seq[200:]]
     asked.append(seq + TensorSequence([[7.0]]))
     assert list(pool.map(sum_of, asked)) == [sum_of(one) for one in asked]
 
 
+@pytest.mark.slow
 def test_elements_arrive_as_they_are(pool, seq):
     kind, arrays, read_only = pool.submit(look_at, seq).result(60)
     assert kind is TensorSequence
@@ -57,6 +59,7 @@ def test_elements_arrive_as_they_are(pool, seq):
     assert_holds(seq, arrays)
 
 
+@pytest.mark.mostly_slow(3)
 def test_what_comes_from_a_process_is_a_path_too(pool, seq):
     back = pool.submit(identity, seq[::-1]).result(60)
     assert_holds(back, list(seq[::-1]))
@@ -71,11 +74,13 @@ def load(path):
     return sq.load(path)
 
 
+@pytest.mark.mostly_slow(3)
 def test_loaded_there_used_here(pool, seq, tmp_path, monkeypatch):
     back = pool.submit(load, str(tmp_path / "c.arrow")).result(60)
     assert_holds(back, list(seq[200:]))
 
 
+@pytest.mark.mostly_slow(3)
 def test_a_changed_file_is_an_error_there(pool, seq, tmp_path):
     assert pool.submit(sum_of, seq).result(60) == sum_of(seq)
     touched(tmp_path / "c.arrow", 2_000_000_000)
@@ -88,7 +93,7 @@ def loads(seq):
     return ForkingPickler.loads(ForkingPickler.dumps(seq))
 
 
-@pytest.mark.mostly_slow(5)
+@pytest.mark.slow
 def test_processes_that_get_it_as_an_argument(context, seq):
     """With fork it is simply there, with the others it is opened again."""
     answers = context.SimpleQueue()
@@ -106,6 +111,7 @@ def put_sum(answers, seq):
     answers.put(sum_of(seq))
 
 
+@pytest.mark.slow
 def test_whoever_saves_in_a_forked_process(pool, tmp_path):
     paths = [str(tmp_path / f"{i}.arrow") for i in range(6)]
     assert list(pool.map(save_ones, paths)) == [None] * 6
@@ -162,7 +168,7 @@ def workers(context, dataset, collate, count=2):
     assert [process.exitcode for process in processes] == [0] * count
 
 
-@pytest.mark.mostly_slow(5)
+@pytest.mark.slow
 def test_a_loader_without_pytorch(context, seq):
     """Two workers, shuffled epochs: each element once, padded as it should be."""
     rng = np.random.default_rng(9)

@@ -310,6 +310,7 @@ def test_polars_files(polars, path, compression):
     assert_holds(sq.load(path), [np.int16([1, 2]), np.int16([3, 4])])
 
 
+@pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize("name", [name for name in FILE_NAMES if name != "float16"])
 def test_duckdb_reads(path, name):
     duckdb = pytest.importorskip("duckdb")

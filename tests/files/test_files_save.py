@@ -93,6 +93,7 @@ def test_tensors_are_gathered(path, name, shapes):
     assert_holds(back, arrays)
 
 
+@pytest.mark.slow
 def test_many_tensors_are_gathered_into_few_parts(path):
     arrays = [np.full(i % 5, i, np.int32) for i in range(20_000)]
     assert_holds(saved(path, iter(arrays)), arrays)
@@ -110,6 +111,7 @@ def test_any_parts(tmp_path_factory, shapes):
         assert_holds(saved(path, iter(elements(parts))), elements(parts))
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("name", ["int32", "bool"])
 def test_elements_of_all_parts_lie_in_the_file(path, name):

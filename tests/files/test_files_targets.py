@@ -1,5 +1,6 @@
 """Where files go: links, devices, folders, odd names, and the rights of a new file."""
 
+import errno
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from support.saved import contents, ragged, saved, unchanged
 from support.strategies import assert_holds
 
 import seqcore as sq
+from seqcore._files import targets
 
 SEQ = ragged([3, 0, 2])
 OTHER = ragged([1, 1], start=40)
@@ -383,3 +385,34 @@ def test_a_file_of_any_kind_is_replaced(tmp_path):
         (tmp_path / "a").write_bytes(older)
         assert_holds(saved(tmp_path / "a", SEQ), list(SEQ))
     assert [*contents(tmp_path)] == [os.fsencode(tmp_path / "a")]
+
+
+@posix
+@pytest.mark.parametrize("rights", [0o444, 0o555], ids=oct)
+def test_a_read_only_file_stays(tmp_path, rights):
+    """Also if an administrator, who could write it, saves."""
+    path = tmp_path / "a.arrow"
+    sq.save(path, SEQ)
+    path.chmod(rights)
+    with pytest.raises(PermissionError, match="the existing file is read-only") as caught:
+        sq.save(path, OTHER)
+    assert caught.value.filename == str(path)
+    assert_holds(sq.load(path), list(SEQ))
+    assert os.listdir(tmp_path) == ["a.arrow"]
+
+
+@pytest.mark.parametrize(
+    ("error", "filename"),
+    [
+        (OSError(errno.ENOSPC, "no space"), "a.arrow"),
+        (OSError(errno.ENOSPC, "no space", "unfinished"), "a.arrow"),
+        (OSError(errno.EACCES, "not yours", "elsewhere"), "elsewhere"),
+        (OSError("of pyarrow"), None),
+    ],
+    ids=["without a name", "of the unfinished file", "of another file", "without a number"],
+)
+def test_an_error_names_the_file_to_write(error, filename):
+    with pytest.raises(OSError) as caught, targets.naming("a.arrow", lambda name: name == "unfinished"):  # noqa: PT011
+        raise error
+    assert (caught.value.errno, caught.value.filename) == (error.errno, filename)
+    assert (caught.value is error) == (filename != "a.arrow")

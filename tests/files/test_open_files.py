@@ -208,6 +208,7 @@ def test_a_sequence_outlives_its_files_name(tmp_path, how):
     assert some.tolist() == [model[i].tolist() for i in (5, 0, 99)]
 
 
+@pytest.mark.slow
 def test_tables_outlive_their_sequences(tmp_path):
     """An element, a slice, values and offsets each keep what they need, until the last is gone."""
     path = tmp_path / "tensors.arrow"

@@ -53,6 +53,33 @@ class TestOne:
         pass
 """
 
+MANY = """
+import pytest
+
+@pytest.fixture(params=["x", "y"])
+def letter(request):
+    return request.param
+
+@pytest.mark.parametrize("i", range(11))
+@pytest.mark.parametrize(("j", "k"), [(0, 1), (1, 0), (1, 1)])
+def test_product(letter, i, j, k):
+    pass
+
+@pytest.mark.parametrize("j, k", [(j, k) for j in range(4) for k in range(5)])
+def test_list(j, k):
+    pass
+
+@pytest.mark.parametrize("i", range(4))
+def test_few(letter, i):
+    pass
+
+@pytest.mark.mostly_slow(1)
+@pytest.mark.parametrize("i", range(9))
+def test_kept(letter, i):
+    pass
+"""
+NAMES = "test_product", "test_list", "test_few", "test_kept"  # the tests of MANY
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
@@ -63,6 +90,7 @@ def run(tmp_path_factory):
         shutil.copy(TESTS_FOLDER / name, folder / name)
     (folder / "test_them.py").write_text(TESTS)
     (folder / "test_slow.py").write_text(MOSTLY_SLOW)
+    (folder / "test_many.py").write_text(MANY)
 
     def run(*arguments, seed=None):
         environment = {key: value for key, value in os.environ.items() if "SEQCORE" not in key}
@@ -76,7 +104,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def without_seed(run):
-    return run("-m", "")
+    return run("-m", "", "test_them.py", "test_slow.py")
 
 
 class TestSeeds:
@@ -122,7 +150,7 @@ def drawn(said):
 def test_without_a_seed_the_same_few_and_not_the_slow_ones(run, without_seed):
     assert "19 passed" in without_seed
     assert int(drawn(without_seed)[0]) == 10
-    said = run("-m", "not slow")
+    said = run("-m", "not slow", "test_them.py", "test_slow.py")
     assert drawn(said) == drawn(without_seed)
     assert re.findall(r"PASSED test_slow.py::(?:\w+::)?(\S+)", said) == [
         "test_of_the_file[a-0]",
@@ -132,6 +160,23 @@ def test_without_a_seed_the_same_few_and_not_the_slow_ones(run, without_seed):
         "test_of_its_own[5]",
         "test_single",
     ]
+
+
+@pytest.mark.slow
+def test_of_a_product_each_value_remains(run):
+    said = [run("-m", marks, "test_many.py") for marks in ("not slow", "not slow", "")]
+    few, again, whole = (
+        [re.findall(rf"PASSED test_many.py::{name}\[(\S+)\]", one) for name in NAMES] for one in said
+    )
+    assert few == again
+    assert [len(cases) for cases in whole] == [66, 20, 8, 18]
+    assert few[1:] == whole[1:]
+    assert 11 <= len(few[0]) < 25
+    left, every = (
+        [{*values} for values in zip(*(case.split("-") for case in cases), strict=True)]
+        for cases in (few[0], whole[0])
+    )
+    assert left == every
 
 
 @pytest.mark.slow

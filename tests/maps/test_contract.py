@@ -56,6 +56,7 @@ class TestResults:
         result = sq.sequence_map(bodies.double, numbers(count), **{"chunksize": chunksize, **way})
         assert_holds(result, [np.array([2 * i]) for i in range(count)])
 
+    @pytest.mark.mostly_slow(5)
     def test_order_when_the_first_are_slow(self, way):
         assert_holds(sq.sequence_map(bodies.late_first, numbers(40), **way), [*numbers(40)])
 
@@ -145,6 +146,7 @@ class TestFailures:
         with pytest.raises(Refusal if first == "raise" else TypeError, match=r"element 5\b"):
             sq.sequence_map(body, numbers(40), **{"chunksize": chunksize, **way})
 
+    @pytest.mark.mostly_slow(5)
     def test_all_before_it_run_and_few_after_it(self, way, tmp_path):
         body = Logged(str(tmp_path / "log"), 0.002, fails_at=20)
         with pytest.raises(Refusal):
@@ -231,6 +233,7 @@ class TestProgress:
         assert {total for _, total in calls} == {count}
         assert where == {threading.get_ident()}
 
+    @pytest.mark.mostly_slow(13)
     @CHUNKSIZES
     @pytest.mark.parametrize(("kind", "at"), [(Refusal, 1), (Refusal, 50), (KeyboardInterrupt, 50)])
     def test_an_exception_ends_the_map(self, way, kind, at, chunksize):

@@ -125,6 +125,7 @@ def test_empty_input_needs_types():
 # --- where it runs ---
 
 
+@pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize("chunksize", [None, 1, 4, 100])
 @pytest.mark.parametrize("way", ["serial", "threads", "thread_executor", "process_executor"])
 def test_workers_chunks_and_progress(ways, way, chunksize):

@@ -185,6 +185,7 @@ def test_declared_shapes_of_other_inputs():
     assert_maps(text, seq, np.float32([1]))
 
 
+@pytest.mark.slow
 def test_declared_shapes_of_rank_0_and_of_outputs():
     for declared in ("float[]", "float[N]", "float[N, M]", "float[2]"):
         text = f"g (float x) => ({declared} y) {{ y = Exp(x) }}"
@@ -228,6 +229,7 @@ def test_unequal_lengths(max_workers):
 # --- where it runs ---
 
 
+@pytest.mark.mostly_slow(19)
 @pytest.mark.parametrize("chunksize", [None, 1, 4, 100])
 @pytest.mark.parametrize("way", ["serial", "threads", "thread_executor", "process_executor"])
 def test_workers_chunks_and_progress(ways, way, chunksize):

@@ -265,6 +265,7 @@ def test_elements_without_items():
 # --- against sequence_map ---
 
 
+@pytest.mark.slow
 @given(
     name=names,
     lengths=st.lists(st.integers(0, 4), min_size=1, max_size=9),
@@ -293,6 +294,7 @@ def test_an_elementwise_body_gives_what_sequence_map_gives(
 
 
 class TestOnAnExecutor:
+    @pytest.mark.slow
     def test_the_first_batch_tells_the_type_of_python_values(self):
         def body(a):
             if a[0] == 0:

@@ -332,3 +332,17 @@ def test_ctrl_c_starts_no_further_batch(way, tmp_path):
     assert took < 5
     assert more == 0
     assert outcome.stderr == ""
+
+
+def test_a_tuple_of_another_length():
+    def body(batch):
+        return (batch,) * (2 if batch[0] < 3 else 3)
+
+    with pytest.raises(TypeError, match=r"elements 3 to 5.*a tuple of 3, expected one of 2 as before"):
+        sq.map_batches(body, numbers(9), batch_size=3)
+
+
+@pytest.mark.parametrize("function", [sq.sequence_map, sq.map_batches])
+def test_no_output_dtypes(function):
+    with pytest.raises(ValueError, match="output_dtypes is empty, expected a dtype, or one for each output"):
+        function(np.copy, numbers(3), output_dtypes=())

@@ -40,6 +40,7 @@ class TestResults:
         result = sq.sequence_map(lambda a: a * 2, numbers(count), max_workers=max_workers)
         assert_holds(result, [np.array([2 * i]) for i in range(count)])
 
+    @pytest.mark.slow
     def test_order_when_the_first_are_slow(self, max_workers):
         wait = random.Random(0)
 
@@ -290,6 +291,7 @@ class TestThreads:
         sq.sequence_map(lambda a: seen.append(threading.get_ident()) or a, numbers(20), max_workers=1)
         assert {*seen} == {threading.get_ident()}
 
+    @pytest.mark.slow
     @THREADS
     def test_that_many_run_at_once(self, max_workers):
         running, most, lock = 0, 0, threading.Lock()

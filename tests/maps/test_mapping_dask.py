@@ -44,11 +44,13 @@ def usable(client):
 
 
 class TestResults:
+    @pytest.mark.slow
     def test_body_of_any_kind(self, client):
         offset = np.array(5)
         result = sq.sequence_map(lambda a: a + offset, numbers(20), executor=client, chunksize=3)
         assert_holds(result, [np.array([i + 5]) for i in range(20)])
 
+    @pytest.mark.slow
     def test_equal_elements_are_not_taken_for_one(self, client):
         def body(a):
             return np.array(uuid.uuid4().hex, object)
@@ -58,6 +60,7 @@ class TestResults:
 
 
 class TestWhereItRuns:
+    @pytest.mark.slow
     @CHUNKSIZES
     def test_never_in_the_caller(self, client, chunksize):
         result = sq.sequence_map(bodies.process, numbers(50), executor=client, chunksize=chunksize)
@@ -83,6 +86,7 @@ class TestSizes:
 
 class TestWholeTensors:
     # More than 10 MB: with a task they would bring a warning.
+    @pytest.mark.slow
     def test_large_ones_travel_once(self, client, tasks, monkeypatch):
         table, scatter, scattered = np.arange(2_000_000.0), client.scatter, []
 
@@ -98,6 +102,7 @@ class TestWholeTensors:
         assert scattered == [True, True]
         assert len(tasks) == 20
 
+    @pytest.mark.slow
     def test_in_one_process(self):
         cluster = LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
         table = np.arange(2_000_000.0)
@@ -105,6 +110,7 @@ class TestWholeTensors:
             result = sq.sequence_map(lambda a, b: b[a[0]], numbers(9), table, executor=client)
         assert_holds(result, [np.array(float(i)) for i in range(9)])
 
+    @pytest.mark.slow
     def test_no_worker_to_scatter_to(self, client, monkeypatch):
         def scatter(tensor, **options):
             raise TimeoutError
@@ -126,6 +132,7 @@ class TestFailures:
             sq.sequence_map(bodies.double, numbers(9), executor=Asynchronous())
         assert calls == []
 
+    @pytest.mark.slow
     def test_exception_of_a_local_class(self, client):
         class Local(Exception):
             pass

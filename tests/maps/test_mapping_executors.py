@@ -42,6 +42,7 @@ class TestResults:
 
 
 class TestWhereItRuns:
+    @pytest.mark.slow
     def test_body_that_an_initializer_has_prepared(self):
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, context, bodies.load_model, (3,)) as pool:
@@ -72,6 +73,7 @@ class TestWhereItRuns:
             result = within(20, lambda: sq.sequence_map(body, numbers(3), executor=pool, chunksize=1))
         assert_holds(result, [np.array([10 + 5 * i]) for i in range(3)])
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
     def test_forked_child_maps_on_threads_after_its_parent_did(self):
         script = """
@@ -194,6 +196,7 @@ class TestWhatTravels:
         assert max(pickled for pickled, _ in executor.sizes) < 2000
         return [sorted(sizes, reverse=True) for _, sizes in executor.sizes]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("axis", [0, 1])
     @pytest.mark.parametrize("chunksize", [1, 100, 300])
     def test_part_of_a_source(self, axis, chunksize):
@@ -261,6 +264,7 @@ class TestTheExecutorsOwnFailures:
         with pytest.raises(RuntimeError, match="cannot unpack"):
             within(5, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Unpacking()))
 
+    @pytest.mark.slow
     def test_worker_that_dies(self):
         context = multiprocessing.get_context("spawn")
         with (

@@ -67,12 +67,14 @@ def sent(executor):
 # --- processes ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunksize", [None, 1, 7, 1000])
 def test_processes(processes, loaded, chunksize):
     result = sq.sequence_map(bodies.double, loaded[::3], executor=processes, chunksize=chunksize)
     assert_holds(result, doubles(range(0, COUNT, 3)))
 
 
+@pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize("batch_size", [None, 1, 7, 1000])
 def test_batches_in_processes(processes, loaded, batch_size):
     order = np.random.default_rng(0).permutation(COUNT)
@@ -106,6 +108,7 @@ def test_a_failure_names_the_element(processes, loaded):
     assert any("element 300" in note for note in caught.value.__notes__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunksize", [None, 1, 20])
 def test_chunks_are_small(loaded, chunksize):
     executor = Recording()

@@ -22,6 +22,7 @@ def way(request, ways):
 
 
 class TestCallback:
+    @pytest.mark.slow
     def test_is_called_on_the_way(self, way):
         calls = []
         sq.sequence_map(bodies.slowly, numbers(300), progress=lambda *call: calls.append(call), **way)
@@ -32,6 +33,7 @@ class TestCallback:
         sq.sequence_map(np.copy, [], progress=lambda *call: calls.append(call), output_dtypes="int8", **way)
         assert calls == [(0, 0)]
 
+    @pytest.mark.mostly_slow(5)
     def test_exception_starts_no_further_element(self, way, tmp_path):
         body = bodies.Logged(str(tmp_path / "log"), 0.001)
 

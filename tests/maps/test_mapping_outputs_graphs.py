@@ -138,6 +138,7 @@ class TestNodes:
         steps = used._engines.compiled.tier("given steps")
         assert (steps.taken, steps.failures) == (0, 3)
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("workers", [1, 2])
     @pytest.mark.parametrize("n", [5, 600])
     def test_the_outputs_in_their_order(self, n, workers):

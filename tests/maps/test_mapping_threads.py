@@ -52,6 +52,7 @@ def threads_of_a_map(count=2):
 
 
 class TestTheyEnd:
+    @pytest.mark.slow
     @pytest.mark.parametrize("options", [ON_THREADS, {"max_workers": 2}], ids=str)
     def test_with_the_map(self, options):
         for _ in range(20):
@@ -111,6 +112,7 @@ class TestTheyKeepNothing:
             gc.collect()  # there functions, and what they close over, may wait for that
         return [weakref.ref(one) for one in (array, whole, body, result[0])]
 
+    @pytest.mark.slow
     def test_of_context_variables(self):
         script = """
 import contextvars, gc, weakref, numpy as np, seqcore as sq
@@ -134,6 +136,7 @@ class TestNone:
     def options(self, request):
         return {"max_workers": 4, **request.param}
 
+    @pytest.mark.mostly_slow(7)
     @pytest.mark.parametrize("allowed", [0, 1, 2])
     @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
     def test_system_has_no_more(self, monkeypatch, allowed, error, options):
@@ -154,6 +157,7 @@ class TestNone:
         assert len(seen) <= allowed + 1
         assert not any(thread.is_alive() for thread in started)
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
     def test_not_even_the_one_that_starts_others(self, monkeypatch, error, options):
         def refusing(*args):
@@ -163,6 +167,7 @@ class TestNone:
         result = sq.sequence_map(slowly, numbers(50), **options)
         assert_holds(result, [np.array([i]) for i in range(50)])
 
+    @pytest.mark.slow
     def test_a_thread_that_dies_before_it_has_started(self, monkeypatch, options):
         """CPython's Thread.start waits for ever for a thread that ends for lack of memory."""
         released = threading.Event()
@@ -177,6 +182,7 @@ class TestNone:
         finally:
             released.set()
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
     @pytest.mark.parametrize("puts", [1, 2, 5])
     def test_a_map_ends_where_a_thread_has_no_memory_to_say_so(self, monkeypatch, puts):
@@ -194,6 +200,7 @@ class TestNone:
         with pytest.raises(MemoryError):
             within(20, lambda: sq.sequence_map(slowly, numbers(6), **ON_THREADS))
 
+    @pytest.mark.slow
     def test_at_the_end_of_the_interpreter(self):
         script = """
 import atexit
@@ -209,6 +216,7 @@ late()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 class TestFork:
+    @pytest.mark.slow
     def test_leaves_no_thread_behind(self):
         script = """
 import os, threading, numpy as np, seqcore as sq
@@ -224,6 +232,7 @@ print(os.wait()[1], threading.active_count(), run())
         environment = "import os; os.environ['OPENBLAS_NUM_THREADS'] = '1'\n"
         assert run(environment + script) == "True\n0 1 True\n"
 
+    @pytest.mark.slow
     def test_while_a_map_runs(self):
         script = """
 import os, warnings, numpy as np, seqcore as sq
@@ -243,6 +252,7 @@ print(run(body), run(body))
         assert run(script) == "0\n0\nTrue True\n"
 
 
+@pytest.mark.slow
 def test_a_failure_while_another_thread_claims(monkeypatch):
     """The map ends, although that thread finds units left and then none that it may have."""
     failed, claim = threading.Event(), Job.claim

@@ -112,6 +112,7 @@ class TestNameless:
         sq.sequence_map(bodies.at, numbers(50), table(), executor=executor, chunksize=5)
         assert max(size + sum(buffers) for size, buffers in executor.sizes) < 5000
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no shared memory")
     @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
     def test_a_process_that_is_killed_leaves_nothing(self, by, tmp_path):

@@ -156,6 +156,7 @@ class TestLooks:
         one = Simulation([1e-3] * 100, that_share_nothing, 2, start=6e-3)
         assert one.run() < 0.6 * 0.1
 
+    @pytest.mark.slow
     def test_a_choice_that_is_confirmed_is_looked_at_less_often(self):
         one = Simulation([15e-6] * 200_000, that_share_the_gil(2e-5), 2)
         one.run()

@@ -181,6 +181,7 @@ def test_a_payload_that_is_passed_on_is_pickled_once_more(kind):
 
 
 class TestPools:
+    @pytest.mark.mostly_slow(3)
     @pytest.mark.parametrize("end", ["close", "terminate"])
     @pytest.mark.parametrize("after", [0, 2])
     def test_one_that_ends(self, end, after):
@@ -200,6 +201,7 @@ class TestPools:
                     ),
                 )
 
+    @pytest.mark.slow
     def test_a_worker_that_dies(self):
         """multiprocessing replaces it, but its task never ends."""
         with multiprocessing.get_context("spawn").Pool(2) as pool:
@@ -208,12 +210,14 @@ class TestPools:
             result = within(60, lambda: sq.sequence_map(bodies.double, numbers(9), executor=pool))
         assert_holds(result, [np.array([2 * i]) for i in range(9)])
 
+    @pytest.mark.slow
     def test_workers_that_are_replaced_are_not_lost(self):
         options = {"executor": None, "chunksize": 1}
         with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=2) as options["executor"]:
             result = within(100, lambda: sq.sequence_map(bodies.slowly, numbers(9), **options))
         assert_holds(result, [*numbers(9)])
 
+    @pytest.mark.slow
     def test_slow_elements_are_waited_for(self):
         with multiprocessing.get_context("spawn").Pool(2) as pool:
             body = bodies.FailAt({}, {1: 0.5})

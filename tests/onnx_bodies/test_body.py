@@ -203,6 +203,7 @@ class TestOddGraphs:
         assert body([1, 2]).tolist() == [2, 4]
         assert_same(body.run_many([(x,) for x in floats(600)]), [(x + x,) for x in floats(600)])
 
+    @pytest.mark.slow
     def test_random_operators_draw_for_each_element(self):
         body = GraphBody(graph([node("RandomNormalLike", "x", "z")], ["x"], ["z"]))
         results = body.run_many([(x,) for x in floats(ENOUGH)])
@@ -374,6 +375,7 @@ class TestReading:
         with pytest.raises(TypeError, match="got 3 of type int"):
             GraphBody(3)
 
+    @pytest.mark.slow
     def test_missing_packages_are_named(self):
         code = "import sys; sys.modules['onnxruntime'] = None; import seqcore.onnx"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -447,6 +449,7 @@ class TestCalls:
             assert other.check(["float32"]) == body.output_dtypes
         assert copy.copy(body)([1]) == copy.deepcopy(body)([1]) == 5
 
+    @pytest.mark.slow
     def test_threads_share_a_body(self):
         for given in (ADD, MAX, UNTYPED):
             body = GraphBody(given)

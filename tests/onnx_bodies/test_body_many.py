@@ -107,7 +107,7 @@ def attempts(monkeypatch):
 
 
 class TestManyElements:
-    @pytest.mark.mostly_slow(3)
+    @pytest.mark.mostly_slow(19)
     @pytest.mark.parametrize("name", BODIES)
     def test_equals_singly(self, name):
         body, other = GraphBody(BODIES[name]), GraphBody(BODIES[name])
@@ -127,7 +127,7 @@ class TestManyElements:
             rows = [(x[: 1 + i // 50 % 8], y[: 1 + i // 50 % 8]) for i, (x, y) in enumerate(cases[0])]
             assert_same(body.run_many(rows), singly(other, rows))
 
-    @pytest.mark.mostly_slow(3)
+    @pytest.mark.mostly_slow(11)
     @pytest.mark.parametrize(
         "shapes", [((8,), (1,)), ((8,), ()), ((), ()), ((2, 8), (8,)), ((3, 1), (1, 8)), ((0,), (1,))]
     )
@@ -141,7 +141,7 @@ class TestManyElements:
                 body = GraphBody(given)
                 assert_same(body.run_many(rows), singly(body, rows))
 
-    @pytest.mark.mostly_slow(3)
+    @pytest.mark.mostly_slow(11)
     @pytest.mark.parametrize("name", [name for name in ELEMENT_TYPES if name[0] in "ifu"])
     def test_arithmetic_of_every_type(self, name):
         nodes = [node("Add", "x y", "s"), node("Mul", "s y", "z")]
@@ -273,6 +273,7 @@ class TestManyElements:
         body.run_many(rows)
         assert many_of(body, 1).ncopies == 0
 
+    @pytest.mark.slow
     def test_results_much_larger_than_arguments(self):
         body = GraphBody(graph([node("Add", "x k", "z")], ["x"], ["z"], constant(np.ones(30_000))))
         rows = [(x,) for x in floats(ENOUGH + 50, (1,))]

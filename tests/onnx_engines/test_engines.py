@@ -91,6 +91,7 @@ class TestDeclaredShapes:
         text = f"g (float[N] x, float[N] t, int64 n) => (float[] z) {{ {JOIN} }}"
         assert_fails(session(text), {"x": f32(), "t": f32(1, 2), "n": i64(1)}, ValueError, "join")
 
+    @pytest.mark.slow
     def test_by_a_name_of_an_input_in_a_body(self):
         text = """g (float[N] x, int64 n, seq(float[]) q) => (float[] z, int64 m) {
             none = SequenceEmpty ()
@@ -122,6 +123,7 @@ class TestDeclaredShapes:
         }}"""
         assert_fails(session(text), EMPTY | {"y": f32(), "k": i64(1)}, ValueError, "join")
 
+    @pytest.mark.slow
     def test_of_states(self):
         text = """g (float[2] x, int64 n) => (seq(int64[]) z) {
             none = SequenceEmpty <dtype = 7> ()
@@ -135,6 +137,7 @@ class TestDeclaredShapes:
         }"""
         check(text, {"x": f32(1, 2), "n": i64(3)}, [[i64([2]), i64([4]), i64([8])]], departs=True)
 
+    @pytest.mark.slow
     def test_of_an_iterations_number(self):
         text = """g (int64 n, bool[1] c, seq(int64[]) q) => (seq(int64[]) z, bool[] more, int64 m) {
             none = SequenceEmpty <dtype = 7> ()
@@ -164,6 +167,7 @@ class TestNumbersOfLoops:
         }"""
         assert_fails(session(text), {"s": [f32(1)], "x": f32(2), "n": i64(trips)}, ValueError, "again")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("flags", [[], [True, False]])
     @pytest.mark.parametrize("name", ["before", "after"])
     def test_conditions(self, flags, name):
@@ -180,6 +184,7 @@ class TestNumbersOfLoops:
 
 
 class TestNames:
+    @pytest.mark.slow
     def test_loops_of_one_name(self):
         text = """g (seq(float[]) s, float[N] x, int64 n, int64 m) => (seq(float[]) t) {
             [again] u = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p)
@@ -247,6 +252,7 @@ CHAIN_FEED = {"s": [], "x": f32(1), "k": i64(0), "c": np.array(True)}
 
 
 class TestLargeModels:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("make", "growth"), [(inserts, 1), (readers, 2), (choices, 1)])
     def test_loading_grows_with_the_model(self, make, growth):
         """Counted in calls; it was the cube once. Edits of one sequence are looked at against each other."""
@@ -269,6 +275,7 @@ class TestLargeModels:
 
         assert load(200) < 1.2 * 2**growth * load(100)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("make", [inserts, choices])
     def test_sequences_that_get_long_without_a_loop(self, make):
         """onnxruntime copies them at each edit: it isn't tried."""
@@ -416,6 +423,7 @@ class TestErrorsOfOurs:
         assert "Loop 't'" in said(caught)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", NEVER_OF_A_NODE)
 def test_errors_of_ours_in_lowered_steps(monkeypatch, error):
     """Only what a node raises is left to the model as it was, which names the node."""

@@ -34,7 +34,7 @@ def built_steps(engines):
     return [name for name in ("lowered steps", "given steps") if is_made(engines, name)]
 
 
-@pytest.mark.mostly_slow(13)
+@pytest.mark.mostly_slow(61)
 @pytest.mark.parametrize("name", NAMES)
 def test_declined(name):
     engines, _ = engines_of(name, (1, 4), 1)
@@ -42,7 +42,7 @@ def test_declined(name):
     assert DECLINED.get(name, "") in engines.declined
 
 
-@pytest.mark.mostly_slow(13)
+@pytest.mark.mostly_slow(61)
 @pytest.mark.parametrize("name", WHOLE)
 def test_short_runs_go_in_one(name):
     """All of them, from the first on: no step is even built."""
@@ -54,7 +54,7 @@ def test_short_runs_go_in_one(name):
     assert not built_steps(engines)
 
 
-@pytest.mark.mostly_slow(31)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_long_runs(name):
     """A whole model fails only for being long: a check has an index out of range."""
@@ -68,7 +68,7 @@ def test_long_runs(name):
     assert len(built_steps(engines)) <= 1
 
 
-@pytest.mark.mostly_slow(31)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 def test_at_the_limit(name):
     """About which a run is short or long: what onnxruntime takes, it does, and else steps do."""
@@ -89,6 +89,7 @@ def after_five_runs(name):
     return used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "limit"), [("finished_beams", LONG), ("split_at_marks", LONG_TO_COPY)])
 def test_what_steps_copy_settles_the_limit(name, limit):
     """Lists of 512: of the one, branches hand on short ones, of the other long ones."""
@@ -98,6 +99,7 @@ def test_what_steps_copy_settles_the_limit(name, limit):
     assert (used._engines.compiled.tiers[0].taken > 0) is (limit == LONG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "are_short"), [("replay_memory", True), ("split_at_marks", False)])
 def test_long_loops(name, are_short):
     """Of 512 iterations: of the one, the lists stay short, of the other they get long."""

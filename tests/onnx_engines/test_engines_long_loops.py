@@ -58,6 +58,7 @@ class TestLongLoops:
         counts = {"long": (1, 0)} if room <= LONG_TO_COPY else {"long": (0, 1), "given steps": (1, 0)}
         assert ran(used.engines) == counts
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("shape", ["", "[1]"])
     def test_until_a_condition_fails(self, shape):
         """Conditions may have an axis."""
@@ -71,12 +72,14 @@ class TestLongLoops:
         assert_values([found], [queued(n, 5)])
         assert ran(used.engines) == {"whole": (0, 1), "long": (1, 0)}
 
+    @pytest.mark.slow
     def test_conditions_with_an_axis_that_are_passed_on(self):
         used = Used(text_of().replace("bool[] ", "bool[1] "))
         (found,) = used.run(s=[], n=i64(2000), x=f32(1), room=i64(5))
         assert_values([found], [queued(2000, 5)])
         assert ran(used.engines) == {"long": (1, 0)}
 
+    @pytest.mark.slow
     def test_all_sequences_of_a_loop_count(self):
         text = """g (seq(float[]) s, seq(float[]) t, int64 n) => (seq(float[]) u, seq(float[]) v) {
             zero = Constant <value = int64 {0}> ()
@@ -95,6 +98,7 @@ class TestLongLoops:
             assert_values(used.run(s=s, t=s, n=i64(n)), [s * (n + 1)] * 2)
             assert ran(used.engines) | counts == ran(used.engines)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("n", "m"), [(3, LONG + 1), (LONG + 1, 3), (0, LONG + 1)])
     def test_loops_inside(self, n, m):
         used = Used("""g (seq(float[]) s, int64 n, int64 m) => (seq(float[]) t) {
@@ -121,6 +125,7 @@ class TestLongLoops:
 
 
 class TestLongSequences:
+    @pytest.mark.slow
     def test_nothing_is_made_for_long_feeds(self):
         used = Used(TURN)
         s = floats(*[1] * (LONG + 1))
@@ -129,6 +134,7 @@ class TestLongSequences:
         assert ran(used.engines) == {"given steps": (4, 0)}
         assert not used.is_made("long")
 
+    @pytest.mark.slow
     def test_it_is_tried_less_and_less(self):
         used = Used(INSERT_ROWS)
         n = MOST_EDITED + 1

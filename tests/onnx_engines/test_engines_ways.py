@@ -51,7 +51,7 @@ SLICES = """g (float[N, 4] x, int64 n) => (float[M, 4] y)
 
 
 class TestExported:
-    @pytest.mark.mostly_slow(2)
+    @pytest.mark.mostly_slow(31)
     @pytest.mark.parametrize("name", MODELS)
     def test_who_comes_first(self, name):
         engines = InferenceSession(MODELS[name].path)._engines.compiled
@@ -66,7 +66,7 @@ class TestExported:
             way: names.split().count(name) for way, names in ONE_OPERATOR.items()
         }
 
-    @pytest.mark.mostly_slow(7)
+    @pytest.mark.mostly_slow(61)
     @pytest.mark.parametrize("name", MODELS)
     def test_nothing_fails_unseen(self, name):
         """What is long fails in the first engine, and steps give the result, of one model alone."""
@@ -102,6 +102,7 @@ class TestOrder:
         assert used.whole.may_be_long is False
         assert ran(used.engines) == {"whole": (1, 0)}
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("n", [1, FEW, FEW + 1, 100])
     def test_more_than_few_iterations_go_as_one_operator(self, n):
         used = Used(SLICES)
@@ -133,6 +134,7 @@ class TestOrder:
 
 
 class TestLimits:
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("kind", ["list", "tuple"])
     @pytest.mark.parametrize("n", [LONG - 1, LONG, LONG + 1])
     def test_fed_lists(self, n, kind):

@@ -66,6 +66,7 @@ class TestWhole:
         assert_values(used.run(s=s), [[*s[:-1], *[s[0]] * n]])
         assert used.outcomes == [True if n <= LONG else None]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("n", "quick"), [(LONG, True), (LONG + 1, False)])
     def test_loops_until_a_condition_fails(self, n, quick):
         used = Used("""until (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t) {
@@ -81,6 +82,7 @@ class TestWhole:
             assert_values(used.run(s=[], x=f32(1), n=i64(n)), [[f32(1)] * n])
         assert used.outcomes == ([True] * 4 if quick else RARELY)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("n", "m", "quick"), [(3, LONG, True), (3, LONG + 1, False), (0, LONG + 1, True)]
     )
@@ -110,6 +112,7 @@ class TestWhole:
         assert_values(used.run(s=[], x=f32(1), n=i64(n), m=i64(m)), [[f32((-1) ** m)] * n])
         assert used.outcomes == [True if n <= LONG else None]
 
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize(
         ("split", "keepdims"), [(None, 1), (None, 0), (1, 1), (2, 1), ([1], 1), ([1], 0)]
     )
@@ -154,6 +157,7 @@ class TestWhole:
                 used.run(x=f32(1, 2), k=i64(lengths))
         assert used.outcomes == (RARELY if lengths else [None] * 4)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", [list, tuple, TensorSequence])
     def test_a_long_feed_is_not_handed_over(self, kind):
         """That is no failure: the next short one is tried."""
@@ -206,6 +210,7 @@ class TestWhole:
         assert not used.engines.tier("lowered whole").get().may_be_long
         assert not used.is_made("given steps")
 
+    @pytest.mark.slow
     def test_elements_that_do_not_fit_are_no_join(self):
         text = """g (float[N] x, float[M] w, bool c, seq(float[]) s) => (float[] y, seq(float[]) s2) {
             t = If (c) <then_branch = a () => (seq(float[]) u) { u = SequenceConstruct (x, w) },
@@ -326,6 +331,7 @@ class TestDeclined:
         assert (used._engines.compiled.whole is None) is (inserts > MOST_INSERTS)
         assert_values(used.run(None, {"s0": [], "x": f32(1)}), [[f32(1)] * inserts])
 
+    @pytest.mark.slow
     def test_loops_that_are_always_long(self):
         text = f"""g (seq(float[]) s, float[N] x) => (seq(float[]) t) {{
             n = Constant <value = int64 {{{LONG + 1}}}> ()
@@ -422,6 +428,7 @@ class TestAttempts:
         attempts.succeeded()
         assert (attempts.taken, attempts.failures, attempts.reason) == (1, 1, "a b")
 
+    @pytest.mark.slow
     def test_a_session_whose_loops_are_long_seldom_tries(self):
         used = Used(TURN_COMPUTED)
         s = floats(1, 2)

@@ -99,7 +99,7 @@ def args_of(used):
     return [(one.name, one.type, one.shape) for one in args]
 
 
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", NAMES)
 def test_inputs_and_outputs(name):
     assert args_of(InferenceSession(MODELS[name].path)) == args_of(theirs(name))
@@ -118,7 +118,7 @@ def test_lengths_that_are_inferred(given, declared):
     assert args_of(InferenceSession(given)) == args_of(reference(given))
 
 
-@pytest.mark.mostly_slow(13)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_sizes(name):
     one = MODELS[name]
@@ -129,7 +129,7 @@ def test_sizes(name):
             assert n < one.least or result is not None or name in BROKEN
 
 
-@pytest.mark.mostly_slow(31)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_sizes_that_change(name):
     used = InferenceSession(MODELS[name].path)
@@ -140,7 +140,7 @@ def test_sizes_that_change(name):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.mostly_slow(19)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_one_size(name, size):
     used = InferenceSession(MODELS[name].path)
@@ -148,7 +148,7 @@ def test_one_size(name, size):
         check(used, name, size, seed=k % 3)
 
 
-@pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", NAMES)
 def test_lowered(name):
     one = MODELS[name]
@@ -158,7 +158,7 @@ def test_lowered(name):
             check(used, name, n, seed)
 
 
-@pytest.mark.mostly_slow(13)
+@pytest.mark.mostly_slow(61)
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if MODELS[name].exporter in ("torchscript", "dynamo")]
 )

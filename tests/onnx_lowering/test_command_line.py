@@ -162,6 +162,7 @@ class TestExplainAgreesWithLower:
         found = explain(str(MODELS[name].path))
         return found[1 : found.index("loops")]
 
+    @pytest.mark.slow
     def test_what_a_session_keeps_and_lower_does_not(self):
         lines = self.lines("queue_delays")
         assert lines[0].endswith(
@@ -170,6 +171,7 @@ class TestExplainAgreesWithLower:
         )
         assert lines[1] == "    '/Loop_output_1' becomes a scan output of '/Loop'"
 
+    @pytest.mark.slow
     def test_alike_notes_are_one(self):
         lines = self.lines("kv_layers")
         assert lines[0].startswith("    8 sequences ('/SequenceConstruct_output_0', ")
@@ -177,7 +179,7 @@ class TestExplainAgreesWithLower:
         assert len(lines) == 2
 
     @pytest.mark.parametrize("name", MODELS)
-    @pytest.mark.mostly_slow(7)
+    @pytest.mark.slow
     def test_of_every_exported_model(self, name):
         """What lower leaves is said to stay, for the same reason; all else is said to be replaced."""
         text = "\n".join(explain(str(MODELS[name].path)))

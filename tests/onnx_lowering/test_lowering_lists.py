@@ -184,6 +184,7 @@ class TestReads:
         body = next(node for node in result.graph.node if node.op_type == "Loop").attribute[0].g
         assert len(body.input) == 4
 
+    @pytest.mark.slow
     def test_after_the_start_of_another_loop(self):
         second = """m = Loop(n, yes, l)
             <body = d (int64 j, bool d0, seq(float[?]) u) => (bool d2, seq(float[?]) v) {
@@ -257,6 +258,7 @@ class TestReads:
         step = f"q = Gather(x, i) {position} h = SequenceAt(s, p1) e = Add(q, h) t = SequenceInsert(s, e)"
         assert "reads it on the way" in why(loop(step, start=TWO))
 
+    @pytest.mark.slow
     def test_no_optimizer_drops_the_error(self):
         import onnxruntime
 
@@ -341,6 +343,7 @@ class TestSeveral:
             {branches} t = SequenceInsert(t1500, q)"""
         assert "32 times" in why(loop(body))
 
+    @pytest.mark.slow
     def test_counts_on_the_way(self):
         body = """q = Gather(x, i) m = SequenceLength(s) m1 = Cast<to = 1>(m) e = Mul(q, m1)
             t0 = SequenceInsert(s, e) k = SequenceLength(t0) k1 = Cast<to = 1>(k) d = Mul(q, k1)
@@ -458,6 +461,7 @@ class TestConditions:
                 np.testing.assert_array_equal(got[0].astype(float), kept)
 
 
+@pytest.mark.slow
 def test_chains_of_loops():
     """A loop reads what another made, at its own position, and shapes are proved through both."""
     second = """m = SequenceLength(l) z = Loop(m, yes, none)

@@ -157,6 +157,7 @@ def without_dead_nodes(model):
     return to_message(prepared.model)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(120))
 @given(texts(), st.sampled_from([14, 17, 21]))
 def test_random_bodies(text, opset):

@@ -218,6 +218,7 @@ ALL = [
 ]
 
 
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize(("kind", "fault"), ALL)
 def test_an_element_that_nobody_reads(kind, fault):
     make, wrong = FAULTS[fault]
@@ -228,6 +229,7 @@ def test_an_element_that_nobody_reads(kind, fault):
     check(model, feed_of(**good), feed_of(**{**good, **wrong}))
 
 
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("length", ["K", "3"])
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("kind", ROUNDS)
@@ -253,6 +255,7 @@ SPLITS = {
 }
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("read", SPLITS)
 @pytest.mark.parametrize("lens", [[1, 1], [2, 2], [4], [-1, 4]])
 def test_pieces_that_do_not_add_up(lens, read):
@@ -262,6 +265,7 @@ def test_pieces_that_do_not_add_up(lens, read):
     check(model, feed_of(), feed_of(lens=lens))
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("read", SPLITS)
 @pytest.mark.parametrize("lens", [[1, 1], [2, 2], [4]])
 def test_constant_lengths_that_do_not_add_up(lens, read):
@@ -273,6 +277,7 @@ def test_constant_lengths_that_do_not_add_up(lens, read):
     check(model, {**good, "x": rows(sum(lens))}, good)
 
 
+@pytest.mark.slow
 def test_the_lists_here_are_lowered_where_that_keeps_errors():
     """Else these tests would hold two times the same model against itself."""
     gone = 0

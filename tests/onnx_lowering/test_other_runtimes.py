@@ -84,6 +84,7 @@ def test_no_list_is_left(name):
     assert left_in(lowered(name)) == []
 
 
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", MODELS)
 def test_onnxruntime(name):
     used = reference(lowered(name))
@@ -100,6 +101,7 @@ def test_reference_evaluator(name):
         assert_close(used.run(None, feed), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_openvino(name, openvino, tmp_path, request):
     if name in FAULTS_OF_OPENVINO:

@@ -162,7 +162,7 @@ def test_elements_that_do_not_fit_are_an_error(opset):
         check(listing(element, APPEND, reads, f"float[{y}] y", opset), fed, fails=departs)
 
 
-@pytest.mark.mostly_slow(5)
+@pytest.mark.mostly_slow(3)
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("given", ["", ", one", ", two", ", m", ", k"])

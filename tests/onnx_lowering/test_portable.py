@@ -109,6 +109,7 @@ def test_trips_that_may_be_negative(opset):
                 np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [14, 17])
 def test_loops_of_constant_length_that_end_early(opset):
     """OpenVINO takes a scan output for as long as the number of trips."""
@@ -249,6 +250,7 @@ def test_a_loop_that_begins_under_the_condition_of_the_one_around_it():
         np.testing.assert_allclose(found, session(model).run(None, feed)[0])
 
 
+@pytest.mark.slow
 def test_a_condition_of_two_axes():
     feeds = [
         {"x": rows(6), "k": np.full((1, 1), k, np.float32), "p": np.array(p)} for k in (-1, 1) for p in (0, 4)

@@ -161,6 +161,7 @@ def test_permissions_stay(path):
 # -- halfway -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends writes beyond a bound with an error")
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["model", "model and data"])
 def test_a_full_disk_leaves_what_was_there(weighty, elsewhere):
@@ -279,6 +280,7 @@ def test_permissions_of_data_stay(weighty):
 # -- standard input and output ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_from_standard_input_to_standard_output(path):
     ended = shell("lower", "-", "-o", "-", input=path.read_bytes())
     assert ended.returncode == 0

@@ -15,12 +15,16 @@ SCRIPT = "import sys; from support.models import damage; damage.main(*map(int, s
 pytestmark = pytest.mark.thread_unsafe
 
 
-@pytest.mark.parametrize("first", seeds(100, 400)[::100])
+COUNT = 20  # models in one process
+
+
+@pytest.mark.mostly_slow(5)
+@pytest.mark.parametrize("first", seeds(100, 400)[::COUNT])
 def test_damaged_models(first):
-    command = [sys.executable, "-W", "error", "-c", SCRIPT, str(first), str(first + 100)]
+    command = [sys.executable, "-W", "error", "-c", SCRIPT, str(first), str(first + COUNT)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     cases = [line for line in ended.stdout.splitlines() if line.startswith("case ")]
     assert "FAULT" not in ended.stdout, ended.stdout[ended.stdout.index("FAULT") :]
     assert ended.returncode == 0, f"the process ended at {cases[-1:]}: {ended.stderr}"
-    assert len(cases) == 100
+    assert len(cases) == COUNT

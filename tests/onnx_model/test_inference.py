@@ -219,7 +219,7 @@ def test_values_of_the_main_graph(name, prepared):
     assert sum(check_values(prepared, session, feed) for feed in feeds_for(name, prepared))
 
 
-@pytest.mark.mostly_slow(11)
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", PATHS)
 def test_values_inside(name, prepared):
     keeper = Keeper(prepared)

@@ -139,6 +139,7 @@ def test_every_operator_has_cases():
     assert set(table()) <= set(CASES)
 
 
+@pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize("op_type", sorted(CASES))
 def test_of_one_node(op_type):
     ran = 0
@@ -291,6 +292,7 @@ STEPS += ["Transpose", "Concat", "Gather"]
 NUMPY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", seeds(100, 400)[::100])
 def test_of_integers(first):
     """What is known of numbers is so, and so are the shapes that are made of them."""

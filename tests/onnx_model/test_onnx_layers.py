@@ -67,6 +67,7 @@ def test_imports_point_one_way():
     assert not sorted(set(wrong_imports()))
 
 
+@pytest.mark.slow
 def test_files_of_a_folder_import_each_other_in_one_order():
     """At the top, in functions and for types: there is no circle."""
     graph = {}

@@ -85,6 +85,7 @@ class TestWithoutSequences:
             feed = {"x": f32(1, -2), "c": np.array(c), "n": i64(3)}
             assert_values(used.run(None, feed), by_reference(model(text), feed))
 
+    @pytest.mark.slow
     def test_a_long_run_of_operators_costs_one_call(self):
         """The answer is right, at least, for a graph of a thousand nodes."""
         text = "".join(f"t{i + 1} = Add (t{i}, x)\n" for i in range(1000))
@@ -228,6 +229,7 @@ class TestThreads:
 
         assert in_threads(4, work) == [0, 1, 2, 3]
 
+    @pytest.mark.slow
     def test_failures_in_one_thread(self):
         used = session(LOOP)
 

@@ -53,12 +53,14 @@ class TestShapes:
         feed = dict(zip("xy", map(np.zeros, shapes, [np.float32] * 2), strict=True))
         fails(session, feed, ValueError, "can't be concatenated along axis 0")
 
+    @pytest.mark.slow
     def test_one_that_fits_adds_nothing(self):
         session = InferenceSession(model(JOIN))
         for _ in range(AGAIN):
             (z,) = session.run(None, {"x": np.zeros((0, 3), np.float32), "y": np.ones((2, 3), np.float32)})
             np.testing.assert_array_equal(z, np.ones((2, 3), np.float32))
 
+    @pytest.mark.slow
     def test_a_scalar_is_not_fed_as_a_list(self):
         session = InferenceSession(
             model("""
@@ -76,6 +78,7 @@ class TestShapes:
                 session, {"a": f32(1, 2), "n": n}, ValueError, r"input 'n' has shape \(\d,\), expected \(\)"
             )
 
+    @pytest.mark.slow
     def test_of_a_piece_that_is_not_there(self):
         session = InferenceSession(
             model("""
@@ -248,6 +251,7 @@ class TestWeights:
         else:  # What was read at loading is as good.
             np.testing.assert_array_equal(y, weights.sum(axis=0, keepdims=True))
 
+    @pytest.mark.slow
     def test_zeros_among_zeros(self, tmp_path):
         given = model(
             "zeros (float[2] x) => (seq(float[]) s) { y = Add (x, x) s = SequenceConstruct (y, W) }"

@@ -74,7 +74,7 @@ class TestGood:
         feed = good() | {"frames": empty, "perhaps": []}
         assert_values(kinds.run(None, feed), expected(feed))
 
-    @pytest.mark.mostly_slow(3)
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("name", OPERATOR_NAMES)
     def test_an_empty_list_of_every_type(self, name):
         kind = text_type(name)

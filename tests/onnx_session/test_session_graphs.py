@@ -301,7 +301,7 @@ class TestExternalData:
 class TestNames:
     ODD = ("/layer.0/Add_output_0", "x y", "a:0", "ünï", "%1", "1", "if", "x'y", "out(0)", "a\\b")
 
-    @pytest.mark.mostly_slow(5)
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ODD)
     def test_odd_names_of_values(self, name):
         """The name in each role: input, output, within, of a body's own."""

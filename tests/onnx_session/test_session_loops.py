@@ -101,6 +101,7 @@ class TestTripsAndConditions:
         }"""
         check(text, {"n": i64(9), "c": TRUE}, [[TRUE, TRUE, TRUE]])
 
+    @pytest.mark.slow
     def test_condition_is_an_outer_value(self):
         """A body whose condition output is its input, or a value from around the loop by way of Identity."""
         text = """g (int64 n, bool c, float[N] x) => (seq(float[]) t, seq(float[]) u) {
@@ -252,6 +253,7 @@ class TestErrors:
         }
     """
 
+    @pytest.mark.slow
     def test_a_position_out_of_range_in_a_late_iteration(self):
         used, s = session(self.TEXT), floats(1, 2)
         at = np.zeros(1000, np.int64)
@@ -306,6 +308,7 @@ class TestErrors:
         assert_fails(used, {"s": s, "n": i64(3)}, ValueError, "join")
         assert_fails(used, {"s": [s[0], s[0][None]], "n": i64(1)}, ValueError, "join")
 
+    @pytest.mark.slow
     def test_in_a_nested_graph(self):
         text = """g (seq(float[]) s, bool c, int64 n, int64 k) => (seq(float[]) t) {
             t = Loop (n, , s) <body = b (int64 i, bool on, seq(float[]) p) => (bool on, seq(float[]) q) {
@@ -327,6 +330,7 @@ class TestErrors:
         assert_values(used.run(None, feed | {"c": FALSE}), [s[2:]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", ["both", "condition", "iteration", "none"])
 def test_types_that_a_body_leaves_out(kept):
     """Of its iteration's number and the condition: the text says them."""
@@ -354,6 +358,7 @@ def test_types_that_a_body_leaves_out(kept):
         assert_value(used.run(None, {"x": x})[0], np.multiply.outer(x, x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", ["t", "t, ", "t, , numbers"])
 def test_scan_outputs_that_a_loop_leaves_out(outputs):
     more = ", int64[T] numbers" if "numbers" in outputs else ""

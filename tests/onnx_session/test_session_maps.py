@@ -262,6 +262,7 @@ class TestBodies:
 
 
 class TestFailures:
+    @pytest.mark.slow
     def test_the_body_fails(self, workers):
         used = session(SCALE, max_workers=workers)
         for bad in (0, 5, 299):
@@ -282,6 +283,7 @@ class TestFailures:
         assert_fails(used, {"s": s, "at": [i64(1), i64(2)], "n": i64(3)}, Exception, "pick")
 
 
+@pytest.mark.slow
 @pytest.mark.thread_unsafe
 def test_threads_share_a_session_with_threads():
     used = session(SCALE, max_workers=2)

@@ -240,7 +240,7 @@ def sessions():
     return make
 
 
-@pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_slow(37)
 @pytest.mark.parametrize("name", CASES)
 def test_model(name, sessions):
     one = CASES[name]
@@ -261,6 +261,7 @@ def test_model(name, sessions):
         assert all((feeds[n][key] == value).all() for key, value in feed.items())
 
 
+@pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_session_says_of_a_model(name, sessions):
     used, other = sessions(name)
@@ -269,6 +270,7 @@ def test_what_a_session_says_of_a_model(name, sessions):
     assert used.get_modelmeta().graph_name == other.get_modelmeta().graph_name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["append_stack", "returned", "mapped_crops"])
 def test_bytes_and_strings_of_a_path(name):
     feed = CASES[name].feed(7)
@@ -288,6 +290,7 @@ def test_maps_on_threads(name):
         assert_values(threaded.run(None, one.feed(n)), serial.run(None, one.feed(n)))
 
 
+@pytest.mark.slow
 def test_a_long_greedy_decoding():
     """Stops by its condition, not by the limit, after a thousand tokens."""
     used = InferenceSession(MODELS / "greedy.onnx")
@@ -307,6 +310,7 @@ def test_a_returned_list_is_typed():
     assert (len(found), found.dtype, length.dtype) == (0, np.dtype("float32"), np.dtype("int64"))
 
 
+@pytest.mark.slow
 def test_a_position_out_of_range_in_an_assignment():
     used = InferenceSession(MODELS / "assign.onnx")
     x, at = rows(1000), np.arange(1000)

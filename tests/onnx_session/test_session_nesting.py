@@ -12,6 +12,7 @@ TRUE, FALSE = np.array(True), np.array(False)
 
 
 class TestLoopsAndBranches:
+    @pytest.mark.slow
     def test_loops_in_loops_with_captures_from_every_depth(self):
         text = """g (float[N] x, int64 n, int64 m, seq(float[]) s) => (seq(float[]) t, int64[T] sizes) {
             t, sizes = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p)
@@ -40,6 +41,7 @@ class TestLoopsAndBranches:
             check(text, {"x": x, "n": i64(n), "m": i64(m), "s": s}, [[*s, *out], sizes])
         check(text, {"x": x, "n": i64(3), "m": i64(0), "s": s}, [s, i64([2, 2, 2])])
 
+    @pytest.mark.slow
     def test_if_in_loop_in_if(self):
         text = """g (seq(float[]) s, float[N] x, bool c, int64 n) => (seq(float[]) t) {
             t = If (c) <

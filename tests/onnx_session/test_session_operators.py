@@ -309,6 +309,7 @@ class TestErrors:
             run(text, s=floats(1), p=i64(1))
         assert "taken" in said(caught) or "SequenceAt" in said(caught)
 
+    @pytest.mark.slow
     def test_names_of_all_kinds(self):
         for name in ("/layer.0/Sequence At", "ünï", "a:b", "7", "%s{x}", "a'b"):
             given = model("g (seq(float[]) s, int64 p) => (float[N] x) { x = SequenceAt (s, p) }")

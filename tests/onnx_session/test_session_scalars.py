@@ -45,6 +45,7 @@ def feed_of(n, rank):
     return with_axes({"x": x, "n": np.array(n), "k": np.array(3), "go": np.array(True)}, rank)
 
 
+@pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("rank", [1, 2])
 @pytest.mark.parametrize("name", WITH_SCALARS)
 def test_exported_models(name, rank):
@@ -61,6 +62,7 @@ def test_exported_models(name, rank):
             assert_values(ours.run(None, feed), expected, 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [(1, 1), (1, 0), (0, 1), (2, 1, 0, 2)])
 def test_ranks_that_change(ranks):
     given = model(LOOK_UP)
@@ -70,6 +72,7 @@ def test_ranks_that_change(ranks):
             assert_values(ours.run(None, feed_of(n, rank)), theirs.run(None, feed_of(n, rank)))
 
 
+@pytest.mark.slow
 def test_engines_are_made_once():
     ours = InferenceSession(model(LOOK_UP))
     for _ in range(3):
@@ -78,6 +81,7 @@ def test_engines_are_made_once():
     assert ours._engines._runs == 0
 
 
+@pytest.mark.slow
 def test_errors_name_the_node():
     ours = InferenceSession(model(LOOK_UP))
     with pytest.raises((ValueError, IndexError), match=r"Concat|SequenceAt"):

@@ -14,6 +14,7 @@ TRUE, FALSE = np.array(True), np.array(False)
 
 
 class TestEdits:
+    @pytest.mark.slow
     def test_a_captured_sequence_that_the_body_edits(self):
         text = """g (seq(float[]) s, float[N] x, int64 n)
             => (seq(float[]) s2, seq(float[]) t, int64[T] sizes) {
@@ -45,6 +46,7 @@ class TestEdits:
         s, x = floats(1, 2), f32(9)
         check(text, {"s": s, "x": x}, [[*s, x], s, [s[1], x], [x, s[1], x], i64(3)])
 
+    @pytest.mark.slow
     def test_a_state_that_another_becomes(self):
         """To begin a round with nothing, as where a loop only appends, would take it from the other."""
         text = """g (seq(float[]) s, seq(float[]) t, float[N] x, int64 n)
@@ -81,6 +83,7 @@ class TestEdits:
             for n in (0, 1, 2, len(s)):
                 check(text, {"s": s, "x": x, "n": i64(n)}, [s, [*s, *[x] * n], s[: len(s) - n]])
 
+    @pytest.mark.slow
     def test_one_value_for_two_states(self):
         """The body gives one sequence to both states, and the next iteration edits one of them."""
         text = """g (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t, seq(float[]) u) {
@@ -95,6 +98,7 @@ class TestEdits:
         for n in (0, 1, 4, 300):
             check(text, {"s": s, "x": x, "n": i64(n)}, [[*s, *[x] * n]] * 2)
 
+    @pytest.mark.slow
     def test_the_same_output_for_two_states(self):
         text = """g (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t, seq(float[]) u) {
             t, u = Loop (n, , s, s) <body = b (int64 i, bool on, seq(float[]) p, seq(float[]) q)
@@ -110,6 +114,7 @@ class TestEdits:
             t.clear()
             assert len(u) == n + 1
 
+    @pytest.mark.mostly_slow(19)
     @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 600])
     def test_states_that_swap(self, n):
         text = """g (seq(float[]) s, seq(float[]) t, float[N] x, int64 n)
@@ -184,6 +189,7 @@ class TestEdits:
         expected = [rows[:n], rows[n], rows[n + 1 - 2 * (n % 2)], i64(max(n - 1, 0))]
         assert_values(session(text).run(None, feed), expected)
 
+    @pytest.mark.slow
     def test_a_condition_of_what_a_state_was(self):
         """The body goes on as long as the flag that came in says, and gives the state another."""
         text = """g (seq(float[]) s, float[N] x, bool c, int64 n, int64 stop) => (seq(float[]) t, bool last) {
@@ -198,6 +204,7 @@ class TestEdits:
             feed = {"s": floats(2), "x": x, "c": TRUE, "n": i64(50), "stop": i64(stop)}
             check(text, feed, [[*floats(2), *[x] * (stop + 2)], FALSE])
 
+    @pytest.mark.slow
     def test_an_element_outlives_its_place(self):
         """What At gives stays what it was when the sequence is edited."""
         text = """g (seq(float[]) s, int64 n) => (float[T, K] taken, seq(float[]) t) {

@@ -357,6 +357,7 @@ class TestSizes:
         result = check(text, feeds)
         assert ops(result).count("Less") >= 5  # what is made is looked at too
 
+    @pytest.mark.slow
     def test_a_sum_takes_no_room(self):
         """What comes out is one number: with many iterations the loop runs."""
         body = "r = Gather(x, i) h = Mul(r, w) s = ReduceSum<keepdims = 0>(h) k1 = Add(k0, s)"

@@ -109,6 +109,7 @@ class TestLimits:
         assert "goes iteration by iteration" in note
 
 
+@pytest.mark.slow
 def test_explain_says_what_a_run_may_choose():
     cases = {
         "float[5]": "is one operator: all iterations at once",

@@ -116,6 +116,7 @@ class TestBroadcast:
         check("e = Where(w, a, b)", MATRIX, x="float[2, 1]", z="float[3]", w="bool[3]")
         check("e = Where(a, w, v)", MATRIX, x="bool[2, 1]", w="float[3]", v="float")
 
+    @pytest.mark.slow
     def test_integers(self):
         check("o = Add(b, #1) e = Mod(a, o)", "int64[2, 3]", x="int64[2, 3]", z="int64[3]")
         check("o = Add(b, #1) e = Div(a, o)", "int64[2, 3]", x="int64[2, 3]", z="int64[3]")

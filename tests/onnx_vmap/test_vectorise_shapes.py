@@ -72,6 +72,7 @@ class TestProducts:
         why = "has no letter to spare at Einsum 'e'"
         no_rule(code, "float[2, 4]", why, x=MATRIX, w="float[3, 4]")
 
+    @pytest.mark.slow
     def test_convolutions(self):
         image, weights = "float[1, 2, 4]", "float[2, 2, 3]"
         check("e = Conv(a, w)", "float[1, 2, 2]", x=image, w=weights)
@@ -144,6 +145,7 @@ class TestPicking:
             types = {"x": "float", "w": "float[2, 41, 41]"}
             check(f"g = Gather<axis = {axis}>(w, i) e = Add(a, g)", "float[2, 41]", **types)
 
+    @pytest.mark.slow
     def test_gather_nd(self):
         check("e = GatherND(w, a)", "float[3]", 14, w=MATRIX, x="int64[1]")
         check("e = GatherND(w, a)", "float[4]", w=MATRIX, x="int64[4, 2]")

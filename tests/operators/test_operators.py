@@ -36,6 +36,7 @@ FORMS = {
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 2), (2, 0)], ids=str)
 @pytest.mark.parametrize(("name", "layout"), types_and_layouts(LAYOUTS))
 class TestTypesAndLayouts:
+    @pytest.mark.mostly_slow(13)
     def test_construct_and_at(self, name, shape, layout):
         tensors = [laid_out(filled(name, shape, 10 * seed), layout) for seed in range(3)]
         seq = sq.sequence_construct(*tensors)
@@ -45,6 +46,7 @@ class TestTypesAndLayouts:
             assert_same(sq.sequence_at(seq, position), native(tensors[position]))
             assert_same(sq.sequence_at(tensors, position), native(tensors[position]))
 
+    @pytest.mark.mostly_slow(13)
     def test_at_is_a_writable_copy(self, name, shape, layout):
         tensor = laid_out(filled(name, shape), layout)
         seq = sq.sequence_construct(tensor, tensor)
@@ -55,6 +57,7 @@ class TestTypesAndLayouts:
         copy[...] = filled(name, shape, 1)
         assert_holds(seq, [native(before)] * 2)
 
+    @pytest.mark.mostly_slow(13)
     def test_insert_and_erase(self, name, shape, layout):
         tensors = [laid_out(filled(name, shape, 10 * seed), layout) for seed in range(4)]
         expected = [*map(native, tensors)]

@@ -51,6 +51,7 @@ def cut(tensor, lengths, axis=0):
 
 @pytest.mark.parametrize(("name", "layout"), types_and_layouts(LAYOUTS))
 class TestTypesAndLayouts:
+    @pytest.mark.mostly_slow(13)
     @pytest.mark.parametrize("axis", [0, 1, -1])
     def test_in_ones(self, name, layout, axis):
         tensor = laid_out(filled(name, (3, 4, 2)), layout)
@@ -61,6 +62,7 @@ class TestTypesAndLayouts:
             [native(tensor).take(i, axis) for i in range(count)],
         )
 
+    @pytest.mark.mostly_slow(13)
     @pytest.mark.parametrize("axis", [0, -2])
     def test_by_lengths(self, name, layout, axis):
         tensor = laid_out(filled(name, (5, 2)), layout)
@@ -68,6 +70,7 @@ class TestTypesAndLayouts:
         assert seq.dtype == dtype_of(name)
         assert_holds(seq, cut(tensor, [2, 0, 3], axis))
 
+    @pytest.mark.mostly_slow(13)
     @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (0, 0)])
     def test_zero_length(self, name, layout, shape):
         tensor = laid_out(filled(name, shape), layout)
@@ -76,6 +79,7 @@ class TestTypesAndLayouts:
             assert (len(seq), seq.dtype) == (shape[0], dtype_of(name))
         assert_holds(sq.split_to_sequence(tensor, [0, shape[0], 0]), cut(tensor, [0, shape[0], 0]))
 
+    @pytest.mark.mostly_slow(13)
     def test_input_is_untouched(self, name, layout):
         tensor = laid_out(filled(name, (4, 3)), layout)
         before = tensor.copy(), tensor.dtype, tensor.shape, tensor.strides, tensor.flags.writeable

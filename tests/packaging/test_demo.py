@@ -122,6 +122,7 @@ class TestFindLines:
 
 
 class TestReadScan:
+    @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK"])
     def test_any_colours(self, tmp_path, mode):
         file = tmp_path / ("page.tif" if mode == "CMYK" else "page.png")
@@ -149,6 +150,7 @@ class TestReadScan:
         Image.fromarray(np.rot90(make_page())).save(tmp_path / "page.png", exif=exif)
         np.testing.assert_array_equal(demo.read_scan(tmp_path / "page.png"), make_page())
 
+    @pytest.mark.slow
     def test_large_ones_are_shrunk(self, tmp_path):
         Image.new("L", (6000, 1500)).save(tmp_path / "page.png")
         assert demo.read_scan(tmp_path / "page.png").shape == (750, 3000)
@@ -232,6 +234,7 @@ class TestErrors:
         file.write_bytes(content)
         assert "cannot read" in self.complaint(capsys, "--image", file)
 
+    @pytest.mark.slow
     def test_truncated_file(self, capsys, tmp_path):
         file = tmp_path / "page.png"
         Image.fromarray(shipped_page()).save(file)
@@ -245,6 +248,7 @@ class TestErrors:
         Image.fromarray(page.astype(np.uint8)).save(tmp_path / "page.png")
         assert "no line of text" in self.complaint(capsys, "--image", tmp_path / "page.png")
 
+    @pytest.mark.slow
     def test_nowhere_to_draw(self, capsys, tmp_path):
         assert "cannot write" in self.complaint(capsys, "--picture", tmp_path / "none" / "page.png")
 
@@ -269,6 +273,7 @@ class TestErrors:
         assert 'pip install "seqcore-tensors[demo]"' in self.complaint(capsys)
 
 
+@pytest.mark.slow
 def test_needs_nothing_that_seqcore_does_not():
     code = "import sys, seqcore; print(*({'skimage', 'onnxruntime', 'rapidocr', 'PIL'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -93,6 +93,7 @@ def test_one_version_everywhere():
     assert f"\ndate-released: {dated[2]}\n" in citation
 
 
+@pytest.mark.slow
 def test_nobody_is_told_to_install_a_stranger(project):
     assert project["name"] == "seqcore-tensors"
     names = []

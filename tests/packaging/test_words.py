@@ -18,6 +18,7 @@ def names(text, is_page=True):
     return [name for _, name, _ in words.finds(text, is_page)]
 
 
+@pytest.mark.slow
 def test_text_of_the_project(capsys):
     assert words.main([]) == 0, capsys.readouterr().out
 

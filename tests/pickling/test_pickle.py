@@ -337,6 +337,7 @@ print(refused, survived)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds the memory of a process")
 def test_damaged_states_are_exceptions_or_sound_sequences():
     """In a process of its own, whose memory is bounded: what this looks for are crashes."""
@@ -356,6 +357,7 @@ def test_damaged_states_are_exceptions_or_sound_sequences():
     assert survived > 0
 
 
+@pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize("keep", range(0, 400, 7))
 def test_cut_off_pickles_are_exceptions(keep):
     data = pickle.dumps(split_to_sequence(filled("int32", (5, 20))))

@@ -63,6 +63,7 @@ def large(tmp_path):
 # --- how much ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_whole_file_is_a_path(large, protocol):
     assert size_of(large, protocol) < SMALL
@@ -81,6 +82,7 @@ def test_several_files_are_paths(tmp_path, protocol):
     round_trips(sq.load(paths))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["numbers", "wide", "variable", "bools", "texts", "parts", "compressed"])
 def test_files_of_any_kind_are_paths(path, name):
     if name == "numbers":
@@ -104,6 +106,7 @@ def test_files_of_any_kind_are_paths(path, name):
     round_trips(seq[np.random.default_rng(0).permutation(len(seq))[:700]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_selections_are_positions(large, protocol):
     order = np.random.default_rng(5).permutation(len(large))
@@ -121,12 +124,14 @@ def test_selections_are_positions(large, protocol):
     round_trips(large[mask], [large[i] for i in np.flatnonzero(mask)])
 
 
+@pytest.mark.slow
 def test_repeats_are_positions(large):
     seq = large[[7] * 5000] + large[7:8] + large[[8, 7] * 100]
     assert size_of(seq) <= SMALL + 8 * len(seq)
     round_trips(seq)
 
 
+@pytest.mark.slow
 def test_edits_that_leave_loaded_elements_are_positions(large):
     seq = large[:]
     del seq[100:5000:3]
@@ -140,6 +145,7 @@ def test_edits_that_leave_loaded_elements_are_positions(large):
     round_trips(seq)
 
 
+@pytest.mark.slow
 def test_what_has_come_out_again_leaves_no_trace(large):
     seq = large[:]
     seq.append(np.zeros(100_000))
@@ -149,6 +155,7 @@ def test_what_has_come_out_again_leaves_no_trace(large):
     round_trips(seq)
 
 
+@pytest.mark.slow
 def test_what_comes_back_pickles_as_a_path_again(large):
     for seq in (large, large[::7]):
         back = pickle.loads(pickle.dumps(seq))
@@ -232,6 +239,7 @@ def test_views_of_elements_are_what_they_are(path, shapes, name):
                 round_trips(mixed, [np.array(loaded[0]), expected, np.array(loaded[1])])
 
 
+@pytest.mark.slow
 def test_another_split_of_the_values(large):
     values = large.values()[:6000]
     for seq in (
@@ -243,6 +251,7 @@ def test_another_split_of_the_values(large):
         round_trips(large[:5] + seq[:9] + large[:5])
 
 
+@pytest.mark.slow
 def test_memory_that_was_a_file_s(tmp_path):
     """The addresses of files that are gone come up again, under other files and under arrays."""
     for i in range(60):

@@ -154,6 +154,7 @@ def test_pickles_beside_edits_are_of_one_moment(path):
     together(edit, dump, dump)
 
 
+@pytest.mark.slow
 def test_threads_load_and_pickle_one_file(path):
     sq.save(path, ragged([1, 2, 3, 4]))
     expected = TensorSequence(list(ragged([1, 2, 3, 4])))
@@ -256,6 +257,7 @@ FORGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", FORGED.values(), ids=FORGED)
 def test_positions_that_the_file_has_not(path, column):
     """Somebody gives another file the size and the time of the one that was pickled."""

@@ -27,6 +27,7 @@ def test_pads_as_after_a_conversion(arrays, name, side, truncate):
     assert same(out, batch)
 
 
+@pytest.mark.mostly_slow(3)
 @pytest.mark.parametrize("name", NUMBER_NAMES)
 def test_many_elements(name):
     lengths = np.random.default_rng(0).integers(0, 400, 3000)

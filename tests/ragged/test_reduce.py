@@ -140,6 +140,7 @@ def test_sums_of_special_numbers(name, special):
     assert sums.tobytes() == np.array([np.add.reduce(element) for element in elements]).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", [1, 3, 33])
 def test_long_sums_are_accurate(inner):
     """One behind the other, they would be wrong in the fourth digit."""

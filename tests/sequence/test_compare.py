@@ -107,6 +107,7 @@ def windows(array):
     return np.lib.stride_tricks.sliding_window_view(array, len(array) // 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [None, 0, 9_999, 19_999])
 def test_pauses_within_an_element(at):
     ours, theirs = np.arange(20_000, dtype=np.int16), np.arange(20_000, dtype=np.int16)
@@ -130,6 +131,7 @@ def test_pauses_within_a_row(at):
     assert np.zeros(30_000_000, np.float32) in TensorSequence([theirs[::-1], ours[::-1]])
 
 
+@pytest.mark.slow
 def test_pauses_between_elements():
     n = 3_000_000
     rows = sq.split_to_sequence(np.arange(5, dtype=np.float64))

@@ -63,6 +63,7 @@ print("ended")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
     [

@@ -43,6 +43,7 @@ print("ended")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gil", ["own GIL", "shared GIL"])  # as far as the version of Python has both
 @pytest.mark.parametrize("where", ["first", "elsewhere"])
 def test_imports_in_other_interpreters(where, gil):

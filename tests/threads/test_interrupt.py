@@ -65,6 +65,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [
@@ -76,6 +77,7 @@ def test_ends_what_would_not_end(call):
     interrupted(ENDLESS.format(call=call))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs more memory than there is")
 @pytest.mark.parametrize("call", ["seq.reduce(np.add)", "seq.reduce(np.max)", "seq.reduce(np.mean)"])
 def test_ends_a_reduction_of_rows(call):

@@ -90,6 +90,7 @@ def test_iterators_beside_erases():
     seq._check()
 
 
+@pytest.mark.slow
 def test_copies_and_joins_beside_edits():
     seq = sq.split_to_sequence(np.ones((2000, 4)))
 

@@ -86,6 +86,7 @@ def lasts(tensors):
     return [tensor[-1] for tensor in tensors]
 
 
+@pytest.mark.slow
 @BOTH
 @EDITORS
 def test_remove_ends(kind, edit):
@@ -109,6 +110,7 @@ def test_remove_of_what_is_not_there_ends(edit):
     seq._check()
 
 
+@pytest.mark.mostly_slow(5)
 @BOTH
 @EDITORS
 def test_compact_ends_and_lets_go(kind, edit):
@@ -155,6 +157,7 @@ def test_remove_finds_what_comes_meanwhile():
     assert len(seq) - seq.count(wanted) == N
 
 
+@pytest.mark.slow
 def test_all_is_shuffled_meanwhile():
     seq, array = rows("numbers")
     orders = iter(np.random.default_rng(0).permuted(np.tile(np.arange(N), (100, 1)), axis=1))
@@ -163,6 +166,7 @@ def test_all_is_shuffled_meanwhile():
     assert sorted(lasts(seq)) == lasts(array)
 
 
+@pytest.mark.slow
 def test_two_compact_beside_an_editor():
     seq, array = rows("numbers")
     other = threading.Thread(target=lambda: [seq.compact() for _ in range(5)], daemon=True)
@@ -174,6 +178,7 @@ def test_two_compact_beside_an_editor():
     assert np.array_equal(sq.concat_from_sequence(seq, 0, 1), array)
 
 
+@pytest.mark.slow
 def test_tolist_is_of_one_moment():
     seq, array = rows("numbers", 3 * 16_384, 2)
     forth, back = array.tolist(), array[::-1].tolist()
@@ -182,6 +187,7 @@ def test_tolist_is_of_one_moment():
     assert all(one in (forth, back) for one in seen)
 
 
+@pytest.mark.slow
 def test_elements_put_in_meanwhile_stay_as_they_are():
     seq, array = rows("numbers")
     new = [np.zeros(WIDTH + 1, np.int64)[:WIDTH] for _ in range(50)]

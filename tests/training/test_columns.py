@@ -112,6 +112,41 @@ def test_selections(n, data):
     assert same(columns[::-1][indices], columns[np.arange(n)[::-1][indices]])
 
 
+@pytest.mark.parametrize("key", [3, np.array(2), slice(1, 3), "box"])
+def test_several_positions_are_no_single_one(key):
+    with pytest.raises(TypeError, match=r"index array|slice"):
+        columns_of(5).__getitems__(key)
+
+
+def test_columns_without_rows():
+    columns = Columns({"seq": TensorSequence(dtype="int64"), "words": np.array([], object), "list": []})
+    assert [type(columns[name]) for name in columns.names] == [TensorSequence, np.ndarray, np.ndarray]
+    assert columns["words"].dtype == object
+    assert len(columns) == 0
+
+
+def test_columns_of_one_row():
+    objects = np.empty(1, object)
+    objects[0] = np.array([1.5])
+    columns = Columns({"numbers": TensorSequence([1.5]), "seq": [np.array([1, 2])], "objects": objects})
+    assert [type(columns[name]) for name in columns.names] == [np.ndarray, TensorSequence, TensorSequence]
+    assert columns[0]["seq"].tolist() == [1, 2]
+
+
+def test_equality():
+    rows = np.arange(6).reshape(3, 2)
+    columns = Columns({"a": rows})
+    assert columns == Columns({"a": rows.copy()})
+    for other in (rows + 1, rows.astype("int8"), rows[:2], TensorSequence(list(rows))):
+        assert columns != Columns({"a": other})
+    assert columns != Columns({"b": rows})
+    assert columns != {"a": rows}
+
+
+def test_numbers_of_several_types_are_one_array():
+    assert Columns({"a": [1, 2.5, True]})["a"].tolist() == [1, 2.5, 1]
+
+
 def test_what_becomes_an_array():
     numbers = TensorSequence([1.5, 2.5])
     columns = Columns({"numbers": numbers, "list": [1, 2], "words": ["a", "b"], "lists": [[1], [2, 3]]})
@@ -243,6 +278,7 @@ def columns_agree(columns):
     return all(np.array_equal(columns[name], first) for name in columns.names)
 
 
+@pytest.mark.slow
 def test_positions_that_a_thread_writes():
     columns, positions, ended = Columns({name: np.arange(100) for name in "abcd"}), np.zeros(20_000, int), []
 
@@ -288,6 +324,9 @@ def test_damaged_pickles():
             make(cls, sequences, inner | {name: shape})
     with pytest.raises(ValueError, match="the pickle is damaged: rows of column 'tokens'"):
         make(cls, sequences, inner | {"tokens": ()})
+    for shape in ((-1,), (2, -2)):
+        with pytest.raises(ValueError, match="the pickle is damaged: rows of column 'a'"):
+            make(cls, {"a": TensorSequence(dtype="int8")}, {"a": shape})
     for other in (dict, 3, columns_of(5)):
         with pytest.raises(TypeError, match="the pickle is damaged: expected Columns, got"):
             make(other, sequences, inner)
@@ -303,7 +342,8 @@ def test_damaged_pickles():
 @pytest.mark.parametrize("protocol", [2, 5])
 def test_pickles(protocol):
     columns = columns_of(9)
-    for one in (columns, columns[2:7], columns[[5, 0, 5]], columns[:0]):
+    without_items = Columns({"a": np.zeros((5, 0)), "b": np.zeros((5, 2, 0))})
+    for one in (columns, columns[2:7], columns[[5, 0, 5]], columns[:0], without_items):
         assert same(pickle.loads(pickle.dumps(one, protocol)), one)
         assert same(copy.copy(one), one)
         assert same(copy.deepcopy(one), one)
@@ -475,3 +515,15 @@ def test_parquet_in_one_call(tmp_path):
     sq.save(tmp_path / "a.arrow", map(Columns.from_arrow, batches))
     assert sq.load(tmp_path / "a.arrow")["tokens"] == columns["tokens"]
     assert np.array_equal(sq.load(tmp_path / "a.arrow")["label"], columns["label"])
+
+
+def test_bools_of_an_array_are_bytes_in_a_file(tmp_path):
+    """As those of a sequence, so that they are mapped."""
+    pa = pytest.importorskip("pyarrow")
+    flags = np.array([True, False, True])
+    sq.save(tmp_path / "c.arrow", Columns({"flags": flags, "numbers": flags * 2}))
+    with pa.OSFile(str(tmp_path / "c.arrow")) as file:
+        schema = pa.ipc.open_file(file).schema
+    kinds = [getattr(schema.field(name).type, "storage_type", None) for name in ("flags", "numbers")]
+    assert kinds == [pa.int8(), None]
+    assert sq.load(tmp_path / "c.arrow")["flags"].tolist() == [True, False, True]

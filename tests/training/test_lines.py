@@ -95,6 +95,7 @@ def check(names, task):
         assert len({i for batch in batches for i in batch}) == sum(map(len, batches))
 
 
+@pytest.mark.mostly_slow(11)
 @pytest.mark.parametrize(("task", "side"), CASES)
 def test_code(names, task, side):
     prepare(names, side)

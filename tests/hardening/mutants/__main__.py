@@ -46,7 +46,7 @@ def run_tests(folder, tests, slow):
     environment = {**os.environ, "PYTHONPATH": str(folder), "SEQCORE_SEED": ""}
     try:
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
     except subprocess.TimeoutExpired:
         return False, "no end"

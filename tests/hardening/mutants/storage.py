@@ -32,9 +32,9 @@ MUTANTS = [
     ),
     Mutant(
         "a negative length of a view passes",
-        "and 0 <= piece.length <= table.high - start",
-        "and piece.length <= table.high - start",
-        f"{TABLES} arrow",
+        "if start[i] < 0 or length[i] < 0 or start[i] > whole",
+        "if start[i] < 0 or start[i] > whole",
+        "pickling",
     ),
     Mutant(
         "padding in front is taken for the element",
@@ -248,7 +248,7 @@ MUTANTS = [
         "a range is judged by its last position alone",
         "for end in (key[:1], key[-1:]):",
         "for end in (key[-1:],):",
-        STORES,
+        f"{STORES} core/test_damaged_offsets.py",
     ),
     Mutant(
         "unsigned positions past 63 bits count from the back",
