@@ -8,7 +8,8 @@ looks again later::
     threads     1          2         4         4                           2         4
                 sample ──▶ trial ──▶ trial ──▶ run until the next look ──▶ trial ──▶ run, twice as long
 
-A trial is short beside the work that is left. If the rate changes so that another number may be better now,
+A trial is short beside the work that is left. Threads that have just started are slow, so if it is nearly a
+gain, a longer one follows. If the rate changes so that another number may be better now,
 the next trial is due at once.
 
 A helper that needed the interpreter's whole switch interval to get the GIL shows that the body doesn't
@@ -20,6 +21,7 @@ import sys
 CHUNK = 1e-2  # seconds of work in a chunk, at most
 TRIAL = 4e-4, 2e-3  # seconds of a trial: at least, and at most
 SHARE = 1 / 40  # of the remaining work, for a trial
+DOUBT, LONGER = 0.85, 4  # a gain that a trial of a few ms may not see; how much longer the next trial is then
 GAIN = 1.1  # rates of more to fewer threads from which more are worth it
 CLEAR = 1.25  # … from which they clearly are
 DRIFT = 1.5  # a change of the rate that makes a look due
@@ -59,6 +61,7 @@ class Pace:
         self.sample = 1 / max(seconds, 1e-9)  # units a second in the calling thread
         self.rates = {1: self.sample}  # … by the number of threads
         self.sampled = True  # the rate of one thread is only a sample
+        self.doubted = False  # the first trial was nearly a gain
         self.width = self.chosen = 1  # threads at work, and when none was tried
         self.base = 0  # in a trial: the number to compare with
         self.looks = 0  # trials so far
@@ -93,6 +96,8 @@ class Pace:
             self.waiting_for.discard(worker)
             if not self.waiting_for:
                 trial = min(TRIAL[1], max(TRIAL[0], SHARE * left * self.seconds / self.width))
+                if self.doubted and self.width > self.base:
+                    trial *= LONGER
                 alone = CHUNK if self.width == 1 else SOONEST * trial
                 self.began, self.length = now, trial if self.base else alone
         if self.began is None:
@@ -168,6 +173,10 @@ class Pace:
         # Samples of short units differ by a factor from their time later, so a turn alone confirms a gain.
         if self.sampled and fewer == 1 and gain > 1 / GAIN and (gain < CLEAR or self.sample > 1 / LONG):
             self._try(1)
+            return
+        if confirms and DOUBT < gain < GAIN:
+            self.doubted = True
+            self._try(more)
             return
         better = more if gain >= GAIN else fewer
         if 1 < better < self.most and (better == trial or confirms):

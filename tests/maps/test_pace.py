@@ -95,6 +95,19 @@ class TestBeside:
     def test_two_threads_take_half_as_long(self, units, seconds):
         assert Simulation([seconds] * units, that_share_nothing, 2).run() < 0.62 * units * seconds
 
+    @pytest.mark.parametrize(("longer", "beside"), [(1, (0.97, 1.1)), (pace.LONGER, (0.6, 0.87))])
+    def test_threads_that_are_slow_at_first(self, longer, beside, monkeypatch):
+        """A short trial can't tell them from threads that gain nothing, so it is followed by a longer one."""
+        monkeypatch.setattr(pace, "LONGER", longer)
+        together = []
+
+        def slow(seconds, threads):
+            together.extend([1] * (threads > 1))
+            return 1 if threads == 1 else 2.1 if len(together) < 160 else 1.4
+
+        least, most = beside
+        assert least < Simulation([2e-5] * 3000, slow, 2).run() / (3000 * 2e-5) < most
+
     @pytest.mark.parametrize("most", [3, 4, 6, 8])
     @pytest.mark.parametrize(("units", "seconds"), [(5000, 4e-5), (500, 1e-3)])
     def test_more_threads_take_less_time(self, units, seconds, most):
