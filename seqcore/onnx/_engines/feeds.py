@@ -88,22 +88,16 @@ class Feed:
         self.kind = kind
         which = kind.WhichOneof("value")
         self._dtype = dtype_of(kind.tensor_type.elem_type) if which == "tensor_type" else None
-        self._element_dtype = self._element_rank = self._element_shape = None
-        self._element_lengths = []
+        self._element_dtype = self._element_shape = None
         if which == "sequence_type" and kind.sequence_type.elem_type.HasField("tensor_type"):
             self._element_dtype = dtype_of(kind.sequence_type.elem_type.tensor_type.elem_type)
             if self._element_dtype == STRING:
                 self._element_dtype = None
             element = kind.sequence_type.elem_type.tensor_type
             if element.HasField("shape"):
-                dims = element.shape.dim
-                self._element_rank = len(dims)
-                self._element_shape = tuple(
-                    dim.dim_value if dim.HasField("dim_value") else -1 for dim in dims
+                self._element_shape = tuple(  # -1 for a length that is not declared
+                    dim.dim_value if dim.HasField("dim_value") else -1 for dim in element.shape.dim
                 )
-                self._element_lengths = [
-                    (k, dim.dim_value) for k, dim in enumerate(dims) if dim.HasField("dim_value")
-                ]
         # Arrays of exactly this type go as they are, except for strings.
         self._quick_dtype = None if self._dtype == STRING else self._dtype
         self._rank, self._lengths = None, []
@@ -146,7 +140,7 @@ class Feed:
     @property
     def declares_elements(self):
         """True if it is a sequence whose element shapes are declared."""
-        return self._element_rank is not None
+        return self._element_shape is not None
 
     def has_fitting_elements(self, value):
         """Return whether the elements of a fed sequence have the declared shapes, as far as one sees."""
@@ -159,8 +153,11 @@ class Feed:
         return self._fit_elements(shapes)
 
     def _fit_elements(self, shapes):
-        rank, lengths = self._element_rank, self._element_lengths
-        return all(len(shape) == rank and all(shape[axis] == n for axis, n in lengths) for shape in shapes)
+        wanted = self._element_shape
+        return all(
+            len(shape) == len(wanted) and all(n in (-1, m) for n, m in zip(wanted, shape, strict=True))
+            for shape in shapes
+        )
 
     def for_onnxruntime(self, value, longest):
         """Return a value as onnxruntime takes it.
