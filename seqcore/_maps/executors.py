@@ -15,7 +15,6 @@ from seqcore._maps.payloads import Payload, Reply, UnpickleError, run_payload
 from seqcore._maps.sharing import FileNotVisible, SharedInputs
 
 CHUNK = 5e-2  # seconds of work in a chunk
-CHUNK_NBYTES = 4 << 20  # bytes of input in a chunk, at most
 PENDING = 3  # submitted chunks for each worker
 LEAST = 5e-3  # seconds of work in a chunk, at least, where there is so much left
 GROWTH = 32  # the largest factor from one chunk to the next
@@ -45,7 +44,8 @@ class _Dispatch:
 
     def __init__(self, job, workers, shared):
         self.job, self.workers, self.shared = job, workers, shared
-        self.limit = max(1, CHUNK_NBYTES * job.n // max(job.work.nbytes, 1))
+        self.limit = max(1, workers.chunk_nbytes * job.n // max(job.work.nbytes, 1))
+        self.lent = 0  # bytes of results that stay in memory of the workers
         self.pending = {}  # submitted chunks by their start
         # The start of a chunk, and a function that gives its result.
         self.finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -86,8 +86,8 @@ class _Dispatch:
         """Return how many units go into the next chunk. Towards the end chunks become smaller."""
         job = self.job
         seconds = max(job.seconds, 1e-9)
-        share = job.left // (2 * self.workers.count)
-        share = max(share, min(job.left // self.workers.count, int(LEAST / seconds)))
+        least = min(job.n // self.workers.count, int(LEAST / seconds))
+        share = max(job.left // (2 * self.workers.count), least)
         limit = min(self.limit, GROWTH * job.largest or 1)
         return max(1, min(share, limit, int(CHUNK / seconds)))
 
@@ -128,7 +128,7 @@ class _Dispatch:
         try:
             chunk = result()
             if isinstance(chunk, Reply):
-                chunk = chunk.chunk(self.workers.lends)
+                chunk = chunk.chunk(self.must_copy(chunk))
         except MemoryError:
             raise
         except (Exception, asyncio.CancelledError) as error:
@@ -151,6 +151,13 @@ class _Dispatch:
                 if not job.bound.allows(other.start):
                     self.cancel(other)
         job.collect(chunk)
+
+    def must_copy(self, reply):
+        """Return whether a reply's data would be too much in memory of the workers."""
+        if self.workers.lends is None:
+            return False
+        self.lent += reply.nbytes
+        return self.lent > self.workers.lends
 
     def check(self, one, chunk):
         """Raise if a result is not that of its chunk."""

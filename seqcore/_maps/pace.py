@@ -9,8 +9,8 @@ looks again later::
                 sample ──▶ trial ──▶ trial ──▶ run until the next look ──▶ trial ──▶ run, twice as long
 
 A trial is short beside the work that is left. Threads that have just started are slow, so if it is nearly a
-gain, a longer one follows. If the rate changes so that another number may be better now, the next trial is due
-at once.
+gain, a longer one follows. If the rate changes so that another number may be better now, the next trial is
+due at once.
 
 A helper that needed the interpreter's whole switch interval to get the GIL shows that the body doesn't
 release it, so there is nothing to try.

@@ -117,6 +117,11 @@ class Reply:
     def __reduce_ex__(self, protocol):
         return _reply, (self.data, _sendable(self.buffers, protocol))
 
+    @property
+    def nbytes(self):
+        """The size in bytes of the data that its arrays will share."""
+        return sum(memoryview(one).nbytes for one in self.buffers)
+
     def chunk(self, copied):
         """Return the chunk, in the caller's process, and if wanted in memory of its own."""
         buffers = map(bytes, self.buffers) if copied else self.buffers

@@ -10,6 +10,7 @@
 To add another way to run maps, add a class here, and a line to `workers_of`.
 """
 
+import importlib
 import os
 from concurrent import futures
 from concurrent.futures import Executor
@@ -29,14 +30,18 @@ class Workers:
         The number of workers.
     pickler : str
         The name of the module that pickles bodies and results.
-    lends : bool
-        True if results arrive in memory of the executor, which is limited.
+    lends : int or None
+        The bytes of results that may stay in memory of the executor, which is limited; None if results arrive
+        in memory of their own.
+    chunk_nbytes : int
+        The bytes of input in a chunk, at most.
     patience : float or None
         The seconds after which to ask `loss`, or None if each task is sure to end.
     """
 
     pickler = "pickle"
-    lends = False
+    lends: int | None = None
+    chunk_nbytes = 4 << 20
     patience: float | None = None
 
     def __init__(self, executor, count):
@@ -130,7 +135,8 @@ class PoolWorkers(Workers):
         if hasattr(pool, "_pool"):
             self.patience = 0.1  # such a pool replaces a dead worker, but its task never ends
         elif type(pool).__module__.partition(".")[0] == "ray":
-            self.pickler, self.lends = "ray.cloudpickle", True
+            self.pickler, self.chunk_nbytes = RayWorkers.pickler, RayWorkers.chunk_nbytes
+            self.lends = _lent_by(importlib.import_module("ray"))
 
     def submit(self, done, function, *args):
         self.loss()  # to know the workers before they have tasks
@@ -158,13 +164,15 @@ class PoolWorkers(Workers):
 class RayWorkers(Workers):
     """The cluster that Ray's module is connected to."""
 
-    pickler, lends = "ray.cloudpickle", True
+    pickler = "ray.cloudpickle"
+    chunk_nbytes = 16 << 20  # a task costs more than a millisecond
 
     def __init__(self, ray):
         if not ray.is_initialized():
             raise ValueError("Ray is not connected: call ray.init() before the map")
         super().__init__(ray, int(ray.cluster_resources().get("CPU", 0)))
         self.remote = None
+        self.lends = _lent_by(ray)
 
     def submit(self, done, function, *args):
         if self.remote is None:
@@ -178,6 +186,11 @@ class RayWorkers(Workers):
 
     def send(self, tensor):
         return self.executor.put(tensor)
+
+
+def _lent_by(ray):
+    """Return how many bytes of a map's results may stay in Ray's object store: a quarter of the smallest."""
+    return min(int(node["Resources"].get("object_store_memory", 0)) for node in ray.nodes()) // 4
 
 
 def _raise(error):

@@ -42,7 +42,7 @@ class TestChunksForExecutors:
 
     def test_no_chunk_weighs_more_than_4_mib(self, jobs):
         sizes = self.sizes(jobs, pieces(300, 1 << 17))
-        assert max(sizes) == executors.CHUNK_NBYTES >> 17 == 32
+        assert max(sizes) == workers.Futures.chunk_nbytes >> 17 == 32
         assert sizes.count(32) > 4
 
     @pytest.mark.parametrize(

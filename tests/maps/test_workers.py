@@ -24,6 +24,16 @@ from seqcore._maps.work import ElementWork
 pytestmark = pytest.mark.thread_unsafe
 
 
+@pytest.fixture
+def copies(monkeypatch):
+    """For each reply, whether its data is copied."""
+    seen, chunk = [], payloads.Reply.chunk
+    monkeypatch.setattr(
+        payloads.Reply, "chunk", lambda self, copied: seen.append(copied) or chunk(self, copied)
+    )
+    return seen
+
+
 class TestLostResults:
     """A result that is another chunk's, or none, is an error: never a None or a wrong element."""
 
@@ -263,11 +273,47 @@ class TestRay:
         assert_holds(result, [np.array(2 * i + 1.5) for i in range(40)])
         assert len(calls) == 2
 
+    @pytest.mark.parametrize("way", ["ray", "ray_pool"])
+    def test_results_stay_in_the_object_store_up_to_a_part_of_it(self, ways, copies, monkeypatch, way):
+        options = ways.get(way)
+        nbytes = workers.workers_of(options["executor"]).lends
+        assert 1 << 20 < nbytes < 1 << 40
+        monkeypatch.setattr(workers, "_lent_by", lambda ray: 2 << 20)
+        seq = sq.TensorSequence([np.full(1 << 17, k) for k in range(5)])  # of a megabyte each
+        assert sq.sequence_map(bodies.double, seq, **options, chunksize=1) == sq.sequence_map(
+            bodies.double, seq
+        )
+        assert copies == [False, False, True, True, True]
+
     def test_a_loaded_sequence_travels_as_its_path(self, ways, tmp_path):
         pytest.importorskip("pyarrow")
         sq.save(tmp_path / "numbers.arrow", numbers(100))
         result = sq.sequence_map(bodies.double, sq.load(tmp_path / "numbers.arrow"), **ways.get("ray"))
         assert_holds(result, [np.array([2 * i]) for i in range(100)])
+
+
+class Pickling(Inline):
+    """Runs at once, and pickles as an executor of processes does."""
+
+    def submit(self, function, /, *args):
+        def run():
+            return pickle.dumps(function(*pickle.loads(sent)))
+
+        sent = pickle.dumps(args)
+        return super().submit(lambda: pickle.loads(run()))
+
+
+@pytest.mark.parametrize(
+    ("lends", "expected"),
+    [(None, [False] * 4), (0, [True] * 4), (79, [True] * 4), (80, [False, *[True] * 3]), (320, [False] * 4)],
+)
+def test_results_that_are_too_many_for_memory_of_workers_are_copied(copies, monkeypatch, lends, expected):
+    monkeypatch.setattr(workers.Futures, "lends", lends)
+    seq = numbers(40)
+    assert sq.sequence_map(bodies.double, seq, executor=Pickling(), chunksize=10) == sq.sequence_map(
+        bodies.double, seq
+    )
+    assert copies == expected
 
 
 @pytest.mark.slow
