@@ -154,7 +154,7 @@ class Feed:
 
     def _fit_elements(self, shapes):
         wanted = self._element_shape
-        return all(
+        return wanted is None or all(
             len(shape) == len(wanted) and all(n in (-1, m) for n, m in zip(wanted, shape, strict=True))
             for shape in shapes
         )
