@@ -190,7 +190,8 @@ class RayWorkers(Workers):
 
 def _lent_by(ray):
     """Return how many bytes of a map's results may stay in Ray's object store: a quarter of the smallest."""
-    return min(int(node["Resources"].get("object_store_memory", 0)) for node in ray.nodes()) // 4
+    stores = [node["Resources"].get("object_store_memory", 0) for node in ray.nodes() if node["Alive"]]
+    return int(min(stores, default=0)) // 4
 
 
 def _raise(error):
