@@ -43,7 +43,7 @@ class Outputs:
     def add(self, chunk):
         """Add the next chunk; raise its error, which is the one that a serial loop would raise."""
         unit, error, chunk.error = chunk.start + chunk.count, chunk.error, None
-        if chunk.note is not None and error is not None and not isinstance(error, OutputError):
+        if chunk.note is not None:
             add_note(error, chunk.note)
         try:
             if chunk.sequences is not None:

@@ -116,11 +116,23 @@ def test_not_null_items():
     assert_holds_same(asked(seq, pa.list_(pa.field("element", pa.int32()))), list(seq))
 
 
+def test_inner_lists_with_too_many_items_for_their_offsets(monkeypatch):
+    monkeypatch.setattr("seqcore._arrow.items._MOST", 6)
+    seq = TensorSequence([filled("int32", (2, 3))])
+    kinds = [pa.large_list(kind(pa.int32())) for kind in (pa.list_, pa.large_list)]
+    for kind in kinds:
+        assert asked(seq, kind).to_pylist() == [seq[0].tolist()]
+    monkeypatch.setattr("seqcore._arrow.items._MOST", 5)
+    with pytest.raises(OverflowError, match="too many items for 32-bit offsets: request large_list"):
+        seq.__arrow_c_array__(kinds[0].__arrow_c_schema__())
+    assert asked(seq, kinds[1]).to_pylist() == [seq[0].tolist()]
+
+
 # --- schemas by ctypes ---
 
 
 @pytest.mark.parametrize(
-    "code", [b"+l", b"+vl", b"", b"x", b"+w:", b"+w:-1", b"+w:99999999999999999999", b"+s", b"\xff"]
+    "code", [b"+l", b"+vl", b"", b"x", b"+w:", b"+w:-1", b"+w:10000000000", b"+s", b"\xff"]
 )
 def test_a_schema_is_released_once(code):
     seq = split_to_sequence(filled("int32", 5), [2, 3])

@@ -12,6 +12,8 @@ pa = pytest.importorskip("pyarrow")
 
 from support.arrow_values import ITEM_NAMES, ITEMS  # noqa: E402
 
+from seqcore._arrow.fields import Chunk  # noqa: E402
+
 from_arrow = TensorSequence.from_arrow
 all_names = pytest.mark.parametrize("name", ITEM_NAMES)
 needs_bool8 = pytest.mark.skipif(not hasattr(pa, "bool8"), reason="this pyarrow has no bool8")
@@ -79,6 +81,16 @@ def test_strings(kind):
     gc.collect()
     assert seq[2].tolist() == words[2:]
     assert all(type(word) is str for word in seq[2])
+
+
+@pytest.mark.thread_unsafe
+def test_no_more_is_read_than_the_strings_that_are_wanted(monkeypatch):
+    read, buffer = [], Chunk.buffer
+    monkeypatch.setattr(
+        Chunk, "buffer", lambda self, *args: read.append((args[0], *args[2:])) or buffer(self, *args)
+    )
+    taken(pa.array(["ab", "cde", "f", "ghij"]).slice(1, 2), [np.array(one, object) for one in ("cde", "f")])
+    assert read == [(1, 1, 3), (2, 2, 4)]
 
 
 @pytest.mark.thread_unsafe

@@ -211,6 +211,19 @@ class TestPools:
                     ),
                 )
 
+    def test_a_task_that_never_ends_since_its_worker_has_died(self):
+        class Pool:
+            _processes, _state = 1, "RUN"
+
+            def __init__(self):
+                self._pool = [types.SimpleNamespace(exitcode=None)]
+
+            def apply_async(self, *args, **options):
+                self._pool[0].exitcode = 3
+
+        with pytest.raises(RuntimeError, match=r"has lost element 0 .*died \(exit code 3\)"):
+            within(9, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Pool()))
+
     @pytest.mark.slow
     def test_a_worker_that_dies(self):
         """multiprocessing replaces it, but its task never ends."""
