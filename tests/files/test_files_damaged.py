@@ -189,3 +189,21 @@ def test_what_fails_leaves_no_file_open(path):
     assert open_files() == before
     path.write_bytes(data)
     assert_holds(sq.load(path), list(ragged([3, 4])))
+
+
+@pytest.mark.thread_unsafe
+@pytest.mark.parametrize(
+    ("error", "kind"), [(OSError("cut off"), ValueError), (OSError(5, "cut off"), OSError)]
+)
+def test_only_the_system_s_own_errors_are_of_the_system(path, monkeypatch, error, kind):
+    """pyarrow raises OSError too, without a number, for what is wrong in a file."""
+
+    def fail(*args):
+        raise error
+
+    sq.save(path, ragged([3]))
+    monkeypatch.setattr("seqcore._files.reading._content", fail)
+    with pytest.raises(kind, match="cut off") as caught:
+        sq.load(path)
+    assert type(caught.value) is kind
+    assert str(path) in str(caught.value)
