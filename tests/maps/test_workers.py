@@ -316,6 +316,20 @@ class Pickling(Inline):
         return super().submit(lambda: pickle.loads(run()))
 
 
+def test_a_file_that_workers_cannot_see(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "numbers.arrow"
+    sq.save(path, numbers(9))
+
+    class Elsewhere(Pickling):
+        def submit(self, function, payload, *args):
+            path.unlink(missing_ok=True)
+            return super().submit(function, payload, *args)
+
+    with pytest.raises(RuntimeError, match=r"can't open a file that the sequence is in .*by the same path"):
+        sq.sequence_map(bodies.double, sq.load(path), executor=Elsewhere())
+
+
 @pytest.mark.parametrize(
     ("lends", "expected"),
     [(None, [False] * 4), (0, [True] * 4), (79, [True] * 4), (80, [False, *[True] * 3]), (320, [False] * 4)],

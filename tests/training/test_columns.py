@@ -487,6 +487,11 @@ def test_parts_that_do_not_fit(tmp_path):
             ValueError,
             "column 'rows' has elements of another rank, or of other lengths",
         ),
+        (
+            Columns({**columns, "rows": [np.zeros((1,) * rank, np.int32) for rank in (1, 2, 1, 2)]}),
+            (TypeError, ValueError),
+            "part 1.*column 'rows'.*rank",
+        ),
     ]
     for other, error, message in others:
         with pytest.raises(error, match=message):
