@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from seqcore._arguments.shown import shown, shown_error
-from seqcore._arrow.tables import inner_shape
+from seqcore._arrow.tables import check_names, inner_shape
 from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
 from seqcore.core.arrow_import import read_schema
@@ -84,6 +84,7 @@ def _read_table(pa, path):
     schema, _ = _content(pa, memory, None)
     if not schema.names:
         raise ValueError("it has no columns")
+    check_names(schema.names)
     fields = [(field.name, inner_shape(read_schema(field.__arrow_c_schema__()))) for field in schema]
     names = [None] if len(fields) == 1 else schema.names
     return fields, {name: _sequence_of(pa, memory, path, found, name)[0] for name in names}

@@ -132,7 +132,19 @@ def test_inner_lists_with_too_many_items_for_their_offsets(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "code", [b"+l", b"+vl", b"", b"x", b"+w:", b"+w:-1", b"+w:10000000000", b"+s", b"\xff"]
+    "code",
+    [
+        b"+l",
+        b"+vl",
+        b"",
+        b"x",
+        b"+w:",
+        b"+w:-1",
+        b"+w:10000000000",
+        b"+w:99999999999999999999",
+        b"+s",
+        b"\xff",
+    ],
 )
 def test_a_schema_is_released_once(code):
     seq = split_to_sequence(filled("int32", 5), [2, 3])

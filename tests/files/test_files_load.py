@@ -162,8 +162,11 @@ def test_the_only_column_may_have_any_name(tmp_path):
 def test_two_columns_of_one_name(tmp_path):
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
     path = write_table(tmp_path / "twins.arrow", table)
-    for column in (None, "a"):
-        with pytest.raises((ValueError, KeyError), match=r"twins\.arrow"):
+    for column, message in (
+        (None, "2 columns have the name 'a': rename them"),
+        ("a", "2 columns with the name 'a'"),
+    ):
+        with pytest.raises((ValueError, KeyError), match=rf"twins\.arrow.*{message}"):
             sq.load(path, column)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from seqcore.core.calls import Bound
 from support import bodies
-from support.bodies import Inline, numbers, within
+from support.bodies import Inline, Recording, numbers, within
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -305,15 +305,12 @@ class TestRay:
         assert_holds(result, [np.array([2 * i]) for i in range(100)])
 
 
-class Pickling(Inline):
-    """Runs at once, and pickles as an executor of processes does."""
+class Pickling(Recording):
+    """Pickles results too, as an executor of processes does."""
 
     def submit(self, function, /, *args):
-        def run():
-            return pickle.dumps(function(*pickle.loads(sent)))
-
-        sent = pickle.dumps(args)
-        return super().submit(lambda: pickle.loads(run()))
+        done = super().submit(function, *args)
+        return Inline.submit(self, lambda: pickle.loads(pickle.dumps(done.result())))
 
 
 def test_a_file_that_workers_cannot_see(tmp_path):
