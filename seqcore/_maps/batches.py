@@ -70,7 +70,7 @@ class BatchWork(Work):
     def run(self, start, stop, bound, dtypes, single):
         parts, error, done = [], None, start
         try:
-            while done < stop and bound.allows(done):
+            while done < stop and bound.allows(done) and not (parts and bound.is_late()):
                 single, sequences = self._run_batch(done, dtypes, single)
                 dtypes = tuple(one.dtype for one in sequences)
                 parts.append(sequences)

@@ -66,7 +66,9 @@ class ElementwiseWork(ElementWork):
             if part is None:
                 part = super().run(at, end, bound, dtypes, single)
             done = part if done is None else _joined(done, part)
-            if end == stop or part.error is not None or part.count < end - at or not bound.allows(end):
+            if end == stop or part.error is not None or part.count < end - at:
+                return done
+            if not bound.allows(end) or bound.is_late():
                 return done
             if done.sequences is not None:
                 dtypes, single = tuple(one.dtype for one in done.sequences), done.single

@@ -1,7 +1,8 @@
 """Run a map on workers of the caller, which may be threads, processes or other machines (see `workers`).
 
-A few chunks for each worker are submitted at a time. The first ones are small, because the body never runs in
-the calling thread to be measured; each reply has its time, and later chunks are sized by it.
+A few chunks for each worker are submitted at a time. The body never runs in the calling thread to be
+measured, so the first chunks are shares of the whole map. Each reply has its time, and later chunks are sized
+by it. A worker ends a chunk that takes much longer than it should, and the units left are submitted again.
 """
 
 import asyncio
@@ -16,8 +17,8 @@ from seqcore._maps.sharing import FileNotVisible, SharedInputs
 
 CHUNK = 5e-2  # seconds of work in a chunk
 PENDING = 3  # submitted chunks for each worker
-LEAST = 5e-3  # seconds of work in a chunk, at least, where there is so much left
-GROWTH = 32  # the largest factor from one chunk to the next
+FIRST = 2  # … before one is measured
+LIMIT = 2 * CHUNK  # seconds after which a worker ends a chunk
 ATTEMPTS = 5  # to have a chunk computed that the workers ask for again
 DEATHS = "ActorDiedError", "WorkerCrashedError", "NodeDiedError"  # Ray's
 FILE_REMEDY = "make it visible to workers by the same path, or map copy.deepcopy(seq), which pickles as data"
@@ -64,8 +65,9 @@ class _Dispatch:
 
     def submit_some(self):
         job = self.job
-        # Until one is measured, chunks have one unit, so no more of them than workers.
-        while len(self.pending) < self.workers.count * (PENDING if job.largest or job.chunksize else 1):
+        limit = None if job.chunksize else LIMIT
+        most = self.workers.count * (PENDING if job.seconds or job.chunksize else FIRST)
+        while len(self.pending) < most:
             if self.pending and job.outputs.dtypes is None and job.work.first_sets_types:
                 return
             claimed = job.claim(self.size())
@@ -78,18 +80,18 @@ class _Dispatch:
                 _Submitted(
                     start,
                     stop,
-                    Payload(start, part, bound, outputs.dtypes, outputs.single, self.workers.pickler),
+                    Payload(start, part, bound, limit, outputs.dtypes, outputs.single, self.workers.pickler),
                 )
             )
 
     def size(self):
         """Return how many units go into the next chunk. Towards the end chunks become smaller."""
         job = self.job
-        seconds = max(job.seconds, 1e-9)
-        least = min(job.n // self.workers.count, int(LEAST / seconds))
-        share = max(job.left // (2 * self.workers.count), least)
-        limit = min(self.limit, GROWTH * job.largest or 1)
-        return max(1, min(share, limit, int(CHUNK / seconds)))
+        size = job.left // (2 * self.workers.count)
+        if job.seconds:  # measured
+            least = min(job.n // self.workers.count, int(self.workers.least / job.seconds))
+            size = min(max(size, least), int(CHUNK / job.seconds))
+        return max(1, min(size, self.limit))
 
     def submit(self, one):
         one.attempts += 1
@@ -144,7 +146,9 @@ class _Dispatch:
             self.submit(one)
             return
         job.measure(chunk)
-        if chunk.error is not None:
+        if chunk.error is None:
+            job.give_back(start + chunk.count, one.stop)
+        else:
             job.bound.lower(start + chunk.count)
             # Units after the failure need not start.
             for other in self.pending.values():
@@ -179,7 +183,7 @@ class _Dispatch:
         raise self.lost(one.start, one.stop, reason, remedy)
 
     def is_complete(self, one, chunk):
-        """Return whether a chunk has the results of all its units, or has ended at a failure."""
+        """Return whether a chunk has the results of all its units, or has ended at a failure or its limit."""
         units, size = chunk.count, one.stop - one.start
         if not isinstance(units, int) or not 0 <= units <= size:
             return False
@@ -189,8 +193,9 @@ class _Dispatch:
             count = complete(chunk.sequences) if chunk.sequences else 0
         if count != self.job.work.elements(one.start, one.start + units):  # a batch has several
             return False
-        ended = chunk.ends or chunk.error is not None or not self.job.bound.allows(one.start + units)
-        return ended or units == size
+        if chunk.ends or chunk.error is not None or not self.job.bound.allows(one.start + units):
+            return True
+        return units == size or (units > 0 and one.payload.limit is not None)
 
     def failure(self, one, error):
         """Return the exception for a failure of the executor, not of the body."""

@@ -43,7 +43,6 @@ class Job:
         self.chunks = self.in_blocks = 0
         self.waiting = {}  # chunks that finished before an earlier one, by their start
         self.seconds = 0.0  # for one unit, as measured so far
-        self.largest = 0  # units in a measured chunk so far
         self.measured = 0.0, 0.0  # seconds and units of measured chunks, weighted to the latest
 
     def run(self, start, stop, bound=None):
@@ -67,7 +66,6 @@ class Job:
             seconds, units = self.measured
             self.measured = seconds / 2 + chunk.seconds, units / 2 + chunk.count
             self.seconds = self.measured[0] / self.measured[1]
-            self.largest = max(self.largest, chunk.count)
 
     def sample(self):
         """Run the first units in the calling thread, to set the types and to measure the time for a unit."""

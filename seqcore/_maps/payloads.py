@@ -31,20 +31,24 @@ class UnpickleError(Exception):
 
 
 class Payload:
-    """A part of a map's work, sent to a worker."""
+    """A part of a map's work, sent to a worker.
 
-    def __init__(self, start, work, bound, dtypes, single, pickler):
+    `limit` are the seconds after which the worker starts no further unit, or None.
+    """
+
+    def __init__(self, start, work, bound, limit, dtypes, single, pickler):
         self.start = start  # which chunk of the map it is
-        self.work, self.bound = work, bound
+        self.work, self.bound, self.limit = work, bound, limit
         self.dtypes, self.single, self.pickler = dtypes, single, pickler
         self.context = contextvars.copy_context()  # it doesn't cross processes
         self.failure = None  # the exception if it could not be pickled
 
     def run(self, sent):
-        return self.context.run(run_part, self.start, self.work, self.bound, self.dtypes, self.single, sent)
+        content = self.work, self.limit, self.dtypes, self.single
+        return self.context.run(run_part, self.start, self.bound, *content, sent)
 
     def __reduce_ex__(self, protocol):
-        content = self.work, self.dtypes, self.single
+        content = self.work, self.limit, self.dtypes, self.single
         try:
             data, buffers = _pickled(content, importlib.import_module(self.pickler), protocol)
         except Exception as error:
@@ -74,8 +78,7 @@ class ReceivedPayload:
         except Exception as error:
             chunk = Chunk(self.start, 0, UnpickleError(described(error), getattr(error, "of_stored", False)))
         else:
-            work, dtypes, single = content
-            chunk = run_part(self.start, work, Bound(), dtypes, single, sent)
+            chunk = run_part(self.start, Bound(), *content, sent)
         return Reply(chunk, pickler)
 
 
@@ -84,12 +87,14 @@ def run_payload(payload, *sent):
     return payload.run(sent)
 
 
-def run_part(start, work, bound, dtypes, single, sent):
+def run_part(start, bound, work, limit, dtypes, single, sent):
     try:
         work = work.with_broadcast_inputs([fetch(tensor, sent) for tensor in work.broadcast_inputs])
     except FileNotVisible as error:
         return Chunk(start, 0, error)
     began = time.perf_counter()
+    if limit is not None:
+        bound.end_at(began + limit)
     chunk = work.run(0, work.n, bound, dtypes, single)
     chunk.seconds = time.perf_counter() - began
     chunk.start = start

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SMALL_GRAPH = 4e-6  # seconds an element: most of it is spent in passing arrays, which holds the GIL
 GRAPH_ROWS = 1024  # rows of a graph to run between two checks of the bound
+FIRST_ROWS = 16  # … the first time, if the time is limited; then twice as many each time
 
 
 def suitable_nbytes(body):
@@ -75,6 +76,8 @@ class Work:
 
     def run(self, start, stop, bound, dtypes, single):
         """Run the units from start to stop, as far as the bound allows, and return a `Chunk`; never raise.
+
+        If the bound has an end in time, the chunk may end soon after it, but has at least one unit.
 
         `dtypes` and `single` describe the outputs, or are None if not known yet. Then a chunk may have
         sequences, which set them if it is the first in order. A failure lowers the bound.
@@ -142,6 +145,8 @@ class ElementWork(Work):
             if dtypes is None and results and stop - start > 1:  # for a single one, `Outputs.add` does it
                 single, dtypes = _types_of_first(results[0], single)
             begun = start + len(results)
+            if results and bound.is_late():
+                stop = begun
             if dtypes is not None:
                 sequences = fresh(dtypes)
                 put_results(sequences, single, results)
@@ -184,16 +189,17 @@ def _types_of_first(result, single):
 
 def _run_graph(body, inputs, start, stop, bound, single, results):
     """Append the graph's outputs for the elements from start to stop; raise for the first that fails."""
-    for at in range(start, stop, GRAPH_ROWS):
-        if not bound.allows(at):
-            break
+    at, size = start, FIRST_ROWS if bound.until else GRAPH_ROWS
+    while at < stop and bound.allows(at) and not (at > start and bound.is_late()):
+        end = min(at + size, stop)
         try:
-            results += _unpacked(body.run_many(rows(inputs, at, min(at + GRAPH_ROWS, stop))), single)
+            results += _unpacked(body.run_many(rows(inputs, at, end)), single)
         except BaseException as error:
             failed = at + getattr(error, "seqcore_element", 0)
             if failed > at:  # the results before it were lost with its batch
                 results += _unpacked(body.run_many(rows(inputs, at, failed)), single)
             raise
+        at, size = end, min(2 * size, GRAPH_ROWS)
 
 
 def _unpacked(results, single):

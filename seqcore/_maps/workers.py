@@ -35,6 +35,8 @@ class Workers:
         in memory of their own.
     chunk_nbytes : int
         The bytes of input in a chunk, at most.
+    least : float
+        The seconds of work in a chunk, at least, where there is so much left.
     patience : float or None
         The seconds after which to ask `loss`, or None if each task is sure to end.
     """
@@ -42,6 +44,7 @@ class Workers:
     pickler = "pickle"
     lends: int | None = None
     chunk_nbytes = 4 << 20
+    least = 5e-3
     patience: float | None = None
 
     def __init__(self, executor, count):
@@ -135,7 +138,8 @@ class PoolWorkers(Workers):
         if hasattr(pool, "_pool"):
             self.patience = 0.1  # such a pool replaces a dead worker, but its task never ends
         elif type(pool).__module__.partition(".")[0] == "ray":
-            self.pickler, self.chunk_nbytes = RayWorkers.pickler, RayWorkers.chunk_nbytes
+            self.pickler = RayWorkers.pickler
+            self.chunk_nbytes, self.least = RayWorkers.chunk_nbytes, RayWorkers.least
             self.lends = _lent_by(importlib.import_module("ray"))
 
     def submit(self, done, function, *args):
@@ -165,7 +169,7 @@ class RayWorkers(Workers):
     """The cluster that Ray's module is connected to."""
 
     pickler = "ray.cloudpickle"
-    chunk_nbytes = 16 << 20  # a task costs more than a millisecond
+    chunk_nbytes, least = 16 << 20, 2e-2  # a task costs more than a millisecond
 
     def __init__(self, ray):
         if not ray.is_initialized():

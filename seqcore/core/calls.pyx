@@ -37,7 +37,7 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    LOOK = 16                   # elements between two looks at the clock
+    LOOK = 16                   # elements between two looks at the clock; a power of two
 
 
 cdef class Bound:
@@ -50,7 +50,7 @@ cdef class Bound:
     cdef Bound root             # whose position counts
     cdef Py_ssize_t offset      # of this one's element 0 from the root's
     cdef Py_ssize_t paused      # whether none may start for now, by this bound alone
-    cdef double until           # when a loop by this bound alone ends, by `perf_counter`; 0 for never
+    cdef readonly double until  # when a loop by this bound alone ends, by `perf_counter`; 0 for never
 
     def __cinit__(self):
         self.position = PY_SSIZE_T_MAX
@@ -77,8 +77,15 @@ cdef class Bound:
         """Have a loop by this very bound end at a time, if its elements take longer than expected."""
         self.until = until
 
-    cdef bint is_late(self, Py_ssize_t done) except -1:
-        return self.until and done % LOOK == 0 and done and <double>perf_counter() > self.until
+    cpdef bint is_late(self) except -1:
+        """Return whether a loop by this very bound should end, if it has done at least one element."""
+        return self.until and <double>perf_counter() > self.until
+
+    cdef bint ends(self, Py_ssize_t i, Py_ssize_t done) except -1:
+        """Return whether a loop ends before element i, after so many. It rarely looks at the clock."""
+        if not self.allows(i):
+            return True
+        return done and (done & (LOOK - 1) == 0 or done & (done - 1) == 0) and self.is_late()
 
     def shifted(self, Py_ssize_t offset):
         """The same bound for a part of the elements that counts its own from 0."""
@@ -236,7 +243,7 @@ def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound
     cdef Py_ssize_t i
     cdef Arguments arguments = Arguments(inputs)
     for i in range(start, stop):
-        if not bound.allows(i) or bound.is_late(i - start):
+        if bound.ends(i, i - start):
             break
         PyErr_CheckSignals()
         results.append(arguments.call(body, i))
@@ -250,7 +257,7 @@ def apply(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not
     cdef list results = results_of(outputs, stop - start)
     try:
         for i in range(start, stop):
-            if not bound.allows(i) or bound.is_late(i - start):
+            if bound.ends(i, i - start):
                 break
             PyErr_CheckSignals()
             put_result(results, single, arguments.call(body, i))

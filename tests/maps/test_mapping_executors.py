@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -18,7 +19,7 @@ from support.bodies import FailAt, Inline, Recording, Refusal, Unpicklable, numb
 from support.strategies import assert_holds
 
 import seqcore as sq
-from seqcore._maps import executors, payloads
+from seqcore._maps import executors
 
 pytestmark = pytest.mark.mostly_slow(7)
 
@@ -123,26 +124,42 @@ class TestChunks:
         monkeypatch.setattr(executors.queue, "SimpleQueue", Waking)
         result = sq.sequence_map(body, numbers(count), executor=executor, **options)
         assert_holds(result, [*numbers(count)])
-        assert sum(executor.sizes) == count
         return executor.sizes, executor.most
 
     @pytest.mark.parametrize("workers", [1, 2, 5])
-    def test_begin_small_and_grow(self, workers, monkeypatch):
+    def test_shares_of_what_is_left(self, workers, monkeypatch):
         sizes, most = self.sizes(np.copy, 5000, workers, monkeypatch)
-        assert {*sizes[:workers]} == {1}
-        assert max(sizes) >= 64
-        assert len(sizes) < 60 * workers
+        assert sum(sizes) == 5000
+        left = 5000
+        for size in sizes[: 2 * workers]:
+            assert size == left // (2 * workers)
+            left -= size
+        assert len(sizes) < 30 * workers
         assert 2 * workers <= most <= 3 * workers
 
-    def test_slow_elements_stay_alone(self, monkeypatch):
+    def test_that_take_too_long_end_early(self, monkeypatch):
+        """The units that a worker hasn't started are submitted again, in chunks of a suitable size."""
+
         def body(a):
-            clock.append(clock[-1] + 0.03)
+            time.sleep(3e-3)
+            called.append(int(a[0]))
             return a
 
-        clock = [0.0]
-        monkeypatch.setattr(payloads.time, "perf_counter", lambda: clock[-1])
+        called = []
+        monkeypatch.setattr(executors, "CHUNK", 1e-2)
+        monkeypatch.setattr(executors, "LIMIT", 1e-2)
         sizes, _ = self.sizes(body, 60, 2, monkeypatch)
-        assert {*sizes} == {1}
+        assert sorted(called) == [*range(60)]
+        assert sizes[:4] == [15, 11, 8, 6]  # before anything is known
+        assert max(sizes[4:]) <= 4
+        first = called.index(15)
+        assert 1 <= first <= 5  # units that the first chunk has begun
+        assert called.index(first) > called.index(15 + 11)
+
+    def test_a_chunksize_that_is_given_has_no_limit(self, monkeypatch):
+        monkeypatch.setattr(executors, "LIMIT", 0.0)
+        sizes, _ = self.sizes(np.copy, 100, 2, monkeypatch, chunksize=50)
+        assert sizes == [50, 50]
 
     def test_as_given(self, monkeypatch):
         sizes, most = self.sizes(np.copy, 100, 2, monkeypatch, chunksize=30)
@@ -308,7 +325,7 @@ class TestTheExecutorsOwnFailures:
             def submit(self, *args, **kwargs):
                 return super().submit(lambda: value)
 
-        with pytest.raises(RuntimeError, match=rf"element 0\b.*{re.escape(repr(value))}"):
+        with pytest.raises(RuntimeError, match=rf"elements 0 to 1\b.*{re.escape(repr(value))}"):
             sq.sequence_map(bodies.double, numbers(9), executor=Forgetful())
 
     @pytest.mark.parametrize("where", ["submit", "result"])
@@ -321,7 +338,7 @@ class TestTheExecutorsOwnFailures:
                 future.set_exception(Refusal("no more"))
                 return future
 
-        with pytest.raises(RuntimeError, match=r"Failing.*element 0\b.*no more") as caught:
+        with pytest.raises(RuntimeError, match=r"Failing.*elements 0 to 1\b.*no more") as caught:
             sq.sequence_map(bodies.double, numbers(9), executor=Failing())
         assert isinstance(caught.value.__cause__, Refusal)
 

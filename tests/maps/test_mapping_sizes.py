@@ -1,6 +1,7 @@
 """How much of a map goes out at once: chunks, batches and whole tensors, on both sides of each limit."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from support.bodies import Inline, Recording, numbers
 
 import seqcore as sq
 from seqcore import mapping
-from seqcore._maps import batches, executors, job, sharing, work, workers
+from seqcore._maps import batches, elementwise, executors, job, sharing, work, workers
 from seqcore._maps.job import Job
 from seqcore._maps.outputs import Chunk
 
@@ -35,6 +36,7 @@ class TestChunksForExecutors:
     def quick(self, monkeypatch):
         """No time passes, so that nothing but limits and what is left decides."""
         monkeypatch.setattr("seqcore._maps.payloads.time.perf_counter", lambda: 0.0)
+        monkeypatch.setattr(executors, "LIMIT", 1e9)  # the compiled loop has the real clock
 
     def sizes(self, jobs, *inputs, body=first_item):
         sq.sequence_map(body, *inputs, executor=OneWorker())
@@ -58,17 +60,13 @@ class TestChunksForExecutors:
     def test_whole_tensors_do_not_weigh(self, jobs):
         whole = np.zeros(1 << 19, np.uint8)  # too small for a file
         assert max(self.sizes(jobs, pieces(300, 1 << 17), whole, body=lambda a, b: a[:1])) == 32
-        assert max(self.sizes(jobs, pieces(300, 8), whole, body=lambda a, b: a[:1])) == 203
+        assert max(self.sizes(jobs, pieces(300, 8), whole, body=lambda a, b: a[:1])) == 150
 
     def test_elements_without_bytes(self, jobs):
-        assert max(self.sizes(jobs, pieces(300, 0), body=np.copy)) == 203  # after 1 and 3 × 32
+        assert max(self.sizes(jobs, pieces(300, 0), body=np.copy)) == 150
 
-    def test_each_is_at_most_so_many_times_as_large_as_those_before(self, jobs):
-        sizes = self.sizes(jobs, pieces(3000, 8))
-        assert sizes[0] == 1
-        assert all(size <= executors.GROWTH * max(sizes[:k]) for k, size in enumerate(sizes) if k)
-        assert any(size == executors.GROWTH * max(sizes[:k]) for k, size in enumerate(sizes) if k)
-        assert len(sizes) < 30
+    def test_without_a_measurement_each_is_a_share_of_what_is_left(self, jobs):
+        assert self.sizes(jobs, pieces(3000, 8))[:4] == [1500, 750, 375, 187]
 
     def test_at_the_end_they_become_smaller(self, jobs):
         sizes = self.sizes(jobs, pieces(3000, 8))
@@ -89,24 +87,28 @@ class TestClaims:
         return made
 
     @pytest.mark.parametrize(
-        ("seconds", "largest", "size"),
-        [(5e-3, 100, 10), (5e-3, 0, 1), (1.0, 100, 1), (1e-4, 1, 32), (0.0, 100, 500), (0.0, 15, 480)],
+        ("seconds", "size"), [(0.0, 250), (1e-4, 250), (2.5e-4, 200), (5e-3, 10), (0.1, 1), (1.0, 1)]
     )
-    def test_chunks_for_executors(self, seconds, largest, size):
-        """As long as a chunk may take, at most 32 times the largest, and a share of what is left."""
+    def test_chunks_for_executors(self, seconds, size):
+        """A share of what is left, and no more than a chunk may take."""
         one = self.job_of(1000, seconds=seconds)
-        one.largest = largest
         assert executors._Dispatch(one, OF_TWO, None).size() == size
 
     @pytest.mark.parametrize(
         ("left", "seconds", "size"),
-        [(1, 0.0, 1), (7, 0.0, 3), (1000, 0.0, 500), (7, 6e-3, 1), (8, 6e-3, 2), (12, 6e-3, 3)]
+        [(1, 0.0, 1), (7, 0.0, 1), (1000, 0.0, 250), (7, 6e-3, 1), (8, 6e-3, 2), (12, 6e-3, 3)]
         + [(1000, 6e-3, 8), (12, 1e-3, 5), (1000, 1e-3, 50)],
     )
     def test_a_share_of_what_is_left(self, left, seconds, size):
         """For each worker two, but one where two are less than five milliseconds."""
         one = self.job_of(left, seconds=seconds)
-        one.largest = 1000
+        assert executors._Dispatch(one, OF_TWO, None).size() == size
+
+    @pytest.mark.parametrize(("least", "size"), [(5e-3, 5), (2e-2, 20), (1.0, 25)])
+    def test_workers_whose_tasks_cost_more_get_larger_ones(self, least, size, monkeypatch):
+        monkeypatch.setattr(OF_TWO, "least", least)
+        one = self.job_of(50, seconds=1e-3)
+        one.claimed = 48
         assert executors._Dispatch(one, OF_TWO, None).size() == size
 
     def test_all_of_them_go_out_once(self):
@@ -202,6 +204,77 @@ class TestGraphRows:
         chunk = told.run(0, 2050, job.Bound(), (np.dtype("int64"),) * 2, False)
         assert chunk.count == at
         assert [int(a[0]) for a, _ in chunk.results] == list(range(at))
+
+
+class TestLimits:
+    """A chunk ends soon after its time, but has at least one unit."""
+
+    def late(self):
+        bound = job.Bound()
+        bound.end_at(1e-9)
+        return bound
+
+    def run(self, one, dtypes, single):
+        chunk = one.run(2, one.n, self.late(), dtypes, single)
+        assert chunk.error is None
+        return chunk
+
+    @pytest.mark.parametrize("dtypes", [None, (np.dtype("int64"),)])
+    def test_elements(self, dtypes):
+        called = []
+        one = work.ElementWork(lambda a: called.append(int(a[0])) or a, (numbers(99),), 99)
+        chunk = self.run(one, dtypes, True)
+        assert called == [2]
+        assert (chunk.start, chunk.count) == (2, 1)
+
+    def test_python_values(self):
+        chunk = self.run(work.ElementWork(lambda a: int(a[0]), (numbers(99),), 99), None, None)
+        assert (chunk.count, chunk.results) == (1, [2])
+
+    def test_rows_of_a_graph(self):
+        body = TestGraphRows.Body()
+        chunk = self.run(work.ElementWork(body, (numbers(2050),), 2050), None, False)
+        assert body.calls == [work.FIRST_ROWS]
+        assert chunk.count == work.FIRST_ROWS
+
+    def test_rows_of_a_graph_before_the_end(self):
+        body, bound = TestGraphRows.Body(), job.Bound()
+        bound.end_at(1e12)
+        work.ElementWork(body, (numbers(4050),), 4050).run(0, 4050, bound, None, False)
+        assert body.calls == [16, 32, 64, 128, 256, 512, 1024, 1024, 4050 - 3056]
+
+    def test_batches(self):
+        one = batches.joined_work(np.copy, (numbers(99),), 99, 10, 1)
+        chunk = self.run(one, None, None)
+        assert chunk.count == 1
+        assert [int(a[0]) for a in chunk.sequences[0]] == [*range(20, 30)]
+
+    def test_blocks_of_a_ufunc(self, monkeypatch):
+        one = elementwise.elementwise_work(np.negative, (numbers(99),), 99)
+        one.block = 10
+        chunk = self.run(one, (np.dtype("int64"),), True)
+        assert (chunk.count, chunk.in_blocks) == (10, 10)
+
+    @pytest.mark.parametrize("limit", [0.0, 1e-4])
+    @pytest.mark.parametrize("body", [np.copy, np.negative, np.sum, len, TestGraphRows.Body])
+    def test_nothing_is_lost_or_done_twice(self, limit, body, monkeypatch):
+        monkeypatch.setattr(executors, "LIMIT", limit)
+        body = body() if isinstance(body, type) else body
+        assert sq.sequence_map(body, numbers(3000), executor=Inline()) == sq.sequence_map(body, numbers(3000))
+
+    def test_each_element_is_passed_once(self, monkeypatch):
+        monkeypatch.setattr(executors, "LIMIT", 0.0)
+        called = []
+        with ThreadPoolExecutor(3) as pool:
+            sq.sequence_map(lambda a: called.append(int(a[0])) or a, numbers(500), executor=pool)
+        assert sorted(called) == [*range(500)]
+
+    def test_the_units_left_are_not_run_after_a_failure(self, monkeypatch):
+        monkeypatch.setattr(executors, "LIMIT", 0.0)
+        body = bodies.FailAt({7: bodies.Refusal("no")})
+        with pytest.raises(bodies.Refusal) as caught:
+            sq.sequence_map(body, numbers(40), executor=Inline())
+        assert caught.value.__notes__ == ["raised for element 7 of a SequenceMap"]
 
 
 class TestBatches:

@@ -171,7 +171,7 @@ def work_of(sequence):
 def test_a_payload_that_is_passed_on_is_pickled_once_more(kind):
     """Dask's scheduler unpickles a task, and pickles it for the worker, with buffers of its own."""
     sequence = sq.split_to_sequence(np.arange(4000).reshape(4, 1000), keepdims=0)
-    payload, sent = payloads.Payload(7, work_of(sequence), Bound(), None, None, "pickle"), []
+    payload, sent = payloads.Payload(7, work_of(sequence), Bound(), None, None, None, "pickle"), []
     data = pickle.dumps(payload, protocol=5, buffer_callback=sent.append)
     arrived = [kind(bytes(one.raw())) for one in sent]
     passed, buffers = pickle.loads(data, buffers=arrived), []
@@ -221,7 +221,7 @@ class TestPools:
             def apply_async(self, *args, **options):
                 self._pool[0].exitcode = 3
 
-        with pytest.raises(RuntimeError, match=r"has lost element 0 .*died \(exit code 3\)"):
+        with pytest.raises(RuntimeError, match=r"has lost elements 0 to 5 .*died \(exit code 3\)"):
             within(9, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Pool()))
 
     @pytest.mark.slow
