@@ -11,6 +11,7 @@ the batches first, without a copy of the data, and the outputs into that of the 
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,8 @@ class BatchWork(Work):
         return f"elements {', '.join(map(str, places[:8]))}{', …' if len(places) > 8 else ''}"
 
     def run(self, start, stop, bound, dtypes, single):
-        parts, error, done = [], None, start
+        parts: list[Any] = []
+        error, done = None, start
         try:
             while done < stop and bound.allows(done) and not (parts and bound.is_late()):
                 single, sequences = self._run_batch(done, dtypes, single)

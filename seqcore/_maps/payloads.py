@@ -45,7 +45,7 @@ class Payload:
 
     def run(self, sent):
         content = self.work, self.limit, self.dtypes, self.single
-        return self.context.run(run_part, self.start, self.bound, *content, sent)
+        return self.context.run(run_part, self.start, self.bound, sent, *content)
 
     def __reduce_ex__(self, protocol):
         content = self.work, self.limit, self.dtypes, self.single
@@ -78,7 +78,7 @@ class ReceivedPayload:
         except Exception as error:
             chunk = Chunk(self.start, 0, UnpickleError(described(error), getattr(error, "of_stored", False)))
         else:
-            chunk = run_part(self.start, Bound(), *content, sent)
+            chunk = run_part(self.start, Bound(), sent, *content)
         return Reply(chunk, pickler)
 
 
@@ -87,7 +87,7 @@ def run_payload(payload, *sent):
     return payload.run(sent)
 
 
-def run_part(start, bound, work, limit, dtypes, single, sent):
+def run_part(start, bound, sent, work, limit, dtypes, single):
     try:
         work = work.with_broadcast_inputs([fetch(tensor, sent) for tensor in work.broadcast_inputs])
     except FileNotVisible as error:
