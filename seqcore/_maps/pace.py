@@ -8,9 +8,9 @@ looks again later::
     threads     1          2         4         4                           2         4
                 sample ──▶ trial ──▶ trial ──▶ run until the next look ──▶ trial ──▶ run, twice as long
 
-A trial is short beside the work that is left. Threads that have just started are slow, so if it is nearly a
-gain, a longer one follows. If the rate changes so that another number may be better now, the next trial is
-due at once.
+A trial is short beside the work that is left. Threads that have just started are slow, so a trial of more
+threads has several windows: it goes on until one of them is a clear gain, or too much time is lost. If the
+rate changes so that another number may be better now, the next trial is due at once.
 
 A helper that needed the interpreter's whole switch interval to get the GIL shows that the body doesn't
 release it, so there is nothing to try.
@@ -19,9 +19,10 @@ release it, so there is nothing to try.
 import sys
 
 CHUNK = 1e-2  # seconds of work in a chunk, at most
-TRIAL = 4e-4, 2e-3  # seconds of a trial: at least, and at most
-SHARE = 1 / 40  # of the remaining work, for a trial
-DOUBT, LONGER = 0.85, 4  # a gain that a trial of a few ms may not see; how much longer the next trial is then
+TRIAL = 4e-4, 2e-3  # seconds of a window of a trial: at least, and at most
+SHARE = 1 / 40  # of the remaining work, for a window
+WINDOWS = 8  # of a trial, at most
+LOSS = 1 / 50  # of the remaining time, which a trial may lose before it ends, but no more than a window
 GAIN = 1.1  # rates of more to fewer threads from which more are worth it
 CLEAR = 1.25  # … from which they clearly are
 DRIFT = 1.5  # a change of the rate that makes a look due
@@ -61,7 +62,6 @@ class Pace:
         self.sample = 1 / max(seconds, 1e-9)  # units a second in the calling thread
         self.rates = {1: self.sample}  # … by the number of threads
         self.sampled = True  # the rate of one thread is only a sample
-        self.doubted = False  # the first trial was nearly a gain
         self.width = self.chosen = 1  # threads at work, and when none was tried
         self.base = 0  # in a trial: the number to compare with
         self.looks = 0  # trials so far
@@ -69,7 +69,7 @@ class Pace:
         self.soonest = self.until = 0.0
         self.left = 0
         self.reference = self.last = self.rates[1]  # when the choice was made, and of the last turn
-        self.began: float | None = None  # the turn
+        self.began: float | None = None  # the turn, or the window of a trial
         self.asked: float | None = None  # for units first, before all workers have come
         self.waiting_for: set[int] = set()  # the workers that it begins with
         self.tallies: dict[int, tuple[float, float, float]] = {}
@@ -96,12 +96,12 @@ class Pace:
             self.waiting_for.discard(worker)
             if not self.waiting_for:
                 trial = min(TRIAL[1], max(TRIAL[0], SHARE * left * self.seconds / self.width))
-                if self.doubted and self.width > self.base:
-                    trial *= LONGER
                 alone = CHUNK if self.width == 1 else SOONEST * trial
                 self.began, self.length = now, trial if self.base else alone
+                self.first, self.windows, self.lost = now, 0, 0.0
+                self.may_lose = min(TRIAL[1], LOSS * left * self.seconds / (self.base or self.width))
         if self.began is None:
-            seconds = TRIAL[1] / 4
+            seconds = max(TRIAL[1] / 4, now - self.asked)
         else:
             seconds = self.length / 2 if self.base else min(CHUNK, self.length)
         most = left // (2 * self.width) if self.width > 1 else left
@@ -126,11 +126,22 @@ class Pace:
             return
         if self.base:
             self.rates[self.width] = self.last = rate
-            self._choose(ended)
+            if self._needs_another_window(rate, ended):
+                self.began, self.tallies = ended, {}
+            else:
+                self._choose(ended)
         else:
             # Other processes may have disturbed one of two turns.
             self.rates[self.width], self.last = max(rate, self.last), rate
             self._check(self.rates[self.width], ended)
+
+    def _needs_another_window(self, rate, now):
+        """Return whether more threads may still gain, at the end of a window of their trial."""
+        base = self.rates[self.base]
+        self.windows += 1
+        self.lost += (now - self.began) * (1 - rate / base)
+        is_open = rate < CLEAR * base and self.lost < self.may_lose
+        return self.width > self.base and is_open and self.windows < WINDOWS
 
     def limit(self, most):
         """Go on with fewer threads, because no more can be started."""
@@ -174,19 +185,16 @@ class Pace:
         if self.sampled and fewer == 1 and gain > 1 / GAIN and (gain < CLEAR or self.sample > 1 / LONG):
             self._try(1)
             return
-        if confirms and DOUBT < gain < GAIN:
-            self.doubted = True
-            self._try(more)
-            return
         better = more if gain >= GAIN else fewer
         if 1 < better < self.most and (better == trial or confirms):
             self.width = better
             self._try(2 * better if confirms or trial > base else (trial + 1) // 2)
             return
-        self._go_on(better, not 1 / CLEAR < gain < CLEAR, max(self.length, now - self.began), now)
+        took = (now - self.first) * min(1, 2 / self.windows)
+        self._go_on(better, not 1 / CLEAR < gain < CLEAR, max(self.length, took), now)
 
     def _go_on(self, better, is_clear, took, now):
-        """Go on with a number of threads after a trial that took so many seconds."""
+        """Go on with a number of threads after a trial whose first windows took so many seconds."""
         again = 2 * self.rest if better == self.chosen else REST
         self.rest = min(LONGEST_REST, max(again, CLEAR_REST) if is_clear else again)
         self.soonest, self.until = now + SOONEST * took, now + self.rest * took
