@@ -40,6 +40,7 @@ cdef enum:
     LOOK = 16                   # elements between two looks at the clock; a power of two
 
 
+@cython.final
 cdef class Bound:
     """No element at or behind this position is started any more.
 
@@ -114,17 +115,15 @@ cdef int put_result(list outputs, bint single, result) except -1:
     if result is None:
         raise OutputError(None, TypeError("the body returned None, expected a tensor: does it lack a "
                                           "return?"))
+    if single:
+        return put_in(<Results>outputs[0], 0, result, alone)
     for k in range(n):
-        if single:
-            put_in(outputs, k, result, alone)
-        else:
-            alone_in = alone and Py_REFCNT(PyTuple_GET_ITEM(result, k)) == 1
-            put_in(outputs, k, (<tuple>result)[k], alone_in)
+        alone_in = alone and Py_REFCNT(PyTuple_GET_ITEM(result, k)) == 1
+        put_in(<Results>outputs[k], k, (<tuple>result)[k], alone_in)
     return 0
 
 
-cdef int put_in(list outputs, Py_ssize_t k, value, bint alone) except -1:
-    cdef Results output = outputs[k]
+cdef inline int put_in(Results output, Py_ssize_t k, value, bint alone) except -1:
     if output.move(value, alone):
         return 0
     try:
@@ -198,6 +197,7 @@ cdef class Arguments:
     """All inputs of a map, for its calls: element i of each sequence, and each broadcast input."""
 
     cdef list inputs            # an Argument for each
+    cdef Argument first
     cdef Py_ssize_t n
 
     def __cinit__(self, tuple inputs not None):
@@ -205,6 +205,7 @@ cdef class Arguments:
         self.n = len(inputs)
         for one in inputs:
             self.inputs.append(Argument(one))
+        self.first = self.inputs[0]
 
     cdef object argument(self, Py_ssize_t k, Py_ssize_t i):
         return (<Argument>self.inputs[k]).at(i)
@@ -218,7 +219,7 @@ cdef class Arguments:
 
     cdef object call(self, body, Py_ssize_t i):
         if self.n == 1:
-            return body(self.argument(0, i))
+            return body(self.first.at(i))
         if self.n == 2:
             return body(self.argument(0, i), self.argument(1, i))
         return body(*self.all(i))
