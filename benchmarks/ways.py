@@ -1,14 +1,22 @@
 """Bodies by ways to run them: `python -m benchmarks.ways ["np.sort" [serial "two threads" …]]`.
 
-Each map stands beside what one would write by hand for the same workers, and beside a loop.
-By hand means a list comprehension, and for several workers one over each of eight slices of a list of arrays.
+Each map stands beside what one would write by hand for the same workers, and beside a loop. By hand means a
+list comprehension, and for several workers one over each of eight slices of a list of arrays.
+
+A cell is the median of several processes, because a loop in Python is up to a tenth faster or slower in one
+process than in another, depending on where its memory is. In a process the mean times of the sides are
+compared: two threads that take turns with the GIL have faster and slower states, and which of them a run
+meets is chance.
 """
 
 import importlib
+import json
 import multiprocessing
 import os
 import statistics
+import subprocess
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
 
@@ -25,24 +33,47 @@ NSLICES = 8
 MORE, ITEMS = 10, 1 << 24
 
 
+NROUNDS, NPROCESSES = 15, 3
+
+
 def loop(tensor, rounds):
-    """Work in plain Python, about 1 µs for 30 rounds."""
+    """Work in plain Python."""
     number = total = len(tensor)
     for power in range(rounds):
         total += (number * power) % 251
     return np.array(total)
 
 
+def rounds_for(microseconds):
+    """Return for how many rounds a loop takes so long here: two lengths are timed, the best of some runs."""
+    short, long = 10, 1010
+    tensor, best = np.zeros(1), {}
+    for rounds in (short, long):
+        runs = []
+        for _ in range(20):
+            since = time.perf_counter()
+            for _ in range(100):
+                loop(tensor, rounds)
+            runs.append((time.perf_counter() - since) * 1e4)
+        best[rounds] = min(runs)
+    return max(1, round(short + (microseconds - best[short]) * (long - short) / (best[long] - best[short])))
+
+
+# Other processes get the numbers from this one.
+ROUNDS = json.loads(os.environ.setdefault("ROUNDS", json.dumps([rounds_for(10**k) for k in range(3)])))
+ENVIRONMENT = {"PYTHONPATH": os.getcwd(), "ROUNDS": os.environ["ROUNDS"]}
+
+
 def python_1(tensor):
-    return loop(tensor, 15)
+    return loop(tensor, ROUNDS[0])
 
 
 def python_10(tensor):
-    return loop(tensor, 300)
+    return loop(tensor, ROUNDS[1])
 
 
 def python_100(tensor):
-    return loop(tensor, 3000)
+    return loop(tensor, ROUNDS[2])
 
 
 @cache
@@ -90,7 +121,7 @@ def workers_of(way):
     if way == "loky":
         if not (loky := optional("loky")):
             return None
-        pool = loky.get_reusable_executor(2, env={"PYTHONPATH": os.getcwd()})
+        pool = loky.get_reusable_executor(2, env=ENVIRONMENT)
         return {"executor": pool}, lambda body, slices: [*pool.map(over_slice, [body] * len(slices), slices)]
     if way == "Dask":
         if not (distributed := optional("distributed")):
@@ -106,7 +137,7 @@ def workers_of(way):
         num_cpus=2,
         include_dashboard=False,
         log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": os.getcwd()}},
+        runtime_env={"env_vars": ENVIRONMENT},
     )
     remote = ray.remote(over_slice)
     return {"executor": ray}, lambda body, slices: ray.get([remote.remote(body, one) for one in slices])
@@ -135,28 +166,40 @@ def sides(name, way):
     } | (made if way == "two threads" else {})
 
 
-def cell(name, way, nrounds):
-    """Return the time of an element in µs, and its ratio to that of the better loop by hand."""
+def measure_here(name, way):
+    """Return the mean time of an element by each side, in seconds, by name."""
     made = sides(name, way)
-    if not made:
-        return "not installed"
-    times = take_turns(made, nrounds, 0.01)
-    ours = times.pop(OURS)
-    ratio = max(
-        statistics.median(one / other for one, other in zip(ours, others, strict=True))
-        for others in times.values()
-    )
-    return f"{statistics.median(ours) * 1e6:.3g} ({ratio:.2f})"
+    times = take_turns(made, NROUNDS, 0.01) if made else {}
+    return {side: statistics.mean(some) for side, some in times.items()}
+
+
+def cell(name, way):
+    """Return the time of an element in µs, and its ratio to that of the better loop by hand."""
+    found = []
+    for _ in range(NPROCESSES):
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.ways", "--cell", name, way]
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
+        )
+        if not (times := json.loads(done.stdout.splitlines()[-1])):
+            return "not installed"
+        ours = times.pop(OURS)
+        found.append((ours / min(times.values()), ours))
+    ratio, ours = sorted(found)[NPROCESSES // 2]
+    return f"{ours * 1e6:.3g} ({ratio:.2f})"
 
 
 def main(arguments):
     """Print a line for each body whose name has the word given, and a column for each way."""
+    if arguments[:1] == ["--cell"]:
+        print("\n" + json.dumps(measure_here(*arguments[1:])))
+        return
     word, ways = (arguments[0] if arguments else ""), arguments[1:] or WAYS
     print("µs an element (ratio to the better loop by hand)")
     print(f"{'body':20}", *(f"{way:18}" for way in ways))
     for name in BODIES:
         if word in name:
-            print(f"{name:20}", *(f"{cell(name, way, 7):18}" for way in ways), flush=True)
+            print(f"{name:20}", *(f"{cell(name, way):18}" for way in ways), flush=True)
 
 
 WAYS = ["serial", "two threads", "two processes", "loky", "Dask", "Ray"]
