@@ -15,7 +15,7 @@ import time
 from seqcore.core.calls import Bound
 from seqcore.core.counters import count_units
 
-ENOUGH = 1e-4  # seconds of work to measure a unit by
+ENOUGH, MOST = 4e-4, 2e-3  # seconds of work to measure a unit by; and of few units, or of units in batches
 REPORT = 5e-2  # seconds between two reports of progress
 SAMPLE = 64  # units to measure, at most
 FIRST = 4  # units, of which the first take longer
@@ -70,7 +70,7 @@ class Job:
     def sample(self):
         """Run the first units in the calling thread, to set the types and to measure the time for a unit."""
         # Units that run in batches speed up while they warm up, so more of them are measured.
-        enough, most = (20 * ENOUGH, 16 * SAMPLE) if self.work.in_batches else (ENOUGH, SAMPLE)
+        enough, most = (MOST, 16 * SAMPLE) if self.work.in_batches else (ENOUGH, SAMPLE)
         spent, before = 0.0, math.inf
         while self.claimed < min(self.n, most):
             start, self.claimed = self.claimed, min(self.n, max(1, 2 * self.claimed))
@@ -82,7 +82,7 @@ class Job:
             # The last chunk has the most units, but something else may have delayed it.
             self.seconds, before = min(seconds, before), seconds
             spent += took if start else took / 20  # the first unit also warms up
-            if spent > (enough if self.claimed >= FIRST else 20 * enough):
+            if spent > (enough if self.claimed >= FIRST else max(enough, MOST)):
                 break
 
     @property

@@ -90,9 +90,9 @@ class Pace:
         if self.began is None:
             if self.asked is None:
                 self.asked = now
-            late = now - self.asked >= FORCED * sys.getswitchinterval()
-            if SWITCH and late and worker in self.waiting_for and self.base == 1:
-                self._go_on(1, False, now - self.asked, now)
+            # The others come later, because threads are started one after the other.
+            if worker and len(self.waiting_for - {0}) == self.width - 1:
+                self.check_for_gil(now)
             self.waiting_for.discard(worker)
             if not self.waiting_for:
                 trial = min(TRIAL[1], max(TRIAL[0], SHARE * left * self.seconds / self.width))
@@ -106,6 +106,13 @@ class Pace:
             seconds = self.length / 2 if self.base else min(CHUNK, self.length)
         most = left // (2 * self.width) if self.width > 1 else left
         return max(1, min(most, max(self.least, int(seconds / self.seconds))))
+
+    def check_for_gil(self, now):
+        """Go on with one thread if another one, which has the GIL now, had to wait until it was taken."""
+        if not SWITCH or self.base != 1 or self.began is not None or self.asked is None:
+            return
+        if now - self.asked >= FORCED * sys.getswitchinterval():
+            self._go_on(1, False, now - self.asked, now)
 
     def finished(self, worker, units, began, ended):
         """Take note of a chunk; at the end of a turn, choose how many threads go on."""

@@ -208,9 +208,8 @@ class Team:
 
     def _start_helpers(self):
         """Wake the helpers that are wanted, and start those that are missing. The lock is held."""
-        wanted = self.most if self.pace is None else self.pace.width - 1
         self.changed.notify_all()
-        while len(self.helpers) < wanted:
+        while len(self.helpers) < self._wanted():
             worker = len(self.helpers) + 1
             context = contextvars.copy_context()  # a context can't be entered twice
             self.helpers.append(
@@ -224,6 +223,9 @@ class Team:
             except (RuntimeError, MemoryError):
                 self._do_without()
 
+    def _wanted(self):
+        return self.most if self.pace is None else self.pace.width - 1
+
     def _start_missing(self):
         try:
             while (thread := self._next_missing()) is not None:
@@ -236,7 +238,9 @@ class Team:
 
     def _next_missing(self):
         with self.lock:
-            self.starting = self.started < len(self.helpers) and not self.closed
+            if self.pace is not None and not self.started:
+                self.pace.check_for_gil(time.perf_counter())
+            self.starting = self.started < min(len(self.helpers), self._wanted()) and not self.closed
             return self.helpers[self.started] if self.starting else None
 
     def _do_without(self):

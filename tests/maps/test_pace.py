@@ -169,6 +169,23 @@ class TestLooks:
         one = Simulation([1e-3] * 100, that_share_nothing, 2, start=6e-3)
         assert one.run() < 0.6 * 0.1
 
+    def test_many_threads_that_start_one_after_the_other_are_not_late(self):
+        one = Pace(1e-3, 64)
+        one.size(0, 10_000, 0.0)
+        for worker in range(1, 64):
+            one.size(worker, 10_000, worker * 2e-4)
+        assert one.width == 64
+        assert one.began == pytest.approx(63 * 2e-4)
+
+    @pytest.mark.parametrize(("seconds", "width"), [(4e-3, 2), (6e-3, 1)])
+    def test_the_thread_that_starts_helpers_may_be_late_too(self, seconds, width):
+        one = Pace(1e-4, 2)
+        one.check_for_gil(1.0)  # before the calling thread has asked for units
+        assert one.width == 2
+        one.size(0, 10_000, 1.0)
+        one.check_for_gil(1.0 + seconds)
+        assert one.width == width
+
     @pytest.mark.slow
     def test_a_choice_that_is_confirmed_is_looked_at_less_often(self):
         one = Simulation([15e-6] * 200_000, that_share_the_gil(2e-5), 2)
