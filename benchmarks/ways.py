@@ -29,11 +29,13 @@ from .measure import take_turns
 
 LIST = "list comprehension"
 NSLICES = 8
+HERE = "serial", "two threads"
 # For other processes there are more elements, because nobody sends them work of a few milliseconds.
 MORE, ITEMS = 10, 1 << 24
 
 
 NROUNDS, NPROCESSES = 15, 3
+FEWER = 7  # rounds for other processes, which get more elements
 
 
 def loop(tensor, rounds):
@@ -151,7 +153,7 @@ def sides(name, way):
         body = compiled()
     if way != "serial" and workers_of(way) is None:
         return {}
-    if way not in ("serial", "two threads"):
+    if way not in HERE:
         count = max(count, min(MORE * count, ITEMS // items))
     seq = sq.split_to_sequence(np.random.default_rng(0).random((count, items), np.float32), keepdims=0)
     arrays = [element.copy() for element in seq]
@@ -169,7 +171,7 @@ def sides(name, way):
 def measure_here(name, way):
     """Return the mean time of an element by each side, in seconds, by name."""
     made = sides(name, way)
-    times = take_turns(made, NROUNDS, 0.01) if made else {}
+    times = take_turns(made, NROUNDS if way in HERE else FEWER, 0.01) if made else {}
     return {side: statistics.mean(some) for side, some in times.items()}
 
 
@@ -202,7 +204,7 @@ def main(arguments):
             print(f"{name:20}", *(f"{cell(name, way):18}" for way in ways), flush=True)
 
 
-WAYS = ["serial", "two threads", "two processes", "loky", "Dask", "Ray"]
+WAYS = [*HERE, "two processes", "loky", "Dask", "Ray"]
 
 if __name__ == "__main__":
     # By its name, so that workers find the bodies.
