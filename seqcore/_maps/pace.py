@@ -18,7 +18,7 @@ release it, so there is nothing to try.
 
 import sys
 
-CHUNK = 1e-2  # seconds of work in a chunk, at most
+LEAST, CHUNK = 2e-4, 1e-2  # seconds of work in a chunk, at least and at most
 TRIAL = 4e-4, 2e-3  # seconds of a window of a trial: at least, and at most
 SHARE = 1 / 40  # of the remaining work, for a window
 WINDOWS = 8  # of a trial, at most
@@ -105,7 +105,8 @@ class Pace:
         else:
             seconds = self.length / 2 if self.base else min(CHUNK, self.length)
         most = left // (2 * self.width) if self.width > 1 else left
-        return max(1, min(most, max(self.least, int(seconds / self.seconds))))
+        size = min(most, max(self.least, int(seconds / self.seconds)))
+        return max(1, size, int(LEAST / self.seconds))  # claiming a chunk takes 30 µs
 
     def check_for_gil(self, now):
         """Go on with one thread if another one, which has the GIL now, had to wait until it was taken."""
@@ -189,7 +190,9 @@ class Pace:
         fewer, more = sorted((trial, base))
         gain = self.rates[more] / self.rates[fewer]
         # Samples of short units differ by a factor from their time later, so a turn alone confirms a gain.
-        if self.sampled and fewer == 1 and gain > 1 / GAIN and (gain < CLEAR or self.sample > 1 / LONG):
+        # Without the GIL a clear gain is likely.
+        unsure = gain < CLEAR or (SWITCH and self.sample > 1 / LONG)
+        if self.sampled and fewer == 1 and gain > 1 / GAIN and unsure:
             self._try(1)
             return
         better = more if gain >= GAIN else fewer

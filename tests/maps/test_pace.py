@@ -239,7 +239,8 @@ def test_the_sizes_of_chunks():
     one = Pace(1e-4, 2)
     assert one.size(0, 1000, 0.0) == 5  # until a helper comes
     assert one.size(1, 1000, 0.0) == 6  # a trial has two for each: 1/40 of the work, by two
-    assert one.size(1, 7, 0.0) == 1  # towards the end they become smaller
+    assert one.size(1, 7, 0.0) == 2  # towards the end they become smaller, down to 0.2 ms
+    assert one.size(1, 1, 0.0) == 2  # of which the map takes what is left
     assert Pace(1e-4, 2, least=64).size(0, 1000, 0.0) == 64
 
 
