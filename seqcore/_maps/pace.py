@@ -65,6 +65,7 @@ class Pace:
         self.width = self.chosen = 1  # threads at work, and when none was tried
         self.base = 0  # in a trial: the number to compare with
         self.looks = 0  # trials so far
+        self.later = 0.0, 0.0  # units and seconds of the windows of a trial but the first
         self.rest, self.upwards = REST, False
         self.soonest = self.until = 0.0
         self.left = 0
@@ -144,12 +145,20 @@ class Pace:
             self._check(self.rates[self.width], ended)
 
     def _needs_another_window(self, rate, now):
-        """Return whether more threads may still gain, at the end of a window of their trial."""
-        base = self.rates[self.base]
+        """Return whether more threads may still gain, at the end of a window of their trial.
+
+        The trial's rate is that of a clear gain, or the mean of all windows but the first one.
+        """
+        base, took = self.rates[self.base], now - self.began
         self.windows += 1
-        self.lost += (now - self.began) * (1 - rate / base)
+        self.lost += took * (1 - rate / base)
+        self.later = (self.later[0] + took * rate, self.later[1] + took) if self.windows > 1 else (0.0, 0.0)
         is_open = rate < CLEAR * base and self.lost < self.may_lose
-        return self.width > self.base and is_open and self.windows < WINDOWS
+        if self.width > self.base and is_open and self.windows < WINDOWS:
+            return True
+        if rate < CLEAR * base and self.later[1]:
+            self.rates[self.width] = self.last = self.later[0] / self.later[1]
+        return False
 
     def limit(self, most):
         """Go on with fewer threads, because no more can be started."""
@@ -192,7 +201,7 @@ class Pace:
         # Samples of short units differ by a factor from their time later, so a turn alone confirms a gain.
         # Without the GIL a clear gain is likely.
         unsure = gain < CLEAR or (SWITCH and self.sample > 1 / LONG)
-        if self.sampled and fewer == 1 and gain > 1 / GAIN and unsure:
+        if self.sampled and fewer == 1 and gain > 1 / DRIFT and unsure:
             self._try(1)
             return
         better = more if gain >= GAIN else fewer
