@@ -32,8 +32,6 @@ NSLICES = 8
 HERE = "serial", "two threads"
 # For other processes there are more elements, because nobody sends them work of a few milliseconds.
 MORE, ITEMS = 10, 1 << 24
-
-
 NROUNDS, NPROCESSES = 15, 3
 FEWER = 7  # rounds for other processes, which get more elements
 
@@ -180,9 +178,9 @@ def cell(name, way):
     found = []
     for _ in range(NPROCESSES):
         command = [sys.executable, "-W", "ignore", "-m", "benchmarks.ways", "--cell", name, way]
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
-        )
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(done.stderr)
         if not (times := json.loads(done.stdout.splitlines()[-1])):
             return "not installed"
         ours = times.pop(OURS)

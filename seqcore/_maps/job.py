@@ -82,7 +82,7 @@ class Job:
             # The last chunk has the most units, but something else may have delayed it.
             self.seconds, before = min(seconds, before), seconds
             spent += took if start else took / 20  # the first unit also warms up
-            if spent > (enough if self.claimed >= FIRST else max(enough, MOST)):
+            if spent > (enough if self.claimed >= FIRST else MOST):
                 break
 
     @property

@@ -249,7 +249,7 @@ class TestLimits:
         assert chunk.count == 1
         assert [int(a[0]) for a in chunk.sequences[0]] == [*range(20, 30)]
 
-    def test_blocks_of_a_ufunc(self, monkeypatch):
+    def test_blocks_of_a_ufunc(self):
         one = elementwise.elementwise_work(np.negative, (numbers(99),), 99)
         one.block = 10
         chunk = self.run(one, (np.dtype("int64"),), True)
