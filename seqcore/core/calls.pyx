@@ -103,10 +103,13 @@ class OutputError(Exception):
     """A body's result can't be an element: OutputError(which output or None, the exception that says why)."""
 
 
-cdef int put_result(list outputs, bint single, result) except -1:
-    """Put what a body has returned behind the other results of its outputs."""
-    cdef Py_ssize_t k, n = len(outputs)
-    cdef bint alone_in, alone = Py_REFCNT(<PyObject *>result) == 1
+cdef int put_result(list outputs, Results only, result) except -1:
+    """Put what a body has returned behind the other results of its outputs: of `only` one, or of several."""
+    cdef Py_ssize_t k, n
+    cdef bint alone_in, single = only is not None, alone = Py_REFCNT(<PyObject *>result) == 1
+    if single and not isinstance(result, tuple) and result is not None:
+        return put_in(only, 0, result, alone)
+    n = len(outputs)
     if isinstance(result, tuple) == single or (not single and len(<tuple>result) != n):
         given = f"a tuple of {len(<tuple>result)}" if isinstance(result, tuple) else "one tensor"
         before = "one tensor" if single else f"a tuple of {n}"
@@ -115,8 +118,6 @@ cdef int put_result(list outputs, bint single, result) except -1:
     if result is None:
         raise OutputError(None, TypeError("the body returned None, expected a tensor: does it lack a "
                                           "return?"))
-    if single:
-        return put_in(<Results>outputs[0], 0, result, alone)
     for k in range(n):
         alone_in = alone and Py_REFCNT(PyTuple_GET_ITEM(result, k)) == 1
         put_in(<Results>outputs[k], k, (<tuple>result)[k], alone_in)
@@ -256,12 +257,13 @@ def apply(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not
     cdef Py_ssize_t i
     cdef Arguments arguments = Arguments(inputs)
     cdef list results = results_of(outputs, stop - start)
+    cdef Results only = results[0] if single else None
     try:
         for i in range(start, stop):
             if bound.ends(i, i - start):
                 break
             PyErr_CheckSignals()
-            put_result(results, single, arguments.call(body, i))
+            put_result(results, only, arguments.call(body, i))
     finally:
         flush(results)
 
@@ -270,9 +272,10 @@ def put_results(tuple outputs, bint single, list results not None):
     """Put several results into sequences. After an error the last one tells how many."""
     cdef Py_ssize_t i
     cdef list into = results_of(outputs, len(results))
+    cdef Results only = into[0] if single else None
     try:
         for i in range(len(results)):
-            put_result(into, single, results[i])
+            put_result(into, only, results[i])
     finally:
         flush(into)
 

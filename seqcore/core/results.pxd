@@ -10,6 +10,8 @@ cdef class Results:
     cdef cnp.dtype dtype
     cdef cnp.ndarray block              # items of the results that are not in the output yet
     cdef cnp.ndarray offsets            # int64: where each of them begins along axis 0, and the last one ends
+    cdef char *items                    # of the block
+    cdef int64_t *ends                  # of `offsets`
     cdef Py_ssize_t n                   # … how many there are
     cdef Py_ssize_t used                # … bytes of the block
     cdef Py_ssize_t capacity            # bytes that the block has
@@ -24,5 +26,6 @@ cdef class Results:
     cdef int put(self, object result) except -1
     cdef bint move(self, object result, bint alone) except -1
     cdef int begin(self, cnp.ndarray array, Py_ssize_t nbytes) except -1
+    cdef int fill_into(self, cnp.ndarray block, cnp.ndarray offsets) except -1
     cdef int make_room(self, Py_ssize_t nbytes) except -1
     cdef int flush(self) except -1
