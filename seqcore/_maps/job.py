@@ -19,6 +19,7 @@ ENOUGH, MOST = 4e-4, 2e-3  # seconds of work to measure a unit by; and of few un
 REPORT = 5e-2  # seconds between two reports of progress
 SAMPLE = 64  # units to measure, at most
 FIRST = 4  # units, of which the first take longer
+GROWTH = 15  # times as many units as before are in the next chunk of a sample, at most
 
 
 class Job:
@@ -70,20 +71,21 @@ class Job:
     def sample(self):
         """Run the first units in the calling thread, to set the types and to measure the time for a unit."""
         # Units that run in batches speed up while they warm up, so more of them are measured.
-        enough, most = (MOST, 16 * SAMPLE) if self.work.in_batches else (ENOUGH, SAMPLE)
-        spent, before = 0.0, math.inf
+        enough, most = (2 * ENOUGH, 16 * SAMPLE) if self.work.in_batches else (ENOUGH, SAMPLE)
+        spent, before, size = 0.0, math.inf, 1
         while self.claimed < min(self.n, most):
-            start, self.claimed = self.claimed, min(self.n, max(1, 2 * self.claimed))
+            start, self.claimed = self.claimed, min(self.n, most, self.claimed + size)
             since = time.perf_counter()
             self.collect(self.run(start, self.claimed))
             count_units(self.claimed - start, False)
             took = time.perf_counter() - since
             seconds = took / (self.claimed - start)
             # The last chunk has the most units, but something else may have delayed it.
-            self.seconds, before = min(seconds, before), seconds
+            self.seconds, before = min(seconds, before), (seconds if start else math.inf)
             spent += took if start else took / 20  # the first unit also warms up
-            if spent > (enough if self.claimed >= FIRST else MOST):
+            if start and spent + seconds > (enough if self.claimed >= FIRST else MOST):
                 break
+            size = min(max(1, int((enough - spent) / max(seconds, 1e-9))), GROWTH * self.claimed)
 
     @property
     def left(self):

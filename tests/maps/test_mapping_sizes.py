@@ -146,17 +146,34 @@ class TestClaims:
         assert one.left == 0
         assert one.claim(4) is None
 
-    @pytest.mark.parametrize(("in_batches", "most"), [(False, 64), (True, 1024)])
-    def test_a_sample_has_so_many_units(self, monkeypatch, in_batches, most):
-        monkeypatch.setattr(job.time, "perf_counter", lambda: 0.0)
+    @pytest.mark.parametrize(
+        ("seconds", "in_batches", "ran"),
+        [
+            (0.0, False, [1, 15, 48]),
+            (0.0, True, [1, 15, 240, 768]),
+            (1e-5, False, [1, 15, 24]),
+            (1e-4, False, [1, 3]),
+            (1e-3, False, [1, 1]),
+            (1e-2, False, [1, 1]),
+        ],
+    )
+    def test_a_sample_has_so_many_units(self, monkeypatch, seconds, in_batches, ran):
+        """Of the time that the sample takes, or as many as there may be."""
+        now, sizes = [0.0], []
+
+        def run(start, stop):
+            sizes.append(stop - start)
+            now[0] += sizes[-1] * seconds
+            return Chunk(start, stop - start)
+
+        monkeypatch.setattr(job.time, "perf_counter", lambda: now[0])
         one = self.job_of(3000)
         one.work.in_batches = in_batches
         one.outputs = mapping.Outputs(True, (np.dtype("uint8"),), one.work.name)
-        ran = []
-        one.run = lambda start, stop: ran.append((start, stop)) or Chunk(start, stop - start)
+        one.run = run
         one.sample()
-        assert ran[:3] == [(0, 1), (1, 2), (2, 4)]
-        assert one.claimed == most == ran[-1][1]
+        assert sizes == ran
+        assert one.seconds == pytest.approx(seconds)
 
 
 class TestGraphRows:
