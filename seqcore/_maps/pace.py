@@ -21,7 +21,7 @@ import sys
 LEAST, CHUNK = 2e-4, 1e-2  # seconds of work in a chunk, at least and at most
 TRIAL = 4e-4, 2e-3  # seconds of a window of a trial: at least, and at most
 SHARE = 1 / 40  # of the remaining work, for a window
-WINDOWS = 8  # of a trial, at most
+WINDOWS = 4  # of a trial, at most
 LOSS = 1 / 50  # of the remaining time, which a trial may lose before it ends, but no more than a window
 GAIN = 1.1  # rates of more to fewer threads from which more are worth it
 CLEAR = 1.25  # … from which they clearly are
@@ -31,14 +31,14 @@ REST, CLEAR_REST, LONGEST_REST = 16, 64, 256  # trials that would fit between tw
 NOT_WORTH_IT = 5e-4  # seconds of work that threads would not speed up
 FORCED = 0.9  # of the switch interval: a helper that came as late had to wait until the GIL was taken away
 LONG = 1e-4  # seconds a unit, from which threads hardly disturb each other
-# Units of up to so many seconds gain less, or lose, because each needs the GIL; and seconds of a unit that
-# always loses.
-SWITCH, TINY = (6e-4, 4e-6) if getattr(sys, "_is_gil_enabled", lambda: True)() else (0.0, 0.0)
+# Units of up to so many seconds gain less, or lose, because each needs the GIL: the shorter they are, the
+# more work must pay for a trial. And seconds of a unit that always loses.
+SWITCH, TINY = (7e-5, 4e-6) if getattr(sys, "_is_gil_enabled", lambda: True)() else (0.0, 0.0)
 
 
 def worth_a_trial(seconds, units):
     """Return whether threads may pay for so many units of so many seconds, a trial included."""
-    return seconds * units >= NOT_WORTH_IT * (1 + SWITCH / max(seconds, 1e-9))
+    return seconds * units >= NOT_WORTH_IT * (1 + (SWITCH / max(seconds, 1e-9)) ** 2)
 
 
 class Pace:
@@ -104,8 +104,8 @@ class Pace:
         if self.began is None:
             seconds = max(TRIAL[1] / 4, now - self.asked)
         else:
-            seconds = self.length / 2 if self.base else min(CHUNK, self.length)
-        most = left // (2 * self.width) if self.width > 1 else left
+            seconds = self.length if self.base else min(CHUNK, self.length)
+        most = left // self.width
         size = min(most, max(self.least, int(seconds / self.seconds)))
         return max(1, size, int(LEAST / self.seconds))  # claiming a chunk takes 30 µs
 
@@ -198,9 +198,9 @@ class Pace:
         self.sampled = self.sampled and not confirms
         fewer, more = sorted((trial, base))
         gain = self.rates[more] / self.rates[fewer]
-        # Samples of short units differ by a factor from their time later, so a turn alone confirms a gain.
-        # Without the GIL a clear gain is likely.
-        unsure = gain < CLEAR or (SWITCH and self.sample > 1 / LONG)
+        # Samples of short units differ by a factor from their time later, so a turn alone confirms a gain
+        # that isn't large. Without the GIL a clear one is likely.
+        unsure = gain < (DRIFT if SWITCH else CLEAR)
         if self.sampled and fewer == 1 and gain > 1 / DRIFT and unsure:
             self._try(1)
             return

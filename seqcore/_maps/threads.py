@@ -3,10 +3,10 @@
 ::
 
     calling thread   claim ─ run ─ collect ─ claim ─ run ─ collect ─ …
-    helper           claim ─ run ─▶ finished        waits while fewer threads are wanted, ends with the map
+    helper           claim ─ run ─▶ finished        waits while fewer threads are wanted, leaves with the map
 
-The calling thread works like the helpers, so it never waits for one that hasn't started: a map takes as many
-threads as there are. Only if the caller gives a chunksize, all units run on helpers.
+The calling thread works like the helpers, so it never waits for one that hasn't begun: a map takes as many
+threads as come. Only if the caller gives a chunksize, all units run on helpers.
 
 No helper waits for another one, so nested maps can't deadlock.
 """
@@ -15,16 +15,19 @@ import contextvars
 import queue
 import threading
 import time
-from _thread import start_new_thread
+from functools import partial
 from typing import Any
 
+from seqcore._maps import helpers
 from seqcore._maps.job import run_serially
 from seqcore._maps.outputs import Chunk, raise_for
 from seqcore._maps.pace import Pace, worth_a_trial
 from seqcore.core.counters import count_units
 
-PATIENCE = 1.0  # seconds to wait for a thread to start, or until one that died is missed
+PATIENCE = 1.0  # seconds to wait for the first helper, or until one that had no memory to report is missed
 SHORT = 1e-3  # seconds to wait for a helper to pause
+LATE = 1.5  # times as long as expected, after which a chunk ends
+WORTH_DIVIDING = 4e-4  # seconds of work that another worker has, from which half of it is taken
 
 
 def run_on_threads(job, workers):
@@ -59,19 +62,18 @@ class Team:
         # Python code: without memory to return from that, nobody would release the lock.
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        self.helpers = []  # threads, to be started in this order by a thread that does nothing else
-        self.started = 0  # of them
-        self.starting = self.closed = False
+        self.tasks = []  # of the helpers
+        self.closed = False
         self.running = [0] * (most + 1)  # by worker: chunks that are claimed, and not collected
+        self.ends = [0.0] * (most + 1)  # by worker: when it is expected to have finished what it has claimed
         self.bounds = [job.bound.shifted(0) for _ in self.running]  # by worker: paused to stop within a chunk
-        self.helped = False  # a helper has claimed units
         self.finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.failure = None
 
     def run(self):
         try:
             with self.lock:
-                self._start_helpers()
+                self._ask_helpers()
             if self.pace is None:
                 self._wait_for_helpers()
             while True:
@@ -87,7 +89,7 @@ class Team:
             self._close()
             raise
         self._close()
-        self._end_threads()
+        self._wait_for_the_end()
         failure, self.failure = self.failure, None
         if failure is None and self.job.added < self.job.n:
             failure = _died()
@@ -108,22 +110,35 @@ class Team:
             claimed = self.job.claim(size)
             if claimed is not None:  # a failure of another thread may have ended the map just now
                 self.running[worker] += 1
-                self.helped |= worker > 0
             return claimed
 
     def _size(self, worker):
         """Wait until a worker is wanted, and return how many units it may claim. The lock is held."""
-        while not self.closed and self.job.left:
-            if worker < self.pace.width:
+        while not self.closed and (self.job.left or self._divide(worker)):
+            if worker < self.pace.width and self.job.left:
                 now = time.perf_counter()
                 size = self.pace.size(worker, self.job.left, now)
                 if worker < self.pace.width:  # it still is
                     self.bounds[worker].pause(False)
-                    self.bounds[worker].end_at(now + 3 * size * self.pace.seconds)
+                    self.bounds[worker].end_at(now + LATE * size * self.pace.seconds)
+                    self.ends[worker] = now + size * self.pace.seconds
                     return size
             # With an end, because those who wanted to wake it may have had no memory for that.
             self.changed.wait(PATIENCE)
         return None
+
+    def _divide(self, worker):
+        """Have the worker with the most work give back what it hasn't begun.
+
+        Return whether to wait for that. The calling thread doesn't, because it has to collect it.
+        """
+        if worker >= self.pace.width:
+            return False
+        most = max((k for k, n in enumerate(self.running) if n), key=self.ends.__getitem__, default=worker)
+        if most == worker or self.ends[most] < time.perf_counter() + WORTH_DIVIDING:
+            return False
+        self.bounds[most].pause(True)
+        return worker > 0
 
     def _run(self, worker, start, stop):
         began = time.perf_counter()
@@ -145,11 +160,12 @@ class Team:
             self.running[worker] -= self.running[worker] > 0
             if not failed and chunk.error is None:
                 self.job.give_back(chunk.start + chunk.count, stop)
+                self.changed.notify_all()
             if not failed and self.pace is not None:
                 before = self.pace.width
                 self.pace.finished(worker, chunk.count, began, ended)
                 if self.pace.width > before:
-                    self._start_helpers()
+                    self._ask_helpers()
                 for other in range(self.pace.width, before):
                     self.bounds[other].pause(True)
         if self.failure is not None:
@@ -170,13 +186,13 @@ class Team:
             self.job.bound.lower(self.job.added)
 
     def _next_finished(self):
-        """Wait for the next chunk that a helper finishes, or for the death of one that has claimed units."""
+        """Wait for the next chunk that a helper finishes, or for the end of one that has claimed units."""
         while True:
             try:
                 return self.finished.get(timeout=PATIENCE)
             except queue.Empty:
-                for worker, thread in enumerate(self.helpers, 1):
-                    if self.running[worker] and not thread.is_alive() and self.finished.empty():
+                for worker, task in enumerate(self.tasks, 1):
+                    if self.running[worker] and not task.lasts and self.finished.empty():
                         return _died(), worker, 0, 0.0, 0.0
 
     def _take_finished(self):
@@ -192,80 +208,46 @@ class Team:
         return self.pace is not None and any(self.running[self.pace.width :]) and self.pace.seconds < SHORT
 
     def _wait_for_helpers(self):
-        """Collect what helpers finish, until nothing is left, or none of them starts."""
+        """Collect what helpers finish, until nothing is left, or none of them begins."""
         until = time.monotonic() + PATIENCE
-        # A helper that lives will claim units, though it may not have come to that yet.
-        while self.job.left and (
-            any(thread.is_alive() for thread in self.helpers) or (self.starting and time.monotonic() < until)
+        while self.job.left and any(
+            task.lasts and (task.began or time.monotonic() < until) for task in self.tasks
         ):
             try:
-                item = self.finished.get(timeout=PATIENCE if self.helped else 0.01)
+                item = self.finished.get(timeout=PATIENCE if self.job.claimed else 0.01)
             except queue.Empty:
                 continue
             self._take(*item)
 
-    # -- threads -----------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------------
 
-    def _start_helpers(self):
-        """Wake the helpers that are wanted, and start those that are missing. The lock is held."""
+    def _ask_helpers(self):
+        """Wake the helpers that are wanted, and ask for those that are missing. The lock is held."""
         self.changed.notify_all()
-        while len(self.helpers) < self._wanted():
-            worker = len(self.helpers) + 1
+        while len(self.tasks) < (self.most if self.pace is None else self.pace.width - 1):
             context = contextvars.copy_context()  # a context can't be entered twice
-            self.helpers.append(
-                threading.Thread(target=context.run, args=(self._help, worker), name="seqcore-map")
-            )
-        if self.started < len(self.helpers) and not self.starting:
+            task = helpers.Task(partial(context.run, self._help, len(self.tasks) + 1))
             try:
-                # Thread.start never returns if the new thread dies for lack of memory: not in this thread.
-                start_new_thread(self._start_missing, ())
-                self.starting = True
-            except (RuntimeError, MemoryError):
-                self._do_without()
-
-    def _wanted(self):
-        return self.most if self.pace is None else self.pace.width - 1
-
-    def _start_missing(self):
-        try:
-            while (thread := self._next_missing()) is not None:
-                thread.start()
-                self.started += 1
-        except (RuntimeError, MemoryError):
-            self.starting = False  # at once: there may be no memory to take the lock
-            with self.lock:
-                self._do_without()
-
-    def _next_missing(self):
-        with self.lock:
-            if self.pace is not None and not self.started:
-                self.pace.check_for_gil(time.perf_counter())
-            self.starting = self.started < min(len(self.helpers), self._wanted()) and not self.closed
-            return self.helpers[self.started] if self.starting else None
-
-    def _do_without(self):
-        """Go on with the helpers that have started. The lock is held."""
-        self.starting = False
-        self.helpers = [thread for thread in self.helpers if thread.ident is not None]
-        self.most = self.started = len(self.helpers)
-        if self.pace is not None:
-            self.pace.limit(1 + self.most)
+                helpers.ask(task)
+            except (RuntimeError, MemoryError):  # go on with those that there are
+                self.most = len(self.tasks)
+                if self.pace is not None:
+                    self.pace.limit(1 + self.most)
+                return
+            self.tasks.append(task)
 
     def _close(self):
-        """Let the helpers end."""
+        """Let the helpers go."""
         with self.lock:
             self.closed = True
-            del self.helpers[self.started + self.starting :]  # they would keep the map alive, as it does them
+            for task in self.tasks:
+                task.withdraw()
             self.changed.notify_all()
 
-    def _end_threads(self):
-        """Wait for the helpers to end, so that none keeps a reference to the map."""
-        until = time.monotonic() + PATIENCE
-        while self.starting and time.monotonic() < until:
-            time.sleep(1e-4)
-        for thread in self.helpers:
-            if thread.ident is not None:
-                thread.join()
+    def _wait_for_the_end(self):
+        """Wait until no helper has a reference to the map."""
+        for task in self.tasks:
+            task.wait()
 
 
 def _died():

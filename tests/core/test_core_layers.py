@@ -16,6 +16,7 @@ ORDER = [
         "interrupts",
         "source",
         "counters",
+        "system",
         "integers",
         "kernels",
         "mapped",

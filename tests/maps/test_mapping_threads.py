@@ -1,4 +1,4 @@
-"""The threads of maps: they end with it, keep nothing of it, and there may be none."""
+"""The threads of maps: they wait for the next one, keep nothing of it, and there may be none."""
 
 import _thread
 import gc
@@ -10,6 +10,8 @@ import threading
 import time
 import weakref
 from concurrent.futures import Future
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +19,12 @@ from support.bodies import FailAt, numbers, slowly, within
 from support.strategies import assert_holds
 
 import seqcore as sq
-from seqcore._maps import threads
+from seqcore._maps import helpers, threads
 from seqcore._maps.job import Job
+from seqcore._maps.outputs import Outputs
+from seqcore._maps.pace import Pace
+from seqcore._maps.threads import Team
+from seqcore._maps.work import ElementWork
 
 pytestmark = pytest.mark.thread_unsafe
 ON_THREADS = {"max_workers": 2, "chunksize": 1}
@@ -51,28 +57,46 @@ def threads_of_a_map(count=2):
     return seen
 
 
-class TestTheyEnd:
-    @pytest.mark.slow
+def map_threads():
+    return {thread for thread in threading.enumerate() if thread.name == "seqcore-map"}
+
+
+def waiting_threads():
+    """The threads of maps, when all of them wait: one that was asked in vain may have to find that out."""
+    until = time.monotonic() + 20
+    while (waiting := {one.thread for one in helpers._waiting}) != map_threads():
+        assert time.monotonic() < until
+        time.sleep(1e-3)
+    return waiting
+
+
+@pytest.fixture
+def no_helpers():
+    helpers.end_waiting()
+    yield
+    helpers.end_waiting()
+
+
+@pytest.mark.usefixtures("no_helpers")
+class TestTheyWait:
     @pytest.mark.parametrize("options", [ON_THREADS, {"max_workers": 2}], ids=str)
-    def test_with_the_map(self, options):
+    def test_for_the_next_map(self, options):
+        seen, here = set(), threading.current_thread()
         for _ in range(20):
-            before, seen = {*threading.enumerate()}, set()
             sq.sequence_map(
-                lambda a, seen=seen: seen.add(threading.current_thread()) or slowly(a), numbers(9), **options
+                lambda a: seen.add(threading.current_thread()) or slowly(a), numbers(9), **options
             )
-            assert not {*threading.enumerate()} - before
-            assert len(seen) <= 2  # the second may come too late
-            assert threading.current_thread() in seen or "chunksize" in options
+        assert seen - {here} <= waiting_threads()
+        assert len(waiting_threads()) <= 4  # some may have come too late
+        assert here in seen or "chunksize" in options
 
-    def test_with_a_map_that_fails(self):
-        before = {*threading.enumerate()}
-        with pytest.raises(KeyError):
-            sq.sequence_map(FailAt({5: KeyError(5)}), numbers(9), **ON_THREADS)
-        assert not {*threading.enumerate()} - before
+    def test_after_a_map_that_fails(self):
+        for _ in range(5):
+            with pytest.raises(KeyError):
+                sq.sequence_map(FailAt({5: KeyError(5)}), numbers(9), **ON_THREADS)
+        assert 2 <= len(waiting_threads()) <= 4
 
-    def test_with_maps_within_maps(self):
-        before = {*threading.enumerate()}
-
+    def test_after_maps_within_maps(self):
         def at_depth(depth, a):
             if depth:
                 sq.sequence_map(lambda b: at_depth(depth - 1, b), numbers(2), **ON_THREADS)
@@ -80,10 +104,140 @@ class TestTheyEnd:
 
         result = within(60, lambda: sq.sequence_map(lambda a: at_depth(5, a), numbers(3), **ON_THREADS))
         assert len(result) == 3
-        assert not {*threading.enumerate()} - before
+        assert waiting_threads()
 
     def test_with_a_chunksize_the_caller_runs_nothing(self):
         assert threading.current_thread() not in threads_of_a_map(5)
+
+    def test_not_for_long(self, monkeypatch):
+        monkeypatch.setattr(helpers, "IDLE", 0.01)
+        used = threads_of_a_map(3)
+        for thread in used:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in used)
+        assert not helpers._waiting
+
+    def test_a_map_may_take_one_that_is_about_to_end(self, monkeypatch):
+        monkeypatch.setattr(helpers, "IDLE", 1e-4)
+        for _ in range(300):
+            assert len(sq.sequence_map(np.copy, numbers(3), **ON_THREADS)) == 3
+
+    def test_until_they_are_told_to_end(self):
+        used = threads_of_a_map(3)
+        helpers.end_waiting()
+        assert not any(thread.is_alive() for thread in used)
+
+    def test_several_threads_ask_at_once(self):
+        results = []
+
+        def run():
+            for _ in range(50):
+                results.append(sq.sequence_map(np.negative, numbers(4), **ON_THREADS))
+
+        callers = [threading.Thread(target=run) for _ in range(4)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join(60)
+        assert len(results) == 200
+        for result in results:
+            assert_holds(result, [np.array([-i]) for i in range(4)])
+        assert len(waiting_threads()) <= 16
+
+
+@pytest.mark.usefixtures("no_helpers")
+class TestTasks:
+    def test_a_task_that_is_withdrawn_does_not_run(self):
+        for _ in range(100):
+            ran = []
+            task, other = (helpers.Task(partial(ran.append, k)) for k in (1, 2))
+            helpers.ask(task)
+            task.withdraw()
+            assert not task.lasts or task.began
+            helpers.ask(other)
+            other.wait()
+            task.wait()
+            assert sorted(ran) == [1] * task.began + [2]
+
+    def test_a_helper_that_has_ended_is_not_asked(self, monkeypatch):
+        monkeypatch.setattr(helpers, "IDLE", 1e-3)
+        first = helpers.Task(lambda: None)
+        helpers.ask(first)
+        first.wait()
+        first.helper.thread.join(20)
+        helpers._waiting.append(first.helper)  # as if it had had no memory to leave
+        second = helpers.Task(lambda: None)
+        helpers.ask(second)
+        second.wait()
+        assert second.began
+        assert second.helper is not first.helper
+
+    def test_a_helper_whose_task_is_withdrawn_is_asked_again(self):
+        first = helpers.Task(lambda: None)
+        helpers.ask(first)
+        first.wait()
+        (helper,) = helpers._waiting
+        for _ in range(100):
+            task = helpers.Task(lambda: None)
+            helpers.ask(task)
+            task.withdraw()
+            task.wait()
+            assert helpers._waiting == [helper]
+
+    def test_a_task_that_runs_can_not_be_withdrawn(self):
+        began, goes_on = threading.Event(), threading.Event()
+        task = helpers.Task(lambda: began.set() or goes_on.wait(20))
+        helpers.ask(task)
+        assert began.wait(20)
+        task.withdraw()
+        assert task.began
+        assert task.lasts
+        goes_on.set()
+        task.wait()
+        assert not task.lasts
+
+    def test_a_task_that_fails_ends_and_its_helper_waits(self):
+        def fail():
+            raise MemoryError
+
+        task = helpers.Task(fail)
+        helpers.ask(task)
+        task.wait()
+        assert len(helpers._waiting) == 1
+
+
+@pytest.mark.skipif(helpers.this_cpu() < 0, reason="only Linux tells the CPU of a thread")
+@pytest.mark.usefixtures("no_helpers")
+class TestCpus:
+    @pytest.mark.parametrize("k", [0, -1])
+    def test_helpers_have_those_of_the_caller(self, k):
+        """Also if it may use fewer than when they were started."""
+        threads_of_a_map(2)
+        before, seen = os.sched_getaffinity(0), []
+        one = sorted(before)[k]
+
+        def body(a):
+            seen.append(os.sched_getaffinity(0))
+            return a
+
+        try:
+            os.sched_setaffinity(0, {one})
+            sq.sequence_map(body, numbers(9), **ON_THREADS)
+            assert seen == [{one}] * 9
+        finally:
+            os.sched_setaffinity(0, before)
+        sq.sequence_map(body, numbers(9), **ON_THREADS)
+        assert seen[9:] == [before] * 9
+        assert os.sched_getaffinity(0) == before
+
+    def test_a_system_that_refuses(self, monkeypatch):
+        def refuse(*args):
+            raise PermissionError(1, "Operation not permitted")
+
+        threads_of_a_map(2)
+        for name in ("sched_setaffinity", "sched_getaffinity"):
+            monkeypatch.setattr(os, name, refuse)
+            assert len(sq.sequence_map(np.copy, numbers(9), **ON_THREADS)) == 9
 
 
 class TestTheyKeepNothing:
@@ -129,6 +283,7 @@ print(alive())
         assert run(script) == "None\n"
 
 
+@pytest.mark.usefixtures("no_helpers")
 class TestNone:
     """Where there are no threads to be had, the caller runs it all."""
 
@@ -140,12 +295,13 @@ class TestNone:
     @pytest.mark.parametrize("allowed", [0, 1, 2])
     @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
     def test_system_has_no_more(self, monkeypatch, allowed, error, options):
-        start, started = threading.Thread.start, []
+        start, started, lock = threading.Thread.start, [], threading.Lock()
 
         def refusing(thread):
-            if len(started) >= allowed:
-                raise error
-            started.append(thread)
+            with lock:
+                if len(started) >= allowed:
+                    raise error
+                started.append(thread)
             start(thread)
 
         seen = set()
@@ -155,7 +311,7 @@ class TestNone:
         )
         assert_holds(result, [np.array([i]) for i in range(50)])
         assert len(seen) <= allowed + 1
-        assert not any(thread.is_alive() for thread in started)
+        assert waiting_threads() == {*started}
 
     @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
@@ -163,7 +319,7 @@ class TestNone:
         def refusing(*args):
             raise error
 
-        monkeypatch.setattr(threads, "start_new_thread", refusing)
+        monkeypatch.setattr(helpers, "start_new_thread", refusing)
         result = sq.sequence_map(slowly, numbers(50), **options)
         assert_holds(result, [np.array([i]) for i in range(50)])
 
@@ -196,7 +352,7 @@ class TestNone:
                     raise MemoryError
                 super().put(item)
 
-        monkeypatch.setattr(threads.queue, "SimpleQueue", Short)
+        monkeypatch.setattr(threads, "queue", SimpleNamespace(SimpleQueue=Short, Empty=queue.Empty))
         with pytest.raises(MemoryError):
             within(20, lambda: sq.sequence_map(slowly, numbers(6), **ON_THREADS))
 
@@ -219,18 +375,22 @@ class TestFork:
     @pytest.mark.slow
     def test_leaves_no_thread_behind(self):
         script = """
-import os, threading, numpy as np, seqcore as sq
+import os, threading, time, numpy as np, seqcore as sq
+from seqcore._maps import helpers
 def run():
-    result = sq.sequence_map(np.negative, [[i] for i in range(50)], max_workers=2, chunksize=1)
+    body = lambda a: time.sleep(0.001) or -a
+    result = sq.sequence_map(body, [[i] for i in range(50)], max_workers=2, chunksize=1)
     return [a[0] for a in result] == [-i for i in range(50)]
-print(run())
+print(run(), threading.active_count())
+while len(helpers._waiting) < 2:
+    time.sleep(0.001)    # one may have been asked in vain, and has to find that out
 if os.fork() == 0:
     assert threading.active_count() == 1
     os._exit(0 if run() else 1)
 print(os.wait()[1], threading.active_count(), run())
 """
         environment = "import os; os.environ['OPENBLAS_NUM_THREADS'] = '1'\n"
-        assert run(environment + script) == "True\n0 1 True\n"
+        assert run(environment + script) == "True 3\n0 1 True\n"
 
     @pytest.mark.slow
     def test_while_a_map_runs(self):
@@ -250,6 +410,52 @@ def body(a):
 print(run(body), run(body))
 """
         assert run(script) == "0\n0\nTrue True\n"
+
+
+class TestDivision:
+    """At the end of a map a worker takes half of what another one has not begun."""
+
+    @pytest.fixture
+    def team(self):
+        work = ElementWork(np.copy, (sq.split_to_sequence(np.arange(100)),), 100)
+        return Team(Job(work, Outputs(True, None, work.name), None, None), Pace(1e-3, 2), 1)
+
+    @pytest.mark.parametrize(
+        ("worker", "other", "seconds", "divides", "waits"),
+        [
+            (1, 0, 9.0, True, True),
+            (0, 1, 9.0, True, False),
+            (1, 0, 1e-4, False, False),
+            (1, 0, -1.0, False, False),
+        ],
+    )
+    def test_of_a_long_chunk(self, team, worker, other, seconds, divides, waits):
+        team.running[other], team.ends[other] = 1, time.perf_counter() + seconds
+        assert team._divide(worker) is waits
+        assert team.bounds[other].allows(50) is not divides
+        assert team.bounds[worker].allows(50)
+
+    def test_only_by_a_worker_that_is_wanted(self, team):
+        team.running[0], team.ends[0], team.pace.width = 1, time.perf_counter() + 9.0, 1
+        assert not team._divide(1)
+        assert team.bounds[0].allows(50)
+
+    def test_of_nothing(self, team):
+        assert not team._divide(0)
+        assert not team._divide(1)
+
+    @pytest.mark.parametrize("slow", [range(32), range(32, 64), range(0, 64, 7), range(64)], ids=str)
+    def test_changes_no_result(self, slow):
+        ran = []
+
+        def body(a):
+            ran.append(int(a))
+            time.sleep(1e-3 if int(a) in slow else 1e-4)
+            return a + 1
+
+        result = sq.sequence_map(body, sq.split_to_sequence(np.arange(64), keepdims=0), max_workers=3)
+        assert [*map(int, result)] == [*range(1, 65)]
+        assert sorted(ran) == [*range(64)]
 
 
 @pytest.mark.slow

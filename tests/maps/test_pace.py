@@ -8,6 +8,7 @@ import pytest
 
 from seqcore._maps import pace
 from seqcore._maps.pace import Pace, worth_a_trial
+from seqcore._maps.threads import LATE
 
 CHUNK_OVERHEAD = 1e-5  # seconds, as measured
 LOOK = 16  # units between two looks at the clock
@@ -16,7 +17,7 @@ START = 1e-4  # seconds until a helper that is wanted works
 
 @pytest.fixture(autouse=True)
 def with_the_gil(monkeypatch):
-    monkeypatch.setattr(pace, "SWITCH", 6e-4)
+    monkeypatch.setattr(pace, "SWITCH", 7e-5)
     monkeypatch.setattr(pace, "TINY", 4e-6)
 
 
@@ -56,7 +57,7 @@ class Simulation:
                 size = self.pace.size(worker, len(self.left), now)
             if self.left and worker < self.pace.width:  # it still is
                 claimed = [self.left.pop() for _ in range(min(size, len(self.left)))]
-                running[worker] = now, now + 3 * len(claimed) * self.pace.seconds, claimed, 0
+                running[worker] = now, now + LATE * len(claimed) * self.pace.seconds, claimed, 0
                 heapq.heappush(events, (now, worker))
             last = now
         return last
@@ -229,7 +230,7 @@ class TestLooks:
 
 @pytest.mark.parametrize(
     ("seconds", "units", "worth"),
-    [(1e-2, 1, True), (1e-4, 34, False), (1e-4, 36, True), (1e-5, 3000, False), (1e-5, 3100, True)],
+    [(1e-2, 1, True), (1e-4, 7, False), (1e-4, 8, True), (1e-5, 2400, False), (1e-5, 2600, True)],
 )
 def test_so_much_work_is_worth_a_trial(seconds, units, worth):
     assert worth_a_trial(seconds, units) is worth
@@ -238,8 +239,8 @@ def test_so_much_work_is_worth_a_trial(seconds, units, worth):
 def test_the_sizes_of_chunks():
     one = Pace(1e-4, 2)
     assert one.size(0, 1000, 0.0) == 5  # until a helper comes
-    assert one.size(1, 1000, 0.0) == 6  # a trial has two for each: 1/40 of the work, by two
-    assert one.size(1, 7, 0.0) == 2  # towards the end they become smaller, down to 0.2 ms
+    assert one.size(1, 1000, 0.0) == 12  # a window of a trial has one for each: 1/40 of the work, by two
+    assert one.size(1, 7, 0.0) == 3  # towards the end they become smaller, down to 0.2 ms
     assert one.size(1, 1, 0.0) == 2  # of which the map takes what is left
     assert Pace(1e-4, 2, least=64).size(0, 1000, 0.0) == 64
 

@@ -25,6 +25,8 @@ sys.path[:] = %r
 try:
     import numpy as np, seqcore as sq
     assert sq.split_to_sequence(np.arange(4.0)).reduce(np.add).tolist() == [0, 1, 2, 3]
+    for options in {"chunksize": 1}, {}:
+        assert len(sq.sequence_map(np.copy, [[1]] * 9, max_workers=2, **options)) == 9
 except ImportError:
     pass
 ''' % sys.path
