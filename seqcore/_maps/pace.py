@@ -73,7 +73,7 @@ class Pace:
         self.began: float | None = None  # the turn, or the window of a trial
         self.asked: float | None = None  # for units first, before all workers have come
         self.waiting_for: set[int] = set()  # the workers that it begins with
-        self.tallies: dict[int, tuple[float, float, float]] = {}
+        self.tallies: dict[int, tuple[float, float, int]] = {}
         if seconds < TINY:
             self._turn()
         else:
@@ -96,18 +96,15 @@ class Pace:
                 self.check_for_gil(now)
             self.waiting_for.discard(worker)
             if not self.waiting_for:
-                trial = min(TRIAL[1], max(TRIAL[0], SHARE * left * self.seconds / self.width))
-                alone = CHUNK if self.width == 1 else SOONEST * trial
-                self.began, self.length = now, trial if self.base else alone
+                share = SHARE * left * self.seconds / max(self.width, self.base)
+                trial = min(TRIAL[1], max(TRIAL[0], share))
+                self.began, self.length = now, trial if self.base else CHUNK
                 self.first, self.windows, self.lost = now, 0, 0.0
                 self.may_lose = min(TRIAL[1], LOSS * left * self.seconds / (self.base or self.width))
-        if self.began is None:
-            seconds = max(TRIAL[1] / 4, now - self.asked)
-        else:
-            seconds = self.length if self.base else min(CHUNK, self.length)
+        seconds = self.length if self.began is not None else max(TRIAL[1] / 4, now - self.asked)
         most = left // self.width
         size = min(most, max(self.least, int(seconds / self.seconds)))
-        return max(1, size, int(LEAST / self.seconds))  # claiming a chunk takes 30 µs
+        return max(1, size, int(LEAST / self.seconds))  # claiming a chunk takes 30 µs and more
 
     def check_for_gil(self, now):
         """Go on with one thread if another one, which has the GIL now, had to wait until it was taken."""
@@ -125,12 +122,13 @@ class Pace:
         within = (ended - max(began, self.began)) / max(ended - began, 1e-9)
         if within <= 0:
             return  # it belongs to the turn before
-        before, chunks, _ = self.tallies.get(worker, (0, 0, 0))
-        self.tallies[worker] = before + within * units, chunks + within, ended
-        enough = len(self.tallies) == self.width or self.tallies.get(0, (0, 0, 0))[1] >= 4
-        if not enough or ended - self.began < self.length:
+        done, seconds, chunks = self.tallies.get(worker, (0, 0.0, 0))
+        self.tallies[worker] = done + within * units, seconds + within * (ended - began), chunks + 1
+        enough = len(self.tallies) == self.width or self.tallies.get(0, (0, 0.0, 0))[2] >= 4
+        if not enough or ended - self.began < self.length / 2:  # its chunks were about as long as that
             return
-        rate = sum(_rate(*tally, self.began, ended) for tally in self.tallies.values())
+        # Without the time between chunks, which is long in a trial only: then they are short.
+        rate = sum(done / max(seconds, 1e-9) for done, seconds, _ in self.tallies.values())
         if not rate:
             return
         if self.base:
@@ -170,7 +168,7 @@ class Pace:
     def _turn(self):
         self.began = self.asked = None  # a turn begins when all of its workers have come
         self.waiting_for = set(range(self.width)) if self.base else set()
-        self.tallies = {}  # by worker: finished units, their chunks, and when the last one ended
+        self.tallies = {}  # by worker: finished units, the seconds that they ran, and their chunks
         self.alone = 0, 0.0  # units and seconds of the calling thread before that
 
     def _alone(self, units, seconds):
@@ -242,12 +240,3 @@ class Pace:
             self._try(2 * self.width)
         else:
             self._try((self.width + 1) // 2)
-
-
-def _rate(units, chunks, last, began, now):
-    """Return how many units a second a worker has finished in a turn.
-
-    It is at work on a chunk. Nothing of that counts yet, nor does its time, up to the mean of its chunks.
-    """
-    busy = last - began
-    return units / max(busy, now - began - busy / chunks, 1e-9)
