@@ -139,9 +139,9 @@ cdef class Results:
         return 0
 
     cdef int make_room(self, Py_ssize_t nbytes) except -1:
-        """Enlarge the block for a result; or end it, if it is as large as it gets."""
+        """Enlarge the block for a result; or end it, if it has huge pages, or would not be filled."""
         cdef cnp.ndarray block, offsets
-        if 2 * self.capacity > LARGEST or self.used + nbytes > 2 * self.capacity:
+        if self.capacity >= HUGE or self.used + nbytes > 2 * self.capacity:
             return self.flush()
         block = new_block(2 * self.capacity, self.dtype)
         memcpy(cnp.PyArray_DATA(block), cnp.PyArray_DATA(self.block), self.used)

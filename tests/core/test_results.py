@@ -163,6 +163,20 @@ def test_without_mappings(monkeypatch):
     result._check()
 
 
+@pytest.mark.parametrize("n", [1000, 2700, 3600, 5300, 12_000])
+def test_blocks_take_the_memory_of_the_results(monkeypatch, n):
+    """None is made larger than needed and then copied, at any number of results of 800 bytes."""
+    sizes, new = [], mmap.mmap
+
+    def noted(descriptor, size, **options):
+        sizes.append(size)
+        return new(descriptor, size, **options)
+
+    monkeypatch.setattr(mmap, "mmap", noted)
+    result = sq.sequence_map(lambda a: np.zeros(100) + a, numbers(n))
+    assert 0.8 * result.nbytes <= sum(sizes) <= 1.1 * result.nbytes
+
+
 @pytest.mark.slow
 @pytest.mark.thread_unsafe
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
