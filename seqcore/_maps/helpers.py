@@ -10,6 +10,8 @@ There are as many helpers as were ever wanted at once, so no task waits for anot
 has begun can be withdrawn, so no map waits for a thread that doesn't come.
 """
 
+from __future__ import annotations
+
 import atexit
 import os
 import queue
@@ -18,16 +20,17 @@ from _thread import allocate_lock, start_new_thread
 from contextlib import suppress
 from typing import Any
 
-from seqcore.core.system import in_main_interpreter, this_cpu
+from seqcore.core.system import float_environment, in_main_interpreter, set_float_environment, this_cpu
 
-# Another interpreter than the first can't be ended beside threads, so there none stays.
+# Another interpreter than the first can't be ended beside threads, so there a helper ends with its task.
 STAYS = in_main_interpreter()
-IDLE = 10.0 if STAYS else 0.0  # seconds that a helper waits for the next map
-LOST = 10.0  # seconds after which a helper that was taken gets no task any more: Ctrl-C came in between
+IDLE = 10.0  # seconds that a helper waits for the next map
+LOST = 10.0  # seconds to wait for what comes at once, if Ctrl-C hasn't come in between
+SOON = 1.0  # seconds to wait for a thread that is ending, or until one that died is missed
 
 # The helpers that wait, the last one last. No lock guards it, which a fork might find locked: each change is
 # one step of the list.
-_waiting: list["Helper"] = []
+_waiting: list[Helper] = []
 
 
 class Task:
@@ -37,13 +40,9 @@ class Task:
     ----------
     began : bool
         A helper runs it, or has.
-    helper : Helper
-        The thread that is to run it.
-    cpus : set of int or None
-        The CPUs to allow the helper again.
+    helper : Helper or None
+        The thread that is to run it, once it has been asked.
     """
-
-    helper: "Helper"
 
     def __init__(self, run):
         self._run = run
@@ -51,8 +50,10 @@ class Task:
         self._lasts = allocate_lock()
         self._lasts.acquire()
         self.began = False
-        self.cpus = None
+        self.helper: Helper | None = None
         self.waits = False  # it was withdrawn, and its helper waits already
+        self.cpus = None  # to allow the helper again
+        self.floats = float_environment()
 
     def take(self):
         """Return whether the helper is to run it."""
@@ -60,7 +61,10 @@ class Task:
         return self.began
 
     def run(self):
+        """Run it as the thread would that made it: on its CPUs, with its rounding."""
         try:
+            set_float_environment(self.floats)
+            _allow_cpus(0, self.cpus)
             self._run()
         finally:
             self._run = None  # nothing of the map stays alive
@@ -70,23 +74,32 @@ class Task:
 
     def withdraw(self):
         """See that it doesn't begin any more. Its helper may be asked for another one at once."""
-        works = self.helper.works
+        waits = STAYS and self.helper is not None and self.helper.works
         if self._taken.acquire(blocking=False):
-            self._run, self.waits = None, works
-            if works:
-                _waiting.append(self.helper)
+            self._run, self.waits = None, waits
             self._lasts.release()
+            if waits:
+                _waiting.append(self.helper)
+
+    def is_settled(self):
+        """Return whether it is known who tells that the helper of a withdrawn task waits."""
+        if not self._lasts.acquire(timeout=LOST):
+            return False
+        self._lasts.release()
+        return True
 
     @property
     def lasts(self):
-        """True until it has ended, or was withdrawn."""
-        return self._lasts.locked()
+        """True until it has ended, or was withdrawn, or its helper has died, as in a forked child."""
+        return self._lasts.locked() and not (self.began and not self.helper.thread.is_alive())
 
     def wait(self):
-        """Wait until it has ended, or was withdrawn."""
-        with self._lasts:
-            pass
-        if self.began and not STAYS:
+        """Wait until it doesn't last any more."""
+        while not self._lasts.acquire(timeout=SOON):
+            if not self.lasts:
+                return
+        self._lasts.release()
+        if not STAYS and self.helper is not None and self.helper.thread.ident is not None:
             self.helper.thread.join()
 
 
@@ -102,30 +115,38 @@ class Helper:
     def __init__(self):
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.works = False
-        self.thread = threading.Thread(target=self._work, name="seqcore-map", daemon=True)
+        self.thread = threading.Thread(target=self._work, name="seqcore-map", daemon=STAYS)
 
     def _work(self):
         self.works = True
         try:
-            while (task := self._next()) is not None:
-                self._do(task)
+            while (task := self._next()) is not None and self._do(task) and STAYS:
                 task = None  # nothing of it while waiting
+                if threading.main_thread() is self.thread:
+                    break  # the task forked: in the child, that ends with it
         finally:
             self.works = False
 
     def _do(self, task):
+        """Run a task that wasn't withdrawn; return whether this helper waits now."""
         if not task.take():
-            task.wait()  # until it is known who tells that this helper waits
+            if not task.is_settled():
+                return False
             if not task.waits:
                 _waiting.append(self)
-            return
-        _allow_cpus(0, task.cpus)
-        with suppress(BaseException):  # no memory to say what has failed: the map notices that the task ended
-            task.run()
+            return True
+        # Nothing here may need memory: nobody would end the task.
         try:
-            _waiting.append(self)  # before the map ends, so that the next one finds it
+            task.run()
+        except BaseException:  # the map notices that the task ended without a result
+            pass
         finally:
-            task.end()
+            try:
+                if STAYS:
+                    _waiting.append(self)  # before the map ends, so that the next one finds it
+            finally:
+                task.end()
+        return True
 
     def _next(self):
         """Wait for a task; return None if the thread is to end."""
@@ -152,7 +173,7 @@ def ask(task):
         try:
             task.cpus = _keep_off_this_cpu(helper.thread.native_id)
             helper.tasks.put(task)
-        except MemoryError:
+        except (MemoryError, RuntimeError):
             _waiting.append(helper)
             raise
         return
@@ -167,11 +188,12 @@ def ask(task):
 def end_waiting():
     """End the helpers that wait."""
     ending = []
-    while (helper := _next_waiting()) is not None:
-        helper.tasks.put(None)
-        ending.append(helper.thread)
+    for _ in range(len(_waiting)):
+        if (helper := _next_waiting()) is not None:
+            helper.tasks.put(None)
+            ending.append(helper.thread)
     for thread in ending:
-        thread.join()
+        thread.join(SOON)  # this may be a signal handler, which has interrupted what the thread waits for
 
 
 def _next_waiting():

@@ -8,7 +8,7 @@
 The calling thread works like the helpers, so it never waits for one that hasn't begun: a map takes as many
 threads as come. Only if the caller gives a chunksize, all units run on helpers.
 
-No helper waits for another one, so nested maps can't deadlock.
+A helper that waits has claimed nothing, so nested maps can't deadlock.
 """
 
 import contextvars
@@ -110,18 +110,19 @@ class Team:
             claimed = self.job.claim(size)
             if claimed is not None:  # a failure of another thread may have ended the map just now
                 self.running[worker] += 1
+                if self.pace is not None:
+                    now, seconds = time.perf_counter(), (claimed[1] - claimed[0]) * self.pace.seconds
+                    self.ends[worker] = now + seconds
+                    self.bounds[worker].pause(False)
+                    self.bounds[worker].end_at(now + LATE * seconds)
             return claimed
 
     def _size(self, worker):
         """Wait until a worker is wanted, and return how many units it may claim. The lock is held."""
         while not self.closed and (self.job.left or self._divide(worker)):
             if worker < self.pace.width and self.job.left:
-                now = time.perf_counter()
-                size = self.pace.size(worker, self.job.left, now)
+                size = self.pace.size(worker, self.job.left, time.perf_counter())
                 if worker < self.pace.width:  # it still is
-                    self.bounds[worker].pause(False)
-                    self.bounds[worker].end_at(now + LATE * size * self.pace.seconds)
-                    self.ends[worker] = now + size * self.pace.seconds
                     return size
             # With an end, because those who wanted to wake it may have had no memory for that.
             self.changed.wait(PATIENCE)
@@ -132,10 +133,12 @@ class Team:
 
         Return whether to wait for that. The calling thread doesn't, because it has to collect it.
         """
-        if worker >= self.pace.width:
+        others = [k for k, n in enumerate(self.running) if n and k != worker]
+        if worker >= self.pace.width or not others:
             return False
-        most = max((k for k, n in enumerate(self.running) if n), key=self.ends.__getitem__, default=worker)
-        if most == worker or self.ends[most] < time.perf_counter() + WORTH_DIVIDING:
+        most = max(others, key=self.ends.__getitem__)
+        least = max(WORTH_DIVIDING, 2 * self.pace.seconds)  # a single unit can't be divided
+        if self.ends[most] < time.perf_counter() + least:
             return False
         self.bounds[most].pause(True)
         return worker > 0
@@ -143,24 +146,26 @@ class Team:
     def _run(self, worker, start, stop):
         began = time.perf_counter()
         chunk = self.job.run(start, stop, self.bounds[worker])
-        return chunk, worker, stop, began, time.perf_counter()
+        ended = time.perf_counter()
+        if chunk.count < stop - start and chunk.error is None:
+            with self.lock:
+                self.job.give_back(start + chunk.count, stop)
+                self.changed.notify_all()
+        return chunk, worker, began, ended
 
     def _help(self, worker):
         try:
             while (claimed := self._claim(worker)) is not None:
                 self.finished.put(self._run(worker, *claimed))
         except BaseException as error:  # an internal failure, such as no memory
-            self.finished.put((error, worker, 0, 0.0, 0.0))
+            self.finished.put((error, worker, 0.0, 0.0))
 
-    def _take(self, chunk, worker, stop, began, ended):
+    def _take(self, chunk, worker, began, ended):
         """Collect a finished chunk. After a failure only count those that run, until there are none."""
         failed = not isinstance(chunk, Chunk)
         together = worker > 0 or any(self.running[1:])
         with self.lock:
             self.running[worker] -= self.running[worker] > 0
-            if not failed and chunk.error is None:
-                self.job.give_back(chunk.start + chunk.count, stop)
-                self.changed.notify_all()
             if not failed and self.pace is not None:
                 before = self.pace.width
                 self.pace.finished(worker, chunk.count, began, ended)
@@ -193,7 +198,7 @@ class Team:
             except queue.Empty:
                 for worker, task in enumerate(self.tasks, 1):
                     if self.running[worker] and not task.lasts and self.finished.empty():
-                        return _died(), worker, 0, 0.0, 0.0
+                        return _died(), worker, 0.0, 0.0
 
     def _take_finished(self):
         """Collect what helpers have finished, and wait for those that were paused within short units."""
@@ -226,15 +231,15 @@ class Team:
         self.changed.notify_all()
         while len(self.tasks) < (self.most if self.pace is None else self.pace.width - 1):
             context = contextvars.copy_context()  # a context can't be entered twice
-            task = helpers.Task(partial(context.run, self._help, len(self.tasks) + 1))
+            self.tasks.append(helpers.Task(partial(context.run, self._help, len(self.tasks) + 1)))
             try:
-                helpers.ask(task)
+                helpers.ask(self.tasks[-1])
             except (RuntimeError, MemoryError):  # go on with those that there are
+                self.tasks.pop().withdraw()
                 self.most = len(self.tasks)
                 if self.pace is not None:
                     self.pace.limit(1 + self.most)
                 return
-            self.tasks.append(task)
 
     def _close(self):
         """Let the helpers go."""

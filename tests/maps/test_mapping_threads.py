@@ -1,6 +1,7 @@
 """The threads of maps: they wait for the next one, keep nothing of it, and there may be none."""
 
 import _thread
+import ctypes
 import gc
 import os
 import queue
@@ -10,11 +11,13 @@ import threading
 import time
 import weakref
 from concurrent.futures import Future
+from ctypes.util import find_library
 from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from seqcore.core.system import set_float_environment
 from support.bodies import FailAt, numbers, slowly, within
 from support.strategies import assert_holds
 
@@ -196,6 +199,27 @@ class TestTasks:
         task.wait()
         assert not task.lasts
 
+    def test_a_withdrawal_that_is_interrupted(self, monkeypatch):
+        """Ctrl-C may come after the task was taken, and before its helper can know that."""
+        monkeypatch.setattr(helpers, "LOST", 0.02)
+        first, task = helpers.Task(lambda: None), helpers.Task(lambda: None)
+        helpers.ask(first)
+        first.wait()
+        assert task.take()
+        helpers.ask(task)
+        task.helper.thread.join(20)
+        assert not helpers._waiting
+        helpers.end_waiting()
+
+    @pytest.mark.parametrize("options", [ON_THREADS, {"max_workers": 2}], ids=str)
+    def test_a_helper_that_has_no_memory_to_begin(self, monkeypatch, options):
+        def refuse(*args):
+            raise MemoryError
+
+        monkeypatch.setattr(helpers, "set_float_environment", refuse)
+        result = within(20, lambda: sq.sequence_map(slowly, numbers(9), **options))
+        assert_holds(result, [np.array([i]) for i in range(9)])
+
     def test_a_task_that_fails_ends_and_its_helper_waits(self):
         def fail():
             raise MemoryError
@@ -204,6 +228,33 @@ class TestTasks:
         helpers.ask(task)
         task.wait()
         assert len(helpers._waiting) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names the file of its C library")
+@pytest.mark.usefixtures("no_helpers")
+def test_helpers_round_like_the_caller():
+    """Also those that were started before it chose how to round."""
+    library = ctypes.CDLL(find_library("m"))
+    threads_of_a_map(2)
+    upward = {"x86_64": 0x800, "aarch64": 0x400000}[os.uname().machine]
+    seq = sq.split_to_sequence(np.arange(1.0, 41.0))
+
+    def run():
+        return [one.hex() for one in sq.sequence_map(lambda a: a / np.float64(7), seq, **ON_THREADS).values()]
+
+    before, nearest = library.fegetround(), run()
+    assert library.fesetround(upward) == 0
+    try:
+        up, alone = run(), [(one / np.float64(7)).item().hex() for one in seq]
+    finally:
+        library.fesetround(before)
+    assert up == alone != nearest
+    assert run() == nearest
+
+
+def test_an_environment_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="got 3"):
+        set_float_environment(b"abc")
 
 
 @pytest.mark.skipif(helpers.this_cpu() < 0, reason="only Linux tells the CPU of a thread")
@@ -391,6 +442,34 @@ print(os.wait()[1], threading.active_count(), run())
 """
         environment = "import os; os.environ['OPENBLAS_NUM_THREADS'] = '1'\n"
         assert run(environment + script) == "True 3\n0 1 True\n"
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("options", ["", ", chunksize=1"])
+    @pytest.mark.parametrize("leaves", ["sys.exit()", "pass", "1 / 0"])
+    def test_a_child_that_goes_on_with_the_map(self, options, leaves):
+        """It has no other threads, and ends all the same."""
+        script = f"""
+import os, sys, threading, time, warnings, numpy as np, seqcore as sq
+np.ma
+warnings.simplefilter("ignore")
+parent, here = os.getpid(), threading.current_thread()
+forked = []
+def body(a):
+    time.sleep(0.001)
+    if a[0] > 5 and not forked and ({bool(options)} or threading.current_thread() is here):
+        forked.append(1)
+        if os.fork() == 0:
+            {leaves}
+    return a
+try:
+    result = sq.sequence_map(body, [[i] for i in range(40)], max_workers=2{options})
+except BaseException:
+    result = []
+if os.getpid() != parent:
+    os._exit(0)
+print(os.wait()[1], len(result))
+"""
+        assert run(script) == "0 40\n"
 
     @pytest.mark.slow
     def test_while_a_map_runs(self):
