@@ -74,12 +74,12 @@ class Task:
 
     def withdraw(self):
         """See that it doesn't begin any more. Its helper may be asked for another one at once."""
-        waits = STAYS and self.helper is not None and self.helper.works
+        helper = self.helper if STAYS and self.helper is not None and self.helper.works else None
         if self._taken.acquire(blocking=False):
-            self._run, self.waits = None, waits
+            self._run, self.waits = None, helper is not None
             self._lasts.release()
-            if waits:
-                _waiting.append(self.helper)
+            if helper is not None:
+                _waiting.append(helper)
 
     def is_settled(self):
         """Return whether it is known who tells that the helper of a withdrawn task waits."""
@@ -91,7 +91,8 @@ class Task:
     @property
     def lasts(self):
         """True until it has ended, or was withdrawn, or its helper has died, as in a forked child."""
-        return self._lasts.locked() and not (self.began and not self.helper.thread.is_alive())
+        has_died = self.began and self.helper is not None and not self.helper.thread.is_alive()
+        return self._lasts.locked() and not has_died
 
     def wait(self):
         """Wait until it doesn't last any more."""
