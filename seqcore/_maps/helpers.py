@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import os
 import queue
+import sys
 import threading
 from _thread import allocate_lock, start_new_thread
 from contextlib import suppress
@@ -25,6 +26,9 @@ from seqcore.core.system import float_environment, in_main_interpreter, set_floa
 # Another interpreter than the first can't be ended beside threads, so there a helper ends with its task.
 STAYS = in_main_interpreter()
 IDLE = 10.0  # seconds that a helper waits for the next map
+# Without the GIL, what a thread has made and others let go is freed when that thread runs again. So it wakes
+# after so many seconds, then after twice as many, and so on.
+NAP = IDLE if getattr(sys, "_is_gil_enabled", lambda: True)() else 5e-3
 LOST = 10.0  # seconds to wait for what comes at once, if Ctrl-C hasn't come in between
 SOON = 1.0  # seconds to wait for a thread that is ending, or until one that died is missed
 
@@ -151,8 +155,11 @@ class Helper:
 
     def _next(self):
         """Wait for a task; return None if the thread is to end."""
-        with suppress(queue.Empty):
-            return self.tasks.get(timeout=IDLE)
+        slept, nap = 0.0, NAP
+        while slept < IDLE:
+            with suppress(queue.Empty):
+                return self.tasks.get(timeout=min(nap, IDLE))
+            slept, nap = slept + nap, 2 * nap
         try:
             _waiting.remove(self)
         except ValueError:  # it has just been taken
