@@ -96,7 +96,7 @@ BODIES = {
     "np.sort of 2,000": (np.sort, 3_000, 2_000),
     "np.sort of 20,000": (np.sort, 200, 20_000),
     "a graph of 8": ("graph", 10_000, 8),
-    "a graph of 20,000": ("graph", 300, 20_000),
+    "a graph of 20,000": ("graph", 1000, 20_000),
 }
 
 
