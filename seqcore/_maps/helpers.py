@@ -26,8 +26,8 @@ from seqcore.core.system import float_environment, in_main_interpreter, set_floa
 # Another interpreter than the first can't be ended beside threads, so there a helper ends with its task.
 STAYS = in_main_interpreter()
 IDLE = 10.0  # seconds that a helper waits for the next map
-# Without the GIL, what a thread has made and others let go is freed when that thread runs again. So it wakes
-# after so many seconds, then after twice as many, and so on.
+# Without the GIL, Python frees an object that a waiting thread has made only when that thread runs again. So
+# it wakes after so many seconds, then after twice as many, and so on.
 NAP = IDLE if getattr(sys, "_is_gil_enabled", lambda: True)() else 5e-3
 LOST = 10.0  # seconds to wait for what comes at once, if Ctrl-C hasn't come in between
 SOON = 1.0  # seconds to wait for a thread that is ending, or until one that died is missed

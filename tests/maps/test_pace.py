@@ -179,7 +179,7 @@ class TestLooks:
         assert one.began == pytest.approx(63 * 2e-4)
 
     @pytest.mark.parametrize(("seconds", "width"), [(4e-3, 2), (6e-3, 1)])
-    def test_the_thread_that_starts_helpers_may_be_late_too(self, seconds, width):
+    def test_a_helper_that_is_late_shows_a_held_gil(self, seconds, width):
         one = Pace(1e-4, 2)
         one.check_for_gil(1.0)  # before the calling thread has asked for units
         assert one.width == 2
