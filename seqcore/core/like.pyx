@@ -175,7 +175,8 @@ cdef tuple alike_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ssi
     offsets = np.empty(n + 1, np.int64)
     each = <int64_t *>cnp.PyArray_DATA(offsets)
     each[0] = 0
-    write_lengths(store, start, start + n, each + 1)
+    # With the GIL, as the sums: `move_together` relies on it where others edit all the time.
+    write_lengths(store, start, start + n, each + 1, True)
     length, last = each[1], each[n]
     for i in range(n):
         each[i + 1] += each[i]

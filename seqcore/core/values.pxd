@@ -12,4 +12,5 @@ cdef object offsets_of(Store *store, object dtype)
 cdef object segment_ids_of(Store *store, object dtype)
 cdef object position_ids_of(Store *store, object dtype)
 cdef object offsets_in_place(Store *store, object dtype, bint from_zero)
-cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into) except -1
+cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into,
+                       bint keep_gil=*) except -1

@@ -167,12 +167,13 @@ cdef Status write_some(Reader *reader, int64_t *into) noexcept nogil:
     return DAMAGED if reader.damaged else OK
 
 
-cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into) except -1:
+cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into,
+                       bint keep_gil=False) except -1:
     """Write the extents of elements along axis 0."""
     cdef Reader reader
     cdef Status status
     begin(&reader, store, start, stop)
-    if stop - start < RELEASE_FROM:
+    if keep_gil or stop - start < RELEASE_FROM:
         status = write_some(&reader, into)
     else:
         with nogil:
