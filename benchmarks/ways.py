@@ -3,10 +3,11 @@
 Each map stands beside what one would write by hand for the same workers, and beside a loop. By hand means a
 list comprehension, and for several workers one over each of eight slices of a list of arrays.
 
-A cell is the median of several processes, because a loop in Python is up to a tenth faster or slower in one
-process than in another, depending on where its memory is. In a process the mean times of the sides are
-compared: two threads that take turns with the GIL have faster and slower states, and which of them a run
-meets is chance.
+A cell has the larger of the two ratios, so it tells how ours compares with the better loop. Each ratio is the
+median of several processes, because a loop in Python is up to a tenth faster or slower in one process than in
+another, depending on where its memory is. In a process it is the mean of the ratios of the rounds, in which
+the sides run one after the other: two threads that take turns with the GIL have faster and slower states, so
+that no single round is typical, and a machine that is slower for a while is so for both.
 """
 
 import importlib
@@ -19,6 +20,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
+from operator import truediv
 
 import numpy as np
 
@@ -32,8 +34,9 @@ NSLICES = 8
 HERE = "serial", "two threads"
 # For other processes there are more elements, because nobody sends them work of a few milliseconds.
 MORE, ITEMS = 10, 1 << 24
-NROUNDS, NPROCESSES = 15, 3
-FEWER = 7  # rounds for other processes, which get more elements
+NROUNDS, NPROCESSES = 15, 5
+# Rounds for other processes, which get more elements: these many at most, and fewer where they take long.
+SOME, FEW, SECONDS = 7, 3, 8
 
 
 def loop(tensor, rounds):
@@ -167,26 +170,35 @@ def sides(name, way):
 
 
 def measure_here(name, way):
-    """Return the mean time of an element by each side, in seconds, by name."""
-    made = sides(name, way)
-    times = take_turns(made, NROUNDS if way in HERE else FEWER, 0.01) if made else {}
-    return {side: statistics.mean(some) for side, some in times.items()}
+    """Return our mean time of an element in seconds, and its ratio to that by each loop, by its name."""
+    if not (made := sides(name, way)):
+        return {}
+    nrounds = NROUNDS
+    if way not in HERE:
+        since = time.perf_counter()
+        for side in made.values():
+            side.run()
+        nrounds = max(FEW, min(SOME, int(SECONDS / (time.perf_counter() - since))))
+    times = take_turns(made, nrounds, 0.01)
+    ours = times.pop(OURS)
+    ratios = {loop: statistics.geometric_mean(map(truediv, ours, others)) for loop, others in times.items()}
+    return {OURS: statistics.mean(ours)} | ratios
 
 
 def cell(name, way):
     """Return the time of an element in µs, and its ratio to that of the better loop by hand."""
     found = []
-    for _ in range(NPROCESSES):
+    for _ in range(NPROCESSES if way in HERE else FEW):
         command = [sys.executable, "-W", "ignore", "-m", "benchmarks.ways", "--cell", name, way]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             sys.exit(done.stderr)
-        if not (times := json.loads(done.stdout.splitlines()[-1])):
-            return "not installed"
-        ours = times.pop(OURS)
-        found.append((ours / min(times.values()), ours))
-    ratio, ours = sorted(found)[NPROCESSES // 2]
-    return f"{ours * 1e6:.3g} ({ratio:.2f})"
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+    if not found[0]:
+        return "not installed"
+    medians = {side: statistics.median(one[side] for one in found) for side in found[0]}
+    ours = medians.pop(OURS)
+    return f"{ours * 1e6:.3g} ({max(medians.values()):.2f})"
 
 
 def main(arguments):
