@@ -35,8 +35,8 @@ HERE = "serial", "two threads"
 # For other processes there are more elements, because nobody sends them work of a few milliseconds.
 MORE, ITEMS = 10, 1 << 24
 NROUNDS, NPROCESSES = 15, 5
-# Rounds for other processes, which get more elements: these many at most, and fewer where they take long.
-SOME, FEW, SECONDS = 7, 3, 8
+# For other processes, which get more elements: rounds at most, seconds that they may take, and processes.
+FEWER, SECONDS, FEW = 7, 8, 3
 
 
 def loop(tensor, rounds):
@@ -178,7 +178,7 @@ def measure_here(name, way):
         since = time.perf_counter()
         for side in made.values():
             side.run()
-        nrounds = max(FEW, min(SOME, int(SECONDS / (time.perf_counter() - since))))
+        nrounds = max(1, min(FEWER, int(SECONDS / (time.perf_counter() - since))))
     times = take_turns(made, nrounds, 0.01)
     ours = times.pop(OURS)
     ratios = {loop: statistics.geometric_mean(map(truediv, ours, others)) for loop, others in times.items()}
