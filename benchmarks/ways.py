@@ -129,6 +129,8 @@ def workers_of(way):
     if way == "Dask":
         if not (distributed := optional("distributed")):
             return None
+        # Its profiler reads other threads' frames, which can end a process without the GIL.
+        importlib.import_module("dask").config.set({"distributed.worker.profile.enabled": False})
         cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0")
         client = distributed.Client(cluster)
         return {"executor": client}, lambda body, slices: client.gather(

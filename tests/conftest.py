@@ -1,4 +1,5 @@
 import gc
+import os
 import random
 import shlex
 import sys
@@ -8,6 +9,10 @@ import pytest
 from support import random_cases
 
 FEW = 8  # cases of a product of parameters that pytest runs without -m
+
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    # Dask's profiler reads frames that other threads run, which can end the process there.
+    os.environ.setdefault("DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED", "False")
 
 
 def pytest_addoption(parser):
