@@ -6,9 +6,9 @@ import weakref
 
 import numpy as np
 import pytest
+from seqcore.core.counters import counted
 
 import seqcore as sq
-from seqcore.core.counters import counted
 
 pytestmark = [pytest.mark.thread_unsafe, pytest.mark.usefixtures("frequent_switches")]
 
