@@ -104,7 +104,7 @@ class TestNameless:
         before = descriptors()
         result = sq.sequence_map(bodies.at, numbers(50), table(), executor=processes)
         assert_holds(result, [np.array(float(i)) for i in range(50)])
-        assert descriptors() == before
+        assert descriptors() <= before  # fewer, if what an earlier test has left is closed meanwhile
         assert list(tmp_path.iterdir()) == []
 
     def test_nothing_is_sent_with_the_chunks(self):
