@@ -3,11 +3,11 @@
 Each map stands beside what one would write by hand for the same workers, and beside a loop. By hand means a
 list comprehension, and for several workers one over each of eight slices of a list of arrays.
 
-A cell has the larger of the two ratios, so it tells how ours compares with the better loop. Each ratio is the
+A cell has the largest of the ratios, so it tells how ours compares with the better loop. Each ratio is the
 median of several processes, because a loop in Python is up to a tenth faster or slower in one process than in
-another, depending on where its memory is. In a process it is the mean of the ratios of the rounds, in which
-the sides run one after the other: two threads that take turns with the GIL have faster and slower states, so
-that no single round is typical, and a machine that is slower for a while is so for both.
+another, depending on where its memory is. In a process it is the geometric mean of those of the rounds, in
+which the sides run one after the other: two threads that take turns with the GIL have faster and slower
+states, so that no single round is typical, and a machine that is slower for a while is so for both.
 """
 
 import importlib
@@ -34,9 +34,9 @@ NSLICES = 8
 HERE = "serial", "two threads"
 # For other processes there are more elements, because nobody sends them work of a few milliseconds.
 MORE, ITEMS = 10, 1 << 24
-NROUNDS, NPROCESSES = 15, 5
-# For other processes, which get more elements: rounds at most, seconds that they may take, and processes.
-FEWER, SECONDS, FEW = 7, 8, 3
+NROUNDS, NPROCESSES = 15, 5  # of a cell
+FEWER_ROUNDS, FEWER_PROCESSES = 7, 3  # … of one with workers elsewhere, which takes longer
+SECONDS = 8  # … that its rounds may take, or there are fewer of them
 
 
 def loop(tensor, rounds):
@@ -177,20 +177,21 @@ def measure_here(name, way):
         return {}
     nrounds = NROUNDS
     if way not in HERE:
-        since = time.perf_counter()
-        for side in made.values():
-            side.run()
-        nrounds = max(1, min(FEWER, int(SECONDS / (time.perf_counter() - since))))
+        for _ in range(2):  # the first time the workers start
+            since = time.perf_counter()
+            for side in made.values():
+                side.run()
+        nrounds = max(1, min(FEWER_ROUNDS, int(SECONDS / (time.perf_counter() - since))))
     times = take_turns(made, nrounds, 0.01)
     ours = times.pop(OURS)
-    ratios = {loop: statistics.geometric_mean(map(truediv, ours, others)) for loop, others in times.items()}
+    ratios = {side: statistics.geometric_mean(map(truediv, ours, theirs)) for side, theirs in times.items()}
     return {OURS: statistics.mean(ours)} | ratios
 
 
 def cell(name, way):
     """Return the time of an element in µs, and its ratio to that of the better loop by hand."""
     found = []
-    for _ in range(NPROCESSES if way in HERE else FEW):
+    for _ in range(NPROCESSES if way in HERE else FEWER_PROCESSES):
         command = [sys.executable, "-W", "ignore", "-m", "benchmarks.ways", "--cell", name, way]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:

@@ -580,7 +580,7 @@ cdef class TensorSequence(Ragged):
 
         Notes
         -----
-        O(nbytes). The GIL is released during the copy.
+        O(nbytes). The GIL is released during the copy, but not if others have edited during three of them.
 
         Examples
         --------
