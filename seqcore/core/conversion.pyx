@@ -6,10 +6,11 @@ import numpy as np
 
 from seqcore.core.arrays cimport own_view
 from seqcore.core.container cimport Container, new_container
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.compact cimport compact_items
 from seqcore.core.join cimport join, new_array
 from seqcore.core.like cimport convertible, store_like
+from seqcore.core.limits cimport SIGNALS_EVERY
 from seqcore.core.owner cimport make_element
 from seqcore.core.padding cimport padded
 from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged, read_one
@@ -202,7 +203,7 @@ cdef class Convertible(Container):
             for i in range(reader.n):
                 element = make_element(&reader.pieces[i], self._dtype)
                 items += 1 + cnp.PyArray_SIZE(element)
-                if items >= INTERVAL:
+                if items >= SIGNALS_EVERY:
                     let_others_in()
                     items = 0
                 lists[done] = (<object>element).tolist()

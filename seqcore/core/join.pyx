@@ -16,16 +16,16 @@ from seqcore.core.arrays cimport array_from
 from seqcore.core.copying cimport copy_strided
 from seqcore.core.counters cimport COPIED_WITHOUT_GIL, RUNS_COPIED, count
 from seqcore.core.directory cimport Slot, number_in
+from seqcore.core.limits cimport FETCH_AHEAD, RELEASE_FROM
 from seqcore.core.owner cimport kept_memory, shape_of
 from seqcore.core.reader cimport (
-    AHEAD, Reader, Span, begin, ends_of, fetch_data, next_block, raise_damaged, read_one, rows_ahead,
+    Reader, Span, begin, ends_of, fetch_data, next_block, raise_damaged, read_one, rows_ahead,
     take_singly,
 )
 from seqcore.core.source cimport (
     DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OFFSETS, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, WHOLE, Piece,
     Source, Status, Table, extent, owner_of, prefetch, resolve, same_layout, solid, strides_of,
 )
-from seqcore.core.split cimport RELEASE_FROM
 from seqcore.core.store cimport Store, find_run, has_runs, locate, runs_of, size_of, slot_at
 
 cnp.import_array()
@@ -252,8 +252,8 @@ cdef Py_ssize_t copy_rows(const Store *store, Py_ssize_t at, Py_ssize_t n, const
         if pitch == nbytes:
             while i + k < n and slots[i + k] == slots[i + k - 1] + 2:       # the next number
                 k += 1
-        if i + AHEAD < n:
-            prefetch(source.data + number_in(slots[i + AHEAD]) * pitch)
+        if i + FETCH_AHEAD < n:
+            prefetch(source.data + number_in(slots[i + FETCH_AHEAD]) * pitch)
         memcpy(out, source.data + number_in(slots[i]) * pitch, k * nbytes)
         out += k * nbytes
         i += k

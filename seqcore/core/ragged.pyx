@@ -6,8 +6,9 @@ cimport numpy as cnp
 from seqcore.core.arrays cimport own_view
 from seqcore.core.container cimport new_container
 from seqcore.core.conversion cimport Convertible
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.compact cimport total_nbytes
+from seqcore.core.limits cimport SIGNALS_EVERY
 from seqcore.core.owner cimport shape_of
 from seqcore.core.pinned cimport pinned_nbytes
 from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged
@@ -67,7 +68,7 @@ cdef class Ragged(Convertible):
             for i in range(reader.n):
                 shapes[done] = shape_of(&reader.pieces[i])
                 done += 1
-            if done % INTERVAL == 0:
+            if done % SIGNALS_EVERY == 0:
                 let_others_in()
         if reader.damaged:
             raise_damaged(share.store, reader.at)

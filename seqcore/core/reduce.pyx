@@ -18,10 +18,11 @@ from libc.string cimport memcpy
 cimport numpy as cnp
 import numpy as np
 
+from seqcore.core.limits cimport REDUCED_BETWEEN_SIGNALS, REDUCED_TOGETHER, SIGNALS_EVERY
 from seqcore.core.store cimport Store, size_of
 from seqcore.core.copying cimport copy_piece
 from seqcore.core.counters cimport REDUCED, count
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.kernels cimport (
     ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM, Numbers, Operation, reduce_items,
 )
@@ -47,8 +48,6 @@ cdef extern from "Python.h":
 cdef enum:
     EMPTY = 100                 # as a Status: an element without items, and nothing to make of it
     INTERRUPTED                 # a signal's handler has raised
-    PORTION = 1 << 26           # numbers between two checks for signals, about ten milliseconds
-    GROUP = 64                  # elements that go to a kernel at a time
     EACH = 32                   # numbers that take as long as a small element does beside its own
 
 OPERATIONS = {"sum": SUM, "prod": PROD, "min": MIN, "max": MAX, "any": ANY, "all": ALL, "argmin": ARGMIN,
@@ -115,13 +114,13 @@ cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t 
                      Py_ssize_t row) noexcept nogil:
     """Write the results of such elements, each of them `row` numbers long at each position."""
     cdef Table *table = <Table *>span.source
-    cdef Py_ssize_t[GROUP] lengths
+    cdef Py_ssize_t[REDUCED_TOGETHER] lengths
     cdef Py_ssize_t i = 0, k, first, start, stop = number_at(table.starts, span.first, table.width)
     cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize
     while i < span.n:
         first = stop
         k = 0
-        while i < span.n and k < GROUP and (stop - first) * row * reduction.inner < PORTION:
+        while i < span.n and k < REDUCED_TOGETHER and (stop - first) * row * reduction.inner < REDUCED_BETWEEN_SIGNALS:
             start = stop
             stop = number_at(table.starts, span.first + i + 1, table.width)
             reduction.at = i - span.n
@@ -227,7 +226,7 @@ cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t
 
 cdef bint may_go_on(Reduction *reduction) noexcept with gil:
     """Run handlers of signals that have come; False if one has raised, and then that exception is set."""
-    reduction.work = PORTION
+    reduction.work = REDUCED_BETWEEN_SIGNALS
     return check_signals() == 0
 
 
@@ -324,7 +323,7 @@ cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object a
         memcpy(reduction.fill, cnp.PyArray_DATA(item), reduction.result_itemsize)
     reduction.copied = NULL
     reduction.room = 0
-    reduction.work = PORTION
+    reduction.work = REDUCED_BETWEEN_SIGNALS
     try:
         run(&reduction, store, dtype, plan, result, counts)
     finally:
@@ -391,7 +390,7 @@ cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):
                                  "element 0: axis=None reduces whole elements to one number each")
             result[done] = one
             done += 1
-            if done % INTERVAL == 0:
+            if done % SIGNALS_EVERY == 0:
                 let_others_in()
     if reader.damaged:
         raise_damaged(store, reader.at)

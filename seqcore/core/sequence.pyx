@@ -13,8 +13,9 @@ import numpy as np
 
 from seqcore.core.compare cimport count_equal, equal_stores, find
 from seqcore.core.container cimport new_container
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.iterator cimport ElementIterator
+from seqcore.core.limits cimport SIGNALS_EVERY
 from seqcore.core.owner cimport release_source
 from seqcore.core.pickling cimport reduced, restored
 from seqcore.core.positions cimport as_position
@@ -61,7 +62,7 @@ cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
     result = new_sequence(dtype, empty_store())
     for tensor in tensors:
         taken += 1
-        if taken % INTERVAL == 0:
+        if taken % SIGNALS_EVERY == 0:
             let_others_in()
         if result._dtype is None:
             tensor = as_tensor(tensor, at=taken - 1)

@@ -9,6 +9,7 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.counters cimport CUT_WITHOUT_GIL, count
+from seqcore.core.limits cimport RELEASE_FROM
 from seqcore.core.source cimport (
     LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, MAX_BYTES, MAX_NDIM, NEGATIVE_LENGTH, OK, Status,
 )

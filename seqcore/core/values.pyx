@@ -20,6 +20,7 @@ from seqcore.core.arrays cimport array_from
 from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
 from seqcore.core.compact cimport compact_items
 from seqcore.core.join cimport join, joined_view, new_array
+from seqcore.core.limits cimport RELEASE_FROM
 from seqcore.core.owner cimport sealed
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, raise_damaged, read_one, take_singly,
@@ -28,7 +29,6 @@ from seqcore.core.source cimport (
     DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table,
     number_at, owner_of, solid_row,
 )
-from seqcore.core.split cimport RELEASE_FROM
 from seqcore.core.store cimport Run, Store, has_runs, runs_of, size_of
 
 from seqcore._arguments.shown import shown

@@ -10,6 +10,7 @@ import seqcore
 ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
+    ["limits"],
     [
         "arrays",
         "arrow",
