@@ -14,6 +14,8 @@ from support.counting import done, pairs, rows, slots, tensor
 import seqcore as sq
 from seqcore import TensorSequence
 
+pytestmark = pytest.mark.usual_limits
+
 # -- joins --------------------------------------------------------------------------------------------
 
 
