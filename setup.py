@@ -60,8 +60,8 @@ STAMP = Path(f"build/seqcore{sysconfig.get_config_var('EXT_SUFFIX')}.txt")
 def fingerprint():
     """Return a hash of what the modules are built from: sources, tools and flags, but not their times."""
     flags = "CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS", "MACOSX_DEPLOYMENT_TARGET"
-    tools = sys.version, np.__version__, Cython.__version__, [os.environ.get(flag) for flag in flags], MACROS, SYMBOLS
-    content = hashlib.sha256(repr(tools).encode())
+    tools = sys.version, np.__version__, Cython.__version__, MACROS, SYMBOLS
+    content = hashlib.sha256(repr((tools, [os.environ.get(flag) for flag in flags])).encode())
     for pattern in ("setup.py", "seqcore/**/*.pyx", "seqcore/**/*.pxd", "seqcore/include/*.h"):
         for path in sorted(Path().glob(pattern)):
             content.update(f"\0{path.as_posix()}\0".encode() + path.read_bytes())

@@ -6,9 +6,8 @@ import sys
 from collections import Counter, defaultdict
 
 import pytest
-from support import random_cases
-
 from seqcore.core.counters import SMALL_LIMITS
+from support import random_cases
 
 FEW = 8  # cases of a product of parameters that pytest runs without -m
 

@@ -37,7 +37,6 @@ cdef extern from "Python.h":
     PyObject *PyTuple_GET_ITEM(object pair, Py_ssize_t k) noexcept      # borrowed
 
 
-
 @cython.final
 cdef class Bound:
     """No element at or behind this position is started any more.

@@ -1,7 +1,7 @@
 # The thresholds of the core: from how many elements or bytes on it does something else.
 #
-# No result depends on them. Built with SEQCORE_SMALL=1 in the environment, they are so small that ordinary tests meet
-# both sides of each. A threshold has its usual value first, then the small one.
+# No result depends on them. Built with SEQCORE_SMALL=1 in the environment, they are so small that ordinary
+# tests meet both sides of each. A threshold has its usual value first, then the small one.
 
 cdef extern from *:
     """
@@ -66,7 +66,8 @@ cdef extern from *:
 
         # Elements. With fewer, releasing the GIL takes longer than the work.
         RELEASE_FROM "SEQCORE_RELEASE_FROM"
-        # Elements between two checks for signals, of loops that make a Python object or two for each; a power of two.
+        # Elements between two checks for signals, of loops that make a Python object or two for each; a power
+        # of two.
         SIGNALS_EVERY "SEQCORE_SIGNALS_EVERY"
         # Bytes of elements that are cast together.
         CAST_NBYTES "SEQCORE_CAST_NBYTES"

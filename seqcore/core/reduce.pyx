@@ -120,7 +120,8 @@ cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t 
     while i < span.n:
         first = stop
         k = 0
-        while i < span.n and k < REDUCED_TOGETHER and (stop - first) * row * reduction.inner < REDUCED_BETWEEN_SIGNALS:
+        while i < span.n and k < REDUCED_TOGETHER and (
+                (stop - first) * row * reduction.inner < REDUCED_BETWEEN_SIGNALS):
             start = stop
             stop = number_at(table.starts, span.first + i + 1, table.width)
             reduction.at = i - span.n

@@ -119,7 +119,8 @@ cdef class Results:
     cdef int begin(self, cnp.ndarray array, Py_ssize_t nbytes) except -1:
         """Begin a block with a result."""
         cdef int axis
-        cdef Py_ssize_t most = min(self.expected, max(RESULT_BLOCK_NBYTES // nbytes, 1)), capacity = most * nbytes
+        cdef Py_ssize_t most = min(self.expected, max(RESULT_BLOCK_NBYTES // nbytes, 1))
+        cdef Py_ssize_t capacity = most * nbytes
         self.ndim = cnp.PyArray_NDIM(array)
         for axis in range(self.ndim):
             self.shape[axis] = cnp.PyArray_DIM(array, axis)
