@@ -94,15 +94,14 @@ cdef tuple reduced(Store *store, cnp.dtype dtype):
     """The parts of a store, and the order of its elements among them."""
     cdef Parts parts = Parts.__new__(Parts)
     cdef Share tight
-    cdef cnp.ndarray runs = find_runs(store, parts) if has_runs(store) or size_of(store) == 0 else None
-    which, numbers = find_numbers(store, parts) if runs is None else (None, None)
+    runs, which, numbers = find_elements(store, parts)
     in_memory = [not isinstance(source, tuple) for source in parts.sources]
     if any(in_memory) and is_better_tight(store, parts):
         # Copied together where the tables are mostly unused, or many and small.
         if all(in_memory):
             parts = Parts.__new__(Parts)
             tight = share_of(tighten(store, dtype))
-            runs, which = find_runs(tight.store, parts), None
+            runs, which, numbers = find_elements(tight.store, parts)
         else:
             if which is None:
                 which, numbers = find_numbers(store, parts)
@@ -149,8 +148,15 @@ cdef inline Source *source_in(object owner) noexcept:
     return <Source *>(<char *><PyObject *>owner + sizeof(PyObject))
 
 
+cdef tuple find_elements(Store *store, Parts parts):
+    """Where each element is: (runs, None, None), or (None, part of each, number of each) of slots."""
+    if has_runs(store) or size_of(store) == 0:
+        return find_runs(store, parts), None, None
+    return None, *find_numbers(store, parts)
+
+
 cdef cnp.ndarray find_runs(Store *store, Parts parts):
-    """The runs of a store: part, first, step and number of elements."""
+    """The runs of a store that has no slots: part, first, step and number of elements."""
     cdef cnp.ndarray runs = np.empty((max(store.nruns, 0), 4), np.int64)
     cdef int64_t *row = <int64_t *>cnp.PyArray_DATA(runs)
     cdef const Run *run
