@@ -27,7 +27,6 @@ from seqcore.core.source cimport MAX_NDIM, Piece, Source, resolve
 from seqcore.core.store cimport Store, broken_invariant, empty_store, release, size_of
 from seqcore.core.values cimport values_of
 
-from seqcore._format import as_html, as_text
 from seqcore._arguments.protocols import UnreadableTensorError
 from seqcore._arguments.shown import got, shown
 from seqcore.core.subclasses import new_arguments, own_reduction, rebuilt, set_state
@@ -202,9 +201,13 @@ cdef class TensorSequence(Ragged):
         return self.size()
 
     def __repr__(self):
+        from seqcore._format.text import as_text
+
         return as_text(self)
 
     def _repr_html_(self):
+        from seqcore._format.notebook import as_html
+
         return as_html(self)
 
     # -- looking -------------------------------------------------------------------------------------

@@ -50,9 +50,9 @@ RANK = {name: k for k, names in enumerate(ORDER) for name in names}
 # What the core may ask of the package around it: readers of arguments, types, texts.
 OUTSIDE = {"_arguments", "dtypes"}
 # And within a function alone, for what the methods of that name do.
-WITHIN_FUNCTIONS = {"_arrow", "_files"}
-# Notebooks and terminals show a sequence, and the Arrow import makes its Chunks.
-EXCEPTIONS = {("sequence", "_format"), ("arrow_import", "_arrow")}
+WITHIN_FUNCTIONS = {"_arrow", "_files", "_format"}
+# The Arrow import makes its Chunks.
+EXCEPTIONS = {("arrow_import", "_arrow")}
 IMPORT = re.compile(r"^( *)(?:from seqcore\.(\S+) c?import|c?import seqcore\.(\S+))", re.MULTILINE)
 FILES = sorted([*ROOT.glob("*.pyx"), *ROOT.glob("*.pxd")])
 
