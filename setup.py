@@ -59,9 +59,10 @@ STAMP = Path(f"build/seqcore{sysconfig.get_config_var('EXT_SUFFIX')}.txt")
 
 def fingerprint():
     """Return a hash of what the modules are built from: sources, tools and flags, but not their times."""
-    flags = "CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS", "MACOSX_DEPLOYMENT_TARGET"
-    tools = sys.version, np.__version__, Cython.__version__, MACROS, SYMBOLS
-    content = hashlib.sha256(repr((tools, [os.environ.get(flag) for flag in flags])).encode())
+    flags = ["CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS", "MACOSX_DEPLOYMENT_TARGET"]
+    flags += ["SEQCORE_DEBUG", "SEQCORE_SMALL"]
+    tools = sys.version, np.__version__, Cython.__version__, [os.environ.get(flag) for flag in flags]
+    content = hashlib.sha256(repr(tools).encode())
     for pattern in ("setup.py", "seqcore/**/*.pyx", "seqcore/**/*.pxd", "seqcore/include/*.h"):
         for path in sorted(Path().glob(pattern)):
             content.update(f"\0{path.as_posix()}\0".encode() + path.read_bytes())

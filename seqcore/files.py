@@ -1,4 +1,4 @@
-"""Save and memory-map sequences and Columns: Arrow files, which pyarrow, Polars and DuckDB read too."""
+"""Save and memory-map sequences and Columns: Arrow files, which pyarrow and Polars read too."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ from support.strategies import assert_holds, filled, laid_out
 import seqcore as sq
 from seqcore import TensorSequence
 
-pytestmark = pytest.mark.usual_limits
-
-pytestmark = pytest.mark.mostly_slow(3)
+pytestmark = [pytest.mark.usual_limits, pytest.mark.mostly_slow(3)]
 
 MOST_RUNS = 64
 PER_EDIT = 32
