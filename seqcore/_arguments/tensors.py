@@ -6,11 +6,12 @@ import numpy as np
 
 from seqcore._arguments.protocols import from_protocol
 from seqcore._arguments.shown import got, shown, shown_error
+from seqcore.core.lists import read
 from seqcore.dtypes import STRING, element_type, type_name
 
 _MOST_AXES = 64  # of NumPy's arrays
 _PYTHON_VALUES = (bool, int, float, complex, str)
-_NUMBERS = {bool, int, float, complex}
+_INTEGER_KINDS = frozenset("biu")
 _WEAK = {bool: False, int: 0, float: 0.0, complex: 0j}
 
 
@@ -185,12 +186,22 @@ def _remedy(item):
     return "expected str in all items; numbers need a dtype of their own, for example array.astype(float)"
 
 
+def has_type(value):
+    """Return whether a value has a type: a list without items has none, however it is nested."""
+    levels = 0
+    lists = [value]
+    while lists:
+        if levels == _MOST_AXES or not all(isinstance(one, list | tuple) for one in lists):
+            return True
+        lists = [item for one in lists for item in one]
+        levels += 1
+    return False
+
+
 def _from_python(value, dtype, at):
-    if (set(map(type, value)) if type(value) in (list, tuple) else {type(value)}) <= _NUMBERS:
-        # Numbers, or a list of them, most often are of the type that is wanted: there is nothing to find out.
-        array = np.array(value)
-        if array.dtype != object and (dtype is None or array.dtype == dtype):
-            return array
+    array = read(value, dtype)
+    if array is not None:
+        return array
     weak: set[type] = set()
     strong: set[np.dtype] = set()
     _collect_types(value, weak, strong, at)
@@ -203,8 +214,10 @@ def _from_python(value, dtype, at):
         dtype = STRING
     elif dtype is None:
         array = _rectangular(value, None, at)
+        if array.dtype.kind in "fO" and _are_integers(weak, strong):
+            return _from_integers(value, at)
         if array.dtype == object and int in weak:
-            raise OverflowError(f"{name_of(at)} is {shown(value, 80)}, which fits no integer dtype of NumPy")
+            raise OverflowError(_fits_none(value, at))
         dtype = element_type(array.dtype)
     else:
         _check_promotion(value, dtype, weak, strong, at)
@@ -229,6 +242,25 @@ def _from_python(value, dtype, at):
                 f"{name_of(at)} is {shown(value, 80)}, which is too large for {type_name(dtype)}"
             )
     return array
+
+
+def _are_integers(weak, strong):
+    return weak <= {bool, int} and all(dtype.kind in _INTEGER_KINDS for dtype in strong) and bool(weak | strong)
+
+
+def _from_integers(value, at):
+    """Return integers that NumPy would make floats of, and so lose digits, as int64 or uint64."""
+    objects = np.array(value, dtype=object)
+    integers = [int(item) for item in objects.reshape(-1)]
+    for dtype in (np.int64, np.uint64):
+        limits = np.iinfo(dtype)
+        if limits.min <= min(integers) and max(integers) <= limits.max:
+            return np.array(integers, dtype).reshape(objects.shape)
+    raise OverflowError(_fits_none(value, at))
+
+
+def _fits_none(value, at):
+    return f"{name_of(at)} is {shown(value, 80)}, which fits no integer dtype of NumPy"
 
 
 def _rectangular(value, dtype, at):

@@ -28,6 +28,7 @@ from seqcore.core.buffer cimport (
 from seqcore.core.compare cimport find
 from seqcore.core.directory cimport Slot
 from seqcore.core.like cimport tighten
+from seqcore.core.lists cimport array_of, is_python_value
 from seqcore.core.owner cimport check_type, make_element, release_slots, release_source, take_whole
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport raise_damaged, read_one
@@ -68,6 +69,43 @@ cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple po
         raise TypeError(f"{cls.__name__}.__new__ returned a sequence that is in use already: return a new "
                         "one, before __init__")
     return made
+
+
+cdef Source *take_tensor(object tensor, cnp.dtype dtype, Py_ssize_t at) except NULL:
+    """Return a tensor as a source of a type, with one user.
+
+    `at` is its position among several tensors, for messages; -1 if it is the only one.
+    """
+    cdef object array
+    if cnp.PyArray_CheckExact(tensor):
+        if descr_of(tensor) == <PyObject *>dtype:
+            if dtype.type_num != cnp.NPY_OBJECT:
+                return take_whole(tensor)
+        elif cnp.PyArray_TYPE(tensor) != dtype.type_num:
+            # The same type under another number: onnxruntime's int64 is C's long long, NumPy's is C's long.
+            if cnp.PyArray_EquivTypes(<cnp.dtype>descr_of(tensor), dtype):
+                return take_whole(tensor)
+    elif is_python_value(tensor):
+        array = array_of(tensor, dtype)
+        if array is not None:
+            return take_whole(array)
+    elif is_scalar(tensor):
+        array = cnp.PyArray_FROM_O(tensor)
+        if descr_of(array) == <PyObject *>dtype:
+            return take_whole(array)
+    elif isinstance(tensor, Container):
+        # Raised here, and by no Python function: in a lookup Cython 3.3 ends the process if there is no
+        # memory for the frame of one.
+        if at < 0:
+            raise TypeError("the tensor is a TensorSequence, which can't be one tensor or element: "
+                            "extend(...) adds its elements to a sequence, concat_from_sequence(...) "
+                            "joins them into one tensor")
+        raise TypeError(f"tensors[{at}] is a TensorSequence, which can't be one tensor or element: "
+                        "extend(...) adds its elements to a sequence, concat_from_sequence(...) joins "
+                        "them into one tensor")
+    array = as_tensor(tensor, dtype, at=None if at < 0 else at)
+    check_type(array, dtype)
+    return take_whole(array)
 
 
 # -- the container -----------------------------------------------------------------------------------
@@ -117,36 +155,10 @@ cdef class Container:
             n = size_of(self._store)
         return n
 
-    cdef Source *take(self, object tensor, Py_ssize_t at=-1) except NULL:
-        """Return the tensor as a source of this container's type, with one user.
-
-        `at` is its position among several tensors, for messages; -1 if it is the only one.
-        """
-        if cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self._dtype:
-            if self._dtype.type_num != cnp.NPY_OBJECT:
-                return take_whole(tensor)
+    cdef Source *take(self, object tensor) except NULL:
+        """Return the tensor as a source of this container's type, with one user."""
         self.check_initialised(NULL)
-        if cnp.PyArray_CheckExact(tensor) and cnp.PyArray_TYPE(tensor) != self._dtype.type_num:
-            # The same type under another number: onnxruntime's int64 is C's long long, NumPy's is C's long.
-            if cnp.PyArray_EquivTypes(<cnp.dtype>descr_of(tensor), self._dtype):
-                return take_whole(tensor)
-        if is_scalar(tensor):
-            array = cnp.PyArray_FROM_O(tensor)
-            if descr_of(array) == <PyObject *>self._dtype:
-                return take_whole(array)
-        elif isinstance(tensor, Container):
-            # Raised here, and by no Python function: in a lookup Cython 3.3 ends the process if there is no
-            # memory for the frame of one.
-            if at < 0:
-                raise TypeError("the tensor is a TensorSequence, which can't be one tensor or element: "
-                                "extend(...) adds its elements to a sequence, concat_from_sequence(...) "
-                                "joins them into one tensor")
-            raise TypeError(f"tensors[{at}] is a TensorSequence, which can't be one tensor or element: "
-                            "extend(...) adds its elements to a sequence, concat_from_sequence(...) joins "
-                            "them into one tensor")
-        array = as_tensor(tensor, self._dtype, at=None if at < 0 else at)
-        check_type(array, self._dtype)
-        return take_whole(array)
+        return take_tensor(tensor, self._dtype, -1)
 
     cdef int check_initialised(self, Store *news) except -1:
         """Nothing goes into a container without a type; the store that was to go in is released."""

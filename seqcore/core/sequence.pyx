@@ -13,7 +13,7 @@ import numpy as np
 
 from seqcore.core.compare cimport count_equal, equal_stores, find
 from seqcore.core.container cimport new_container
-from seqcore.core.interrupts cimport let_others_in
+from seqcore.core.gather cimport Gathering, gather
 from seqcore.core.iterator cimport ElementIterator
 from seqcore.core.limits cimport SIGNALS_EVERY
 from seqcore.core.owner cimport release_source
@@ -24,13 +24,13 @@ from seqcore.core.reader cimport read_one
 from seqcore.core.selection cimport selection_in_rows, selection_of
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece, Source, resolve
-from seqcore.core.store cimport Store, broken_invariant, empty_store, release, size_of
+from seqcore.core.store cimport Store, broken_invariant, release, size_of
 from seqcore.core.values cimport values_of
 
 from seqcore._arguments.protocols import UnreadableTensorError
 from seqcore._arguments.shown import got, shown
 from seqcore.core.subclasses import new_arguments, own_reduction, rebuilt, set_state
-from seqcore._arguments.tensors import as_tensor, as_tensors, mismatch, not_an_array
+from seqcore._arguments.tensors import not_an_array
 from seqcore.dtypes import element_type, type_name
 
 cdef extern from "Python.h":
@@ -42,34 +42,6 @@ cnp.import_array()
 cdef TensorSequence new_sequence(cnp.dtype dtype, Store *store):
     """Return a sequence that takes over one share of the store, even when this fails."""
     return <TensorSequence>new_container(TensorSequence, dtype, store)
-
-
-cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
-    """Return a new sequence of the tensors of an iterable; without tensors and dtype its dtype stays None."""
-    cdef TensorSequence result
-    cdef Py_ssize_t taken = 0
-    if isinstance(tensors, TensorSequence):
-        (<TensorSequence>tensors).check_initialised(NULL)
-        result = new_sequence((<TensorSequence>tensors)._dtype, (<TensorSequence>tensors).snapshot())
-        if dtype is not None and result._dtype is not dtype:
-            raise TypeError(mismatch("the sequence", result._dtype, dtype))
-        if copied:
-            result.move_together()
-        return result
-    if type(tensors) is not list and type(tensors) is not tuple:
-        tensors = as_tensors(tensors)
-    result = new_sequence(dtype, empty_store())
-    for tensor in tensors:
-        taken += 1
-        if taken % SIGNALS_EVERY == 0:
-            let_others_in()
-        if result._dtype is None:
-            tensor = as_tensor(tensor, at=taken - 1)
-            result._dtype = element_type(tensor.dtype)
-        if copied:
-            tensor = as_tensor(tensor, result._dtype, copy=True, at=taken - 1)
-        result.put_behind(result.take(tensor, taken - 1))
-    return result
 
 
 cdef cnp.ndarray selected(object key, Py_ssize_t n):
@@ -170,12 +142,13 @@ cdef class TensorSequence(Ragged):
     __array_ufunc__ = None
 
     def __init__(self, tensors=(), dtype=None, *, copy=False):
-        cdef TensorSequence news
-        news = gather(tensors, None if dtype is None else element_type(dtype), copy)
-        if news._dtype is None:
+        cdef Gathering news = gather(tensors, None if dtype is None else element_type(dtype), copy)
+        cdef Store *store = news.take_store()
+        if news.dtype is None:
+            release(store)
             raise ValueError("an empty sequence needs a dtype: TensorSequence(dtype='float32')")
         # Not by `extend`, because a subclass's own would see a half-initialised object.
-        if not self.claim(news._dtype, news.take_out_all()):
+        if not self.claim(news.dtype, store):
             raise TypeError("__init__ was called twice on this TensorSequence: make a new one, or edit it "
                             "with clear and extend")
 
@@ -418,9 +391,7 @@ cdef class TensorSequence(Ragged):
         >>> len(seq)
         2
         """
-        cdef TensorSequence news = gather(tensors, self._dtype)
-        # The new sequence is ours alone, so its buffer is moved and no references are counted.
-        self.put_all_behind(news.take_out_all())
+        self.put_all_behind(gather(tensors, self._dtype).take_store())
 
     def __iadd__(self, tensors):
         TensorSequence.extend(self, tensors)        # as in a list, not a subclass's own
@@ -440,21 +411,22 @@ cdef class TensorSequence(Ragged):
         # A sequence is of a class that this one derives from: it adds by itself.
         if isinstance(other, TensorSequence) or not isinstance(other, (list, tuple)):
             return NotImplemented
-        cdef TensorSequence result = gather(other, self._dtype)
+        self.check_initialised(NULL)
+        cdef TensorSequence result = new_sequence(self._dtype, gather(other, self._dtype).take_store())
         result.extend(self)
         return result
 
     def __setitem__(self, key, value):
         cdef Py_ssize_t at
         if PySlice_Check(key):
-            self.replace_slice(key, gather(value, self._dtype).take_out_all())
+            self.replace_slice(key, gather(value, self._dtype).take_store())
             return
         selection = selected(key, self.size())
         if selection is None:
             at = as_position(key)
             self.replace(at, key, self.take(value))
         else:
-            self.replace_selected(selection, gather(value, self._dtype).take_out_all())
+            self.replace_selected(selection, gather(value, self._dtype).take_store())
 
     # -- taking out ----------------------------------------------------------------------------------
 
