@@ -31,6 +31,12 @@ _OBJECTS = (object, np.object_)
 
 # One type has many spellings ('<f4' and 'float32', the two C types of int64); these are the canonical ones.
 _CANONICAL = {dtype: dtype for dtype in ELEMENT_TYPES.values()}
+# Names that need no other look: "float32", "f", "f4", "<f4".
+_SPELLINGS = {
+    spelling: dtype
+    for dtype in ELEMENT_TYPES.values()
+    for spelling in (dtype.name, dtype.char, dtype.str, dtype.str[1:])
+}
 
 
 @overload
@@ -63,6 +69,8 @@ def element_type(dtype: DTypeName) -> np.dtype[Any]:
     >>> element_type("float32"), element_type(">f4"), element_type(str)
     (dtype('float32'), dtype('float32'), dtype('O'))
     """
+    if type(dtype) is str and dtype in _SPELLINGS:
+        return _SPELLINGS[dtype]
     if isinstance(dtype, np.dtype) and dtype in _CANONICAL:
         return _CANONICAL[dtype]
     if dtype is None:

@@ -490,6 +490,7 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
             run_on_threads(job, workers)
         if job.added < job.n:
             raise RuntimeError(f"the results of {work.name(job.added, job.n)} of the map are lost")
+    outputs.finish()
     sequences: Any = outputs.sequences
     return sequences[0] if outputs.single else sequences
 

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from seqcore._arguments.shown import add_note, shown_error
-from seqcore._arguments.tensors import as_tensor
+from seqcore._arguments.tensors import as_tensor, has_type
 from seqcore.core.calls import OutputError, absorb, put_results
 from seqcore.core.sequence import TensorSequence
 
@@ -33,6 +35,8 @@ class Outputs:
         self.single = single
         self.name = name  # a function that names units in messages
         self.sequences = None
+        self._types = None  # of each output, None while it has only had lists without items
+        self._waiting = []  # (unit of the first, results) while an output has no type
         if dtypes is not None:
             self.sequences = fresh(dtypes)
 
@@ -55,28 +59,67 @@ class Outputs:
         finally:
             del error  # it refers to this frame
 
+    def finish(self):
+        """Set the types that no result has set: those of lists without items."""
+        if self.sequences is None and self._waiting:
+            self._begin(self._types)
+
     def _add_results(self, chunk):
         if self.sequences is None:
-            self._set_types(chunk)
+            self._waiting.append((chunk.start, chunk.results))
+            if self._find_types(chunk):
+                self._begin(self._types)
+        else:
+            self._put(chunk.start, chunk.results)
+
+    def _put(self, start, results):
         before = complete(self.sequences)
         try:
-            put_results(self.sequences, self.single, chunk.results)
+            put_results(self.sequences, self.single, results)
         except BaseException as error:
-            raise_for(error, self.name(chunk.start + complete(self.sequences) - before))
+            raise_for(error, self.name(start + complete(self.sequences) - before))
 
-    def _set_types(self, chunk):
-        first = chunk.results[0]
-        if self.single is None:
-            self.single = not isinstance(first, tuple)
-        try:
-            self.sequences = fresh(as_tensor(value).dtype for value in values_of(first, self.single))
-        except BaseException as error:
-            raise_for(OutputError(None, error), self.name(chunk.start))
+    def _begin(self, types):
+        """Make the outputs, and add the results that have waited for them."""
+        self.sequences = fresh(np.dtype(np.float64) if dtype is None else dtype for dtype in types)
+        waiting, self._waiting = self._waiting, []
+        for start, results in waiting:
+            self._put(start, results)
+
+    def _find_types(self, chunk):
+        """Return whether all outputs have a type: each that of its first value that isn't an empty list."""
+        for unit, result in enumerate(chunk.results, chunk.start):
+            try:
+                if self.single is None:
+                    self.single = not isinstance(result, tuple)
+                if isinstance(result, tuple) == self.single:
+                    self._types = self._types or [None]
+                    return True  # to put it raises
+                values = values_of(result, self.single)
+                if self._types is None:
+                    self._types = [None] * len(values)
+                if len(values) != len(self._types):
+                    return True
+                for k, value in enumerate(values):
+                    if self._types[k] is None and has_type(value):
+                        self._types[k] = as_tensor(value).dtype
+            except BaseException as error:
+                raise_for(OutputError(None, error), self.name(unit))
+            # Not by `in`, because a dtype of float64 equals None.
+            if all(dtype is not None for dtype in self._types):
+                return True
+        return False
 
     def _add_sequences(self, chunk):
-        if self.sequences is None:
+        if self.sequences is None and self._types is None:
             self.single, self.sequences = chunk.single, chunk.sequences
             return
+        if self.sequences is None:
+            types = [one.dtype for one in chunk.sequences]
+            if len(types) == len(self._types):
+                pairs = zip(self._types, types, strict=True)
+                self._types = [other if own is None else own for own, other in pairs]
+            self._begin(self._types)
         if (self.dtypes, self.single) != (tuple(one.dtype for one in chunk.sequences), chunk.single):
             # A worker that didn't know the types found other ones; its first result has the error.
             if complete(chunk.sequences) == 0:

@@ -6,6 +6,16 @@ from seqcore.core.lists cimport Shape, Writer
 from seqcore.core.source cimport Source
 from seqcore.core.store cimport Store
 
+cdef struct Group:
+    # Elements that are behind each other in the block. Where it is kept, the extents of its first element
+    # are behind it in memory.
+    Py_ssize_t n                        # elements
+    Py_ssize_t first                    # item of the block
+    Py_ssize_t rows                     # along axis 0, of all elements
+    Py_ssize_t length                   # … of each; 0 if they differ
+    Py_ssize_t first_end                # of `ends`
+    Py_ssize_t ndim
+
 cdef class Gathering:
     cdef cnp.dtype dtype                # None until a tensor has a type
     cdef bint copied                    # whether arrays are copied too
@@ -50,7 +60,8 @@ cdef class Gathering:
     cdef void take_in(self, Source *whole) noexcept
     cdef int have_slot(self) except -1
     cdef int end_group(self) except -1
-    cdef object owner_of_group(self, tuple group)
-    cdef Store *finished_slots(self, list owners) except NULL
+    cdef void describe(self, Group *group) noexcept
+    cdef object owner_of_group(self, const Group *group, const Py_ssize_t *extents)
+    cdef Store *finished_slots(self) except NULL
 
 cdef Gathering gather(object tensors, cnp.dtype dtype, bint copied=*)

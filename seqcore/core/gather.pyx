@@ -16,6 +16,7 @@ A list without items has no type. If such lists come first, they wait until a te
 """
 
 cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_RawFree
 from cpython.ref cimport Py_INCREF, PyObject
 from libc.stdint cimport int64_t
@@ -49,6 +50,7 @@ from seqcore.dtypes import element_type
 
 cnp.import_array()
 
+cdef cnp.dtype INT64 = np.dtype(np.int64)
 cdef cnp.dtype UNKNOWN = np.dtype(np.float64)       # NumPy's type for lists without items
 
 cdef enum:
@@ -116,10 +118,6 @@ cdef cnp.ndarray resized(cnp.ndarray block, Py_ssize_t used, Py_ssize_t room):
 @cython.no_gc           # what it has that could lead back to it are lists without items
 cdef class Gathering:
 
-    def __cinit__(self):
-        self.untyped = []
-        self.groups = []
-
     def __dealloc__(self):
         cdef Py_ssize_t i
         release(self.store)
@@ -139,10 +137,19 @@ cdef class Gathering:
         cdef Py_ssize_t at = self.given
         self.given += 1
         if self.dtype is None:
-            if is_python_value(tensor) and measure(tensor, &shape):
-                dtype = type_of_items(tensor, &shape)
+            if is_python_value(tensor):
+                if measure(tensor, &shape):
+                    dtype = type_of_items(tensor, &shape)
+            elif cnp.PyArray_CheckExact(tensor):
+                dtype = <cnp.dtype>descr_of(tensor)
+                if dtype.type_num == cnp.NPY_OBJECT or writer_for(dtype) == NULL:
+                    dtype = None        # perhaps no element type
+                else:
+                    dtype = element_type(dtype)
             if dtype is None:
                 if not has_type(tensor):
+                    if self.untyped is None:
+                        self.untyped = []
                     self.untyped.append(tensor)
                     return 0
                 array = as_tensor(tensor, at=at)
@@ -158,10 +165,11 @@ cdef class Gathering:
         self.itemsize = dtype.itemsize
         self.strings = dtype.type_num == cnp.NPY_OBJECT
         self.dtype = dtype
-        untyped, self.untyped = self.untyped, []
-        for tensor in untyped:
-            self.add_typed(tensor, at)
-            at += 1
+        if self.untyped is not None:
+            untyped, self.untyped = self.untyped, None
+            for tensor in untyped:
+                self.add_typed(tensor, at)
+                at += 1
         return 0
 
     cdef int add_typed(self, object tensor, Py_ssize_t at) except -1:
@@ -261,10 +269,11 @@ cdef class Gathering:
             self.room = room
         if shape.ndim and (self.ends is None
                            or self.nends + 1 + (self.n == 0) > cnp.PyArray_SIZE(self.ends)):
-            ends = np.empty(max(self.expected + 1, 2 * self.nends + 2), np.int64)
-            if self.ends is not None:
-                ends[: self.nends] = self.ends[: self.nends]
-            self.ends = ends
+            room = max(self.expected + 1, 2 * self.nends + 2)
+            if self.ends is None:
+                self.ends = array_from(<PyObject *>INT64, 1, &room, NULL, NULL, NULL)
+            else:
+                self.ends = resized(self.ends, self.nends, room)
             self.end = <int64_t *>cnp.PyArray_DATA(self.ends)
         return 0
 
@@ -307,67 +316,91 @@ cdef class Gathering:
     # -- the end ---------------------------------------------------------------------------------------
 
     cdef int end_group(self) except -1:
-        cdef list inner = []
-        cdef int axis
-        cdef Py_ssize_t rows
+        """Put the current group behind the others."""
+        cdef Py_ssize_t nbytes = sizeof(Group) + self.current.ndim * <Py_ssize_t>sizeof(Py_ssize_t)
         if self.n == 0:
             return 0
-        for axis in range(1, self.current.ndim):
-            inner.append(self.current.extents[axis])
-        rows = self.end[self.nends - 1] if self.current.ndim else self.n
-        length = self.current.extents[0] if self.current.ndim else 1
-        self.groups.append((self.n, self.current.ndim, self.first, self.used, rows, tuple(inner),
-                            length if self.even else 0, self.first_end))
+        group = PyBytes_FromStringAndSize(NULL, nbytes)
+        self.describe(<Group *>PyBytes_AS_STRING(group))
+        memcpy(PyBytes_AS_STRING(group) + sizeof(Group), self.current.extents, nbytes - sizeof(Group))
+        if self.groups is None:
+            self.groups = []
+        self.groups.append(group)
         self.n = 0
         if self.even:
             self.nends = self.first_end
         return 0
 
-    cdef object owner_of_group(self, tuple group):
+    cdef void describe(self, Group *group) noexcept:
+        group.n = self.n
+        group.first = self.first
+        group.ndim = self.current.ndim
+        group.first_end = self.first_end
+        group.rows = self.end[self.nends - 1] if group.ndim else self.n
+        group.length = 0
+        if self.even:
+            group.length = self.current.extents[0] if group.ndim else 1
+
+    cdef object owner_of_group(self, const Group *group, const Py_ssize_t *extents):
         """Return the owner of the elements of a group: a table, or an array if there is but one."""
+        cdef Py_ssize_t[MAX_NDIM] shape
         cdef Source *whole
-        cdef Py_ssize_t n, first_end, rows
-        n, ndim, first, stop, rows, inner, length, first_end = group
-        items = self.block[first:stop].reshape((rows, *inner))
-        if n == 1 and self.slots != NULL:
-            whole = take_whole(items if ndim else items.reshape(()))
+        cdef cnp.ndarray items, ends
+        cdef int ndim = max(group.ndim, 1), axis
+        shape[0] = group.rows
+        for axis in range(1, ndim):
+            shape[axis] = extents[axis]
+        if group.n == 1 and self.slots != NULL:
+            ndim = group.ndim
+        items = array_from(<PyObject *>self.dtype, ndim, shape, NULL, self.items + group.first * self.itemsize,
+                           <PyObject *>self.block)
+        if group.n == 1 and self.slots != NULL:
+            whole = take_whole(items)
             owner = <object>owner_of(whole)
             release_source(whole, 1)
             return owner
-        if length:
-            return even_table(items, 0, ndim == 0, length)
-        ends = self.ends[first_end : first_end + n + 1]
-        return offsets_table(items, 0, self.ends if len(ends) == len(self.ends) else ends.copy(), 0, rows)
+        if group.length:
+            return even_table(items, 0, group.ndim == 0, group.length)
+        ends = self.ends
+        if group.first_end or group.n + 1 != cnp.PyArray_SIZE(ends):
+            ends = self.ends[group.first_end : group.first_end + group.n + 1].copy()
+        return offsets_table(items, 0, ends, 0, group.rows)
 
     cdef Store *take_store(self) except NULL:
         """Return the elements; the caller gets the share."""
         cdef Store *store = self.store
-        cdef list owners = []
+        cdef Group group
         if store != NULL:
             self.store = NULL
             return store
-        if self.untyped:
+        if self.untyped is not None:
             self.set_type(UNKNOWN)
-        self.end_group()
         if self.done == 0:
             return empty_store()
         if self.block is not None and self.used < self.room - (self.room >> 3):
             self.block = resized(self.block, self.used, self.used)
-        for group in self.groups:
-            owners.append(self.owner_of_group(group))
+            self.items = cnp.PyArray_BYTES(self.block)
         if self.slots != NULL:
-            return self.finished_slots(owners)
-        store = one_run(&(<TableOwner>owners[0]).table.source, self.done)
+            return self.finished_slots()
+        self.describe(&group)
+        owner = self.owner_of_group(&group, self.current.extents)
+        store = one_run(&(<TableOwner>owner).table.source, self.done)
         if store == NULL:
             raise MemoryError("no memory for a sequence")
         return store
 
-    cdef Store *finished_slots(self, list owners) except NULL:
+    cdef Store *finished_slots(self) except NULL:
         """Return the slots, with elements of groups in the place of marks."""
         cdef Store *store = self.slots
         cdef Source *source = NULL
         cdef Py_ssize_t i, number = 0, group = 0
-        for owner in owners:
+        cdef list owners = []
+        cdef const Group *one
+        self.end_group()
+        for bytes_ in self.groups or ():
+            one = <const Group *>PyBytes_AS_STRING(bytes_)
+            owner = self.owner_of_group(one, <const Py_ssize_t *>(one + 1))
+            owners.append(owner)
             if type(owner) is TableOwner and not give_id(&(<TableOwner>owner).table.source):
                 raise MemoryError("no memory for a sequence")
         for i in range(self.done):
@@ -379,13 +412,13 @@ cdef class Gathering:
                     source = &(<TableOwner>owner).table.source
                 else:
                     source = &(<ArrayOwner>owner).source
-                retain_source(source, self.groups[group][0])
+                one = <const Group *>PyBytes_AS_STRING(self.groups[group])
+                retain_source(source, one.n)
                 group += 1
                 number = 0
             store.slots[i] = slot_for(source, number)
             number += 1
         self.slots = NULL
-        self.done = 0
         return store
 
 

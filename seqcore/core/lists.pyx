@@ -36,29 +36,49 @@ cnp.import_array()
 
 cdef extern from *:
     """
-    #if PY_BIG_ENDIAN
-    #define SEQCORE_LITTLE 0
-    #else
-    #define SEQCORE_LITTLE 1
-    #endif
-
-    /* Rounded to nearest, ties to even; not of NaN. */
-    static inline uint16_t seqcore_bfloat16(float number)
+    /* Both round to nearest, ties to even, and give infinity for what is too large. */
+    static inline uint16_t seqcore_float16(double number)
     {
+        uint64_t bits, fraction, rest, half;
+        uint16_t sign;
+        int exponent, shift;
+        memcpy(&bits, &number, 8);
+        sign = (uint16_t)(bits >> 48) & 0x8000;
+        exponent = (int)(bits >> 52 & 0x7ff) - 1023;
+        fraction = bits & (((uint64_t)1 << 52) - 1);
+        if (exponent == 1024 && fraction != 0)
+            return sign | 0x7e00;
+        if (exponent > 15)
+            return sign | 0x7c00;
+        if (exponent < -25)                 /* less than half of the least number */
+            return sign;
+        fraction |= (uint64_t)1 << 52;
+        shift = exponent < -14 ? 28 - exponent : 42;
+        half = (uint64_t)1 << (shift - 1);
+        rest = fraction & (2 * half - 1);
+        fraction >>= shift;
+        fraction += rest > half || (rest == half && (fraction & 1));
+        /* From -14 on, the leading bit of the fraction counts the exponent up by one. */
+        return sign | (uint16_t)(exponent < -14 ? fraction : fraction + ((uint64_t)(exponent + 14) << 10));
+    }
+    static inline uint16_t seqcore_bfloat16(double number)
+    {
+        float single = (float)number;       /* as ml_dtypes does */
         uint32_t bits;
-        memcpy(&bits, &number, 4);
+        memcpy(&bits, &single, 4);
+        if (number != number)
+            return 0x7fc0;
         return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
     }
     """
-    const bint LITTLE "SEQCORE_LITTLE"
-    uint16_t as_bfloat16 "seqcore_bfloat16"(float number) noexcept
+    uint16_t as_float16 "seqcore_float16"(double number) noexcept
+    uint16_t as_bfloat16 "seqcore_bfloat16"(double number) noexcept
 
 cdef extern from "Python.h":
     # Exceptions of these are asked for where they can come.
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) noexcept
     unsigned long long PyLong_AsUnsignedLongLong(object number) noexcept
     double PyLong_AsDouble(object number) noexcept
-    int PyFloat_Pack2(double number, char *to, int little) noexcept
 
 ctypedef fused short_integer:
     int8_t
@@ -81,7 +101,6 @@ cdef enum:
     TEXT = 16
     LARGE = 32                  # an integer beyond int64
 
-cdef double HALF_LIMIT = 65520.0        # the least that rounds to a float16 infinity
 cdef dict TYPES = {
     BOOL: np.dtype(np.bool_), INT: np.dtype(np.int64), FLOAT: np.dtype(np.float64),
     COMPLEX: np.dtype(np.complex128), TEXT: np.dtype(object),
@@ -116,7 +135,7 @@ cdef bint write_integers(PyObject **items, Py_ssize_t n, short_integer *to) noex
     return True
 
 
-cdef bint write_unsigned(PyObject **items, Py_ssize_t n, char *to) noexcept:
+cdef bint write_u8(PyObject **items, Py_ssize_t n, char *to) noexcept:
     """Write integers from 0 to 2⁶⁴ - 1."""
     cdef Py_ssize_t i
     cdef uint64_t *numbers = <uint64_t *>to
@@ -207,28 +226,28 @@ cdef bint write_complex(PyObject **items, Py_ssize_t n, real *to) noexcept:
     return True
 
 
-cdef bint write_halves(PyObject **items, Py_ssize_t n, char *to) noexcept:
-    cdef Py_ssize_t i
-    cdef double number = 0
-    for i in range(n):
-        if not as_double(items[i], &number):
-            return False
-        if isfinite(number) and not -HALF_LIMIT < number < HALF_LIMIT:
-            return False
-        PyFloat_Pack2(number, to + 2 * i, LITTLE)       # which fails only for what is too large
-    return True
-
-
-cdef bint write_bfloats(PyObject **items, Py_ssize_t n, char *to) noexcept:
+cdef bint write_f2(PyObject **items, Py_ssize_t n, char *to) noexcept:
     cdef Py_ssize_t i
     cdef double number = 0
     cdef uint16_t *numbers = <uint16_t *>to
     for i in range(n):
         if not as_double(items[i], &number):
             return False
-        # By way of a float, as ml_dtypes does.
-        numbers[i] = as_bfloat16(<float>number) if number == number else 0x7fc0
-        if isfinite(number) and numbers[i] & 0x7fff >= 0x7f80:
+        numbers[i] = as_float16(number)
+        if numbers[i] & 0x7fff == 0x7c00 and isfinite(number):
+            return False
+    return True
+
+
+cdef bint write_bfloat16(PyObject **items, Py_ssize_t n, char *to) noexcept:
+    cdef Py_ssize_t i
+    cdef double number = 0
+    cdef uint16_t *numbers = <uint16_t *>to
+    for i in range(n):
+        if not as_double(items[i], &number):
+            return False
+        numbers[i] = as_bfloat16(number)
+        if numbers[i] & 0x7fff == 0x7f80 and isfinite(number):
             return False
     return True
 
@@ -306,8 +325,8 @@ WRITERS[4] = ForType(c"i", 8, write_i8)
 WRITERS[5] = ForType(c"u", 1, write_u1)
 WRITERS[6] = ForType(c"u", 2, write_u2)
 WRITERS[7] = ForType(c"u", 4, write_u4)
-WRITERS[8] = ForType(c"u", 8, write_unsigned)
-WRITERS[9] = ForType(c"f", 2, write_halves)
+WRITERS[8] = ForType(c"u", 8, write_u8)
+WRITERS[9] = ForType(c"f", 2, write_f2)
 WRITERS[10] = ForType(c"f", 4, write_f4)
 WRITERS[11] = ForType(c"f", 8, write_f8)
 WRITERS[12] = ForType(c"c", 8, write_c8)
@@ -321,7 +340,7 @@ cdef Writer writer_for(cnp.dtype dtype) except? NULL:
         return write_strings
     if dtype.kind == c"V":          # the only element type that isn't NumPy's own
         if (<object>dtype).name == "bfloat16":
-            return write_bfloats
+            return write_bfloat16
         return NULL
     if cnp.PyArray_ISNBO(dtype.byteorder):
         for i in range(NWRITERS):

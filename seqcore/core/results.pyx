@@ -26,6 +26,7 @@ import numpy as np
 from seqcore.core.arrays cimport descr_of, is_scalar
 from seqcore.core.container cimport Container
 from seqcore.core.limits cimport RESULTS_IN_A_BLOCK, RESULT_BLOCK_NBYTES, RESULT_MAPPED_NBYTES, RESULT_NBYTES
+from seqcore.core.lists cimport array_of, is_python_value
 from seqcore.core.table cimport even_table, offsets_table, store_of
 
 cnp.import_array()
@@ -68,7 +69,13 @@ cdef class Results:
         self.tries = 0 if self.dtype.type_num == cnp.NPY_OBJECT else TRIES
 
     cdef int put(self, object result) except -1:
-        """Put a result behind the others, as an element of its own."""
+        """Put a result behind the others: Python values into the block, others as elements of their own."""
+        if is_python_value(result):
+            array = array_of(result, self.dtype)
+            if array is not None:
+                if self.move(array, True):
+                    return 0
+                result = array
         self.flush()
         return self.output.put_behind(self.output.take(result))
 

@@ -90,8 +90,9 @@ cdef int use_numbers(TableOwner owner, cnp.ndarray starts, cnp.ndarray lengths) 
     """Let a table use integers of 4 or 8 bytes where they are, if they are aligned, or else a copy."""
     cdef list used = []
     for numbers in (starts, lengths):
-        if numbers is not None and not numbers.flags.carray:
-            numbers = numbers if numbers.flags.c_contiguous and numbers.flags.aligned else numbers.copy()
+        if numbers is not None and not cnp.PyArray_CHKFLAGS(
+                numbers, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_ALIGNED):
+            numbers = numbers.copy()
         used.append(numbers)
     starts, lengths = used
     if starts is not None:
