@@ -228,7 +228,9 @@ def _from_python(value, dtype, at):
         return _strings(array, at)
     try:
         with np.errstate(over="ignore"):
-            array = _rectangular(value, dtype, at)
+            # ml_dtypes takes no integers beyond int64.
+            through = np.dtype(np.float64) if dtype.kind == "V" else dtype
+            array = _rectangular(value, through, at).astype(dtype, copy=False)
     except OverflowError:
         limits = f" ({np.iinfo(dtype).min} to {np.iinfo(dtype).max})" if dtype.kind in "iu" else ""
         raise OverflowError(
@@ -321,6 +323,9 @@ def _check_promotion(value, dtype, weak, strong, at):
             f"{name_of(at)} is {shown(value, 80)}, but the dtype of the sequence is {type_name(dtype)}: "
             "strings and numbers can't be in one sequence"
         )
+    if dtype.kind == "V" and float in weak:
+        # NumPy promotes bfloat16 and a Python float to float64, unlike its own float types.
+        weak = weak - {float} | {int}
     try:
         needed = np.result_type(dtype, *(_WEAK[kind] for kind in weak), *strong)
     except TypeError:

@@ -317,18 +317,20 @@ cdef class Gathering:
 
     cdef int end_group(self) except -1:
         """Put the current group behind the others."""
+        cdef Group *group
         cdef Py_ssize_t nbytes = sizeof(Group) + self.current.ndim * <Py_ssize_t>sizeof(Py_ssize_t)
         if self.n == 0:
             return 0
-        group = PyBytes_FromStringAndSize(NULL, nbytes)
-        self.describe(<Group *>PyBytes_AS_STRING(group))
-        memcpy(PyBytes_AS_STRING(group) + sizeof(Group), self.current.extents, nbytes - sizeof(Group))
+        kept = PyBytes_FromStringAndSize(NULL, nbytes)
+        group = <Group *>PyBytes_AS_STRING(kept)
+        self.describe(group)
+        memcpy(group + 1, self.current.extents, nbytes - sizeof(Group))
         if self.groups is None:
             self.groups = []
-        self.groups.append(group)
+        self.groups.append(kept)
         self.n = 0
-        if self.even:
-            self.nends = self.first_end
+        if group.length:
+            self.nends = self.first_end         # which it doesn't need
         return 0
 
     cdef void describe(self, Group *group) noexcept:
