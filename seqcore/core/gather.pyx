@@ -30,8 +30,9 @@ from seqcore.core.buffer cimport grow
 from seqcore.core.container cimport Container, take_tensor
 from seqcore.core.copying cimport copy_strided
 from seqcore.core.directory cimport Slot, give_id, slot_for
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.like cimport tighten
+from seqcore.core.limits cimport GATHERED_WITH_GIL, SIGNALS_EVERY
 from seqcore.core.lists cimport (
     Shape, is_list, is_python_value, items_of, length_of, measure, type_of_items, write_value, writer_for,
 )
@@ -54,7 +55,6 @@ cdef cnp.dtype INT64 = np.dtype(np.int64)
 cdef cnp.dtype UNKNOWN = np.dtype(np.float64)       # NumPy's type for lists without items
 
 cdef enum:
-    RELEASE_FROM = 1 << 16      # bytes whose copy is worth releasing the GIL
     NEXT = 1                    # the mark of an element of the block
     FIRST = 3                   # … which is the first one of its group
 
@@ -83,7 +83,7 @@ cdef Gathering gather(object tensors, cnp.dtype dtype, bint copied=False):
         news.set_type(dtype)
     for tensor in tensors:
         news.add(tensor)
-        if news.given % INTERVAL == 0:
+        if news.given % SIGNALS_EVERY == 0:
             let_others_in()
     return news
 
@@ -430,7 +430,7 @@ cdef bint is_fresh(object tensor) noexcept:
 
 
 cdef void copy_bytes(char *to, const char *data, Py_ssize_t nbytes) noexcept:
-    if nbytes < RELEASE_FROM:
+    if nbytes < GATHERED_WITH_GIL:
         memcpy(to, data, nbytes)
         return
     with nogil:

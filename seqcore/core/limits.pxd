@@ -26,6 +26,7 @@ cdef extern from *:
         /* Loops. */
         SEQCORE_RELEASE_FROM = SEQCORE_LIMIT(1024, 2),
         SEQCORE_SIGNALS_EVERY = SEQCORE_LIMIT(1 << 14, 4),
+        SEQCORE_GATHERED_WITH_GIL = SEQCORE_LIMIT(1 << 18, 16),
         SEQCORE_CAST_NBYTES = SEQCORE_LIMIT(1 << 18, 64),
         SEQCORE_REDUCED_TOGETHER = SEQCORE_LIMIT(64, 2),
         SEQCORE_REDUCED_BETWEEN_SIGNALS = SEQCORE_LIMIT(1 << 26, 64),
@@ -69,6 +70,8 @@ cdef extern from *:
         # Elements between two checks for signals, of loops that make a Python object or two for each; a power
         # of two.
         SIGNALS_EVERY "SEQCORE_SIGNALS_EVERY"
+        # Bytes of an array. With fewer, its copy among others holds the GIL.
+        GATHERED_WITH_GIL "SEQCORE_GATHERED_WITH_GIL"
         # Bytes of elements that are cast together.
         CAST_NBYTES "SEQCORE_CAST_NBYTES"
         # Elements that go to a kernel together.

@@ -15,7 +15,6 @@ from seqcore.core.compare cimport count_equal, equal_stores, find
 from seqcore.core.container cimport new_container
 from seqcore.core.gather cimport Gathering, gather
 from seqcore.core.iterator cimport ElementIterator
-from seqcore.core.limits cimport SIGNALS_EVERY
 from seqcore.core.owner cimport release_source
 from seqcore.core.pickling cimport reduced, restored
 from seqcore.core.positions cimport as_position
