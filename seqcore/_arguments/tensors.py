@@ -187,7 +187,7 @@ def _remedy(item):
 
 
 def has_type(value):
-    """Return whether a value has a type: a list without items has none, however it is nested."""
+    """Return whether a value has a type. A list without items, however nested, doesn't have one."""
     levels = 0
     lists = [value]
     while lists:
@@ -247,7 +247,9 @@ def _from_python(value, dtype, at):
 
 
 def _are_integers(weak, strong):
-    return weak <= {bool, int} and all(dtype.kind in _INTEGER_KINDS for dtype in strong) and bool(weak | strong)
+    return (
+        weak <= {bool, int} and all(dtype.kind in _INTEGER_KINDS for dtype in strong) and bool(weak | strong)
+    )
 
 
 def _from_integers(value, at):

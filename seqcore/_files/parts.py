@@ -1,5 +1,7 @@
 """Divide the data to save into parts that fit memory: sequences as given, single tensors collected."""
 
+from typing import Any
+
 from seqcore._arguments.shown import got, prefixed
 from seqcore._arguments.tensors import has_type
 from seqcore._format.text import snapshot_of
@@ -43,7 +45,7 @@ def parts_of(given):
 def _gathered(items):
     """Yield sequences as they are, and collect the tensors between them."""
     loose, first, gathered, dtype = None, 0, 0, None
-    untyped = []  # of the first tensors those of lists without items, which have no type
+    untyped: list[Any] = []  # of the first tensors those of lists without items, which have no type
     for number, item in enumerate(items):
         if isinstance(item, TensorSequence | Columns):
             if loose is not None or untyped:

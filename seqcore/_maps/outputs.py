@@ -1,6 +1,7 @@
 """The outputs of a map: finished chunks, added to the output sequences in order."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,9 @@ class Outputs:
     def __init__(self, single, dtypes, name):
         self.single = single
         self.name = name  # a function that names units in messages
-        self.sequences = None
-        self._types = None  # of each output, None while it has only had lists without items
-        self._waiting = []  # (unit of the first, results) while an output has no type
+        self.sequences: Any = None
+        self._types: Any = None  # of each output, None while it has only had lists without items
+        self._waiting: list[Any] = []  # (unit of the first, results) while an output has no type
         if dtypes is not None:
             self.sequences = fresh(dtypes)
 

@@ -105,7 +105,7 @@ cdef Py_ssize_t likely_items(object tensors, bint copied) noexcept:
 
 
 cdef cnp.ndarray resized(cnp.ndarray block, Py_ssize_t used, Py_ssize_t room):
-    """Return a row of `room` items, the first `used` of which move there. The block is left without them."""
+    """Move the first `used` items of a block to a new one with room for more, and return that."""
     cdef Py_ssize_t nbytes = used * cnp.PyArray_ITEMSIZE(block)
     cdef cnp.ndarray new = array_from(descr_of(block), 1, &room, NULL, NULL, NULL)
     memcpy(cnp.PyArray_DATA(new), cnp.PyArray_DATA(block), nbytes)
@@ -354,8 +354,8 @@ cdef class Gathering:
             shape[axis] = extents[axis]
         if group.n == 1 and self.slots != NULL:
             ndim = group.ndim
-        items = array_from(<PyObject *>self.dtype, ndim, shape, NULL, self.items + group.first * self.itemsize,
-                           <PyObject *>self.block)
+        items = array_from(<PyObject *>self.dtype, ndim, shape, NULL,
+                           self.items + group.first * self.itemsize, <PyObject *>self.block)
         if group.n == 1 and self.slots != NULL:
             whole = take_whole(items)
             owner = <object>owner_of(whole)

@@ -36,7 +36,7 @@ cnp.import_array()
 
 cdef extern from *:
     """
-    /* Both round to nearest, ties to even, and give infinity for what is too large. */
+    /* Both round to nearest, ties to even, and give infinity for too large numbers. */
     static inline uint16_t seqcore_float16(double number)
     {
         uint64_t bits, fraction, rest, half;

@@ -83,14 +83,14 @@ cdef class TensorSequence(Ragged):
     Parameters
     ----------
     tensors : iterable of array_like, optional
-        The elements, all of one dtype, of any shapes and ranks. Arrays are taken by reference, strings are
-        copied. A pandas Series and a 1-D object array of arrays count as lists of their items. A single
-        array is a `TypeError`: `split_to_sequence` splits it.
+        The elements, all of one dtype, of any shapes and ranks. Arrays are taken by reference, strings and
+        Python lists are copied. A pandas Series and a 1-D object array of arrays count as lists of their
+        items. A single array is a `TypeError`: `split_to_sequence` splits it.
     dtype : data-type, optional
         The element type: a name from `seqcore.ELEMENT_TYPES`, any of NumPy's names for it, or `"bfloat16"`.
-        The default is the dtype of the first tensor. Arrays are never cast to it.
+        The default is the dtype of the first tensor that isn't an empty list. Arrays are never cast to it.
     copy : bool, optional
-        If True, copy the data. Pass it if the original arrays will be modified.
+        If True, copy the data, into one buffer. Pass it if the original arrays will be modified.
 
     Raises
     ------

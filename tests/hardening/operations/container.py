@@ -9,6 +9,7 @@ import seqcore as sq
 from operations.operands import (
     BASE,
     LARGE,
+    LISTS,
     MORE,
     RANK3,
     ROWS,
@@ -35,6 +36,12 @@ def edits():
         "append": Operation(lambda s: s.append(RANK3)),
         "insert": Operation(lambda s: s.insert(-3, TENSOR)),
         "extend by a list": Operation(lambda s: s.extend(MORE)),
+        "extend by lists": Operation(lambda s: s.extend(LISTS)),
+        "extend by lists and arrays": Operation(lambda s: s.extend([*LISTS, *MORE, [[1.5]], *MORE, 2])),
+        "extend by lists that end early": loose(
+            lambda s: fails(KeyError, s.extend, generated([*LISTS, *MORE], 90))
+        ),
+        "append a list": Operation(lambda s: s.append([[1, 2], [3, 4]])),
         "extend by a generator": Operation(lambda s: s.extend(generated(MORE))),
         "extend by a failing generator": loose(lambda s: fails(KeyError, s.extend, generated(MORE, 30))),
         "extend by a sequence": Operation(lambda s: s.extend(s[3:9])),
@@ -178,6 +185,8 @@ def copies():
         "+ from the right": Operation(lambda s: MORE + s),
         "construct": Operation(lambda s: sq.TensorSequence(MORE, np.dtype("float32"))),
         "construct by a generator": Operation(lambda s: sq.TensorSequence(generated(MORE))),
+        "construct from lists": Operation(lambda s: sq.TensorSequence([[], *LISTS])),
+        "construct from a generator of lists": Operation(lambda s: sq.TensorSequence(generated(LISTS * 9))),
         "construct copies": Operation(lambda s: sq.TensorSequence(MORE, copy=True)),
         "construct from a sequence": Operation(lambda s: sq.TensorSequence(s)),
         "construct copies of a sequence": Operation(lambda s: sq.TensorSequence(s, copy=True)),
@@ -199,6 +208,9 @@ def strings():
     return loosely(
         {
             "put in": Operation(lambda s: s.append(WORDS), make=words),
+            "put in lists of str": Operation(
+                lambda s: fails(TypeError, s.extend, [["a"], [["b"], ["c"]], [["d"], [1]]]), make=words
+            ),
             "put in str": Operation(lambda s: s.extend(["a", ["b", "c"]]), make=words),
             "put in bytes": Operation(
                 lambda s: fails(TypeError, s.append, np.array([b"a"], object)), make=words

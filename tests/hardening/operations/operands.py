@@ -34,6 +34,7 @@ def loosely(operations, alone=True):
 TENSOR, RANK3 = np.zeros(3, np.float32), np.zeros((2, 2, 2), np.float32)
 BASE = np.arange(40, dtype=np.float32).reshape(20, 2)
 MORE = [np.full(4, i, np.float32) for i in range(50)]
+LISTS = [[1.5, 2], [3], []] * 20
 ROWS, RANK5, LENGTHS = np.zeros((3000, 2)), np.zeros((2,) * 5), np.array([1000, 2000])
 WORDS = np.array([["to", "be"], ["or", "not"], ["to", "be"]], object)
 LARGE = np.zeros(100_000, np.float32)
