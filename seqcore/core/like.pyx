@@ -259,4 +259,4 @@ cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
     if each[n] != whole:
         raise ValueError(f"the array has length {whole} along axis 0, which is not the sum of the lengths of "
                          f"{n} elements")
-    return store_of(offsets_table(array, 0, offsets, 0, whole))
+    return store_of(offsets_table(array, 0, offsets, 0, whole, True))

@@ -177,5 +177,5 @@ cdef class Results:
         if self.even:
             owner = even_table(items, 0, self.ndim == 0, length)
         else:
-            owner = offsets_table(items, 0, offsets[: n + 1].copy(), 0, len(items))
+            owner = offsets_table(items, 0, offsets[: n + 1].copy(), 0, len(items), True)
         return self.output.put_all_behind(store_of(owner))
