@@ -85,7 +85,7 @@ class Columns:
         if isinstance(columns, Columns):
             columns = dict(zip(columns.names, map(columns.__getitem__, columns.names), strict=True))
         if not isinstance(columns, Mapping):
-            raise TypeError(f"columns must be a mapping of names to columns, got {got(columns)}")
+            raise TypeError(f"columns must be a mapping of names to columns, got {_got_instead(columns)}")
         sequences, inner = {}, {}
         for name, column in columns.items():
             if not isinstance(name, str):
@@ -106,7 +106,7 @@ class Columns:
                     f"column {name!r} has length {length}, but column {first!r} has length {lengths[first]}"
                 )
         self.sequences, self.inner = sequences, inner
-        self._arrays: dict[str, np.ndarray[Any, Any]] = {}  # that were made
+        self._arrays: dict[str, TensorSequence[Any]] = {}  # that were made, each as an element
 
     @classmethod
     def of(cls, sequences: dict[str, TensorSequence[Any]], inner: dict[str, tuple[int, ...] | None]) -> Self:
@@ -124,7 +124,9 @@ class Columns:
 
     def keys(self) -> KeysView[str]:
         """Return the names, so that `dict(columns)` is a dict of the columns."""
-        return self.sequences.keys()
+        return dict.fromkeys(
+            self.sequences
+        ).keys()  # through the mapping of its keys sequences could be edited
 
     @property
     def dtypes(self) -> dict[str, np.dtype[Any]]:
@@ -155,7 +157,10 @@ class Columns:
         """Return True if other Columns have the same names, dtypes, shapes and values."""
         if not isinstance(other, Columns):
             return NotImplemented
-        return self.inner == other.inner and self.sequences == other.sequences
+        # Not by ==, which takes one sequence for equal to itself, with NaN too.
+        return self.inner == other.inner and all(
+            bool(column == other.sequences[name]) for name, column in self.sequences.items()
+        )
 
     # -- access ----------------------------------------------------------------------------------------
 
@@ -202,11 +207,12 @@ class Columns:
         inner = self.inner[name]
         if inner is None:
             return column[:]  # edits of it don't change the columns
+        # As an element, of which each lookup makes a new view: nobody can change the shape of another's.
         array = self._arrays.get(name)
         if array is None:
-            array = stack(column) if len(column) else np.empty((0, *inner), column.dtype)
-            self._arrays[name] = array
-        return array
+            stacked = stack(column) if len(column) else np.empty((0, *inner), column.dtype)
+            array = self._arrays[name] = TensorSequence([stacked], column.dtype)
+        return array[0]
 
     # -- files, Arrow, pickle --------------------------------------------------------------------------
 
@@ -273,7 +279,10 @@ class Columns:
         return cls.of(*take_table(table))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return restore, (type(self), self.sequences, self.inner)
+        sequences = {}
+        for name in self.sequences:
+            sequences[name] = self.sequences[name][:]
+        return restore, (type(self), sequences, dict(self.inner))
 
 
 def restore(
@@ -299,6 +308,16 @@ def restore(
                 f"the pickle is damaged: rows of column {name!r} don't have shape {shown(shape)}"
             )
     return cls.of(sequences, inner)
+
+
+def _got_instead(columns: Any) -> str:
+    """Describe what was given in place of a mapping, and name the call that takes it."""
+    kind = type(columns).__name__
+    if hasattr(columns, "__arrow_c_stream__") or hasattr(columns, "__arrow_c_array__"):
+        return f"a {kind}: Columns.from_arrow(...) takes a table of pandas, Polars, pyarrow or DuckDB"
+    if isinstance(columns, list | tuple) and columns and isinstance(columns[0], Mapping):
+        return f"a {kind} of rows: pass {{name: [row[name] for row in rows] for name in rows[0]}}"
+    return got(columns)
 
 
 def _taken(name: str, column: Any) -> tuple[TensorSequence[Any], tuple[int, ...] | None]:
