@@ -89,6 +89,13 @@ def as_tensors(tensors):
     return tensors
 
 
+def _has_single_strings(array):
+    """Return whether a Series, or another column that is no ndarray, has strings rather than lists."""
+    if isinstance(array, np.ndarray) or getattr(array, "ndim", 1) != 1 or not hasattr(array, "__getitem__"):
+        return False
+    return hasattr(array, "__len__") and len(array) > 0 and isinstance(next(iter(array), None), str)
+
+
 def _items_of(array):
     """Return the items of an object array of arrays, or of such a Series."""
     kind = type(array).__name__
@@ -105,6 +112,11 @@ def _items_of(array):
         items = list(array)
         if not items or not isinstance(items[0], (*_PYTHON_VALUES, np.generic)):
             return items
+    if _has_single_strings(array):
+        raise TypeError(
+            f"tensors must be an iterable of tensors, got a {kind} of single strings: Columns({{'name': x}}) "
+            "takes it as a column, TensorSequence(list(x)) makes each string an element of rank 0"
+        )
     if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
         remedy = "TensorSequence.from_arrow(...) takes the elements of a column of lists"
     else:
@@ -131,6 +143,12 @@ def not_an_array(function):
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
     if function in (np.shape, np.ndim, np.size):
         return f"{name} takes an array, got a TensorSequence: seq.shapes has the shape of each element"
+    if function in (np.save, np.savez, np.savez_compressed):
+        return (
+            f"{name} takes arrays, got a TensorSequence: np.savez(file, values=seq.values(), "
+            "lengths=seq.lengths()) keeps them, for TensorSequence.from_lengths; seqcore.save(path, seq) "
+            "writes a file that is memory-mapped"
+        )
     return (
         f"{name} takes arrays, got a TensorSequence: sequence_map({name}, seq) calls it for each element, "
         f"{name}(seq.values()) for all values at once, "

@@ -483,9 +483,9 @@ def test_parts_that_do_not_fit(tmp_path):
         (columns_of(4, "int64"), TypeError, "part 1 has the columns tokens int64"),
         (columns["tokens"], TypeError, "part 1 is a TensorSequence, expected Columns"),
         (
-            Columns({**columns, "rows": [np.zeros((1, 5), np.int32)] * 4}),
+            Columns({**columns, "rows": [np.zeros((1, 5, 1), np.int32)] * 4}),
             ValueError,
-            "column 'rows' has elements of another rank, or of other lengths",
+            "part 1: column 'rows': expected tensors of rank 2 as in the parts before, got rank 3",
         ),
         (
             Columns({**columns, "rows": [np.zeros((1,) * rank, np.int32) for rank in (1, 2, 1, 2)]}),
