@@ -168,7 +168,7 @@ def _remove_abandoned(folder):
 
 
 def _remove_unlocked(name):
-    """Remove a file, or raise an OSError if another process has it open."""
+    """Remove a file, or raise an OSError if another process writes it."""
     if fcntl is None:
         # Windows removes no open file. Between closing and renaming it, a writer takes no hour.
         if time.time() - os.stat(name).st_mtime > 3600:
@@ -177,7 +177,8 @@ def _remove_unlocked(name):
     descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.remove(name)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.remove(name)
     finally:
         os.close(descriptor)
 
