@@ -90,7 +90,7 @@ def as_tensors(tensors):
 
 
 def _has_single_strings(array):
-    """Return whether a Series, or another column that is no ndarray, has strings rather than lists."""
+    """Return whether a Series, or a column of another library, has strings rather than lists."""
     if isinstance(array, np.ndarray) or getattr(array, "ndim", 1) != 1 or not hasattr(array, "__getitem__"):
         return False
     return hasattr(array, "__len__") and len(array) > 0 and isinstance(next(iter(array), None), str)

@@ -1,6 +1,7 @@
 """Arrow columns: types, and data for export and import."""
 
 import json
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,8 @@ FORMATS = {
 } | {STRING: LARGE_TEXT}
 NUMBERS = {letter: dtype for dtype, letter in FORMATS.items() if letter not in (BOOL, LARGE_TEXT)}
 
-_32_BITS, _64_BITS = np.dtype(np.int32), np.dtype(np.int64)
+_32_BITS: np.dtype[Any] = np.dtype(np.int32)
+_64_BITS: np.dtype[Any] = np.dtype(np.int64)
 _OFFSET_TYPES = {
     LIST: _32_BITS,
     TEXT: _32_BITS,

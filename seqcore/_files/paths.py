@@ -12,7 +12,7 @@ REMEDY = "restore the file at this path, or pickle copy.deepcopy(seq), which has
 # Open files of unpickled sequences by path and column, the most recently used last: the file as it was, its
 # elements, and how many bytes of memory they take.
 _OPEN: dict[tuple[str, str | None], tuple["StoredIn", object, int]] = {}
-# Files of which unpickled elements are in use: the next column needs no other look at them.
+# Files whose unpickled elements are in use: the next column needs no other look at them.
 _FILES: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
 _MOST = 16  # open files; each is a mapping, without a descriptor
 _MOST_READ = 64 << 20  # bytes of elements that were read, rather than mapped; one file is kept in any case

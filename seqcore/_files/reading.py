@@ -86,7 +86,7 @@ class File:
         first = list(islice(batches, 1))
         self._batches = None  # of all columns, unless they have to be decompressed
         self._unread: Any = None  # all of them as an iterator, until any is decompressed
-        self._some = range(0), []  # which columns were decompressed last, and their batches
+        self._some: Any = range(0), []  # which columns were decompressed last, and their batches
         if all(map(self._is_mapped, first)):
             self._batches = [*first, *batches]
         else:

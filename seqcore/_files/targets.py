@@ -87,7 +87,7 @@ class Temporary:
 
     It is locked as long as its writer runs, and then has the running system's id in its name. So the next
     writer in the folder knows which ones were left behind. Locks of other systems may not show on a network's
-    disk, and some file systems have none: such files stay.
+    disk, and some file systems don't support locks: such files stay.
     """
 
     def __init__(self, target):
@@ -160,7 +160,7 @@ def _remove_abandoned(folder):
             ):
                 with contextlib.suppress(OSError):
                     _remove_unlocked(os.path.join(folder, name))
-    # Whoever writes many files into one folder should not list it anew for each.
+    # A process that writes many files into one folder should not list it anew for each.
     ended = time.monotonic()
     if len(_NEXT_LOOKS) >= 100:
         _NEXT_LOOKS.clear()

@@ -238,7 +238,7 @@ cdef object offsets_in_place(Store *store, object dtype, bint from_zero):
 
 
 cdef int check_offsets(const Store *store, const Run *run) except -1:
-    """Check the offsets of a store's only run before others get them. The table remembers those that are good.
+    """Check the offsets of a store's only run before others get them, once for each table.
 
     Other systems trust offsets. Those of files and Arrow were checked only where elements were used.
     """
@@ -260,7 +260,7 @@ cdef int check_offsets(const Store *store, const Run *run) except -1:
         raise_damaged(store, at - run.first)
     with cython.critical_section(owner):
         low, high = owner.checked_from, owner.checked_to
-        if start <= high and low <= stop:           # what was known and what is new make one range
+        if start <= high and low <= stop:           # the known range and the new one are one
             owner.checked_from, owner.checked_to = min(low, start), max(high, stop)
         elif stop - start > high - low:
             owner.checked_from, owner.checked_to = start, stop
@@ -268,7 +268,7 @@ cdef int check_offsets(const Store *store, const Run *run) except -1:
 
 
 cdef Py_ssize_t first_falling(const Table *table, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-    """Return the first of elements start to stop whose offsets leave the values or fall; stop if none does."""
+    """Return the first of elements start to stop whose offsets leave the values or fall, or stop."""
     cdef Py_ssize_t i, before = table.low, offset
     for i in range(start, stop + 1):
         offset = number_at(table.starts, i, table.width)
