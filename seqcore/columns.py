@@ -207,7 +207,7 @@ class Columns:
         inner = self.inner[name]
         if inner is None:
             return column[:]  # edits of it don't change the columns
-        # As an element, because each lookup of one makes a new view: nobody can change the shape of another's.
+        # As an element: each lookup of one makes a new view, so nobody can change the shape of another's.
         array = self._arrays.get(name)
         if array is None:
             stacked = stack(column) if len(column) else np.empty((0, *inner), column.dtype)
