@@ -366,7 +366,7 @@ cdef class Gathering:
         ends = self.ends
         if group.first_end or group.n + 1 != cnp.PyArray_SIZE(ends):
             ends = self.ends[group.first_end : group.first_end + group.n + 1].copy()
-        return offsets_table(items, 0, ends, 0, group.rows)
+        return offsets_table(items, 0, ends, 0, group.rows, True)
 
     cdef Store *take_store(self) except NULL:
         """Return the elements; the caller gets the share."""
