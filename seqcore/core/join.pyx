@@ -342,7 +342,7 @@ cdef int raise_for(Status status, Join *plan, Store *store) except -1:
     if status == DAMAGED or not read_one(store, plan.seen, &piece, plan.dims):
         raise_damaged(store, min(plan.reader.at, size_of(store) - 1))
     what = "rank" if status == RANK_DIFFERS else "shape"
-    also = "; seq.to_padded() stacks them padded" if plan.stacking and status != RANK_DIFFERS else ""
+    also = "; seq.to_padded() stacks them padded, list(seq) is a list of them" if plan.stacking and status != RANK_DIFFERS else ""
     raise ValueError(
         f"element {plan.seen} has shape {shape_of(&piece)}, which can't be {joined} with "
         f"element 0 of shape {shape_of(&plan.first)}: their {what}s differ{also}"
@@ -402,6 +402,8 @@ cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking):
     """Return the elements joined along axis 0, or stacked, as a view; None where there must be a copy.
 
     They must be one behind the other in one memory: block for block, each begins where the last one ends.
+    PyTorch refuses arrays with strides below zero, or that are no multiple of the item size: there is no view
+    with such.
     """
     cdef Join join
     cdef Block block
@@ -453,4 +455,7 @@ cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking):
             strides[axis] = dims[source.ndim + axis - stacking]
     if stepped or stacking:
         strides[0] = step
+    for axis in range(join.ndim):
+        if strides[axis] < 0 or strides[axis] % join.itemsize:
+            return None
     return array_from(<PyObject *>dtype, join.ndim, join.shape, strides, data, owner_of(source))
