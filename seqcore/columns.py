@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
 
+from seqcore._arguments.other_names import NamesOfColumns
 from seqcore._arguments.shown import got, shown, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
@@ -27,7 +28,7 @@ __all__ = ["Columns"]
 _PLAIN = (bool, int, float, complex, str, np.generic)
 
 
-class Columns:
+class Columns(NamesOfColumns):
     """Sequences and arrays of one length under names, such as tokens, tags and labels.
 
     A row has one element of each column. Columns with one number for each row, or one shape in all rows, are
@@ -53,10 +54,11 @@ class Columns:
 
     Notes
     -----
-    - Read: `columns["tokens"]` is a column, a `TensorSequence` or a read-only array. `columns[i]` is a row, a
-      dict. `columns[a:b]`, `columns[indices]` and `columns[mask]` are Columns that share the data, as in a
-      sequence. `len(columns)` is the number of rows, iterating gives the rows, and `"tokens" in columns`
-      asks for a name.
+    - Read: `columns["tokens"]` is a column, a `TensorSequence` or an array. The array is a read-only view. If
+      indices or a mask have selected the rows, it is a copy, which may be written to. `columns[i]` is a row,
+      a dict. `columns[a:b]`, `columns[indices]` and `columns[mask]` are Columns, as in a sequence.
+      `len(columns)` is the number of rows, iterating gives the rows, and `"tokens" in columns` asks for a
+      name.
     - `columns.__getitems__` is called by PyTorch's DataLoader, so that `collate_fn` gets Columns.
     - Loaded columns, and selections from them, pickle as file paths and positions.
     - Arrow: `pyarrow.table(columns)`, `polars.from_arrow(pyarrow.table(columns))`, and `from_arrow`.
@@ -74,7 +76,7 @@ class Columns:
 
     # `sequences` has all columns by name, arrays as the sequence of their rows. `inner` has the shape of the
     # rows of an array, and None for a sequence.
-    __slots__ = ("__weakref__", "_arrays", "inner", "sequences")
+    __slots__ = ("__weakref__", "_arrays", "_owned", "inner", "sequences")
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -107,6 +109,7 @@ class Columns:
                 )
         self.sequences, self.inner = sequences, inner
         self._arrays: dict[str, TensorSequence[Any]] = {}  # that were made, each as an element
+        self._owned = False  # whether arrays are copies: of rows that were selected
 
     @classmethod
     def of(cls, sequences: dict[str, TensorSequence[Any]], inner: dict[str, tuple[int, ...] | None]) -> Self:
@@ -197,7 +200,10 @@ class Columns:
         sequences = {}
         for name in self.sequences:
             sequences[name] = self.sequences[name][key]
-        return Columns.of(sequences, dict(self.inner))
+        selected = Columns.of(sequences, dict(self.inner))
+        # Not only where a view is impossible: whether an array is writable must not depend on the positions.
+        selected._owned = self._owned or not isinstance(key, slice)
+        return selected
 
     def _column(self, name: str) -> Any:
         try:
@@ -207,6 +213,8 @@ class Columns:
         inner = self.inner[name]
         if inner is None:
             return column[:]  # edits of it don't change the columns
+        if self._owned:
+            return np.asarray(column) if len(column) else np.empty((0, *inner), column.dtype)
         # As an element: each lookup of one makes a new view, so nobody can change the shape of another's.
         array = self._arrays.get(name)
         if array is None:
@@ -282,13 +290,14 @@ class Columns:
         sequences = {}
         for name in self.sequences:
             sequences[name] = self.sequences[name][:]
-        return restore, (type(self), sequences, dict(self.inner))
+        return restore, (type(self), sequences, dict(self.inner), *([True] if self._owned else []))
 
 
 def restore(
     cls: type[Columns],
     sequences: dict[str, TensorSequence[Any]],
     inner: dict[str, tuple[int, ...] | None],
+    owned: bool = False,
 ) -> Columns:
     """Make Columns of what `Columns.__reduce__` has serialized."""
     if not (isinstance(cls, type) and issubclass(cls, Columns)):
@@ -307,7 +316,9 @@ def restore(
             raise ValueError(
                 f"the pickle is damaged: rows of column {name!r} don't have shape {shown(shape)}"
             )
-    return cls.of(sequences, inner)
+    columns = cls.of(sequences, inner)
+    columns._owned = owned is True
+    return columns
 
 
 def _got_instead(columns: Any) -> str:

@@ -90,6 +90,12 @@ def element_type(dtype: DTypeName) -> np.dtype[Any]:
         return _CANONICAL[native]
     if native.name == "bfloat16":
         return _bfloat16()
+    if given.names is not None:
+        raise TypeError(
+            f"a structured dtype with the fields {', '.join(given.names)} is not an element type: pass one "
+            f"field, array[{given.names[0]!r}], or all as Columns({{name: array[name] for name in "
+            "array.dtype.names})"
+        )
     raise TypeError(f"{given.name} is not an element type: expected one of {_names()}")
 
 

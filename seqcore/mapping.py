@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 from typing import TYPE_CHECKING, Any, overload
 
 from seqcore._arguments.integers import as_count, flag
+from seqcore._arguments.other_names import explains_arguments
 from seqcore._arguments.shown import got
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.batches import in_order, joined_work, stacked_work
@@ -71,24 +70,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["map_batches", "sequence_map"]
-
-
-def _takes_options(function):
-    """Make an unknown keyword an error that says how to pass arguments of the body."""
-    options = inspect.signature(function).parameters.keys()
-
-    @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        unknown = kwargs.keys() - options
-        if unknown:
-            name = min(unknown)
-            raise TypeError(
-                f"{function.__name__}() got an unexpected keyword argument {name!r}: pass arguments of the "
-                f"body by functools.partial(body, {name}=...) or a lambda"
-            )
-        return function(*args, **kwargs)
-
-    return checked
 
 
 # Type checkers infer a body's parameters and result from these overloads. They are for an ONNX graph, and for
@@ -248,7 +229,7 @@ def sequence_map(
     output_dtypes: DTypeName | None = None,
     **options: Unpack[_Options],
 ) -> TensorSequence[Any]: ...
-@_takes_options
+@explains_arguments
 def sequence_map(
     body: _Body,
     input_sequence: Tensors,
@@ -372,7 +353,7 @@ def map_batches(
     output_dtypes: _DTypes | None = None,
     **options: Unpack[_BatchOptions],
 ) -> tuple[TensorSequence[Any], ...]: ...
-@_takes_options
+@explains_arguments
 def map_batches(
     body: _Body,
     input_sequence: Tensors,
@@ -437,8 +418,8 @@ def map_batches(
     Examples
     --------
     >>> import numpy as np
-    >>> map_batches(np.cumsum, [[1, 2], [3], [4, 5]], batch_size=2)[2]
-    array([4, 9])
+    >>> map_batches(lambda a: 10 * a, [[1, 2], [3], [4, 5]], batch_size=2)[2]
+    array([40, 50])
     >>> map_batches(lambda a: a.mean(1), [[1.0, 2.0], [3.0], [5.0, 8.0]], new_axis=1)[2]
     array(6.5)
     """

@@ -117,7 +117,11 @@ def _items_of(array):
             f"tensors must be an iterable of tensors, got a {kind} of single strings: Columns({{'name': x}}) "
             "takes it as a column, TensorSequence(list(x)) makes each string an element of rank 0"
         )
-    if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
+    if getattr(array, "is_nested", False) is True:
+        raise TypeError(f"tensors must be an iterable of tensors, got a nested {kind}: pass tensor.unbind()")
+    if type(array).__module__.partition(".")[0] == "awkward":
+        remedy = "TensorSequence.from_arrow(awkward.to_arrow(array, extensionarray=False)) takes its lists"
+    elif hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
         remedy = "TensorSequence.from_arrow(...) takes the elements of a column of lists"
     else:
         remedy = "split_to_sequence(array) splits it along axis 0"

@@ -43,7 +43,22 @@ from seqcore.core.store cimport (
     Store, empty_store, fill, has_runs, new_slots, release, share as retained, size_of,
 )
 
+from seqcore._arguments.other_names import SEQUENCE, other_names, without_other_names
 from seqcore._arguments.tensors import as_tensor
+
+cdef extern from *:
+    """
+    /* Classes made by Cython are closed to setattr, once they are ready. */
+    static int
+    seqcore_add_names(PyObject *type, PyObject *names)
+    {
+        if (PyDict_Merge(((PyTypeObject *)type)->tp_dict, names, 0) < 0)
+            return -1;
+        PyType_Modified((PyTypeObject *)type);
+        return 0;
+    }
+    """
+    int add_names "seqcore_add_names"(object type, object names) except -1
 
 cnp.import_array()
 
@@ -116,6 +131,9 @@ cdef class Container:
 
     def __cinit__(self):
         self._store = empty_store()
+
+    def __dir__(self):
+        return without_other_names(self, object.__dir__(self))
 
     def __dealloc__(self):
         release(self._store)
@@ -592,3 +610,7 @@ cdef class Container:
             release(after)
             tries += 1
         return 0
+
+
+# Of a base class, so that a method of a subclass is found first.
+add_names(Container, other_names(SEQUENCE))

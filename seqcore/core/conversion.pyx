@@ -19,6 +19,7 @@ from seqcore.core.source cimport MAX_NDIM, Piece, same_shape
 from seqcore.core.split cimport split_padded
 from seqcore.core.store cimport share as retained, size_of
 
+from seqcore._arguments.other_names import refuse_arguments
 from seqcore._arguments.padding import left_side
 from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import element_type
@@ -268,9 +269,12 @@ cdef class Convertible(Container):
 
     # -- padding -------------------------------------------------------------------------------------
 
-    def to_padded(self, padding_value=0, *, side="right", shape=None, multiple_of=None, truncate=False,
-                  dtype=None, return_mask=False, out=None):
-        """Return one array of all elements, each padded to the longest.
+    @cython.embedsignature(False)
+    def to_padded(self, padding_value=0, *given, side="right", shape=None, multiple_of=None, truncate=False,
+                  dtype=None, return_mask=False, out=None, **named):        # more, to name what is meant
+        """to_padded($self, /, padding_value=0, *, side='right', shape=None, multiple_of=None, \
+truncate=False, dtype=None, return_mask=False, out=None)\n--\n
+        Return one array of all elements, each padded to the longest.
 
         Parameters
         ----------
@@ -330,13 +334,15 @@ cdef class Convertible(Container):
         array([[ True,  True,  True],
                [ True, False, False]])
         """
+        if given or named:
+            refuse_arguments("to_padded", 1, given, named)
         cdef Share share = self.whole()
         return padded(share.store, self._dtype, padding_value, side, shape, multiple_of, truncate,
                       dtype, return_mask, out)
 
     @classmethod
     @cython.embedsignature(False)
-    def from_padded(cls, batch, lengths=None, *, side="right"):     # None, to name what is missing
+    def from_padded(cls, batch, lengths=None, *given, side="right", **named):   # to name what is meant
         """from_padded($type, batch, lengths, *, side='right')\n--\n
         Make a sequence of the rows of a padded batch, without their padding.
 
@@ -372,6 +378,8 @@ cdef class Convertible(Container):
         >>> TensorSequence.from_padded([[1, 2, 0], [3, 0, 0]], [2, 1])[1]
         array([3])
         """
+        if given or named:
+            refuse_arguments("from_padded", 2, given, named)
         cdef bint left = left_side(side)
         array = own_view(as_tensor(batch))      # as in values_given
         return new_container(cls, element_type(array.dtype), split_padded(array, lengths, left))

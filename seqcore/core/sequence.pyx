@@ -26,6 +26,7 @@ from seqcore.core.source cimport MAX_NDIM, Piece, Source, resolve
 from seqcore.core.store cimport Store, broken_invariant, release, size_of
 from seqcore.core.values cimport values_of
 
+from seqcore._arguments.other_names import refuse_arguments
 from seqcore._arguments.protocols import UnreadableTensorError
 from seqcore._arguments.shown import got, shown
 from seqcore.core.subclasses import new_arguments, own_reduction, rebuilt, set_state
@@ -140,9 +141,13 @@ cdef class TensorSequence(Ragged):
     # Makes NumPy refuse ufuncs and operators between arrays and sequences.
     __array_ufunc__ = None
 
-    def __init__(self, tensors=(), dtype=None, *, copy=False):
-        cdef Gathering news = gather(tensors, None if dtype is None else element_type(dtype), copy)
-        cdef Store *store = news.take_store()
+    def __init__(self, tensors=(), dtype=None, *given, copy=False, **named):    # to name what is meant
+        cdef Gathering news
+        cdef Store *store
+        if given or named:
+            refuse_arguments("TensorSequence", 2, given, named)
+        news = gather(tensors, None if dtype is None else element_type(dtype), copy)
+        store = news.take_store()
         if news.dtype is None:
             release(store)
             raise ValueError("an empty sequence needs a dtype: TensorSequence(dtype='float32')")

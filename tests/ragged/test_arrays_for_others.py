@@ -1,5 +1,8 @@
-"""What comes out is what PyTorch takes: whatever the sequence, no array that a call gives has a stride below zero
-or one of a part of an item, and only values, elements and views of offsets and columns are read-only."""
+"""What comes out is what PyTorch takes, whatever the sequence.
+
+No array that a call gives has a stride below zero, or one of a part of an item. Only values, elements, and views
+of offsets and columns are read-only.
+"""
 
 import copy
 import pickle
@@ -17,7 +20,9 @@ BLOCK = filled("float32", (6, 4, 3))
 
 # Arrays of rank 1 to 3, also such as PyTorch refuses.
 ARRAYS = {
-    **{f"{layout} of rank 1": laid_out(filled("int64", 6), layout) for layout in ("c", "strided", "reversed")},
+    **{
+        f"{layout} of rank 1": laid_out(filled("int64", 6), layout) for layout in ("c", "strided", "reversed")
+    },
     **{
         f"{layout} of rank 3": laid_out(BLOCK, layout)
         for layout in ("fortran", "strided", "reversed", "unaligned")
@@ -42,7 +47,9 @@ MAKERS = {
     "arrays": lambda array: TensorSequence([array, array[:1], array[len(array) // 2 :]]),
     "copies": lambda array: TensorSequence([array, array[:1]], copy=True),
     "offsets": lambda array: TensorSequence.from_offsets(array, np.array([0, 1, 1, len(array)], np.int32)),
-    "padded": lambda array: TensorSequence.from_padded(array, [min(2, array.shape[1])] * len(array), side="left"),
+    "padded": lambda array: TensorSequence.from_padded(
+        array, [min(2, array.shape[1])] * len(array), side="left"
+    ),
 }
 SELECTED = {
     "all": lambda seq: seq,
@@ -104,7 +111,9 @@ def holds(array, strings):
 def sequences():
     for name, array in ARRAYS.items():
         for maker, make in MAKERS.items():
-            if (array.ndim > 1 or maker not in ("padded", "columns")) and not (array.size == 0 and maker == "columns"):
+            if (array.ndim > 1 or maker not in ("padded", "columns")) and not (
+                array.size == 0 and maker == "columns"
+            ):
                 yield f"{maker} of {name}", make(array)
 
 
@@ -146,7 +155,11 @@ def test_elements_have_the_strides_of_what_was_put_in_until_they_are_copied(name
 
 def test_values_are_views_wherever_pytorch_takes_them():
     array = np.arange(12.0).reshape(6, 2)
-    for seq in (sq.split_to_sequence(array), sq.split_to_sequence(array[::2]), sq.split_to_sequence(array)[1:4]):
+    for seq in (
+        sq.split_to_sequence(array),
+        sq.split_to_sequence(array[::2]),
+        sq.split_to_sequence(array)[1:4],
+    ):
         assert np.shares_memory(seq.values(), array)
     for seq in (sq.split_to_sequence(array)[::-1], sq.split_to_sequence(array[:, ::-1])):
         assert not np.shares_memory(seq.values(), array)
