@@ -82,6 +82,9 @@ def element_type(dtype: DTypeName) -> np.dtype[Any]:
             return _bfloat16()
     given = numpy_type(dtype)
     if given is None:
+        name = str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else ""
+        if name in ELEMENT_TYPES or name == "bfloat16":
+            raise TypeError(f"{shown(dtype)} is PyTorch's dtype: pass {name!r}")
         raise TypeError(f"{shown(dtype)} is not an element type: expected one of {_names()}")
     if given.kind in "UT":
         return STRING

@@ -24,12 +24,15 @@ _REDUCED = ("sum", "prod", "mean", "std", "var", "min", "max", "any", "all", "ar
 _OF_EACH = ("abs", "cumsum", "diff", "exp", "log", "median", "round", "sqrt", "transpose")
 _PADDED = ("densify", "pad", "pad_sequence", "to_dense", "to_padded_tensor", "to_tensor", "padded")
 
+_CASTS = {"double": "float64", "float": "float32", "half": "float16", "int": "int32", "long": "int64"}
+
 _STACKS = "seq.to_padded() for elements padded to one array, seq.values() for elements joined along axis 0"
 _LENGTHS = "seq.lengths() for lengths along axis 0"
 
 SEQUENCE: dict[str, str] = {
     **{name: f"seq.reduce(np.{name}, axis=None) for one result of each element" for name in _REDUCED},
     **{name: f"sequence_map(np.{name}, seq) for each element" for name in _OF_EACH},
+    **{name: f"seq.astype({dtype!r})" for name, dtype in _CASTS.items()},
     **dict.fromkeys(_PADDED, "seq.to_padded()"),
     **dict.fromkeys(("map", "apply"), "sequence_map(function, seq)"),
     "filter": "seq[[function(a) for a in seq]], or a mask such as seq[seq.lengths() > 1]",
@@ -40,13 +43,13 @@ SEQUENCE: dict[str, str] = {
     "argsort": "np.argsort(seq.lengths())",
     **dict.fromkeys(("shuffle", "sample"), "seq[np.random.permutation(len(seq))]"),
     "shape": f"seq.shapes for the shape of each element, {_LENGTHS}",
-    "ndim": "seq[0].ndim; ranks may differ",
+    **dict.fromkeys(("dim", "ndim"), "seq[0].ndim; ranks may differ"),
     "size": f"len(seq) for the number of elements, {_LENGTHS}, seq.lengths().sum() for their sum",
     **dict.fromkeys(("len", "length", "num_elements"), f"len(seq) for the number of elements, {_LENGTHS}"),
     **dict.fromkeys(("row_lengths", "counts"), "seq.lengths()"),
     **dict.fromkeys(("row_splits", "row_offsets", "indptr"), "seq.offsets()"),
     **dict.fromkeys(("flat", "flat_values", "flatten", "ravel", "content"), "seq.values()"),
-    "reshape": "sequence_map(lambda a: a.reshape(-1), seq) for each element",
+    **dict.fromkeys(("reshape", "view"), "sequence_map(lambda a: a.reshape(-1), seq) for each element"),
     "T": "sequence_map(np.transpose, seq) for each element",
     "clip": "sequence_map(lambda a: a.clip(0, 1), seq) for each element",
     **dict.fromkeys(("cat", "concat", "concatenate", "join"), "concat_from_sequence(seq, 0)"),
@@ -101,6 +104,11 @@ COLUMNS: dict[str, str] = {
     **dict.fromkeys(("to_arrow", "to_table"), "pyarrow.table(columns)"),
     "to_pandas": "pyarrow.table(columns).to_pandas()",
     "to_list": "list(columns)",
+    **dict.fromkeys(
+        ("collate", "set_format", "to", "to_torch", "with_format"),
+        'torch.from_numpy(columns["tokens"].to_padded()) for a sequence, torch.tensor(columns["label"]) for '
+        "an array",
+    ),
 }
 
 SAMPLER: dict[str, str] = {

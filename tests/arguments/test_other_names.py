@@ -30,6 +30,10 @@ PLAIN = {
         for name in other_names._REDUCED
     },
     **{f"sequence_map(np.{name}, seq)": f"[np.{name}(a) for a in arrays]" for name in other_names._OF_EACH},
+    **{
+        f"seq.astype({dtype!r})": f"[a.astype({dtype!r}) for a in arrays]"
+        for dtype in other_names._CASTS.values()
+    },
     "seq.to_padded()": "padded",
     "sequence_map(function, seq)": "[function(a) for a in arrays]",
     "seq[[function(a) for a in seq]]": "[a for a in arrays if function(a)]",
@@ -68,6 +72,8 @@ PLAIN = {
     "save(path, seq)": "arrays",
     # Columns.
     "columns.names": "['tokens', 'label']",
+    'torch.from_numpy(columns["tokens"].to_padded())': "padded",
+    'torch.tensor(columns["label"])': "label",
     "len(columns)": "3",
     "len(columns.names)": "2",
     "[columns[name] for name in columns.names]": "[seq, label]",
@@ -421,6 +427,30 @@ def test_functions_that_are_no_reductions():
     with pytest.raises(TypeError, match=r"use seq\.astype\(bool\)\.reduce\(np\.sum\)$"):
         seq.reduce(np.count_nonzero)
     assert seq.astype(bool).reduce(np.sum).tolist() == [3, 1]
+
+
+def test_dtypes_and_masks_of_pytorch():
+    torch = pytest.importorskip("torch")
+    seq = TensorSequence([[1, 2, 5], [4]])
+    for dtype, name in ((torch.float32, "float32"), (torch.int64, "int64"), (torch.bool, "bool")):
+        for call in (
+            lambda dtype: TensorSequence(seq.tolist(), dtype=dtype),
+            lambda dtype: seq.astype(dtype),
+            lambda dtype: seq.to_padded(dtype=dtype),
+        ):
+            with pytest.raises(TypeError, match=f"torch.{name} is PyTorch's dtype: pass '{name}'"):
+                call(dtype)
+        assert seq.astype(name).dtype == name
+    batch, mask = seq.to_padded(return_mask=True)
+    with pytest.raises(TypeError, match=r"mask\.sum\(axis=1\)"):
+        TensorSequence.from_padded(batch, torch.from_numpy(mask))
+    assert TensorSequence.from_padded(batch, torch.from_numpy(mask).sum(axis=1)) == seq
+
+
+def test_batches_of_a_sampler_one_by_one():
+    """As from `DataLoader(data, sampler=BatchSampler(…))`."""
+    with pytest.raises(TypeError, match="item 0 is .* of type list; DataLoader takes a BatchSampler as batch_sampler="):
+        TensorSequence([[1], [2]]).__getitems__([[0, 1]])
 
 
 def test_functions_of_pytorch():
