@@ -179,13 +179,13 @@ class _WithOtherNames:
 
 
 class NamesOfColumns(_WithOtherNames):
-    """What Columns don't have."""
+    """The names that Columns don't have."""
 
     __slots__ = ()
 
 
 class NamesOfSamplers(_WithOtherNames):
-    """What a BatchSampler doesn't have."""
+    """The names that a BatchSampler doesn't have."""
 
     __slots__ = ()
 
@@ -312,7 +312,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
     },
 }
 
-# What may not be given by position, in the order of the signature; the tests compare it.
+# The parameters that may not be given by position, in the order of the signature; the tests compare it.
 _ONLY_BY_NAME: dict[str, tuple[str, ...]] = {
     "to_padded": ("side", "shape", "multiple_of", "truncate", "dtype", "return_mask", "out"),
     "reduce": ("axis", "initial", "empty", "dtype"),

@@ -612,5 +612,5 @@ cdef class Container:
         return 0
 
 
-# Of a base class, so that a method of a subclass is found first.
+# They are names of the base class, so that a method of a subclass is found first.
 add_names(Container, other_names(SEQUENCE))

@@ -402,8 +402,8 @@ cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking):
     """Return the elements joined along axis 0, or stacked, as a view; None where there must be a copy.
 
     They must be one behind the other in one memory: block for block, each begins where the last one ends.
-    PyTorch refuses arrays with strides below zero, or that are no multiple of the item size: there is no view
-    with such.
+    PyTorch refuses arrays with strides below zero, or that are not a multiple of the item size: then there is
+    no view.
     """
     cdef Join join
     cdef Block block

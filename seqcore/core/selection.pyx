@@ -108,7 +108,8 @@ cdef cnp.ndarray selection_in_list(tuple items, Py_ssize_t length):
                 raise TypeError(f"item {i} of the index list is {MASKED}")
             if not PyIndex_Check(item) or getattr(item, "ndim", 0):
                 also = "; DataLoader takes a BatchSampler as batch_sampler=" if isinstance(item, list) else ""
-                raise TypeError(f"an index list must have integers or bools, but item {i} is {got(item)}{also}")
+                raise TypeError(f"an index list must have integers or bools, but item {i} is {got(item)}"
+                                f"{also}")
         positions[i] = PyNumber_AsSsize_t(item, NULL)
         if positions[i] in (PY_SSIZE_T_MIN, PY_SSIZE_T_MAX):       # maybe of a number beyond them
             raise_for(OUT_OF_RANGE, item, length)

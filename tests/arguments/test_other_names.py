@@ -449,7 +449,9 @@ def test_dtypes_and_masks_of_pytorch():
 
 def test_batches_of_a_sampler_one_by_one():
     """As from `DataLoader(data, sampler=BatchSampler(…))`."""
-    with pytest.raises(TypeError, match="item 0 is .* of type list; DataLoader takes a BatchSampler as batch_sampler="):
+    with pytest.raises(
+        TypeError, match=r"item 0 is .* of type list; DataLoader takes a BatchSampler as batch_sampler="
+    ):
         TensorSequence([[1], [2]]).__getitems__([[0, 1]])
 
 

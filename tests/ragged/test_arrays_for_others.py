@@ -1,7 +1,7 @@
 """What comes out is what PyTorch takes, whatever the sequence.
 
-No array that a call gives has a stride below zero, or one of a part of an item. Only values, elements, and views
-of offsets and columns are read-only.
+No array that a call gives has a stride below zero, or one of a part of an item. Only values, elements, and
+views of offsets and columns are read-only.
 """
 
 import copy

@@ -18,7 +18,7 @@ def flat(batch):
 
 
 def tensors(batch):
-    """What the pages make of Columns and sequences, in PyTorch: without a warning, as tensors of their own."""
+    """The tensors that the pages make of Columns and sequences, without a warning."""
     import torch
 
     with warnings.catch_warnings(action="error"):
