@@ -72,6 +72,8 @@ if TYPE_CHECKING:
 __all__ = ["map_batches", "sequence_map"]
 
 
+_explained: Any = explains_arguments  # untyped here, because the overloads have the types
+
 # Type checkers infer a body's parameters and result from these overloads. They are for an ONNX graph, and for
 # callables of one input (a lambda's parameter has the type of the elements), of two and of more, each with
 # the possible outputs. If mypy doesn't know the type of a result, as for `a.mean(0)`, several match, and it
@@ -229,7 +231,7 @@ def sequence_map(
     output_dtypes: DTypeName | None = None,
     **options: Unpack[_Options],
 ) -> TensorSequence[Any]: ...
-@explains_arguments
+@_explained
 def sequence_map(
     body: _Body,
     input_sequence: Tensors,
@@ -353,7 +355,7 @@ def map_batches(
     output_dtypes: _DTypes | None = None,
     **options: Unpack[_BatchOptions],
 ) -> tuple[TensorSequence[Any], ...]: ...
-@explains_arguments
+@_explained
 def map_batches(
     body: _Body,
     input_sequence: Tensors,

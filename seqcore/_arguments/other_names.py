@@ -12,11 +12,14 @@ name it:
 
 import functools
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from seqcore._arguments.shown import got, shown
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # -- attributes ----------------------------------------------------------------------------------------
 
@@ -358,7 +361,7 @@ def _refuse(name, most, given, named, only_by_name):
     )
 
 
-def explains_arguments(function):
+def explains_arguments(function: _Function) -> _Function:
     """Decorate a function of Python, or a constructor, so that wrong arguments lead to the right ones.
 
     It costs nothing but a call: only what Python itself refused is looked at.
@@ -372,7 +375,7 @@ def explains_arguments(function):
     takes_any = any(one.kind is one.VAR_POSITIONAL for one in parameters)
 
     @functools.wraps(function)
-    def explained(*args, **kwargs):
+    def explained(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
@@ -384,7 +387,7 @@ def explains_arguments(function):
                 raise
         return _refuse(name, len(by_position) - constructs, given, named, only_by_name)
 
-    return explained
+    return cast("_Function", explained)
 
 
 # -- reductions ----------------------------------------------------------------------------------------
