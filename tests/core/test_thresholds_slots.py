@@ -314,14 +314,6 @@ def test_as_many_parts_as_memories(memories):
     assert parts_of(seq) == memories
 
 
-@pytest.mark.parametrize(("most", "parts"), [(3, 1), (4, 4), (5, 4)])
-def test_not_too_many_parts(monkeypatch, most, parts):
-    from seqcore._arrow import layouts
-
-    monkeypatch.setattr(layouts, "_MOST_PARTS", most)
-    assert parts_of(TensorSequence([np.zeros(1 << 14) for _ in range(4)])) == parts
-
-
 @pytest.mark.parametrize(
     ("gathered", "parts"), [(79, [2, 2, 1]), (80, [2, 2, 1]), (81, [3, 2]), (40, [1] * 5)]
 )
