@@ -1,0 +1,59 @@
+"""Every exit over damaged data: a result that is right or an error, and never the end of the process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.known import known
+
+SCRIPT = Path(__file__).parents[1] / "support" / "damaged_exits.py"
+KINDS = ["lists", "lists of pairs", "tensors", "strings"]
+UNCHECKED = "the whole is exported with offsets of the file that nobody has checked"
+
+
+def run(which, each, *kinds):
+    pytest.importorskip("pyarrow")
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", SCRIPT, which, str(each), *kinds],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    lines = ended.stdout.splitlines()
+    faults = [i for i, line in enumerate(lines) if line.startswith("FAULT")]
+    assert not faults, "\n".join(lines[faults[0] - 1 :][:20])
+    assert ended.returncode == 0, f"the process ended at {lines[-1:]}: {ended.stderr[-3000:]}"
+    assert lines[-1] == "ended"
+    assert len(lines) > 100
+
+
+def test_public_calls():
+    run("calls", 29, *KINDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_public_calls_with_all_damages(kind):
+    run("calls", 1, kind)
+
+
+@known(UNCHECKED)
+def test_exports_of_lists():
+    run("exports", 31, "lists", "lists of pairs")
+
+
+def test_exports_of_what_is_decoded():
+    run("exports", 31, "tensors", "strings")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=known(UNCHECKED)) if kind.startswith("lists") else kind for kind in KINDS],
+)
+def test_exports_with_all_damages(kind):
+    run("exports", 1, kind)
