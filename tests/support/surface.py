@@ -587,7 +587,7 @@ section("copies", [
     call("__reduce__, unpickled", lambda pickled: pickle.loads(pickled), lambda seq: seq, memory="loose"),
     call("__reduce__, out of band", lambda out_of_band: pickle.loads(out_of_band[0], buffers=out_of_band[1]),
          lambda seq: seq, on="large", memory="loose"),
-    *[call(f"__reduce__, protocol {k}", lambda seq, k=k: pickle.loads(pickle.dumps(seq, k)), lambda seq: seq,
+    *[call(f"__reduce__, protocol {k}", lambda seq, protocol=k: pickle.loads(pickle.dumps(seq, protocol)), lambda seq: seq,
            memory="out") for k in range(6)],
     call("astype", lambda seq, dtype="int32": seq.astype(dtype), memory="loose", touches="each"),
     call("__class_getitem__", lambda: TensorSequence[np.float32], memory="out"),
