@@ -1,5 +1,6 @@
 """The core's modules: each imports only those before it, by cimport, import, and in functions too."""
 
+import pkgutil
 import re
 from pathlib import Path
 
@@ -77,4 +78,6 @@ def test_each_imports_only_those_before_it(path):
 
 
 def test_the_order_names_all_modules():
-    assert {path.stem for path in FILES} == RANK.keys()
+    """By their compiled forms too, for an installed package has no .pyx files."""
+    compiled = {module.name for module in pkgutil.iter_modules([str(ROOT)])}
+    assert compiled | {path.stem for path in FILES} == RANK.keys()
