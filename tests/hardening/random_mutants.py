@@ -98,8 +98,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder, "tree")
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", "__pycache__"), symlinks=True)
-        if run(tree, options.limit, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests) != "passed":
-            raise SystemExit("the tests fail without a mutant")
+        whole = run(tree, options.limit, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests)
+        if whole != "passed":
+            raise SystemExit(f"without a mutant the tests end so: {whole}")
         for name, mutant in drawn:
             if sum(counts.values()) == options.count:
                 break
