@@ -69,8 +69,7 @@ def test_a_mixture_comes_back(carrier, mixture):
     assert same(seq, model)
 
 
-@known("a pickle of more than 64 alternating groups of different rank has no elements")
-@settings(max_examples=examples(300), **UNSHRUNK)
+@settings(max_examples=examples(300))
 @given(mixtures())
 def test_a_mixture_comes_back_from_a_pickle(mixture):
     seq, model = mixture

@@ -36,7 +36,6 @@ import pickle
 import shutil
 import tempfile
 import types
-import weakref
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -297,9 +296,7 @@ class Operands:
 
     @cached_property
     def folder(self):
-        folder = Path(tempfile.mkdtemp(dir=scratch()))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return folder
+        return Path(tempfile.mkdtemp(dir=scratch()))
 
     @cached_property
     def path(self):
