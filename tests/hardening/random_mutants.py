@@ -30,7 +30,7 @@ SWAPS = [
     ("&", "|"),
 ]
 SWAPS += [("and", "or"), ("True", "False"), ("0", "1"), ("1", "2"), ("is", "is not"), ("in", "not in")]
-SWAPS += [("min", "max"), ("break", "continue"), ("if not", "if"), ("+=", "-="), ("-1", "0"), ("while", "if")]
+SWAPS += [("min", "max"), ("break", "continue"), ("if not", "if"), ("+=", "-="), ("-1", "0")]
 CHANGES = {}
 for _one, _other in SWAPS:
     CHANGES.setdefault(_one, []).append(_other)

@@ -1,9 +1,9 @@
 """Every exit of a sequence of a damaged file: `python damaged_exits.py calls|exports EACH KIND …`.
 
 "calls" are those of the registry. "exports" are what other systems make of the sequence and of selections.
-One number of the file is damaged, and each EACH-th such damage is tried. A line before each call says which
-it is. The process must not end. The line behind a call that goes wrong begins with FAULT: an export has to
-give the elements as they can be read one by one, and an error if one of them can't be read.
+One number of the file is damaged, and each EACH-th pair of a damage and a call is tried. A line before each
+call says which it is. The process must not end. The line behind a call that goes wrong begins with FAULT: an
+export has to give the elements as they can be read one by one, and an error if one of them can't be read.
 """
 
 import io
@@ -149,11 +149,11 @@ def main(which, each, kinds):
             if "seq" in one.uses and one.section not in ("files", "maps") and not one.raises
         }
     for kind in kinds:
-        for damage, data in itertools.islice(damaged(kind), 0, None, int(each)):
-            path = FOLDER / f"{damage}.arrow"
+        cases = itertools.product(damaged(kind), calls.items())
+        for number, ((damage, data), (label, call)) in enumerate(itertools.islice(cases, 0, None, int(each))):
+            path = FOLDER / f"{number}.arrow"
             path.write_bytes(data)
-            for label, call in calls.items():
-                attempt(f"{kind}, {damage}: {label}", call, path)
+            attempt(f"{kind}, {damage}: {label}", call, path)
     print("ended")
 
 
