@@ -110,6 +110,7 @@ class Call(NamedTuple):
 TENSOR, RANK3 = np.zeros(3, np.float32), np.zeros((2, 2, 2), np.float32)
 BASE = np.arange(40, dtype=np.float32).reshape(20, 2)
 MORE = [np.full(4, i, np.float32) for i in range(50)]
+LISTS = [[1.5, 2], [3], []] * 20
 WORDS = np.array([["to", "be"], ["or", "not"], ["to", "be"]], object)
 LARGE = np.zeros(100_000, np.float32)
 ROWS, RANK5, EACH = np.zeros((3000, 2)), np.zeros((2,) * 5), np.array([1000, 2000])
@@ -429,6 +430,9 @@ section("edits", [
     edit("extend, a sequence", lambda seq, others: seq.extend(others)),
     edit("extend, itself", lambda seq: seq.extend(seq)),
     edit("extend, many arrays", lambda seq: seq.extend(MORE), lambda seq: seq.extend(MORE)),
+    edit("extend, lists", lambda seq: seq.extend(LISTS), None),
+    edit("extend, lists and arrays", lambda seq: seq.extend([*LISTS, *MORE, [[1.5]], *MORE, 2]), None),
+    edit("append, a list", lambda seq: seq.append([[1, 2], [3, 4]]), None),
     edit("__iadd__", lambda seq, tensors: seq.__iadd__(tensors), lambda seq, tensors: seq.__iadd__(tensors)),
     edit("__setitem__", lambda seq, tensor, key=1: _assign(seq, key, tensor)),
     edit("__setitem__, a slice", lambda seq, tensors: _assign(seq, slice(1, 3), tensors)),
@@ -473,6 +477,11 @@ section("edits", [
           memory="loose"),
     error("insert, nowhere", IndexError, lambda seq, tensor: seq.insert(99, tensor)),
     error("extend, what fails", KeyError, lambda seq, tensors: seq.extend(_failing(tensors)), memory="loose"),
+    error("extend, lists that fail", KeyError, lambda seq: seq.extend(_failing([*LISTS, *MORE])),
+          memory="loose"),
+    error("extend, lists among words", TypeError,
+          lambda seq: seq.extend([["a"], [["b"], ["c"]], [["d"], [1]]]),
+          on="words", memory="loose"),
     error("extend, another type", TypeError, lambda seq, tensor: seq.extend([tensor, 1j]), memory="out"),
     error("extend, another sequence", TypeError, lambda seq: seq.extend(TensorSequence([1])), memory="out"),
     error("__setitem__, nowhere", IndexError, lambda seq, tensor: _assign(seq, 99, tensor)),
@@ -574,6 +583,8 @@ section("copies", [
          lambda seq, tensors: tensors),
     call("TensorSequence, of a generator", lambda generated: TensorSequence(generated),
          lambda generated: [*generated]),
+    call("TensorSequence, lists", lambda: TensorSequence([[], *LISTS])),
+    call("TensorSequence, a generator of lists", lambda: TensorSequence(one for one in LISTS * 9)),
     call("TensorSequence, copies", lambda tensors: TensorSequence(tensors, copy=True),
          lambda tensors: tensors),
     call("TensorSequence, of a sequence", lambda seq: TensorSequence(seq), lambda seq: seq, touches="none"),
