@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from support.known import UNSHRUNK, known
 from support.mixtures import mixtures
 from support.results import same
 from support.strategies import NUMERIC_NAMES
@@ -41,7 +40,6 @@ WAYS = {
     "map": lambda lists, path: sq.sequence_map(lambda i: lists[int(i)], TensorSequence(range(len(lists)))),
     "save": by_files,
 }
-EMPTY = "an empty list among lists of numbers makes them float64, which loses digits"
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +52,7 @@ def made(way, lists, path):
     return result if isinstance(result, TensorSequence) else TensorSequence([*result])
 
 
-@pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=known(EMPTY, (AssertionError, TypeError, ValueError))) for way in WAYS]
-)
-@settings(**UNSHRUNK)
+@pytest.mark.parametrize("way", WAYS)
 @given(lists_of(NUMBERS), st.integers(0, 5))
 def test_an_empty_list_says_nothing_of_integers(way, path, lists, at):
     with_empty = [*lists[:at], [], *lists[at:]]
@@ -77,16 +72,12 @@ def test_no_order_of_lists_changes_the_type_or_a_digit(items, way, path, data):
     assert found.tolist() == moved
 
 
-@known("an empty list before lists of text makes the sequence float64", TypeError)
-@settings(**UNSHRUNK)
 @given(lists_of(ITEMS["strings"]), st.integers(0, 5))
 def test_an_empty_list_says_nothing_of_text(lists, at):
     with_empty = [*lists[:at], [], *lists[at:]]
     assert TensorSequence(with_empty).tolist() == with_empty
 
 
-@known("integers beyond int64 become float64 beside negative ones, or lose digits")
-@settings(**UNSHRUNK)
 @given(st.lists(INTEGERS, min_size=1, max_size=4))
 def test_integers_stay_what_they_are_or_are_refused(numbers):
     try:
@@ -161,8 +152,6 @@ def test_equality_doesnt_ask_who_is_compared(name, lengths):
     assert (seq == seq) == (seq == seq[:]) == (not any(lengths))
 
 
-@known("Columns with NaN equal themselves, but not a copy of themselves")
-@settings(**UNSHRUNK)
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=4))
 def test_equality_of_columns_doesnt_ask_who_is_compared(lengths):
     for column in (with_nans("float32", lengths), np.where(lengths, np.nan, 1)):

@@ -6,11 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.known import known
 
 SCRIPT = Path(__file__).parents[1] / "support" / "damaged_exits.py"
 KINDS = ["lists", "lists of pairs", "tensors", "strings"]
-UNCHECKED = "the whole is exported with offsets of the file that nobody has checked"
 
 
 def run(which, each, *kinds):
@@ -41,7 +39,6 @@ def test_public_calls_with_all_damages(kind):
     run("calls", 1, kind)
 
 
-@known(UNCHECKED)
 def test_exports_of_lists():
     run("exports", 61, "lists", "lists of pairs")
 
@@ -51,9 +48,6 @@ def test_exports_of_what_is_decoded():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=known(UNCHECKED)) if kind.startswith("lists") else kind for kind in KINDS],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_exports_with_all_damages(kind):
     run("exports", 1, kind)

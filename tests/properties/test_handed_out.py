@@ -11,7 +11,6 @@ import warnings
 
 import numpy as np
 import pytest
-from support.known import known
 from support.results import arrays_in, same
 from support.surface import CALLS, FITTING, SEQUENCES, Operands, made
 
@@ -51,17 +50,7 @@ def handed_out(whose):
     ]
 
 
-def fails(fault, whose="columns"):
-    return pytest.param(whose, marks=known(fault))
-
-
-@pytest.mark.parametrize(
-    "whose",
-    [
-        fails("values() of single rows in falling order has a negative stride", "sequences"),
-        fails("an array column that was selected in falling order has a negative stride"),
-    ],
-)
+@pytest.mark.parametrize("whose", WHOSE)
 def test_no_stride_is_negative(whose):
     wrong = [
         where
@@ -94,7 +83,6 @@ def test_other_results_can_be_written_into():
     assert wrong == []
 
 
-@known("array columns of a selection are read-only, so PyTorch warns")
 def test_columns_that_were_selected_can_be_written_into():
     wrong = [
         where
@@ -104,13 +92,7 @@ def test_columns_that_were_selected_can_be_written_into():
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    "whose",
-    [
-        fails("values() of single rows in falling order has a negative stride", "sequences"),
-        fails("an array column that was selected in falling order has a negative stride"),
-    ],
-)
+@pytest.mark.parametrize("whose", WHOSE)
 def test_pytorch_takes_each_array(whose):
     torch = pytest.importorskip("torch")
     wrong = []
@@ -155,10 +137,7 @@ def wholes(operands):
     return [np.array(columns[name]) for name in "bc"]
 
 
-@pytest.mark.parametrize(
-    "whose",
-    ["sequences", fails("Columns hand out their own array object, whose shape and type anybody can set")],
-)
+@pytest.mark.parametrize("whose", WHOSE)
 def test_what_was_returned_is_the_callers(whose):
     wrong = []
     for kind in KINDS:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.known import UNSHRUNK, known
 from support.mixtures import mixtures, rows, tables
 from support.random_cases import examples
 from support.results import same
@@ -177,15 +176,11 @@ def test_columns_come_back_from_parts(folder, table, data):
     check_parts(folder / "parts.arrow", table, data, st.just([*table]))
 
 
-@known("parts whose columns come in another order are exchanged", (AssertionError, ValueError))
-@settings(**UNSHRUNK)
 @given(tables(st.sampled_from(["int64", "float64"])), st.data())
 def test_columns_come_back_from_parts_in_any_order(folder, table, data):
     check_parts(folder / "any.arrow", table, data, st.permutations([*table]))
 
 
-@known("parts of Columns may not differ in the widths of their elements", ValueError)
-@settings(**UNSHRUNK)
 @given(st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=2, max_size=3))
 def test_parts_of_columns_may_differ_in_width(folder, widths):
     parts = [

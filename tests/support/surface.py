@@ -932,18 +932,9 @@ section("files", [  # these need pyarrow
 
 # What each class has and nobody calls, and what only looks public (Columns.of, .inner, .sequences).
 UNCALLED = {
-    *(
-        "__new__",
-        "__doc__",
-        "__module__",
-        "__dict__",
-        "__weakref__",
-        "__annotations__",
-        "__slots__",
-        "__slotnames__",
-    ),
-    *("__pyx_vtable__", "__array_ufunc__", "Columns.of", "Columns.inner", "Columns.sequences"),
-    *("ELEMENT_TYPES", "get_include"),
+    *("__new__", "__doc__", "__module__", "__dict__", "__weakref__", "__annotations__", "__dir__"),
+    *("__slots__", "__slotnames__", "__pyx_vtable__", "__array_ufunc__"),
+    *("Columns.of", "Columns.inner", "Columns.sequences", "ELEMENT_TYPES", "get_include"),
 }
 ALIASES = {
     "__init__": "TensorSequence",
@@ -955,8 +946,15 @@ ALIASES = {
 def public_names():
     """Return the names of all public functions, methods, properties and operators."""
     names = {*sq.__all__}
-    for cls, prefix in ((TensorSequence, ""), (Columns, "Columns."), (BatchSampler, "BatchSampler.")):
-        for kind in cls.__mro__[:-1]:
-            ours = kind.__module__.startswith("seqcore")
-            names |= {prefix + name for name in vars(kind) if ours and (name[0] != "_" or name[:2] == "__")}
+    # What `dir` doesn't show is there for its error alone, which names the call that is meant.
+    for one, prefix in (
+        (TensorSequence([0]), ""),
+        (Columns({"a": [0]}), "Columns."),
+        (BatchSampler([1], batch_size=1), "BatchSampler."),
+    ):
+        shown = {*dir(one)}
+        for kind in type(one).__mro__[:-1]:
+            if kind.__module__.startswith("seqcore"):
+                found = shown & {*vars(kind)}
+                names |= {prefix + name for name in found if name[0] != "_" or name[:2] == "__"}
     return {ALIASES.get(name, name) for name in names if name.rpartition(".")[2] not in UNCALLED} - UNCALLED
