@@ -121,7 +121,7 @@ batches = list(sq.BatchSampler(data["tokens"], batch_size=32, rank=rank, world_s
     "resume these in mid-epoch": {
         "seqcore": """\
 sampler = sq.BatchSampler(data["tokens"], batch_size=32, rank=rank, world_size=4)
-sampler.load_state_dict(sampler.state_dict() | {"epoch": epoch, "batches": step})
+sampler.load_state_dict(sampler.state_dict() | {"epoch": epoch, "batches": 4 * step})
 batches = list(sampler)
 """,
         "lists": "lengths = list(map(len, tokens))\n" + SORTED + RANKED + RESUMED,

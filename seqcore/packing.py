@@ -63,7 +63,7 @@ def pack(
 
     Notes
     -----
-    O(n log capacity), without the GIL; about 50 ns for each element. Best fit decreasing needs at most 11/9
+    O(n log n), without the GIL; about 100 ns for each element. Best fit decreasing needs at most 11/9
     of the fewest packs possible, plus one.
 
     Examples
@@ -124,6 +124,6 @@ def as_capacity(name: str, capacity: SupportsIndex | None, lengths: NDArray[np.i
         at = int(np.argmax(lengths > limit))
         raise ValueError(
             f"element {at} has length {lengths[at]}, which is more than {name}={limit}: cut longer elements "
-            "into several first; to leave them out loses all of their values"
+            f"with seq.windows({limit}); to leave them out loses all of their values"
         )
     return min(limit, LONGEST)

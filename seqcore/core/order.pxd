@@ -1,4 +1,4 @@
-# Positions sorted by length, and shuffled.
+# Positions sorted by length, divided into batches, and mixed.
 
 from libc.stdint cimport int32_t, int64_t
 cimport numpy as cnp
@@ -10,4 +10,3 @@ ctypedef fused narrow:
 
 cdef int check_lengths(cnp.ndarray lengths, int64_t most) except -1
 cdef tuple sorted_by_keys(cnp.ndarray keys, cnp.ndarray order, bint falling)
-cdef int shuffle_equal(cnp.ndarray keys, cnp.ndarray order, object bits) except -1

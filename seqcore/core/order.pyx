@@ -1,18 +1,23 @@
-"""Positions sorted by length, and shuffled: the order of batches, and of packing.
+"""Positions sorted by length, divided into batches of similar lengths, and mixed anew in each epoch.
 
 ::
 
-    lengths   3 1 3 0        sorted   3 1 0 2  or  3 1 2 0      (0 and 2 have one length)
+    positions by falling length    a b c d e f g h i j k l
+    a stratum of 3 batches of 4    a b c | d e f | g h i | j k l      four rows, each as wide as the stratum
+    its batches in one epoch       a e h j    c d i k    b f g l      each has one element of each row
+    in the next epoch              b d h l    a f g k    c e i j
 
-Sorted by digits of up to 12 bits, in O(n). The random numbers are those of a bit generator, whose streams
-NumPy never changes.
+Elements of a stratum have almost one length, so that its batches are hardly larger than those of a full
+sort. Each row is shuffled on its own. Only the second one keeps in step with the first, one place further in
+each epoch: no two elements of these rows meet in two epochs that follow each other, so no batch comes twice.
+Packs are strata of one width, and `_batches` divides the rows among them.
+
+Random numbers are those of SplitMix64, from seeds of our own, so that no version of NumPy changes an order.
 """
 
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 cimport numpy as cnp
-from numpy.random cimport bitgen_t
 import numpy as np
 
 cnp.import_array()
@@ -20,6 +25,9 @@ cnp.import_array()
 cdef enum:
     DIGIT = 12                  # bits that are sorted by at a time, at most
 
+cdef double SIMILAR = 0.97      # a stratum goes on while its batches are so long, compared to its first one,
+cdef enum:
+    NARROW = 4                  # and up to this width while it isn't larger than the tolerance permits
 
 # -- sorting -------------------------------------------------------------------------------------------
 
@@ -98,24 +106,16 @@ def narrowed(cnp.ndarray lengths not None):
     return np.ascontiguousarray(given, np.int32 if small else np.int64)
 
 
-def by_length(cnp.ndarray lengths not None, bits=None):
-    """Return positions sorted by length; with a bit generator of NumPy, those of one length in random order.
+def by_length(cnp.ndarray lengths not None, bint falling=False):
+    """Return lengths sorted, and with them their positions; those of one length stay in order. O(n).
 
-    O(n). `lengths` is an array of `narrowed`, and the positions have its dtype.
+    `lengths` is an array of `narrowed`, and the positions have its dtype.
     """
     check_lengths(lengths, INT64_MAX)
-    keys, order = sorted_by_keys(lengths, np.arange(len(lengths), dtype=lengths.dtype), False)
-    if bits is not None:
-        shuffle_equal(keys, order, bits)
-    return order
+    return sorted_by_keys(lengths, np.arange(len(lengths), dtype=lengths.dtype), falling)
 
 
-def shuffled(Py_ssize_t n, bits not None):
-    """Return the numbers 0 to n - 1 in random order."""
-    cdef cnp.ndarray order = np.arange(n)
-    shuffle_equal(np.zeros(n, np.int64), order, bits)
-    return order
-
+# -- dividing ------------------------------------------------------------------------------------------
 
 cdef Py_ssize_t cut(const narrow *lengths, Py_ssize_t n, int64_t most, int64_t *bounds) noexcept nogil:
     cdef Py_ssize_t i, first = 0, nbounds = 1
@@ -146,59 +146,294 @@ def cut_by_padded(cnp.ndarray lengths not None, int64_t most):
     return bounds[:nbounds].copy()
 
 
-# -- shuffling -----------------------------------------------------------------------------------------
+cdef struct Strata:
+    int64_t strata              # how many there are
+    int64_t batches             # in all of them
+    int64_t several             # batches of two elements and more
+    int64_t lone                # those of them that are alone in their stratum, and never mix
+    int64_t left                # elements after the last stratum, too few for a batch
 
-cdef inline uint64_t below(bitgen_t *bits, uint64_t n) noexcept nogil:
-    """A random number from 0 to n - 1, each as likely: Lemire's multiplication."""
+
+cdef Strata divide(const narrow *lengths, Py_ssize_t n, int64_t size, int64_t most, double tolerance,
+                   int64_t *firsts, int64_t *widths) noexcept nogil:
+    """Divide falling lengths; write where strata begin, and their widths, if there is memory for them."""
+    cdef Strata found
+    cdef int64_t i = 0, count, width, longest, next_longest
+    cdef double sum_of_longest
+    memset(&found, 0, sizeof(Strata))
+    while i < n:
+        longest = lengths[i]
+        count = size if size else most // longest if longest else n - i
+        if count > n - i:
+            break
+        width = 1
+        sum_of_longest = <double>longest
+        while count <= (n - i) // (width + 1):
+            next_longest = lengths[i + width * count]
+            if not (next_longest >= SIMILAR * longest or width < NARROW and
+                    (width + 1.0) * longest <= (1 + tolerance) * (sum_of_longest + next_longest)):
+                break
+            sum_of_longest += next_longest
+            width += 1
+        if firsts != NULL:
+            firsts[found.strata] = i
+            widths[found.strata] = width
+        found.strata += 1
+        found.batches += width
+        if count > 1:
+            found.several += width
+            found.lone += width == 1
+        i += width * count
+    found.left = n - i
+    return found
+
+
+def strata(cnp.ndarray lengths not None, int64_t size, int64_t most):
+    """Divide falling lengths into strata, whose batches all have as many elements as its longest one permits.
+
+    Parameters
+    ----------
+    lengths : ndarray
+        The lengths, an array of `narrowed`.
+    size : int
+        The number of elements in a batch, or 0 if `most` sets it.
+    most : int
+        The largest padded size of a batch.
+
+    Returns
+    -------
+    firsts, widths : ndarray of int64
+        The beginnings of strata, and the end of the last one; the number of batches in each.
+    """
+    check_lengths(lengths, INT64_MAX if size else most)
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(lengths)
+    cdef bint small = cnp.PyArray_ITEMSIZE(lengths) == 4
+    cdef cnp.ndarray firsts = None, widths = None
+    cdef int64_t *firsts_into = NULL
+    cdef int64_t *widths_into = NULL
+    cdef double tolerance = 0.05, share
+    cdef int64_t batches
+    cdef Strata found
+    if size < 0 or not size and most < 1:
+        raise ValueError(f"size is {size} and most is {most}, expected at least 1 of one of them")
+    while True:
+        with nogil:
+            if small:
+                found = divide(<const int32_t *>cnp.PyArray_DATA(lengths), n, size, most, tolerance,
+                               firsts_into, widths_into)
+            else:
+                found = divide(<const int64_t *>cnp.PyArray_DATA(lengths), n, size, most, tolerance,
+                               firsts_into, widths_into)
+        if firsts is not None:
+            firsts[found.strata] = n - found.left
+            return firsts, widths
+        # The batches that may stay as they are in each epoch: few, if there are many batches.
+        batches = found.batches + (found.left > 0)
+        share = 0.03 if batches >= 1000 else 0.4 if batches >= 8 else 1
+        if found.lone > share * found.several and tolerance < 1e6:
+            tolerance *= 1.9
+            continue
+        firsts, widths = np.empty(found.strata + 1, np.int64), np.empty(found.strata, np.int64)
+        firsts_into, widths_into = <int64_t *>cnp.PyArray_DATA(firsts), <int64_t *>cnp.PyArray_DATA(widths)
+
+
+# -- random numbers ------------------------------------------------------------------------------------
+
+cdef inline uint64_t scramble(uint64_t number) noexcept nogil:
+    number = (number ^ number >> 30) * <uint64_t>0xBF58476D1CE4E5B9
+    number = (number ^ number >> 27) * <uint64_t>0x94D049BB133111EB
+    return number ^ number >> 31
+
+
+cdef inline uint64_t draw(uint64_t *state) noexcept nogil:
+    state[0] += <uint64_t>0x9E3779B97F4A7C15
+    return scramble(state[0])
+
+
+cdef inline int64_t below(uint64_t *state, uint64_t n) noexcept nogil:
+    """A random number from 0 to n - 1, each as likely; n is 1 or more, below 2⁶³."""
     cdef uint64_t product, mask
-    cdef uint32_t small, least
     if not n >> 32:
-        small = <uint32_t>n
-        product = <uint64_t>bits.next_uint32(bits.state) * n
-        if <uint32_t>product < small:
-            least = (0 - small) % small
-            while <uint32_t>product < least:
-                product = <uint64_t>bits.next_uint32(bits.state) * n
-        return product >> 32
+        product = (draw(state) >> 32) * n
+        if <uint32_t>product < n:
+            mask = ((<uint64_t>1 << 32) - n) % n
+            while <uint32_t>product < mask:
+                product = (draw(state) >> 32) * n
+        return <int64_t>(product >> 32)
     mask = n | n >> 1
     mask |= mask >> 2
     mask |= mask >> 4
     mask |= mask >> 8
     mask |= mask >> 16
     mask |= mask >> 32
-    product = bits.next_uint64(bits.state) & mask
+    product = draw(state) & mask
     while product >= n:
-        product = bits.next_uint64(bits.state) & mask
-    return product
+        product = draw(state) & mask
+    return <int64_t>product
 
 
-cdef void shuffle_groups(const narrow *keys, narrow *order, Py_ssize_t n, bitgen_t *bits) noexcept nogil:
-    cdef Py_ssize_t first = 0, end, i, other
-    cdef narrow held
-    while first < n:
-        end = first + 1
-        while end < n and keys[end] == keys[first]:
-            end += 1
-        for i in range(end - 1, first, -1):
-            other = first + <Py_ssize_t>below(bits, i - first + 1)
-            held = order[i]
-            order[i] = order[other]
-            order[other] = held
-        first = end
+def seeded(*numbers):
+    """Return the state of a generator from integers of any size, 0 or more."""
+    cdef uint64_t state = 0
+    for number in numbers:
+        while True:
+            state = scramble((state ^ <uint64_t>(number & 0xFFFFFFFFFFFFFFFF)) + <uint64_t>0x9E3779B97F4A7C15)
+            number >>= 64
+            if not number:
+                break
+    return state
 
 
-cdef int shuffle_equal(cnp.ndarray keys, cnp.ndarray order, object bits) except -1:
-    """Shuffle positions that stand together and have one key, by a bit generator that is the caller's alone.
+cdef inline void swap(narrow *order, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef narrow held = order[i]
+    order[i] = order[k]
+    order[k] = held
 
-    A group is small, mostly, so that it stays in the cache; a shuffle of all, and a sort, would not.
+
+cdef void turn(narrow *row, Py_ssize_t n, Py_ssize_t places) noexcept nogil:
+    """Move a row so that what was at `places` comes first: by reversing its parts, then all of it."""
+    cdef Py_ssize_t part, first, last
+    for part in range(3):
+        first = places if part == 1 else 0
+        last = places - 1 if part == 0 else n - 1
+        while first < last:
+            swap(row, first, last)
+            first += 1
+            last -= 1
+
+
+# -- mixing --------------------------------------------------------------------------------------------
+
+cdef void deal_rows(narrow *order, narrow *kinds, const int64_t *firsts, const int64_t *widths,
+                    Py_ssize_t nstrata, uint64_t step, uint64_t state) noexcept nogil:
+    cdef Py_ssize_t stratum, width, first, end, i, k, row, places
+    cdef bint paired
+    for stratum in range(nstrata):
+        width = widths[stratum]
+        row = firsts[stratum]
+        while row < firsts[stratum + 1] and width > 1:
+            # The first two rows are shuffled together, the others each on its own.
+            paired = row == firsts[stratum] and firsts[stratum + 1] - row >= 2 * width
+            if paired:
+                places = <Py_ssize_t>(step % <uint64_t>width)
+                turn(order + row + width, width, places)
+                if kinds != NULL:
+                    turn(kinds + row + width, width, places)
+            first = 0
+            while first < width:
+                end = first + 1 if kinds != NULL else width
+                while end < width and kinds[row + end] == kinds[row + first] and (
+                        not paired or kinds[row + width + end] == kinds[row + width + first]):
+                    end += 1
+                for i in range(end - 1, first, -1):
+                    k = first + <Py_ssize_t>below(&state, i - first + 1)
+                    swap(order, row + i, row + k)
+                    if paired:
+                        swap(order, row + width + i, row + width + k)
+                first = end
+            row += width
+            if paired:
+                row += width
+            elif kinds != NULL and row > firsts[stratum] + width:
+                # So that one source's elements don't fall to the same batches in all rows.
+                turn(order + row - width, width, <Py_ssize_t>below(&state, width))
+
+
+def deal(cnp.ndarray order not None, cnp.ndarray kinds, cnp.ndarray firsts not None,
+         cnp.ndarray widths not None, uint64_t step, uint64_t state):
+    """Shuffle the rows of each stratum in place.
+
+    Parameters
+    ----------
+    order : ndarray of int32 or int64
+        The items to shuffle.
+    kinds : ndarray or None
+        Of each item of `order` its source, of the same dtype: only items of one source change places in a
+        row, which is turned besides. So compositions of batches change along a stratum in few places, and can
+        be spread evenly. It is changed.
+    firsts, widths : ndarray of int64
+        Strata, as those of `strata`.
+    step : int
+        By how many places the second row of a stratum is turned against the first one.
+    state : int
+        The state of a generator.
     """
-    cdef Py_ssize_t n = cnp.PyArray_SIZE(order)
-    cdef bitgen_t *source = <bitgen_t *>PyCapsule_GetPointer(bits.capsule, "BitGenerator")
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(order), nstrata = cnp.PyArray_SIZE(widths), i
+    cdef const int64_t *begins
+    cdef const int64_t *wide
+    check_row(order)
+    check_row(firsts)
+    check_row(widths)
+    if cnp.PyArray_ITEMSIZE(firsts) != 8 or cnp.PyArray_ITEMSIZE(widths) != 8 or len(firsts) != nstrata + 1:
+        raise TypeError("firsts and widths must be rows of int64, and firsts one longer")
+    if kinds is not None:
+        check_row(kinds)
+        if len(kinds) != n or cnp.PyArray_ITEMSIZE(kinds) != cnp.PyArray_ITEMSIZE(order):
+            raise TypeError("kinds must be a row like order")
+    begins, wide = <const int64_t *>cnp.PyArray_DATA(firsts), <const int64_t *>cnp.PyArray_DATA(widths)
+    for i in range(nstrata):
+        if not (0 <= begins[i] <= begins[i + 1] <= n and wide[i] > 0) or (
+                (begins[i + 1] - begins[i]) % wide[i]):
+            raise ValueError(f"stratum {i} is not whole rows")
     with nogil:
-        if cnp.PyArray_ITEMSIZE(keys) == 4:
-            shuffle_groups(<const int32_t *>cnp.PyArray_DATA(keys), <int32_t *>cnp.PyArray_DATA(order), n,
-                           source)
+        if cnp.PyArray_ITEMSIZE(order) == 4:
+            deal_rows(<int32_t *>cnp.PyArray_DATA(order),
+                      <int32_t *>(cnp.PyArray_DATA(kinds) if kinds is not None else NULL),
+                      begins, wide, nstrata, step, state)
         else:
-            shuffle_groups(<const int64_t *>cnp.PyArray_DATA(keys), <int64_t *>cnp.PyArray_DATA(order), n,
-                           source)
+            deal_rows(<int64_t *>cnp.PyArray_DATA(order),
+                      <int64_t *>(cnp.PyArray_DATA(kinds) if kinds is not None else NULL),
+                      begins, wide, nstrata, step, state)
+
+
+cdef int check_row(cnp.ndarray order) except -1:
+    given = <object>order
+    if given.ndim != 1 or given.dtype not in (np.int32, np.int64) or not given.flags.carray:
+        raise TypeError(f"order must be a row of int32 or int64, got {given.dtype} of shape {given.shape}")
     return 0
+
+
+cdef void swap_last(narrow *order, Py_ssize_t n, Py_ssize_t low, Py_ssize_t count,
+                    uint64_t state) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n - 1, n - 1 - count, -1):
+        swap(order, i, low + <Py_ssize_t>below(&state, i - low + 1))
+
+
+def exchange_last(cnp.ndarray order not None, Py_ssize_t low, Py_ssize_t count, uint64_t state):
+    """Exchange the last items for as many from `low` on, all as likely, in place."""
+    check_row(order)
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(order)
+    if not 0 <= low <= n - count <= n:
+        raise ValueError(f"low is {low} and count is {count}, too much for {n} items")
+    with nogil:
+        if cnp.PyArray_ITEMSIZE(order) == 4:
+            swap_last(<int32_t *>cnp.PyArray_DATA(order), n, low, count, state)
+        else:
+            swap_last(<int64_t *>cnp.PyArray_DATA(order), n, low, count, state)
+
+
+def sample(int64_t n, int64_t count, uint64_t state):
+    """Return `count` of the integers below n, rising: one of each of as many equal parts of them.
+
+    Each integer is as likely as any other, and the one at i is n * i // count or more. Integers that are in
+    two parts aren't taken twice.
+    """
+    if not 0 <= count <= n < 2**31 and not (0 <= count <= n and n * count <= 2**62):
+        raise ValueError(f"can't take {count} of {n} integers")
+    cdef cnp.ndarray taken = np.empty(count, np.int64)
+    cdef int64_t *into = <int64_t *>cnp.PyArray_DATA(taken)
+    cdef int64_t i, first, before, last = -1
+    with nogil:
+        for i in range(count):
+            # Part i is from i * n to (i + 1) * n, where an integer is `count` wide.
+            first = i * n // count
+            before = i * n - first * count          # so much of the first one is in the part before
+            if before and (last == first or below(&state, n - before) >= count - before):
+                last = first + 1 + below(&state, n - count + before) // count
+            elif before:
+                last = first
+            else:
+                last = first + below(&state, n) // count
+            into[i] = last
+    return taken
