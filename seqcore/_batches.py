@@ -7,8 +7,8 @@ it, and a slot is filled from a part.
 
 The slots in order of falling length are divided into strata, which `core.order` mixes. For packs, neighboring
 slots form rows. One best fit over the longest elements of rows says which rows go together: a stratum is
-these rows, and each of its packs gets one element of each. That needs hardly more packs than best fit over all
-elements: about as many as a row is wide.
+these rows, and each of its packs gets one element of each. That needs hardly more packs than best fit over
+all elements: about as many as a row is wide.
 """
 
 from __future__ import annotations

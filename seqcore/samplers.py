@@ -82,7 +82,7 @@ class BatchSampler(NamesOfSamplers):
     same batches, until `set_epoch`. The epoch is read when the first batch is asked for. `len` is the same in
     every epoch.
 
-    Batches mix: hardly any holds the same elements as one of the epoch before, if there are 8 batches or more.
+    Batches mix: if there are 8 or more, hardly any holds the same elements as one of the epoch before.
     That costs about 1 % of padding or packs. Only batches of a few elements that are much longer than all
     others may stay the same.
 

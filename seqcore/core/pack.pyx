@@ -8,8 +8,8 @@
     in blocks that stay sorted          0 2 | 5 5        largest of each block   2 5
 
 Elements go longest first. Best fit takes the pack with the least space that is enough: it is found by
-bisection among the blocks, and then in one of them. First fit takes the first pack with enough space, which a tree of
-largest spaces finds.
+bisection among the blocks, and then in one of them. First fit takes the first pack with enough space, which
+a tree of largest spaces finds.
 """
 
 from libc.stdint cimport int32_t, int64_t

@@ -31,6 +31,7 @@ ALLOWED = {
     "samplers": {*BASE, "_batches", "packing"},
     "mapping": {*BASE, "_maps", "operators", "onnx"},
     "onnx": {*BASE, "_files", "_format", "mapping", "operators"},
+    "torch": {*BASE, "columns"},
     "demo": {"__init__"},
     "__init__": {*BASE, "files", "columns", "mapping", "operators", "packing", "samplers"},
 }

@@ -1,5 +1,9 @@
-"""Batches of a BatchSampler by the loops of others. They skip where those packages aren't installed."""
+"""A run that stops goes on with exactly the batches that were not trained on: loaders × workers × ranks.
 
+Loaders whose packages aren't installed are skipped.
+"""
+
+import importlib
 import warnings
 
 import numpy as np
@@ -8,35 +12,161 @@ import pytest
 import seqcore as sq
 
 torch = pytest.importorskip("torch")
+from torch.utils.data import DataLoader  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the other packages' own use of PyTorch
 
 LENGTHS = np.random.default_rng(0).integers(1, 50, 200)
 TOKENS = sq.TensorSequence.from_lengths(np.arange(LENGTHS.sum()), LENGTHS)
 DATA = sq.Columns({"tokens": TOKENS, "at": np.arange(len(TOKENS))})
+EPOCH = 1
 
 
-def sampler(epoch=0):
-    made = sq.BatchSampler(TOKENS, max_tokens=400, seed=3)
-    made.set_epoch(epoch)
-    return made
+def sampler_of(rank=0, world_size=1):
+    return sq.BatchSampler(TOKENS, max_tokens=400, seed=3, rank=rank, world_size=world_size)
+
+
+def order_of(epoch):
+    sampler = sampler_of()
+    sampler.set_epoch(epoch)
+    return list(sampler)
 
 
 def positions(batch):
     return torch.tensor(batch["at"])
 
 
-def options():
-    return {"batch_sampler": sampler(), "collate_fn": positions}
+def options(sampler, workers):
+    return {"batch_sampler": sampler, "collate_fn": positions, "num_workers": workers}
 
 
-@pytest.mark.filterwarnings("ignore")  # torchdata's own use of PyTorch
+# Each function trains on `stop` batches of EPOCH, or on the rest of it from a state, then on the next epoch. It returns
+# the batches, the next epoch's batches, and a state. The state of a sampler counts the batches trained on.
+
+
+def with_data_loader(rank, world_size, workers, stop=None, state=None):
+    sampler = sampler_of(rank, world_size)
+    loader = DataLoader(DATA, **options(sampler, workers))
+    return run(loader, sampler, sampler, stop, state)
+
+
+def with_accelerate(rank, world_size, workers, stop=None, state=None):
+    """The loader is prepared as of one process, because the sampler has its rank already."""
+    prepare = importlib.import_module("accelerate.data_loader").prepare_data_loader
+    sampler = sampler_of(rank, world_size)
+    loader = prepare(DataLoader(DATA, **options(sampler, workers)), num_processes=1, process_index=0)
+    return run(loader, loader, sampler, stop, state)
+
+
+def run(loader, epochs, sampler, stop, state):
+    if state is not None:
+        sampler.load_state_dict(state)
+    epochs.set_epoch(EPOCH)
+    seen, state = [], None
+    for batch in loader:
+        seen.append(batch.tolist())
+        if len(seen) == stop:
+            state = sampler.state_dict(batches=len(seen))  # because the loader has fetched more
+            break
+    if state is None:
+        state = sampler.state_dict()
+    if stop is not None:
+        return seen, None, state
+    epochs.set_epoch(EPOCH + 1)
+    return seen, [batch.tolist() for batch in loader], state
+
+
+def with_stateful_loader(rank, world_size, workers, stop=None, state=None):
+    """The sampler's state is used for other ranks, because the loader's own state goes on with the same ones."""
+    stateful = importlib.import_module("torchdata.stateful_dataloader").StatefulDataLoader
+    sampler = sampler_of(rank, world_size)
+    return run(stateful(DATA, **options(sampler, workers)), sampler, sampler, stop, state)
+
+
+def with_lightning(rank, world_size, workers, stop=None, state=None):
+    """The sampler's state is saved by the module, with the batches that it trained on."""
+    lightning = importlib.import_module("pytorch_lightning")
+    sampler = sampler_of(rank, world_size)
+    epochs, states = {}, []
+    if state is not None:
+        sampler.load_state_dict(state)
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def on_train_epoch_start(self):
+            sampler.set_epoch(self.current_epoch + EPOCH)  # after iter(), as Lightning's own call is
+
+        def training_step(self, batch, i):
+            seen = epochs.setdefault(self.current_epoch, [])
+            seen.append(batch.tolist())
+            if len(seen) == stop:
+                states.append(sampler.state_dict(batches=len(seen)))
+                self.trainer.should_stop = True
+                self.trainer.limit_train_batches = 0
+                return None
+            return self.layer(batch[:, None].float()).sum()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 1e-9)
+
+    quiet = dict.fromkeys(
+        ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
+    )
+    steps = {"max_steps": stop} if stop is not None else {"max_epochs": 2}
+    with warnings.catch_warnings(action="ignore"):
+        trainer = lightning.Trainer(accelerator="cpu", devices=1, use_distributed_sampler=False, **steps, **quiet)
+        trainer.fit(Module(), DataLoader(DATA, **options(sampler, workers)))
+    if stop is not None:
+        return epochs.get(0, [])[:stop], None, states[0] if states else sampler.state_dict(0)
+    return epochs.get(0, []), epochs.get(1, []), None
+
+
+LOADERS = {
+    "DataLoader": ("torch", with_data_loader),
+    "StatefulDataLoader": ("torchdata", with_stateful_loader),
+    "Accelerate": ("accelerate", with_accelerate),
+    "Lightning": ("pytorch_lightning", with_lightning),
+}
+
+
+@pytest.mark.mostly_slow(5)
+@pytest.mark.parametrize("after", [1, 2, 4])
+@pytest.mark.parametrize("before", [1, 2, 4])
+@pytest.mark.parametrize("where", ["end", "middle"])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", LOADERS)
+def test_goes_on_with_what_was_not_trained_on(name, workers, where, before, after):
+    package, train = LOADERS[name]
+    pytest.importorskip(package)
+    order, following = order_of(EPOCH), order_of(EPOCH + 1)
+    stop = len(sampler_of(0, before)) if where == "end" else 2
+    first = [train(rank, before, workers, stop=stop) for rank in range(before)]
+    states = [state for _, _, state in first]
+    assert states[1:] == states[:-1]
+    turns = [batch for turn in zip(*[seen for seen, _, _ in first], strict=True) for batch in turn]
+    assert turns == (order + order)[: before * stop]
+    rest = [train(rank, after, workers, state=states[0]) for rank in range(after)]
+    turns = [batch for turn in zip(*[seen for seen, _, _ in rest], strict=True) for batch in turn]
+    left = order[before * stop :]
+    if where == "end" and name == "Lightning":
+        pass  # a fit doesn't end an epoch without batches; it is tested below
+    assert turns[: len(left)] == left
+    assert len(turns) - len(left) < after
+    turns = [batch for turn in zip(*[seen for _, seen, _ in rest], strict=True) for batch in turn]
+    assert turns[: len(following)] == following
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("stop", [0, 3, 10])
-def test_torchdata_resumes_in_mid_epoch(num_workers, stop):
-    """With workers the loader is ahead; its state has what the loop has seen."""
+def test_the_state_of_torchdatas_loader(num_workers, stop):
+    """It has the sampler's, and what the loop has seen."""
     loaders = pytest.importorskip("torchdata.stateful_dataloader")
 
     def loader():
-        return loaders.StatefulDataLoader(DATA, num_workers=num_workers, **options())
+        return loaders.StatefulDataLoader(DATA, **options(sampler_of(), num_workers))
 
     interrupted = loader()
     interrupted.batch_sampler.set_epoch(1)
@@ -46,39 +176,14 @@ def test_torchdata_resumes_in_mid_epoch(num_workers, stop):
     resumed = loader()
     resumed.load_state_dict(state)
     resumed.batch_sampler.set_epoch(1)  # as a training loop does
-    assert begun + [batch.tolist() for batch in resumed] == list(sampler(1))
+    assert begun + [batch.tolist() for batch in resumed] == order_of(1)
     resumed.batch_sampler.set_epoch(2)
-    assert [batch.tolist() for batch in resumed] == list(sampler(2))
+    assert [batch.tolist() for batch in resumed] == order_of(2)
 
 
-def test_lightning_sets_the_epoch():
-    lightning = pytest.importorskip("pytorch_lightning")
-    seen = {0: [], 1: []}
-
-    class Module(lightning.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.layer = torch.nn.Linear(1, 1)
-
-        def training_step(self, batch, _):
-            seen[self.current_epoch].append(batch.tolist())
-            return self.layer(batch[:, None].float()).sum()
-
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), 1e-9)
-
-    quiet = dict.fromkeys(
-        ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
-    )
-    with warnings.catch_warnings(action="ignore"):  # of Lightning, about workers and loggers
-        trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", **quiet)
-        trainer.fit(Module(), torch.utils.data.DataLoader(DATA, **options()))
-    assert seen == {epoch: list(sampler(epoch)) for epoch in seen}
-
-
-def test_accelerate_sets_the_epoch():
+def test_lightning_and_accelerate_set_the_epoch():
     accelerate = pytest.importorskip("accelerate")
-    loader = accelerate.Accelerator(cpu=True).prepare(torch.utils.data.DataLoader(DATA, **options()))
+    loader = accelerate.Accelerator(cpu=True).prepare(DataLoader(DATA, **options(sampler_of(), 0)))
     for epoch in range(2):
         loader.set_epoch(epoch)
-        assert [batch.tolist() for batch in loader] == list(sampler(epoch))
+        assert [batch.tolist() for batch in loader] == order_of(epoch)
