@@ -1,4 +1,4 @@
-"""Collate functions for PyTorch's DataLoader: padded batches, and packed ones without padding. It needs PyTorch."""
+"""Collate functions for PyTorch's DataLoader: padded batches, and packed ones. PyTorch is needed."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class PadCollate:
     Notes
     -----
     A batch is Columns, a sequence, or a list of rows: dicts, or elements. In a list, values of rank 0 make an
-    array, and others a sequence. Columns that are arrays become tensors as they are, strings become lists, and
-    a sequence without a name is called `values`. The memory of tensors is their own.
+    array, and others a sequence. Columns that are arrays become tensors as they are, strings become lists,
+    and a sequence without a name is called `values`. The memory of tensors is their own.
 
     Examples
     --------
@@ -193,8 +193,8 @@ class PackCollate:
                 continue
             if not np.array_equal(column.lengths(), lengths):
                 raise ValueError(
-                    f"{name!r} has other lengths than {first_name!r}: pack sequences of one length in each row, "
-                    "or use PadCollate"
+                    f"{name!r} has other lengths than {first_name!r}: pack sequences of one length in "
+                    "each row, or use PadCollate"
                 )
             dtype, asked = _dtypes(_option(self.dtype, name, None), column)
             values = column.values()
