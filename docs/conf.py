@@ -49,6 +49,7 @@ html_theme_options = {
 }
 
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["torch"]  # which the page of the collate functions would need
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 python_maximum_signature_line_length = 72  # longer ones have a line for each parameter

@@ -39,8 +39,8 @@ def options(sampler, workers):
     return {"batch_sampler": sampler, "collate_fn": positions, "num_workers": workers}
 
 
-# Each function trains on `stop` batches of EPOCH, or on the rest of it from a state, then on the next epoch. It returns
-# the batches, the next epoch's batches, and a state. The state of a sampler counts the batches trained on.
+# Each function trains on `stop` batches of EPOCH, or on the rest of it from a state, then on the next epoch. It
+# returns the batches, the next epoch's batches, and a state that counts the batches trained on.
 
 
 def with_data_loader(rank, world_size, workers, stop=None, state=None):
@@ -76,7 +76,7 @@ def run(loader, epochs, sampler, stop, state):
 
 
 def with_stateful_loader(rank, world_size, workers, stop=None, state=None):
-    """The sampler's state is used for other ranks, because the loader's own state goes on with the same ones."""
+    """By the sampler's state, because the loader's own state goes on with the same number of ranks only."""
     stateful = importlib.import_module("torchdata.stateful_dataloader").StatefulDataLoader
     sampler = sampler_of(rank, world_size)
     return run(stateful(DATA, **options(sampler, workers)), sampler, sampler, stop, state)
@@ -85,8 +85,8 @@ def with_stateful_loader(rank, world_size, workers, stop=None, state=None):
 def with_lightning(rank, world_size, workers, stop=None, state=None):
     """The module saves the sampler's state, and loads it when the epoch starts.
 
-    A loader with workers fetches batches in iter(), which Lightning calls before it sets the epoch, and again after
-    `on_train_epoch_start`, except in its epoch 0.
+    A loader with workers fetches batches in iter(), which Lightning calls before it sets the epoch, and again
+    after `on_train_epoch_start`, except in its epoch 0.
     """
     lightning = importlib.import_module("pytorch_lightning")
     sampler = sampler_of(rank, world_size)
