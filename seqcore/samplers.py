@@ -349,7 +349,7 @@ class BatchSampler(NamesOfSamplers):
 class _Progress:
     """The state of an iteration; each has its own, so that an old one never counts for a new one."""
 
-    def __init__(self, epoch, start):
+    def __init__(self, epoch: int, start: int) -> None:
         self.epoch = epoch
         self.start = start  # batches of the epoch that all ranks had before
         self.taken = 0  # batches that this rank was given since

@@ -39,8 +39,8 @@ def options(sampler, workers):
     return {"batch_sampler": sampler, "collate_fn": positions, "num_workers": workers}
 
 
-# Each function trains on `stop` batches of EPOCH, or on the rest of it from a state, then on the next epoch. It
-# returns the batches, the next epoch's batches, and a state that counts the batches trained on.
+# Each function trains on `stop` batches of EPOCH, or on the rest of it from a state, then on the next epoch.
+# It returns the batches, the next epoch's batches, and a state that counts the batches trained on.
 
 
 def with_data_loader(rank, world_size, workers, stop=None, state=None):
