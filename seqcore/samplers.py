@@ -355,7 +355,7 @@ class _Progress:
         self.taken = 0  # batches that this rank was given since
         self.is_begun = False
 
-    def checked(self, sampler):
+    def checked(self, sampler: BatchSampler) -> _Progress:
         """Return a copy of the progress of a pickle; raise an error if it doesn't fit a sampler."""
         own = _Progress(integer("epoch", self.epoch, least=0), integer("start", self.start, least=0))
         own.taken = integer("taken", self.taken, least=0)
