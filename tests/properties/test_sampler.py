@@ -32,7 +32,7 @@ class Model:
         self.sampler, self.limit, self.options = sampler_of(limit, **options), limit, options
         self.rank, self.ranks = options.get("rank", 0), options.get("world_size", 1)
         self.epoch = self.first = 0  # the batches of all ranks that the next iteration begins with
-        self.iterators = []  # [iterator, its batches or None before the first, how many were handed out, first]
+        self.iterators = []  # [iterator, its batches or None before the first, how many it gave, first]
         self.counting = None  # the iterator that began last in this epoch, whose batches the state counts
         self.states = []
 
