@@ -836,7 +836,11 @@ section("training", [
          lambda: None),
     call("BatchSampler.load_state_dict, odd", lambda sampler, state=None: sampler.load_state_dict(
         sampler.state_dict() if state is None else state), lambda: None),
+    call("BatchSampler.__getstate__", lambda sampler: pickle.loads(pickle.dumps(sampler))),
     call("BatchSampler.__setstate__", lambda sampler: copy.copy(sampler)),
+    call("BatchSampler, mixed", lambda sources=[0, 1] * (len(SIZES) // 2) + [0] * (len(SIZES) % 2), weights=(3, 1),
+         unit="tokens", stop="all": [*BatchSampler(
+             SIZES, batch_size=4, sources=sources, weights=weights, unit=unit, stop=stop)]),
     error("pack, too long", ValueError, lambda: sq.pack(SIZES, 5)),
     error("BatchSampler, no limit", ValueError, lambda: BatchSampler(SIZES)),
 ], memory="loose")  # fmt: skip
