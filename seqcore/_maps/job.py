@@ -40,7 +40,7 @@ class Job:
         self.claimed = 0  # units handed out, from the front
         self.returned = []  # … of which these were given back: starts and stops, as a heap
         self.added = 0  # units in the outputs
-        self.done = 0  # elements that are finished, in any order
+        self.done = self.reported = 0  # elements that are finished, in any order
         self.chunks = self.in_blocks = 0
         self.waiting = {}  # chunks that finished before an earlier one, by their start
         self.seconds = 0.0  # for one unit, as measured so far
@@ -58,7 +58,8 @@ class Job:
         while (chunk := self.waiting.pop(self.added, None)) is not None:
             self.outputs.add(chunk)
             self.added += chunk.count
-        if self.report is not None:
+        if self.report is not None and self.done > self.reported:
+            self.reported = self.done
             self.report(self.done)
 
     def measure(self, chunk):

@@ -318,3 +318,66 @@ class First:
 
 def at_both(a, table, offset, other):
     return table[int(a[0])] + offset + other[int(a[0])]
+
+
+# What a body may do with an element: its result, or what it raises.
+RESULTS = {
+    "same": lambda a: a,
+    "double": lambda a: a * 2,
+    "view": lambda a: a[::-1],
+    "sum": lambda a: a.sum(),
+    "floats": lambda a: a + 0.5,
+    "int": lambda a: int(a.flat[0]),
+    "float": lambda a: float(a.flat[0]) + 0.5,
+    "whole float": lambda a: float(a.flat[0]),
+    "list": lambda a: [int(a.flat[0]), 7],
+    "no items": lambda a: [],
+    "huge": lambda a: 2**70,
+    "words": lambda a: np.array(str(a.flat[0]), object),
+    "pair": lambda a: (a, a + 0.5),
+    "other pair": lambda a: (a * 3, a[:1] - 0.5),
+    "mixed pair": lambda a: (a, 3),
+    "one": lambda a: (a,),
+    "triple": lambda a: (a, a, a),
+    "nothing": lambda a: (),
+    "None": lambda a: None,
+    "dates": lambda a: np.zeros(1, "M8[s]"),
+    "short": lambda a: a[:-1],
+}
+FAILURES = {
+    kind.__name__: kind
+    for kind in (Refusal, KeyError, StopIteration, TypeError, SystemExit, GeneratorExit, KeyboardInterrupt)
+}
+
+
+@dataclass
+class Scripted:
+    """Does with an element, or a batch, what `script` says for its first number, else what is usual."""
+
+    usual: str
+    script: dict
+
+    def __call__(self, a, *others):
+        what = self.script.get(int(a.flat[0]), self.usual)
+        if what in FAILURES:
+            raise FAILURES[what](what, int(a.flat[0]))
+        for other in others:
+            a = a + other.sum()
+        return RESULTS[what](a)
+
+
+class Rows(Scripted):
+    """The same as a compiled graph: a map runs many rows of it at once."""
+
+    def check(self, dtypes):
+        return (None,)
+
+    def run_many(self, rows):
+        results = []
+        for k, row in enumerate(rows):
+            try:
+                results.append((self(*row),))
+            except Exception as error:
+                error.seqcore_element = k
+                raise
+        return results
