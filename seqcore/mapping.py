@@ -12,14 +12,10 @@ from seqcore._arguments.shown import got
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.batches import in_order, joined_work, stacked_work
 from seqcore._maps.elementwise import elementwise_work
-from seqcore._maps.executors import run_on_workers
 from seqcore._maps.job import Job, run_serially
 from seqcore._maps.outputs import Outputs
 from seqcore._maps.reductions import reduction_work
-from seqcore._maps.sharing import read_only
-from seqcore._maps.threads import run_on_threads
-from seqcore._maps.work import ElementWork, runs_many
-from seqcore._maps.workers import workers_of
+from seqcore._maps.work import ElementWork, read_only, runs_many
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence
@@ -274,12 +270,12 @@ def sequence_map(
         The further inputs. A sequence is indexed too and must be as long as the first. A list counts as a
         sequence: `[1, 2, 3]` gives one number to each call, `np.array([1, 2, 3])` the array to every call.
     max_workers : int, optional
-        The largest number of threads: 1 runs in the calling thread, None uses one thread for each CPU. The
-        map measures how many are fastest, the calling thread alone included.
-    executor : concurrent.futures.Executor, multiprocessing.Pool, dask.distributed.Client or ray, optional
-        The workers that run the body in place of threads: an executor, a pool, a client, or the module `ray`
-        once it is connected. They are left running. For other processes the body, the inputs and the results
-        must pickle.
+        The number of threads: 1 runs in the calling thread, None uses one thread for each CPU. The map tries
+        whether they are faster than the calling thread alone, and goes on with whichever is.
+    executor : concurrent.futures.Executor, dask.distributed.Client or ray, optional
+        The workers that run the body in place of threads: an executor, a client, or the module `ray` once it
+        is connected. They are left running. For other processes the body, the inputs and the results must
+        pickle.
     chunksize : int, optional
         The number of elements that a worker takes at a time. By default it is chosen from the time that
         elements take. With threads, a chunksize makes all `max_workers` of them run, without measuring, and
@@ -333,10 +329,8 @@ def sequence_map(
     chunksize = as_count("chunksize", chunksize, "chooses one")
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    work = (
-        elementwise_work(body, inputs, n) or reduction_work(body, inputs, n) or ElementWork(body, inputs, n)
-    )
-    executor = None if executor is None else workers_of(executor)
+    executor = _workers_of(executor)
+    work = _work_of(body, inputs, n)
     return _run(work, single, dtypes, workers, executor, chunksize, progress)
 
 
@@ -448,7 +442,7 @@ def map_batches(
     stacked = flag("new_axis", new_axis)
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    executor = None if executor is None else workers_of(executor)
+    executor = _workers_of(executor)
     at_once = workers if executor is None else executor.count
     work = (stacked_work if stacked else joined_work)(body, inputs, n, batch_size, at_once)
     outputs = _run(work, single, dtypes, workers, executor, None, progress)
@@ -474,6 +468,23 @@ def _as_inputs(input_sequence, additional_inputs):
     return inputs, n
 
 
+def _work_of(body, inputs, n):
+    """Return how a map runs: the first that suits, from the fastest to the one that suits every body."""
+    return (
+        elementwise_work(body, inputs, n)  # a ufunc, or a graph of such operators: blocks of elements
+        or reduction_work(body, inputs, n)  # `np.sum`, `np.max`, …: blocks, as `TensorSequence.reduce`
+        or ElementWork(body, inputs, n)  # a graph: many rows in a call; a callable: one element in a call
+    )
+
+
+def _workers_of(executor):
+    if executor is None:
+        return None
+    from seqcore._maps.workers import workers_of
+
+    return workers_of(executor)
+
+
 def _run(work, single, dtypes, workers, executor, chunksize, progress):
     """Run a map serially, on threads or on an executor, and return its outputs."""
     outputs = Outputs(single, dtypes, work.name)
@@ -483,10 +494,14 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
             if report is not None:
                 report(0)
         elif executor is not None:
+            from seqcore._maps.executors import run_on_workers
+
             run_on_workers(job, executor)
         elif workers == 1:
             run_serially(job)
         else:
+            from seqcore._maps.threads import run_on_threads
+
             run_on_threads(job, workers)
         if job.added < job.n:
             raise RuntimeError(f"the results of {work.name(job.added, job.n)} of the map are lost")

@@ -1,7 +1,5 @@
 """The outputs of a map: finished chunks, added to the output sequences in order."""
 
-from dataclasses import dataclass
-
 from seqcore._arguments.shown import add_note, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore.core.calls import OutputError, absorb, put_results
@@ -10,20 +8,32 @@ from seqcore.core.sequence import TensorSequence
 _PYTHON_VALUES = (bool, int, float, complex, str, list, tuple)
 
 
-@dataclass(slots=True)
 class Chunk:
-    """The result of some units: a list of results, or sequences, which may be the first to set the types."""
+    """The outcome of some units: sequences, or a list of results where their types aren't known yet.
 
-    start: int
-    count: int  # finished units; an error belongs to the unit after them
-    error: BaseException | None = None
-    results: list | None = None
-    sequences: tuple | None = None
-    single: bool | None = None  # True if the body returns one tensor, False for a tuple
-    note: str | None = None  # the traceback of an error in another process
-    seconds: float = 0.0  # the time it took, if a worker measured it
-    in_blocks: int = 0  # units that ran in blocks
-    ends: bool = False  # True if the last result is not a tensor: to add it raises, and no unit after it ran
+    Attributes
+    ----------
+    start, count : int
+        The first unit, and the number of finished ones; an error belongs to the unit after them.
+    error : BaseException or None
+    results : list or None
+    sequences : tuple of TensorSequence or None
+    single : bool or None
+        True if the body returns one tensor, False if it returns a tuple.
+    ends : bool
+        True if the last result is not a tensor: to add it raises, and no unit after it ran.
+    note : str or None
+        The traceback of an error in another process.
+    seconds : float
+        The time that it took, if a worker measured it.
+    """
+
+    __slots__ = ("count", "ends", "error", "note", "results", "seconds", "sequences", "single", "start")
+
+    def __init__(self, start, count, error=None, results=None, sequences=None, single=None, ends=False):
+        self.start, self.count, self.error = start, count, error
+        self.results, self.sequences, self.single, self.ends = results, sequences, single, ends
+        self.note, self.seconds = None, 0.0
 
 
 class Outputs:
@@ -32,13 +42,13 @@ class Outputs:
     def __init__(self, single, dtypes, name):
         self.single = single
         self.name = name  # a function that names units in messages
-        self.sequences = None
-        if dtypes is not None:
-            self.sequences = fresh(dtypes)
+        self.sequences = None if dtypes is None else fresh(dtypes)
 
     @property
-    def dtypes(self):
-        return None if self.sequences is None else tuple(one.dtype for one in self.sequences)
+    def types(self):
+        """The dtypes of the outputs, and whether there is one that is not in a tuple; None if not known."""
+        sequences = self.sequences
+        return None if sequences is None else dtypes_of(sequences), self.single
 
     def add(self, chunk):
         """Add the next chunk; raise its error, which is the one that a serial loop would raise."""
@@ -57,27 +67,22 @@ class Outputs:
 
     def _add_results(self, chunk):
         if self.sequences is None:
-            self._set_types(chunk)
+            try:
+                self.single, dtypes = types_of(chunk.results[0], self.single, True)
+                self.sequences = fresh(dtypes)
+            except BaseException as error:
+                raise_for(OutputError(None, error), self.name(chunk.start))
         before = complete(self.sequences)
         try:
             put_results(self.sequences, self.single, chunk.results)
         except BaseException as error:
             raise_for(error, self.name(chunk.start + complete(self.sequences) - before))
 
-    def _set_types(self, chunk):
-        first = chunk.results[0]
-        if self.single is None:
-            self.single = not isinstance(first, tuple)
-        try:
-            self.sequences = fresh(as_tensor(value).dtype for value in values_of(first, self.single))
-        except BaseException as error:
-            raise_for(OutputError(None, error), self.name(chunk.start))
-
     def _add_sequences(self, chunk):
         if self.sequences is None:
             self.single, self.sequences = chunk.single, chunk.sequences
             return
-        if (self.dtypes, self.single) != (tuple(one.dtype for one in chunk.sequences), chunk.single):
+        if self.types != (dtypes_of(chunk.sequences), chunk.single):
             # A worker that didn't know the types found other ones; its first result has the error.
             if complete(chunk.sequences) == 0:
                 return
@@ -91,7 +96,11 @@ class Outputs:
 
 
 def fresh(dtypes):
-    return tuple(TensorSequence(dtype=dtype) for dtype in dtypes)
+    return tuple([TensorSequence(dtype=one) for one in dtypes])
+
+
+def dtypes_of(sequences):
+    return tuple([one.dtype for one in sequences])
 
 
 def complete(sequences):
@@ -108,17 +117,20 @@ def values_of(result, single):
     return (result,) if single else result
 
 
-def output_types(result, single):
-    """Return the output types that a first result sets; None if it has Python values.
+def types_of(result, single, is_first):
+    """Return (single, dtypes) as the result of a unit has them.
 
-    For those the types of a map that has begun elsewhere decide: a 1 may have to become a 1.0.
+    If the unit is not the first one of the map, dtypes are None where there are Python values, because the
+    types of the first unit decide: a 1 may have to become a 1.0.
     """
+    if single is None:
+        single = not isinstance(result, tuple)
     dtypes = []
     for value in values_of(result, single):
-        if isinstance(value, _PYTHON_VALUES) and not hasattr(value, "dtype"):
-            return None
+        if not is_first and isinstance(value, _PYTHON_VALUES) and not hasattr(value, "dtype"):
+            return single, None
         dtypes.append(as_tensor(value).dtype)
-    return tuple(dtypes)
+    return single, tuple(dtypes)
 
 
 def raise_for(error, name):

@@ -50,7 +50,6 @@ cdef class Bound:
     cdef Py_ssize_t position
     cdef Bound root             # whose position counts
     cdef Py_ssize_t offset      # of this one's element 0 from the root's
-    cdef Py_ssize_t paused      # whether none may start for now, by this bound alone
     cdef readonly double until  # when a loop by this bound alone ends, by `perf_counter`; 0 for never
 
     def __cinit__(self):
@@ -68,11 +67,7 @@ cdef class Bound:
 
     cpdef bint allows(self, Py_ssize_t position) noexcept:
         """Return whether the element at a position may start."""
-        return position < read_counter(&self.root.position) - self.offset and not read_counter(&self.paused)
-
-    def pause(self, bint paused):
-        """Start no element by this very bound, or go on. One thread at a time calls it."""
-        add_to(&self.paused, paused - read_counter(&self.paused))
+        return position < read_counter(&self.root.position) - self.offset
 
     def end_at(self, double until):
         """Have a loop by this very bound end at a time, if its elements take longer than expected."""
@@ -108,7 +103,7 @@ cdef int put_result(list outputs, Results only, result) except -1:
     cdef Py_ssize_t k, n
     cdef bint alone_in, single = only is not None, alone = Py_REFCNT(<PyObject *>result) == 1
     if single and not isinstance(result, tuple) and result is not None:
-        return put_in(only, 0, result, alone)
+        return put_in(only, None, result, alone)
     n = len(outputs)
     if isinstance(result, tuple) == single or (not single and len(<tuple>result) != n):
         given = f"a tuple of {len(<tuple>result)}" if isinstance(result, tuple) else "one tensor"
@@ -124,7 +119,7 @@ cdef int put_result(list outputs, Results only, result) except -1:
     return 0
 
 
-cdef inline int put_in(Results output, Py_ssize_t k, value, bint alone) except -1:
+cdef inline int put_in(Results output, k, value, bint alone) except -1:
     if output.move(value, alone):
         return 0
     try:
