@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 from typing import TYPE_CHECKING, Any, overload
@@ -13,9 +12,10 @@ from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.batches import in_order, joined_work, stacked_work
 from seqcore._maps.elementwise import elementwise_work
 from seqcore._maps.job import Job, run_serially
-from seqcore._maps.outputs import Outputs
+from seqcore._maps.outputs import Outputs, complete
 from seqcore._maps.reductions import reduction_work
 from seqcore._maps.work import ElementWork, read_only, runs_many
+from seqcore.core.calls import Bound
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence
@@ -69,22 +69,20 @@ if TYPE_CHECKING:
 __all__ = ["map_batches", "sequence_map"]
 
 
-def _takes_options(function):
-    """Make an unknown keyword an error that says how to pass arguments of the body."""
-    options = inspect.signature(function).parameters.keys()
+def _hides_unknown(function):
+    """Show a signature without `**unknown`, which is there for the error that says what to do instead."""
+    signature = inspect.signature(function)
+    shown = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    function.__signature__ = signature.replace(parameters=shown)
+    return function
 
-    @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        unknown = kwargs.keys() - options
-        if unknown:
-            name = min(unknown)
-            raise TypeError(
-                f"{function.__name__}() got an unexpected keyword argument {name!r}: pass arguments of the "
-                f"body by functools.partial(body, {name}=...) or a lambda"
-            )
-        return function(*args, **kwargs)
 
-    return checked
+def _refuse(function, unknown):
+    name = min(unknown)
+    raise TypeError(
+        f"{function}() got an unexpected keyword argument {name!r}: pass arguments of the body by "
+        f"functools.partial(body, {name}=...) or a lambda"
+    )
 
 
 # Type checkers infer a body's parameters and result from these overloads. They are for an ONNX graph, and for
@@ -244,7 +242,7 @@ def sequence_map(
     output_dtypes: DTypeName | None = None,
     **options: Unpack[_Options],
 ) -> TensorSequence[Any]: ...
-@_takes_options
+@_hides_unknown
 def sequence_map(
     body: _Body,
     input_sequence: Tensors,
@@ -254,6 +252,7 @@ def sequence_map(
     chunksize: SupportsIndex | None = None,
     output_dtypes: DTypeName | _DTypes | None = None,
     progress: Progress = None,
+    **unknown: Any,
 ) -> _OneOrSeveral:
     """Apply a function to each element of a sequence. Implements ONNX SequenceMap-17.
 
@@ -323,6 +322,8 @@ def sequence_map(
     >>> sequence_map(lambda a, k: (a * k, a.sum()), [[1, 2], [3]], np.int64(10), max_workers=2)[0].shapes
     [(2,), (1,)]
     """
+    if unknown:
+        _refuse("sequence_map", unknown)
     body = _as_body(body)
     # Asking for the number of CPUs takes 10 µs.
     workers = as_count("max_workers", max_workers, "uses one thread for each CPU") or os.cpu_count() or 1
@@ -366,7 +367,7 @@ def map_batches(
     output_dtypes: _DTypes | None = None,
     **options: Unpack[_BatchOptions],
 ) -> tuple[TensorSequence[Any], ...]: ...
-@_takes_options
+@_hides_unknown
 def map_batches(
     body: _Body,
     input_sequence: Tensors,
@@ -377,6 +378,7 @@ def map_batches(
     executor: Workers | None = None,
     output_dtypes: DTypeName | _DTypes | None = None,
     progress: Progress = None,
+    **unknown: Any,
 ) -> _OneOrSeveral:
     """Apply a vectorized function to the elements of a sequence, many in one call.
 
@@ -436,6 +438,8 @@ def map_batches(
     >>> map_batches(lambda a: a.mean(1), [[1.0, 2.0], [3.0], [5.0, 8.0]], new_axis=1)[2]
     array(6.5)
     """
+    if unknown:
+        _refuse("map_batches", unknown)
     body = _as_body(body)
     workers = as_count("max_workers", max_workers, "uses one thread for each CPU") or os.cpu_count() or 1
     batch_size = as_count("batch_size", batch_size, "chooses one")
@@ -457,6 +461,8 @@ def _as_inputs(input_sequence, additional_inputs):
     """Return the inputs of a map, and the number of elements."""
     inputs = (as_sequence(input_sequence)[:], *map(_as_input, additional_inputs))
     n = len(inputs[0])
+    if not additional_inputs:
+        return inputs, n
     for i, one in enumerate(inputs):
         if isinstance(one, TensorSequence) and len(one) != n:
             hint = ""
@@ -488,6 +494,9 @@ def _workers_of(executor):
 def _run(work, single, dtypes, workers, executor, chunksize, progress):
     """Run a map serially, on threads or on an executor, and return its outputs."""
     outputs = Outputs(single, dtypes, work.name)
+    if progress is None and executor is None and workers == 1 and work.n:
+        outputs.add(work.run(0, work.n, Bound(), dtypes, single, True))
+        return _of(outputs, work)
     with _reporting(progress, work.elements(0, work.n)) as report:
         job = Job(work, outputs, chunksize, report)
         if work.n == 0:
@@ -503,21 +512,26 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
             from seqcore._maps.threads import run_on_threads
 
             run_on_threads(job, workers)
-        if job.added < job.n:
-            raise RuntimeError(f"the results of {work.name(job.added, job.n)} of the map are lost")
+    return _of(outputs, work)
+
+
+def _of(outputs, work):
+    """Return the result of a map that has ended."""
     sequences: Any = outputs.sequences
+    if work.n and (done := complete(sequences)) < (n := work.elements(0, work.n)):
+        raise RuntimeError(f"the results of {n - done} elements of the map are lost")
     return sequences[0] if outputs.single else sequences
 
 
 def _as_body(body):
     """Return the body as a callable; graphs are compiled."""
+    if callable(body):
+        return body
     if isinstance(body, str | os.PathLike) or type(body).__module__.partition(".")[0] == "onnx":
         from seqcore.onnx import GraphBody
 
         return GraphBody(body)
-    if not callable(body):
-        raise TypeError(f"body must be a callable, an ONNX graph or a path to one, got {got(body)}")
-    return body
+    raise TypeError(f"body must be a callable, an ONNX graph or a path to one, got {got(body)}")
 
 
 def _as_input(value):

@@ -2,8 +2,8 @@
 
 from seqcore._arguments.shown import add_note, shown_error
 from seqcore._arguments.tensors import as_tensor
+from seqcore.core.batches import empty_sequences
 from seqcore.core.calls import OutputError, absorb, put_results
-from seqcore.core.sequence import TensorSequence
 
 _PYTHON_VALUES = (bool, int, float, complex, str, list, tuple)
 
@@ -42,7 +42,7 @@ class Outputs:
     def __init__(self, single, dtypes, name):
         self.single = single
         self.name = name  # a function that names units in messages
-        self.sequences = None if dtypes is None else fresh(dtypes)
+        self.sequences = None if dtypes is None else empty_sequences(dtypes)
 
     @property
     def types(self):
@@ -69,7 +69,7 @@ class Outputs:
         if self.sequences is None:
             try:
                 self.single, dtypes = types_of(chunk.results[0], self.single, True)
-                self.sequences = fresh(dtypes)
+                self.sequences = empty_sequences(dtypes)
             except BaseException as error:
                 raise_for(OutputError(None, error), self.name(chunk.start))
         before = complete(self.sequences)
@@ -93,10 +93,6 @@ class Outputs:
                 raise_for(error, self.name(chunk.start))
         for mine, more in zip(self.sequences, chunk.sequences, strict=True):
             absorb(mine, more)
-
-
-def fresh(dtypes):
-    return tuple([TensorSequence(dtype=one) for one in dtypes])
 
 
 def dtypes_of(sequences):

@@ -12,12 +12,16 @@ from seqcore._maps.work import BlockWork
 from seqcore.core.operations import split_equally
 from seqcore.dtypes import STRING
 
+KIND = type(np.sum)  # of which all of them are; it is quicker to compare
+FEW = 8  # elements: for fewer the function is called for each
 BLOCK = 1 << 20  # elements in a block, at most
 
 
 def reduction_work(body, inputs, n):
     """Return the `ReductionWork` of a map, or None if the body isn't one of NumPy's reductions of numbers."""
-    if len(inputs) != 1 or not is_reduction(body) or inputs[0].dtype == STRING:
+    if type(body) is not KIND or n < FEW or len(inputs) != 1 or inputs[0].dtype == STRING:
+        return None
+    if not is_reduction(body):
         return None
     return ReductionWork(body, inputs, n, BLOCK)
 

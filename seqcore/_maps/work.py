@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqcore._maps.outputs import Chunk, complete, dtypes_of, fresh, types_of
-from seqcore.core.calls import absorb, apply, apply_raw, put_results, rows
+from seqcore._maps.outputs import Chunk, complete, dtypes_of, types_of
+from seqcore.core.batches import empty_sequences
+from seqcore.core.calls import Arguments, absorb, apply, apply_raw, put_results, rows
 from seqcore.core.sequence import TensorSequence
 
 if TYPE_CHECKING:
@@ -137,10 +138,11 @@ class ElementWork(Work):
         results: list[Any] = []
         sequences = error = None
         try:
+            arguments = Arguments(self.inputs)
             if self.runs_many:
-                _run_rows(self.body, self.inputs, start, stop, bound, single, results)
+                _run_rows(self.body, arguments, start, stop, bound, single, results)
             elif dtypes is None:
-                apply_raw(self.body, self.inputs, start, min(start + 1, stop), bound, results)
+                apply_raw(self.body, arguments, start, min(start + 1, stop), bound, results)
             if dtypes is None and results:
                 try:
                     single, dtypes = types_of(results[0], single, is_first)
@@ -151,13 +153,15 @@ class ElementWork(Work):
             begun = start + len(results)
             if results and bound.is_late():
                 stop = begun
-            if dtypes is not None:
-                sequences = fresh(dtypes)
-                put_results(sequences, single, results)
+            if dtypes is None:
                 if not self.runs_many:
-                    apply(self.body, self.inputs, begun, stop, bound, sequences, single)
-            elif not self.runs_many:
-                apply_raw(self.body, self.inputs, begun, stop, bound, results)
+                    apply_raw(self.body, arguments, begun, stop, bound, results)
+            elif self.runs_many:
+                sequences = empty_sequences(dtypes)
+                put_results(sequences, single, results)
+            else:
+                sequences = empty_sequences(dtypes)
+                apply(self.body, arguments, begun, stop, bound, sequences, single, results)
         except BaseException as caught:
             error = caught
         count = len(results) if sequences is None else complete(sequences)
@@ -236,20 +240,21 @@ def _joined(done, part):
 
 def runs_many(body):
     """Return whether a body can run many rows of arguments at once, as a compiled graph can."""
-    return hasattr(type(body), "run_many")  # not on the object, because a mock has all attributes
+    # Not on the object, because a mock has all attributes; and not by hasattr, which is slow where it has none.
+    return getattr(type(body), "run_many", None) is not None
 
 
-def _run_rows(body, inputs, start, stop, bound, single, results):
+def _run_rows(body, arguments, start, stop, bound, single, results):
     """Append the graph's outputs for the elements from start to stop; raise for the first that fails."""
     at, size = start, FIRST_ROWS if bound.until else GRAPH_ROWS
     while at < stop and bound.allows(at) and not (at > start and bound.is_late()):
         end = min(at + size, stop)
         try:
-            results += _unpacked(body.run_many(rows(inputs, at, end)), single)
+            results += _unpacked(body.run_many(rows(arguments, at, end)), single)
         except BaseException as error:
             failed = at + getattr(error, "seqcore_element", 0)
             if failed > at:  # the results before it were lost with its batch
-                results += _unpacked(body.run_many(rows(inputs, at, failed)), single)
+                results += _unpacked(body.run_many(rows(arguments, at, failed)), single)
             raise
         at, size = end, min(2 * size, GRAPH_ROWS)
 

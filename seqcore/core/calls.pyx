@@ -221,11 +221,10 @@ cdef class Arguments:
         return body(*self.all(i))
 
 
-def rows(tuple inputs, Py_ssize_t start, Py_ssize_t stop):
+def rows(Arguments arguments not None, Py_ssize_t start, Py_ssize_t stop):
     """Return the arguments of each call from start to stop."""
     cdef Py_ssize_t i
     cdef list found = [None] * max(stop - start, 0)
-    cdef Arguments arguments = Arguments(inputs)
     for i in range(start, stop):
         found[i - start] = arguments.all(i)
     return found
@@ -234,11 +233,10 @@ def rows(tuple inputs, Py_ssize_t start, Py_ssize_t stop):
 # Callers catch the exceptions of these: in Cython 3.3 an `except` that returns ends the process where there
 # was no memory for the traceback.
 
-def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None,
+def apply_raw(body, Arguments arguments not None, Py_ssize_t start, Py_ssize_t stop, Bound bound not None,
               list results not None):
     """Call the body for elements start to stop, as far as the bound allows, and append what it returns."""
     cdef Py_ssize_t i
-    cdef Arguments arguments = Arguments(inputs)
     for i in range(start, stop):
         if bound.ends(i, i - start):
             break
@@ -246,14 +244,18 @@ def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound
         results.append(arguments.call(body, i))
 
 
-def apply(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None, tuple outputs,
-          bint single):
-    """As `apply_raw`, with the results put into sequences. After an error the last one tells how many."""
+def apply(body, Arguments arguments not None, Py_ssize_t start, Py_ssize_t stop, Bound bound not None,
+          tuple outputs, bint single, list begun not None):
+    """As `apply_raw`, with the results put into sequences, behind some that have begun them.
+
+    After an error the last sequence tells how many.
+    """
     cdef Py_ssize_t i
-    cdef Arguments arguments = Arguments(inputs)
-    cdef list results = results_of(outputs, stop - start)
+    cdef list results = results_of(outputs, len(begun) + stop - start)
     cdef Results only = results[0] if single else None
     try:
+        while begun:
+            put_result(results, only, begun.pop(0))
         for i in range(start, stop):
             if bound.ends(i, i - start):
                 break

@@ -25,7 +25,7 @@ def way(request, ways):
     return ways.get(request.param)
 
 
-@pytest.fixture(params=each(["inline", "thread_executor", "thread_pool", *IN_OTHERS]))
+@pytest.fixture(params=each(["inline", "thread_executor", *IN_OTHERS]))
 def executor(request, ways):
     return ways.get(request.param)["executor"]
 
@@ -121,7 +121,7 @@ class TestWhereItRuns:
             bodies.COLOUR.reset(token)
         assert {word.item() for word in result} == {"none"}
 
-    @pytest.mark.parametrize("name", ["thread_executor", "thread_pool"])
+    @pytest.mark.parametrize("name", ["thread_executor"])
     def test_never_in_the_calling_thread(self, ways, name):
         seen = set()
         sq.sequence_map(lambda a: seen.add(threading.get_ident()) or a, numbers(50), **ways.get(name))
