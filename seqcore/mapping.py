@@ -509,9 +509,12 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
         elif workers == 1:
             run_serially(job)
         else:
-            from seqcore._maps.threads import run_on_threads
-
-            run_on_threads(job, workers)
+            try:
+                from seqcore._maps.threads import run_on_threads
+            except RuntimeError:  # the process is ending, so that Python has no pools any more
+                run_serially(job)
+            else:
+                run_on_threads(job, workers)
     return _of(outputs, work)
 
 

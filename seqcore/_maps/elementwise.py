@@ -17,7 +17,7 @@ from seqcore.core.batches import cut_as, items_of
 from seqcore.core.layout import first_misfit, first_other_shape
 from seqcore.core.sequence import TensorSequence
 
-FEW = 100  # elements: for fewer a ufunc is called for each, which takes less time than to join and split them
+FEW = 64  # elements: for fewer a ufunc is called for each, which takes less time than to join and split them
 BLOCK = 1 << 17  # elements in a block, at most
 IMPOSSIBLE = 1 << 62  # an extent that no element has: nothing fits
 LARGE = 1 << 13  # bytes an element: for larger ones a call costs less than a copy

@@ -13,7 +13,7 @@ from seqcore.core.operations import split_equally
 from seqcore.dtypes import STRING
 
 KIND = type(np.sum)  # of which all of them are; it is quicker to compare
-FEW = 8  # elements: for fewer the function is called for each
+FEW = 6  # elements: for fewer the function is called for each
 BLOCK = 1 << 20  # elements in a block, at most
 
 

@@ -84,9 +84,11 @@ class _Pool(Workers):
         self.executor.shutdown(kind is None or issubclass(kind, Exception), cancel_futures=True)
 
     def submit(self, done, function, *args):
+        if os.getpid() != self.process:  # the calling thread forked, in a body or a progress callback
+            raise NoWorker
         call = _Call(done, function, args, self.process)
         try:
-            self.executor.submit(call.run)
+            call.future = self.executor.submit(call.run)
         except (RuntimeError, MemoryError) as error:  # the pool may have it all the same
             if call.take():
                 raise NoWorker from error
@@ -99,10 +101,8 @@ class _Pool(Workers):
     def loss(self, calls):
         if os.getpid() != self.process:
             return RuntimeError("the process was forked during a map on threads, which only its parent has")
-        threads = self.executor._threads
-        for call in calls:
-            if call.ended or not any(one.is_alive() for one in ([call.thread] if call.thread else threads)):
-                return MemoryError("a thread of the map has ended for lack of memory")
+        if any(call.is_lost(self.executor._threads) for call in calls):
+            return MemoryError("a thread of the map has ended for lack of memory")
         return None
 
 
@@ -112,7 +112,14 @@ class _Call:
     def __init__(self, done, function, args, process):
         self.done, self.function, self.args, self.process = done, function, args, process
         self.taken = threading.Lock()
-        self.thread, self.ended = None, False
+        self.future = self.thread = None
+        self.ended = False
+
+    def is_lost(self, threads):
+        """Return whether it will not run any more, and hasn't told its result unless just now."""
+        if self.ended or (self.future is not None and self.future.done()):
+            return True
+        return not any(one.is_alive() for one in ([self.thread] if self.thread else threads))
 
     def take(self):
         return self.taken.acquire(blocking=False)
