@@ -1,6 +1,7 @@
 import pytest
 from support.ways import Ways
 
+from seqcore._maps import elementwise, reductions
 from seqcore._maps.elementwise import ElementwiseWork
 
 
@@ -23,6 +24,15 @@ def processes(ways):
 @pytest.fixture(params=["inline", "thread_executor", "process_executor"])
 def executor(request, ways):
     return ways.get(request.param)["executor"]
+
+
+@pytest.fixture(scope="module")
+def blocks_of_few():
+    """Maps over few elements try blocks too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elementwise, "FEW", 1)
+        patch.setattr(reductions, "FEW", 1)
+        yield
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from support.strategies import LAYOUTS, NUMBER_NAMES, filled, laid_out
 import seqcore as sq
 from seqcore._maps import elementwise
 
-pytestmark = pytest.mark.mostly_slow(3)
+pytestmark = [pytest.mark.mostly_slow(3), pytest.mark.usefixtures("blocks_of_few")]
 
 WORKERS = pytest.mark.parametrize("max_workers", [1, 2, None])
 SHAPES = [(2, 3), (), (0,), (5,), (1,), (3, 0, 2), (1, 1), (), (4,), (2, 2, 2), (5,)]

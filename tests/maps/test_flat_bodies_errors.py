@@ -9,6 +9,8 @@ from test_flat_bodies import WORKERS, assert_close, assert_maps, pieces, tensors
 
 import seqcore as sq
 
+pytestmark = pytest.mark.usefixtures("blocks_of_few")
+
 # --- floating-point errors and warnings ---
 
 
@@ -54,14 +56,6 @@ def test_warnings_that_are_errors_name_the_element():
             sq.sequence_map(np.log, sq.split_to_sequence(table))
 
 
-def test_errstate_call():
-    calls = []
-    with np.errstate(divide="call", call=lambda *call: calls.append(call)):
-        result = sq.sequence_map(np.reciprocal, sq.split_to_sequence(np.array([1.0, 0.0, 2.0, 0.0])))
-    assert calls
-    assert np.isinf(result[1]).all()
-
-
 # --- errors ---
 
 
@@ -75,26 +69,6 @@ def test_types_that_a_ufunc_does_not_take(max_workers):
     ):
         with pytest.raises(TypeError, match=r"element 0\b"):
             sq.sequence_map(body, tensors(name), max_workers=max_workers)
-
-
-@WORKERS
-def test_shapes_that_do_not_broadcast(max_workers):
-    left = sq.split_to_sequence(np.arange(30), 3)
-    right = left.copy()
-    right[7] = np.arange(2)
-    with pytest.raises(ValueError, match=r"element 7\b"):
-        sq.sequence_map(np.add, left, right, max_workers=max_workers)
-    with pytest.raises(ValueError, match=r"element 0\b"):
-        sq.sequence_map(np.add, left, np.arange(2), max_workers=max_workers)
-
-
-@WORKERS
-def test_other_numbers_of_inputs(max_workers):
-    for body, more in ((np.add, ()), (np.negative, (1, 2)), (np.add, (1, 2, 3))):
-        with pytest.raises((TypeError, ValueError)):
-            sq.sequence_map(body, tensors("int64"), *more, max_workers=max_workers)
-    with pytest.raises(ValueError, match=r"(?s)(?=.*\b11\b)(?=.*\b2\b)"):
-        sq.sequence_map(np.add, tensors("int64"), tensors("int64")[:2], max_workers=max_workers)
 
 
 @WORKERS

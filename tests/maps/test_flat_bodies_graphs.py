@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 
 from seqcore.onnx import GraphBody  # noqa: E402
 
-pytestmark = pytest.mark.mostly_slow(7)
+pytestmark = [pytest.mark.mostly_slow(7), pytest.mark.usefixtures("blocks_of_few")]
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>\n'
 SHAPES = [(2, 3), (), (0,), (5,), (1,), (3, 0, 2), (1, 1), (), (4,), (2, 2, 2), (5,)]

@@ -6,10 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.bodies import numbers
-from support.strategies import NAMES, assert_holds, dtype_of, filled, names
+from support.strategies import NAMES, assert_holds, dtype_of, filled
 
 import seqcore as sq
 
@@ -47,11 +45,6 @@ class TestJoined:
         assert isinstance(result, sq.TensorSequence)
         assert_holds(result, [a * 2 for a in seq])
 
-    @pytest.mark.parametrize("count", [1, 2, 9, 100, 1001])
-    def test_order(self, max_workers, batch_size, count):
-        result = sq.map_batches(np.negative, numbers(count), batch_size=batch_size, max_workers=max_workers)
-        assert_holds(result, [np.array([-i]) for i in range(count)])
-
     def test_other_types_and_other_shapes_behind_axis_0(self, max_workers, batch_size):
         seq = ragged(trailing=(2,))
         result = sq.map_batches(
@@ -60,21 +53,6 @@ class TestJoined:
         assert_holds(result, [a.sum(1, keepdims=True) > 5 for a in seq])
         flat = sq.map_batches(lambda b: b.sum(1), seq, batch_size=batch_size, max_workers=max_workers)
         assert_holds(flat, [a.sum(1) for a in seq])
-
-    def test_several_outputs(self, max_workers, batch_size):
-        seq = ragged()
-        results = sq.map_batches(
-            lambda b: (b, (b > 3), b.astype("int8")[:, None]),
-            seq,
-            batch_size=batch_size,
-            max_workers=max_workers,
-        )
-        assert isinstance(results, tuple)
-        assert_holds(results[0], [*seq])
-        assert_holds(results[1], [a > 3 for a in seq])
-        assert_holds(results[2], [a.astype("int8")[:, None] for a in seq])
-        (one,) = sq.map_batches(lambda b: (b,), seq, batch_size=batch_size, max_workers=max_workers)
-        assert_holds(one, [*seq])
 
     def test_more_sequences_and_whole_tensors(self, max_workers, batch_size):
         seq, whole = ragged(trailing=(2,)), np.array([10.0, 20.0])
@@ -263,34 +241,6 @@ def test_elements_without_items():
 
 
 # --- against sequence_map ---
-
-
-@pytest.mark.slow
-@given(
-    name=names,
-    lengths=st.lists(st.integers(0, 4), min_size=1, max_size=9),
-    batch_size=st.none() | st.integers(1, 10),
-    new_axis=st.sampled_from([0, 1]),
-    max_workers=st.sampled_from([1, 2]),
-    order=st.randoms(use_true_random=False),
-)
-def test_an_elementwise_body_gives_what_sequence_map_gives(
-    name, lengths, batch_size, new_axis, max_workers, order
-):
-    seq = ragged(name, lengths, (2,))
-    where = [order.randrange(len(lengths)) for _ in lengths]
-    for one in (seq, sq.TensorSequence([seq[i].copy() for i in where], dtype=name), seq[::-1]):
-
-        def body(a, b):
-            return a == b, a.copy()
-
-        expected = sq.sequence_map(body, one, one[::1])
-        found = sq.map_batches(
-            body, one, one[::1], new_axis=new_axis, batch_size=batch_size, max_workers=max_workers
-        )
-        assert found == expected
-        for output in found:
-            output._check()
 
 
 class TestOnAnExecutor:

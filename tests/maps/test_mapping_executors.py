@@ -2,11 +2,8 @@
 
 import json
 import multiprocessing
-import os
 import queue
 import re
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -19,7 +16,7 @@ from support.bodies import FailAt, Inline, Recording, Refusal, Unpicklable, numb
 from support.strategies import assert_holds
 
 import seqcore as sq
-from seqcore._maps import executors
+from seqcore._maps import executors, workers
 
 pytestmark = pytest.mark.mostly_slow(7)
 
@@ -74,25 +71,6 @@ class TestWhereItRuns:
             result = within(20, lambda: sq.sequence_map(body, numbers(3), executor=pool, chunksize=1))
         assert_holds(result, [np.array([10 + 5 * i]) for i in range(3)])
 
-    @pytest.mark.slow
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-    def test_forked_child_maps_on_threads_after_its_parent_did(self):
-        script = """
-import os, signal, seqcore as sq
-
-def run():
-    result = sq.sequence_map(lambda a: a + 1, [[i] for i in range(99)], max_workers=2, chunksize=3)
-    return [a[0] for a in result] == [*range(1, 100)]
-
-assert run()
-child = os.fork()
-if child == 0:
-    signal.alarm(20)
-    os._exit(0 if run() else 1)
-assert os.waitpid(child, 0)[1] == 0 and run()
-"""
-        subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
-
 
 class TestChunks:
     def sizes(self, body, count, workers, monkeypatch, **options):
@@ -146,8 +124,8 @@ class TestChunks:
             return a
 
         called = []
-        monkeypatch.setattr(executors, "CHUNK", 1e-2)
-        monkeypatch.setattr(executors, "LIMIT", 1e-2)
+        monkeypatch.setattr(workers.Workers, "seconds", 1e-2)
+        monkeypatch.setattr(executors, "LATE", 1)
         sizes, _ = self.sizes(body, 60, 2, monkeypatch)
         assert sorted(called) == [*range(60)]
         assert sizes[:4] == [15, 11, 8, 6]  # before anything is known
@@ -157,7 +135,7 @@ class TestChunks:
         assert called.index(first) > called.index(15 + 11)
 
     def test_a_chunksize_that_is_given_has_no_limit(self, monkeypatch):
-        monkeypatch.setattr(executors, "LIMIT", 0.0)
+        monkeypatch.setattr(executors, "LATE", 0.0)
         sizes, _ = self.sizes(np.copy, 100, 2, monkeypatch, chunksize=50)
         assert sizes == [50, 50]
 
@@ -165,43 +143,6 @@ class TestChunks:
         sizes, most = self.sizes(np.copy, 100, 2, monkeypatch, chunksize=30)
         assert sizes == [30, 30, 30, 10]
         assert most == 4
-
-
-class TestTypesThatAWorkerFinds:
-    """A chunk settles its types before those of the map are known."""
-
-    @CHUNKSIZES
-    @pytest.mark.parametrize(
-        ("first", "later"),
-        [
-            (1.5, 1),
-            (np.float64(1.5), 1),
-            (2.0, [3, 4]),
-            ((1.5, "a"), (1, "b")),
-            ((np.float64(2), 1.5), (1, 2)),
-        ],
-        ids=str,
-    )
-    def test_python_values_adapt_to_the_first(self, executor, first, later, chunksize):
-        body = FailAt({0: first} | dict.fromkeys(range(1, 20), later))
-        expected = sq.sequence_map(body, numbers(20))
-        assert sq.sequence_map(body, numbers(20), executor=executor, chunksize=chunksize) == expected
-
-    @pytest.mark.mostly_slow(5)
-    @CHUNKSIZES
-    @pytest.mark.parametrize(
-        "other",
-        [np.array([0.5]), 0.5, (), (np.array([1]),), (np.array([1]),) * 2, None, np.zeros(1, "M8[s]")],
-    )
-    @pytest.mark.parametrize("at", [7, 8, 14])
-    def test_other_types_later(self, executor, other, at, chunksize):
-        body = FailAt(dict.fromkeys(range(at, 20), other if other is not None else Refusal))
-        errors = []
-        for options in ({}, {"executor": executor, "chunksize": chunksize}):
-            with pytest.raises(TypeError, match=rf"element {at} of the map") as caught:
-                sq.sequence_map(body, numbers(20), **options)
-            errors.append(str(caught.value))
-        assert errors[0] == errors[1]
 
 
 class TestWhatTravels:
@@ -267,19 +208,6 @@ class TestTheExecutorsOwnFailures:
                 return Inline.submit(self, function, parcel, *args)
 
         assert len(sq.sequence_map(lambda a: a, numbers(9), executor=Loky())) == 9
-
-    @pytest.mark.parametrize("kind", ["Reply", "Chunk"])
-    def test_results_that_are_taken_for_errors(self, kind):
-        """Dask's executor may do so once; one that does so again and again must end the map."""
-
-        class Unpacking(Executor):
-            def submit(self, *args):
-                future = Future()
-                future.set_exception(TypeError(f"cannot unpack non-iterable {kind} object"))
-                return future
-
-        with pytest.raises(RuntimeError, match="cannot unpack"):
-            within(5, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Unpacking()))
 
     @pytest.mark.slow
     def test_worker_that_dies(self):

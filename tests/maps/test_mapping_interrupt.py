@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -32,30 +31,6 @@ class TestCallback:
         calls = []
         sq.sequence_map(np.copy, [], progress=lambda *call: calls.append(call), output_dtypes="int8", **way)
         assert calls == [(0, 0)]
-
-    @pytest.mark.mostly_slow(5)
-    def test_exception_starts_no_further_element(self, way, tmp_path):
-        body = bodies.Logged(str(tmp_path / "log"), 0.001)
-
-        def progress(done, total):
-            raise Refusal
-
-        with pytest.raises(Refusal):
-            sq.sequence_map(body, numbers(3000), progress=progress, **way)
-        time.sleep(0.1)
-        assert len(body.started()) < 1500
-
-    def test_no_more_calls_after_a_failure(self, way):
-        calls = []
-        with pytest.raises(Refusal):
-            sq.sequence_map(
-                FailAt({20: Refusal()}),
-                numbers(99),
-                progress=lambda *call: calls.append(call),
-                chunksize=5,
-                **way,
-            )
-        assert all(done < 99 for done, _ in calls)
 
     def test_may_use_the_sequence_and_map(self, way):
         seq = numbers(50)

@@ -241,6 +241,11 @@ def at(a, table):
     return table[int(a[0])]
 
 
+def at_all(a, *tables):
+    """An item of each table, and whether all of them are aligned."""
+    return np.array([*(one[int(a[0])] for one in tables), all(one.flags.aligned for one in tables)], float)
+
+
 class Junk:
     """No tensor, and it doesn't pickle."""
 
@@ -337,6 +342,7 @@ RESULTS = {
     "pair": lambda a: (a, a + 0.5),
     "other pair": lambda a: (a * 3, a[:1] - 0.5),
     "mixed pair": lambda a: (a, 3),
+    "wrong pair": lambda a: (a, a > 0),
     "one": lambda a: (a,),
     "triple": lambda a: (a, a, a),
     "nothing": lambda a: (),
