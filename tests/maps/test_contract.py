@@ -33,21 +33,10 @@ def processes(request, ways):
 
 
 class TestResults:
-    @pytest.mark.mostly_slow(5)
-    def test_order_when_the_first_are_slow(self, way):
-        assert_holds(sq.sequence_map(bodies.late_first, numbers(40), **way), [*numbers(40)])
-
     def test_each_type(self, way):
         for name in NAMES:
             tensors = [filled(name, shape, i) for i, shape in enumerate([(2, 3), (), (0, 2), (5,)])]
             assert_holds(sq.sequence_map(np.transpose, tensors, **way), [a.T for a in tensors])
-
-    @pytest.mark.parametrize("dtype", [None, "string"])
-    def test_strings(self, way, dtype):
-        words = sq.split_to_sequence(np.array([f"wörd {i}" for i in range(99)]), 2)
-        result = sq.sequence_map(bodies.loud, words, output_dtypes=dtype, **way)
-        assert result.dtype == object
-        assert [word for pair in result for word in pair] == [f"WÖRD {i}" for i in range(99)]
 
     @pytest.mark.parametrize("nbytes", [800, 2 << 20])
     def test_nobody_can_write_into_broadcast_inputs(self, way, nbytes):
@@ -96,15 +85,6 @@ class TestFailures:
         ran = body.started()
         assert {*range(21)} <= {*ran}
         assert len({*ran}) == len(ran) < 900
-
-    @pytest.mark.parametrize(
-        ("kind", "at"),
-        [(KeyboardInterrupt, 0), (KeyboardInterrupt, 20), (SystemExit, 20), (GeneratorExit, 20)],
-    )
-    def test_what_is_not_an_exception(self, way, kind, at):
-        with pytest.raises(kind, match=rf"element {at}\b"):
-            sq.sequence_map(FailAt({at: kind("out")}), numbers(50), **way)
-        assert len(sq.sequence_map(bodies.double, numbers(50), **way)) == 50
 
     @pytest.mark.parametrize("kind", [Refusal, KeyError, KeyboardInterrupt, SystemExit])
     def test_the_traceback_of_another_process(self, processes, kind):

@@ -1,6 +1,5 @@
 """sequence_map on executors: threads, processes, and any other of concurrent.futures' kind."""
 
-import json
 import multiprocessing
 import queue
 import re
@@ -24,21 +23,6 @@ SLOW_START = {0: 0.001}  # so that the chunks stay small
 CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7, 1000])
 
 
-class TestResults:
-    def test_empty_input_is_not_sent(self):
-        executor, types = Recording(), ("int8", "bool", str)
-        results = sq.sequence_map(bodies.three, sq.sequence_empty(), executor=executor, output_dtypes=types)
-        assert [(len(result), result.dtype) for result in results] == [(0, np.int8), (0, bool), (0, object)]
-        assert executor.sizes == []
-
-    def test_fewer_workers_than_chunks(self):
-        with ThreadPoolExecutor(1) as executor:
-            busy = executor.submit(threading.Event().wait, 0.05)
-            result = sq.sequence_map(bodies.double, numbers(200, list), executor=executor, chunksize=1)
-            assert busy.done()
-        assert_holds(result, [np.array([2 * i]) for i in range(200)])
-
-
 class TestWhereItRuns:
     @pytest.mark.slow
     def test_body_that_an_initializer_has_prepared(self):
@@ -55,12 +39,6 @@ class TestWhereItRuns:
         finally:
             bodies.COLOUR.reset(token)
         assert {word.item() for word in result} == {"green"}
-
-    def test_errstate_holds_in_threads(self, threads):
-        with np.errstate(divide="ignore"):
-            assert np.isinf(sq.sequence_map(bodies.one_over, numbers(9), executor=threads, chunksize=2)[0])
-        with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
-            sq.sequence_map(bodies.one_over, numbers(9), executor=threads, chunksize=2)
 
     def test_map_inside_on_the_same_pool(self):
         with ThreadPoolExecutor(4) as pool:
@@ -165,13 +143,6 @@ class TestWhatTravels:
             assert data == chunksize * 7200
             assert sum(table) <= chunksize * 32
 
-    def test_two_sequences_of_two_sources(self):
-        left = sq.split_to_sequence(np.zeros((40, 100)))
-        right = sq.split_to_sequence(np.zeros((40, 100), np.float32))
-        for data, more, *tables in self.buffers(np.add, left, right, chunksize=20):
-            assert (data, more) == (20 * 800, 20 * 400)
-            assert sum(tables) <= 40 * 32
-
     def test_sources_that_take_turns(self):
         left, right = (sq.split_to_sequence(np.zeros((40, 100))) for _ in range(2))
         turns = sq.TensorSequence([a for pair in zip(left, right, strict=True) for a in pair])
@@ -188,11 +159,6 @@ class TestFailures:
             sq.sequence_map(FailAt({3: error}), numbers(9), executor=threads, chunksize=2)
         assert caught.value is error
         assert len(error.__notes__) == 1
-
-    def test_traceback_note_of_an_exception_with_its_own_reduce(self, processes):
-        with pytest.raises(json.JSONDecodeError) as caught:
-            sq.sequence_map(bodies.raise_json, numbers(9), executor=processes, chunksize=2)
-        assert any("Traceback" in note for note in caught.value.__notes__)
 
 
 class TestTheExecutorsOwnFailures:
@@ -269,15 +235,3 @@ class TestTheExecutorsOwnFailures:
         with pytest.raises(RuntimeError, match=r"Failing.*elements 0 to 1\b.*no more") as caught:
             sq.sequence_map(bodies.double, numbers(9), executor=Failing())
         assert isinstance(caught.value.__cause__, Refusal)
-
-    def test_executor_with_a_client_of_its_own(self):
-        executor = Inline()
-        executor._client = object()
-        assert len(sq.sequence_map(bodies.double, numbers(9), executor=executor, chunksize=2)) == 9
-
-    @pytest.mark.parametrize("executor", ["threads", 2, [], ThreadPoolExecutor, multiprocessing], ids=str)
-    def test_no_executor(self, executor):
-        calls = []
-        with pytest.raises(TypeError, match=type(executor).__name__):
-            sq.sequence_map(lambda a: calls.append(a) or a, numbers(3), executor=executor)
-        assert calls == []

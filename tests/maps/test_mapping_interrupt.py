@@ -82,15 +82,6 @@ class TestBar:
         assert "50/50" not in err
         assert err.endswith("\n")
 
-    def test_of_nothing(self, way, capsys):
-        assert len(sq.sequence_map(np.copy, [], output_dtypes=bool, progress=True, **way)) == 0
-        assert capsys.readouterr().err.endswith("\n")
-
-    @pytest.mark.parametrize("progress", [None, False])
-    def test_no_bar(self, way, capsys, progress):
-        sq.sequence_map(bodies.double, numbers(50), progress=progress, **way)
-        assert capsys.readouterr() == ("", "")
-
     def test_without_tqdm(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "tqdm.auto", None)
         with pytest.raises(ImportError, match="pip install tqdm"):

@@ -60,25 +60,6 @@ def test_nobody_can_write_into_them(way):
     wholes[0][0] = 1
 
 
-@pytest.mark.parametrize("max_workers", [1, 2])
-def test_nor_can_a_graph(max_workers):
-    class Rows:
-        """What a map knows of a graph."""
-
-        def check(self, dtypes):
-            return (np.dtype(bool),)
-
-        def run_many(self, rows):
-            return [(bodies.whole_flags(*row),) for row in rows]
-
-        def __call__(self, *row):
-            raise AssertionError("it has run_many")
-
-    result = sq.sequence_map(Rows(), numbers(3000), np.zeros(3), max_workers=max_workers)
-    assert len(result) == 3000
-    assert not any(result)
-
-
 def test_a_mock_is_a_callable():
     assert_holds(sq.sequence_map(Mock(return_value=np.zeros(2)), numbers(3)), [np.zeros(2)] * 3)
 
@@ -212,11 +193,6 @@ class TestLarge:
         assert len(executor.seen) == 1
         assert max(size + sum(buffers) for size, buffers in executor.sizes) < 5000
         assert list(folder.iterdir()) == []
-
-    def test_small_ones_go_along(self, folder):
-        executor = Watching(folder)
-        sq.sequence_map(bodies.at, numbers(20), np.arange(1000.0), executor=executor)
-        assert executor.seen == set()
 
     def test_threads_write_no_file(self, folder, monkeypatch, ways):
         monkeypatch.setattr(sharing, "Block", lambda tensors: pytest.fail("made a block"))

@@ -1,7 +1,6 @@
 """What the tests of maps share: bodies, which other processes import from here, and executors."""
 
 import contextvars
-import json
 import os
 import pickle
 import threading
@@ -92,25 +91,12 @@ def three(a):
     return a, a + 0.5, np.array(str(a), object)
 
 
-def loud(words):
-    return np.array([word.upper() for word in words], object)
-
-
 def process(a):
     return np.array(os.getpid())
 
 
 def colour(a):
     return np.array(COLOUR.get(), object)
-
-
-def one_over(a):
-    return np.array([1.0]) / a
-
-
-def late_first(a):
-    time.sleep(0.02 if a[0] < 4 else 0)
-    return a
 
 
 def mapped(a):
@@ -151,10 +137,6 @@ def raise_with_lock(a):
     return a
 
 
-def raise_json(a):
-    json.loads("{")
-
-
 @dataclass
 class FailAt:
     """Passes elements on, but raises or returns what `failures` has for their number instead."""
@@ -169,21 +151,6 @@ class FailAt:
         if isinstance(failure, BaseException):
             raise failure
         return a if failure is None else failure
-
-
-@dataclass
-class OneWrong:
-    """Three outputs, of which one is something else for the element or batch that begins with a number."""
-
-    at: int
-    output: int
-    wrong: object
-
-    def __call__(self, a):
-        results = [a, a + 0.5, -a]
-        if a.ravel()[0] == self.at:
-            results[self.output] = self.wrong
-        return tuple(results)
 
 
 @dataclass
