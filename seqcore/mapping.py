@@ -330,9 +330,8 @@ def sequence_map(
     chunksize = as_count("chunksize", chunksize, "chooses one")
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    executor = _workers_of(executor)
-    work = _work_of(body, inputs, n)
-    return _run(work, single, dtypes, workers, executor, chunksize, progress)
+    run_by = _workers_of(executor)
+    return _run(_work_of(body, inputs, n), single, dtypes, workers, run_by, chunksize, progress)
 
 
 @overload
@@ -446,10 +445,10 @@ def map_batches(
     stacked = flag("new_axis", new_axis)
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    executor = _workers_of(executor)
-    at_once = workers if executor is None else executor.count
+    run_by = _workers_of(executor)
+    at_once = workers if run_by is None else run_by.count
     work = (stacked_work if stacked else joined_work)(body, inputs, n, batch_size, at_once)
-    outputs = _run(work, single, dtypes, workers, executor, None, progress)
+    outputs = _run(work, single, dtypes, workers, run_by, None, progress)
     if work.positions is None:
         return outputs
     if isinstance(outputs, tuple):

@@ -64,7 +64,7 @@ class Dispatch:
             raise
 
     def trial(self, share, least, most):
-        """Run a share of the units that are left, a chunk for each worker; return how many ran in a second."""
+        """Run a share of the units left, a chunk for each worker; return how many ran in a second."""
         job, count = self.job, self.workers.count
         seconds = max(job.seconds, 1e-9)
         size = max(1, int(min(most, max(least, share * job.left * seconds / count)) / seconds))

@@ -1,7 +1,7 @@
 """The state of a running map: the units left to claim, and the chunks that are finished.
 
-Units are handed out in chunks, and finish in any order. `Outputs.add` takes them in the order of the sequence,
-so that types, errors and results are those of a serial loop::
+Units are handed out in chunks, and finish in any order. `Outputs.add` takes them in the order of the
+sequence, so that types, errors and results are those of a serial loop::
 
     claim ──▶ work.run (anywhere) ──▶ collect ──▶ outputs.add, in order
 
@@ -17,7 +17,7 @@ from seqcore.core.calls import Bound
 ENOUGH, MOST = 4e-4, 2e-3  # seconds of work to measure a unit by; and of few units
 REPORT = 5e-2  # seconds between two reports of progress
 SAMPLE = 64  # units to measure, at most
-FIRST = 4  # units, of which the first take longer
+FIRST = 4  # units, because the first take longer
 GROWTH = 15  # times as many units as before are in the next chunk of a sample, at most
 
 
@@ -32,7 +32,7 @@ class Job:
         self.n = self.stop = work.n  # units in all, and how many of them may be claimed for now
         self.bound = Bound()
         self.claimed = 0  # units handed out, from the front
-        self.returned = []  # … of which these were given back: starts and stops, as a heap
+        self.returned = []  # … and given back: starts and stops, as a heap
         self.added = 0  # units in the outputs
         self.done = self.reported = 0  # elements that are finished, in any order
         self.waiting = {}  # chunks that finished before an earlier one, by their start

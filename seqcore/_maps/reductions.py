@@ -4,6 +4,7 @@ A block that has an element without a result, such as the maximum of an empty on
 """
 
 from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from seqcore._maps.work import BlockWork
 from seqcore.core.operations import split_equally
 from seqcore.dtypes import STRING
 
-KIND = type(np.sum)  # of which all of them are; it is quicker to compare
+KIND = type(np.sum)  # all of them are of it, which is quicker to compare
 FEW = 6  # elements: for fewer the function is called for each
 BLOCK = 1 << 20  # elements in a block, at most
 
@@ -32,7 +33,7 @@ class ReductionWork(BlockWork):
     small = 1e-6  # below that a block takes less time than passing it on
 
     def run_block(self, plan, start, stop):
-        inputs = self.inputs[0]
+        inputs: Any = self.inputs[0]
         # NumPy warns of overflows when it rounds a result to 16 bits, and must do so for each element. Other
         # results aren't rounded, and np.errstate is left out: NumPy 2.4 crashes if it lacks memory for it.
         rounded = inputs.dtype.itemsize == 2 and inputs.dtype.kind not in "iu"

@@ -20,6 +20,7 @@ import os
 import tempfile
 import threading
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class SharedInputs:
         self.workers = workers
         self.lock = threading.Lock()  # the executor may pickle in a thread of its own
         self.tensors, self.sent = [], []
-        self.block = None
+        self.block: Block | None = None
         self.inline = False
 
     def share(self, tensor):
@@ -61,15 +62,15 @@ class SharedInputs:
 
     def reduced(self, shared):
         """Return what a shared tensor pickles to."""
+        tensor = shared.tensor
         with self.lock:
             if self.block is None and not self.inline:
                 try:
                     self.block = Block(self.tensors)
                 except OSError:  # the disk is full, or there is no folder
                     self.inline = True
-            if self.inline:
-                return InlineTensor, (shared.tensor,)
-            tensor, block = shared.tensor, self.block
+            if self.inline or (block := self.block) is None:
+                return InlineTensor, (tensor,)
             shape = tensor.T.shape if shared.is_transposed else tensor.shape
             return BlockTensor, (
                 *(block.path, block.token, shared.offset, shape, tensor.dtype, shared.is_transposed),
@@ -91,6 +92,7 @@ class Block:
     def __init__(self, tensors):
         self.token, self.process = os.urandom(16), os.getpid()
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if NAMELESS else 0
+        self.file: Any
         # In memory, if half of it stays free.
         if free > 2 * sum(one.tensor.nbytes for one in tensors):
             self.file = open(os.memfd_create("seqcore"), "wb", buffering=0)  # noqa: SIM115

@@ -6,7 +6,7 @@
     pool                        trial                    trial
 
 A pool of its own can't be waited for by a map within the map, isn't there in a forked process or at exit,
-and keeps nothing of the map. What it runs are the chunks of `executors`, which never pickle here.
+and keeps nothing of the map. It runs the chunks of `executors`, which never pickle here.
 """
 
 import os
@@ -54,7 +54,7 @@ def worth_a_trial(job):
 
 
 def _gains(job, dispatch):
-    """Return whether the pool runs more units in a second than the calling thread, by trying both in turns."""
+    """Return whether the pool runs more units in a second than the calling thread, by trying both."""
     together = alone = 0.0
     for _ in range(2):
         alone = max(alone, 1 / max(job.seconds, 1e-9))

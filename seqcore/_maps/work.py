@@ -1,4 +1,4 @@
-"""What a map runs: a number of units, of which engines run some at a time, in any order and anywhere.
+"""The work of a map: a number of units. Engines run some at a time, in any order and anywhere.
 
 The engines (`job`, `threads`, `executors`) know only `Work`. Its kinds are elements, here, blocks of elements
 (`elementwise`, `reductions`) and batches (`batches`). `mapping._work_of` says which one a map gets.
@@ -240,7 +240,7 @@ def _joined(done, part):
 
 def runs_many(body):
     """Return whether a body can run many rows of arguments at once, as a compiled graph can."""
-    # Not on the object, because a mock has all attributes; and not by hasattr, which is slow where it has none.
+    # Not on the object, because a mock has all attributes; hasattr would be slow where there is none.
     return getattr(type(body), "run_many", None) is not None
 
 

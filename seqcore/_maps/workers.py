@@ -3,7 +3,7 @@
 ===============  ============================================================================================
 `Futures`        executors of `concurrent.futures`, and others with its interface, such as loky's and mpi4py's
 `DaskWorkers`    a Dask client; it sends large inputs once, and runs the tasks of lost workers again
-`RayWorkers`     Ray's module; it has large inputs in its object store, and runs the tasks of lost workers again
+`RayWorkers`     Ray's module; the same, and large inputs are in its object store
 `threads._Pool`  the threads of a map
 ===============  ============================================================================================
 
@@ -139,7 +139,7 @@ class RayWorkers(Workers):
             raise ValueError("Ray is not connected: call ray.init() before the map")
         super().__init__(ray, int(ray.cluster_resources().get("CPU", 0)))
         self.remote = None
-        # Of a map's results a quarter of the smallest object store may stay there.
+        # Results may fill 25 % of the smallest object store.
         stores = [node["Resources"].get("object_store_memory", 0) for node in ray.nodes() if node["Alive"]]
         self.lends = int(min(stores, default=0)) // 4
 
@@ -173,8 +173,8 @@ def workers_of(executor):
     if not isinstance(executor, type) and hasattr(executor, "apply_async"):
         raise TypeError(
             f"executor is a pool of {type(executor).__module__}, which loses the tasks of workers that die: "
-            "pass concurrent.futures.ProcessPoolExecutor(...), with the pool's context as mp_context, or with "
-            "Ray the module ray itself"
+            "pass concurrent.futures.ProcessPoolExecutor(...), with the pool's context as mp_context, or the "
+            "module ray itself"
         )
     if hasattr(executor, "nthreads") and hasattr(executor, "scatter"):
         return DaskWorkers(executor)
