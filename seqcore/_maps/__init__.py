@@ -2,7 +2,7 @@
 
 ::
 
-    Work     elements, rows of graphs (work), blocks (elementwise, reductions), batches: units that run anywhere
+    Work     elements, rows of graphs, blocks (elementwise, reductions), batches: units that run anywhere
       │
     Job      hands out units in chunks, and collects the chunks; alone, it runs them all
       │

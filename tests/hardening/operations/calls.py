@@ -95,7 +95,7 @@ def maps():
     def made(run, partly=False):
         return Operation(run, partly, numbers)
 
-    threads.PATIENCE = 0.2  # seconds until a thread that died is missed: here that happens often
+    threads._Pool.patience = 0.2  # seconds until a thread that died is missed: here that happens often
     return loosely(
         {
             "serial": made(lambda s: sq.sequence_map(lambda a: a + 1, s)),
