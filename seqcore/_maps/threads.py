@@ -55,14 +55,14 @@ def worth_a_trial(job):
 
 def _gains(job, dispatch):
     """Return whether the pool runs more units in a second than the calling thread, by trying both."""
-    together = alone = 0.0
-    for _ in range(2):
-        alone = max(alone, 1 / max(job.seconds, 1e-9))
-        together = max(together, dispatch.trial(SHARE, *TRIAL))
-        if not job.left or together >= CLEAR * alone:
-            return True
-        job.sample()
-    return together >= GAIN * alone
+    alone = 1 / max(job.seconds, 1e-9)
+    together = dispatch.trial(SHARE, *TRIAL)
+    if together >= CLEAR * alone:
+        return True
+    # Either may have been disturbed, or not have warmed up.
+    job.sample()
+    alone = max(alone, 1 / max(job.seconds, 1e-9))
+    return max(together, dispatch.trial(SHARE, *TRIAL)) >= GAIN * alone
 
 
 class _Pool(Workers):

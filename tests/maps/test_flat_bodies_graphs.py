@@ -157,15 +157,6 @@ def test_an_element_that_violates_the_declared_shape_is_named(declared, at, max_
             sq.sequence_map(model(text), seq, max_workers=max_workers)
 
 
-def test_declared_shapes_of_other_inputs():
-    text = "g (float[N] x, float[2] y) => (float z) { z = Add(x, y) }"
-    seq = tensors(shapes=[(2,), (1,), (2,)])
-    assert_maps(text, seq, tensors(shapes=[(2,), (2,), (2,)]))
-    assert_maps(text, seq, tensors(shapes=[(2,), (2,), (1,)]))
-    assert_maps(text, seq, np.float32([1, 2]))
-    assert_maps(text, seq, np.float32([1]))
-
-
 @pytest.mark.slow
 def test_declared_shapes_of_rank_0_and_of_outputs():
     for declared in ("float[]", "float[N]", "float[N, M]", "float[2]"):
@@ -177,18 +168,6 @@ def test_declared_shapes_of_rank_0_and_of_outputs():
             except Exception:
                 continue
             assert_maps(text, seq)
-
-
-@WORKERS
-def test_types_that_do_not_fit(max_workers):
-    for wrong in (tensors("float64"), tensors("int64"), [np.array(["a"], object)]):
-        with pytest.raises((TypeError, ValueError)):
-            sq.sequence_map(model(ONE_INPUT["relu"]), wrong, max_workers=max_workers)
-
-
-def test_a_graph_knows_its_types():
-    result = sq.sequence_map(model(ONE_INPUT["cast"]), sq.sequence_empty())
-    assert (len(result), result.dtype) == (0, np.int64)
 
 
 # --- where it runs ---

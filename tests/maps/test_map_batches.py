@@ -115,20 +115,6 @@ def test_batches_and_whole_tensors_are_read_only(max_workers, new_axis):
     assert whole.tolist() == [0, 1]
 
 
-@AXES
-@WORKERS
-def test_edits_during_the_map_do_not_count(new_axis, max_workers):
-    seq = rows(40)
-
-    def body(batch):
-        seq.clear()
-        return batch
-
-    result = sq.map_batches(body, seq, new_axis=new_axis, batch_size=3, max_workers=max_workers)
-    assert_holds(result, [*rows(40)])
-    assert len(seq) == 0
-
-
 # --- nothing ---
 
 
@@ -146,12 +132,6 @@ def test_empty_input(max_workers, new_axis):
     assert isinstance(several, tuple)
     assert [(len(seq), seq.dtype) for seq in several] == [(0, bool), (0, object)]
     assert body.batches == []
-
-
-def test_elements_without_items():
-    seq = ragged("int32", [0, 0, 0], (2,))
-    assert_holds(sq.map_batches(lambda b: b, seq), [*seq])
-    assert_holds(sq.map_batches(lambda b: b, seq, new_axis=1, batch_size=2), [*seq])
 
 
 # --- against sequence_map ---
@@ -223,10 +203,6 @@ class TestRefused:
             sq.map_batches(body, numbers(3), max_workers=max_workers, **options)
         assert body.batches == []
 
-    def test_no_body(self, max_workers):
-        with pytest.raises(TypeError):
-            sq.map_batches(3, numbers(3), max_workers=max_workers)
-
     def test_rank_0_can_only_be_stacked(self, max_workers):
         seq = sq.TensorSequence([np.array(i) for i in range(5)])
         with pytest.raises(ValueError, match=r"rank|shape|axis"):
@@ -250,12 +226,6 @@ def test_workers_that_make_no_sense(max_workers):
 
 
 # --- progress ---
-
-
-def test_progress_of_nothing():
-    calls = []
-    sq.map_batches(lambda b: b, [], progress=lambda *call: calls.append(call), output_dtypes="int8")
-    assert calls == [(0, 0)]
 
 
 # --- executors ---

@@ -53,16 +53,6 @@ class TestResults:
         assert len({word.item() for result in maps for word in result}) == 40
 
 
-# Dask warns, and here that is an error, where a task brings more than 10 MB.
-@pytest.mark.slow
-class TestSizes:
-    def test_many_small_elements_are_few_tasks(self, client, tasks):
-        seq = sq.split_to_sequence(np.arange(20_000.0), 4)
-        result = sq.sequence_map(bodies.double, seq, executor=client)
-        assert_holds(result, [2 * a for a in seq])
-        assert 2 <= len(tasks) <= 500  # by how long the first elements took, on a machine that may be busy
-
-
 class TestWholeTensors:
     # More than 10 MB: with a task they would bring a warning.
     @pytest.mark.slow

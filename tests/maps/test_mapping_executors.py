@@ -117,11 +117,6 @@ class TestChunks:
         sizes, _ = self.sizes(np.copy, 100, 2, monkeypatch, chunksize=50)
         assert sizes == [50, 50]
 
-    def test_as_given(self, monkeypatch):
-        sizes, most = self.sizes(np.copy, 100, 2, monkeypatch, chunksize=30)
-        assert sizes == [30, 30, 30, 10]
-        assert most == 4
-
 
 class TestWhatTravels:
     """For each chunk, one buffer with its part of each source, and one with a table of the pieces."""

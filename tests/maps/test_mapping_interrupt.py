@@ -21,12 +21,6 @@ def way(request, ways):
 
 
 class TestCallback:
-    @pytest.mark.slow
-    def test_is_called_on_the_way(self, way):
-        calls = []
-        sq.sequence_map(bodies.slowly, numbers(300), progress=lambda *call: calls.append(call), **way)
-        assert len(calls) > 4
-
     def test_of_nothing(self, way):
         calls = []
         sq.sequence_map(np.copy, [], progress=lambda *call: calls.append(call), output_dtypes="int8", **way)
@@ -41,15 +35,6 @@ class TestCallback:
 
         result = sq.sequence_map(bodies.double, seq, progress=progress, chunksize=7, **way)
         assert len(result) == 50
-
-    def test_callable_that_is_false(self):
-        class Calls(list):
-            def __call__(self, *call):
-                self.append(call)
-
-        calls = Calls()
-        sq.sequence_map(np.negative, numbers(3), progress=calls)
-        assert calls[-1] == (3, 3)
 
     @pytest.mark.parametrize(
         "progress",

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from support.bodies import Recording
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -75,18 +74,6 @@ class TestNumbers:
         with pytest.raises(Exception, match=r"(?i)broadcast|dimension") as caught:
             sq.sequence_map(self.body(is_warm), rows(N), others, **way)
         assert f"raised for element {at} of a SequenceMap" in caught.value.__notes__
-
-    def test_the_outputs_in_their_order(self, blocks, way, is_warm):
-        x, w = rows(N), rows(N, seed=1)
-        body = self.body(is_warm)
-        blocks.clear()
-        found = sq.sequence_map(body, x, w, **way)
-        expected = [-a for a in x], [a + b for a, b in zip(x, w, strict=True)], [np.exp(a) for a in x]
-        for one, other in zip(found, expected, strict=True):
-            assert_values([one], [other], rtol=1e-6)
-        # A body that was pickled keeps its form for the next chunk, but begins without one.
-        if not isinstance(way.get("executor"), Recording):
-            assert sum(stop - start for start, stop, ran in blocks if ran) == N * is_warm
 
 
 class TestNodes:

@@ -5,7 +5,7 @@ import pytest
 from support.bodies import Inline, Recording, numbers
 
 import seqcore as sq
-from seqcore._maps import batches, executors, job, work, workers
+from seqcore._maps import executors, job, work, workers
 from seqcore._maps.job import Job
 
 
@@ -162,10 +162,6 @@ class TestBatches:
     def test_so_many_bytes_by_default(self, nbytes, most):
         sizes = self.sizes(pieces(300, nbytes))
         assert sizes == [most] * (300 // most) + [300 % most] * (300 % most > 0)
-
-    def test_more_bytes_for_a_ufunc(self):
-        made = batches._bounds(np.negative, (pieces(3000, 4096),), 3000, None, 1)
-        assert made.tolist() == [0, 1024, 2048, 3000]
 
     @pytest.mark.parametrize(("n", "is_called"), [(4, False), (3, False), (2, True)])
     def test_elements_that_cannot_be_joined_are_found_before_the_body_runs(self, n, is_called):

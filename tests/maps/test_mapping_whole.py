@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support import bodies
 from support.bodies import FailAt, Inline, Recording, Refusal, numbers, within
-from support.strategies import assert_holds, filled
+from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore._maps import sharing
@@ -260,9 +260,3 @@ class TestLarge:
         sq.sequence_map(bodies.at, numbers(9), table(), executor=Keeping())
         pickle.dumps(kept[0])
         assert list(folder.iterdir()) == []
-
-    @pytest.mark.slow
-    def test_result_that_is_the_whole_tensor(self, processes):
-        whole = filled("float32", (1 << 19,), 3)
-        result = sq.sequence_map(bodies.second, numbers(3), whole, executor=processes, chunksize=2)
-        assert_holds(result, [whole] * 3)

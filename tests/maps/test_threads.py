@@ -116,12 +116,12 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("alone", "together", "gains", "left"),
         [
-            ([1000, 1000, 1000], [1600], True, []),  # a clear gain needs no second trial
-            ([1000, 1000, 1000], [1200, 1150], True, []),
-            ([1000, 1000, 1000], [900, 1050], False, []),
-            ([1000, 1500, 1500], [1400, 1300], False, []),  # the calling thread had to warm up
-            ([1000, 1000, 1000], [200, 1600], True, []),  # the threads had
-            ([1000, 1000, 1000], [0, 0], False, []),  # there are none
+            ([1000, 1000], [1600], True, []),  # a clear gain needs no second trial
+            ([1000, 1000], [1200, 1150], True, []),
+            ([1000, 1000], [900, 1050], False, []),
+            ([1000, 1500], [1400, 1300], False, []),  # the calling thread had to warm up
+            ([1000, 1000], [200, 1600], True, []),  # the threads had
+            ([1000, 1000], [0, 0], False, []),  # there are none
         ],
     )
     def test_by_rates(self, monkeypatch, alone, together, gains, left):
