@@ -458,10 +458,11 @@ def map_batches(
 
 def _as_inputs(input_sequence, additional_inputs):
     """Return the inputs of a map, and the number of elements."""
-    inputs = (as_sequence(input_sequence)[:], *map(_as_input, additional_inputs))
-    n = len(inputs[0])
+    first = as_sequence(input_sequence)[:]
+    n = len(first)
     if not additional_inputs:
-        return inputs, n
+        return (first,), n
+    inputs = (first, *map(_as_input, additional_inputs))
     for i, one in enumerate(inputs):
         if isinstance(one, TensorSequence) and len(one) != n:
             hint = ""
@@ -492,10 +493,12 @@ def _workers_of(executor):
 
 def _run(work, single, dtypes, workers, executor, chunksize, progress):
     """Run a map serially, on threads or on an executor, and return its outputs."""
-    outputs = Outputs(single, dtypes, work.name)
     if progress is None and executor is None and workers == 1 and work.n:
-        outputs.add(work.run(0, work.n, Bound(), dtypes, single, True))
-        return _of(outputs, work)
+        chunk = work.run(0, work.n, Bound(), dtypes, single, True)
+        if chunk.error is not None or chunk.sequences is None:
+            Outputs(single, dtypes, work.name).add(chunk)  # it raises the error
+        return _of(chunk, work)
+    outputs = Outputs(single, dtypes, work.name)
     with _reporting(progress, work.elements(0, work.n)) as report:
         job = Job(work, outputs, chunksize, report)
         if work.n == 0:
@@ -518,10 +521,10 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
 
 
 def _of(outputs, work):
-    """Return the result of a map that has ended."""
+    """Return the result of a map that has ended; the outputs may be those of its only chunk."""
     sequences: Any = outputs.sequences
-    if work.n and (done := complete(sequences)) < (n := work.elements(0, work.n)):
-        raise RuntimeError(f"the results of {n - done} elements of the map are lost")
+    if work.n and complete(sequences) < work.elements(0, work.n):
+        raise RuntimeError(f"{complete(sequences)} elements of the map have results, the others are lost")
     return sequences[0] if outputs.single else sequences
 
 

@@ -1,10 +1,14 @@
 """The outputs of a map: finished chunks, added to the output sequences in order."""
 
+import numpy as np
+
 from seqcore._arguments.shown import add_note, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore.core.batches import empty_sequences
 from seqcore.core.calls import OutputError, absorb, put_results
+from seqcore.dtypes import ELEMENT_TYPES, STRING
 
+_PLAIN = frozenset(ELEMENT_TYPES.values()) - {STRING}
 _PYTHON_VALUES = (bool, int, float, complex, str, list, tuple)
 
 
@@ -125,7 +129,8 @@ def types_of(result, single, is_first):
     for value in values_of(result, single):
         if not is_first and isinstance(value, _PYTHON_VALUES) and not hasattr(value, "dtype"):
             return single, None
-        dtypes.append(as_tensor(value).dtype)
+        is_plain = type(value) is np.ndarray and value.dtype in _PLAIN  # the usual case, quickly
+        dtypes.append(value.dtype if is_plain else as_tensor(value).dtype)
     return single, tuple(dtypes)
 
 
