@@ -10,9 +10,12 @@ and keeps nothing of the map. It runs the chunks of `executors`, which never pic
 """
 
 import os
+import queue
 import sys
 import threading
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
 
 from seqcore._maps.executors import Dispatch
 from seqcore._maps.job import run_serially
@@ -66,7 +69,12 @@ def _gains(job, dispatch):
 
 
 class _Pool(Workers):
-    """The threads of one map."""
+    """The threads of one map.
+
+    The executor starts them, each with one task, which runs calls from a queue of our own until the map ends.
+    Then the executor is let go: its own queue hands out tasks under a lock in Python code, which stays locked
+    if there is no memory to return from there. Its threads end with their tasks.
+    """
 
     seconds = 1e-2
     least = 2e-4
@@ -75,69 +83,85 @@ class _Pool(Workers):
     def __init__(self, count):
         super().__init__(ThreadPoolExecutor(count, "seqcore-map"), count)
         self.process = os.getpid()
+        self.calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.started = 0
+        self.threads = self.executor._threads
+        self.closed = False
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, *exc_info):
-        # Ctrl-C doesn't wait for the elements that run.
-        self.executor.shutdown(kind is None or issubclass(kind, Exception), cancel_futures=True)
+        self.closed = True
+        self.let_go()
+        with suppress(MemoryError):  # without this they end a moment later
+            for _ in range(self.started):
+                self.calls.put(None)
+        if kind is None or issubclass(kind, Exception):  # Ctrl-C doesn't wait for the elements that run
+            for thread in self.threads:
+                thread.join()
+
+    def let_go(self):
+        """Have the threads end with their task."""
+        executor, self.executor = self.executor, None
+        if executor is not None:
+            executor.shutdown(wait=False)
 
     def submit(self, done, function, *args):
-        if os.getpid() != self.process:  # the calling thread forked, in a body or a progress callback
+        if self.executor is not None:
+            try:
+                self.executor.submit(self.work)
+                self.started += 1
+            except (RuntimeError, MemoryError):  # go on with those that there are
+                self.count = self.started
+            if self.started == self.count:
+                self.let_go()
+        if not self.started or os.getpid() != self.process:  # the calling thread may have forked
             raise NoWorker
-        call = _Call(done, function, args, self.process)
-        try:
-            call.future = self.executor.submit(call.run)
-        except (RuntimeError, MemoryError) as error:  # the pool may have it all the same
-            if call.take():
-                raise NoWorker from error
+        call = _Call(done, function, args)
+        self.calls.put(call)
         return call
 
+    def work(self):
+        thread = threading.current_thread()
+        while not self.closed:
+            with suppress(queue.Empty):
+                if (call := self.calls.get(timeout=self.patience)) is not None:
+                    call.thread = thread
+                    try:
+                        call.run(self.process)
+                    finally:  # there may be no memory for its result, nor to call it
+                        call.ended = True
+            call = None  # nothing of the map while it waits
+
     def cancel(self, call):
-        if call.take():
-            call.done(_cancelled)
+        """Let it run: the bound of the map has no unit of it start."""
 
     def loss(self, calls):
         if os.getpid() != self.process:
             return RuntimeError("the process was forked during a map on threads, which only its parent has")
-        if any(call.is_lost(self.executor._threads) for call in calls):
+        if any(call.is_lost(self.threads) for call in calls):
             return MemoryError("a thread of the map has ended for lack of memory")
         return None
 
 
 class _Call:
-    """A function that a thread calls at most once, and that nobody calls once it was taken."""
+    """A function that a thread calls."""
 
-    def __init__(self, done, function, args, process):
-        self.done, self.function, self.args, self.process = done, function, args, process
-        self.taken = threading.Lock()
-        self.future = self.thread = None
-        self.ended = False
+    def __init__(self, done, function, args):
+        self.done, self.function, self.args = done, function, args
+        self.thread, self.ended = None, False
+
+    def run(self, process):
+        chunk = self.function(*self.args)
+        if os.getpid() != process:
+            # The body forked, and this is the child: it has neither the other threads nor the caller.
+            status = chunk.error.code if isinstance(chunk.error, SystemExit) else chunk.error
+            os._exit(status if isinstance(status, int) else status is not None)
+        self.done(lambda: chunk)
 
     def is_lost(self, threads):
         """Return whether it will not run any more, and hasn't told its result unless just now."""
-        if self.ended or (self.future is not None and self.future.done()):
-            return True
-        return not any(one.is_alive() for one in ([self.thread] if self.thread else threads))
-
-    def take(self):
-        return self.taken.acquire(blocking=False)
-
-    def run(self):
-        if not self.take():
-            return
-        try:
-            self.thread = threading.current_thread()
-            chunk = self.function(*self.args)
-            if os.getpid() != self.process:
-                # The body forked, and this is the child: it has neither the other threads nor the caller.
-                status = chunk.error.code if isinstance(chunk.error, SystemExit) else chunk.error
-                os._exit(status if isinstance(status, int) else status is not None)
-            self.done(lambda: chunk)
-        finally:
-            self.ended = True
-
-
-def _cancelled():
-    raise CancelledError
+        return self.ended or not any(
+            one.is_alive() for one in ([self.thread] if self.thread is not None else threads)
+        )

@@ -253,14 +253,13 @@ class TestNone:
     def test_a_thread_without_memory_for_its_result(self, monkeypatch, options, at, where):
         run_call, seen = threads._Call.run, []
 
-        def fail(call):
+        def fail(call, process):
             seen.append(1)
             if len(seen) == at + 1:
-                if where == "after":
-                    monkeypatch.setattr(call, "done", lambda result: 1 / 0)
-                    return run_call(call)
-                raise MemoryError
-            return run_call(call)
+                if where == "before":
+                    raise MemoryError
+                monkeypatch.setattr(call, "done", lambda result: 1 / 0)
+            run_call(call, process)
 
         monkeypatch.setattr(threads._Pool, "patience", 0.05)
         monkeypatch.setattr(threads._Call, "run", fail)
