@@ -388,7 +388,7 @@ def test_ufuncs(way, in_others, data, ufunc, name, n, chunksize, on_error):
         other = {
             "itself": inputs[0],
             "number": inputs[0][0].ravel()[:1].sum() if name != "string" else np.array("x", object),
-            "array": np.array([1, 2]).astype(object if name == "string" else name),
+            "array": np.array(["a", "b"], object) if name == "string" else np.array([1, 2]).astype(name),
         }
         inputs.append(other[data.draw(st.sampled_from(sorted(other)))])
         if not isinstance(inputs[1], sq.TensorSequence):
