@@ -31,6 +31,10 @@ MACROS = [
     ("CYTHON_VECTORCALL_TPNEW", "0"),
 ]
 
+# SEQCORE_SMALL=1 makes the thresholds of core/limits.pxd small, for tests.
+if os.environ.get("SEQCORE_SMALL", "0") not in ("", "0"):
+    MACROS.append(("SEQCORE_SMALL", "1"))
+
 # Debug symbols make a wheel three times as large, so SEQCORE_DEBUG=1 is needed to keep them. A -g in CFLAGS
 # keeps them too, but CFLAGS replaces all of Python's own flags.
 if sys.platform == "win32" or "-g" in os.environ.get("CFLAGS", "").split():
@@ -55,7 +59,8 @@ STAMP = Path(f"build/seqcore{sysconfig.get_config_var('EXT_SUFFIX')}.txt")
 
 def fingerprint():
     """Return a hash of what the modules are built from: sources, tools and flags, but not their times."""
-    flags = "CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS", "MACOSX_DEPLOYMENT_TARGET", "SEQCORE_DEBUG"
+    flags = ["CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS", "MACOSX_DEPLOYMENT_TARGET"]
+    flags += ["SEQCORE_DEBUG", "SEQCORE_SMALL"]
     tools = sys.version, np.__version__, Cython.__version__, [os.environ.get(flag) for flag in flags]
     content = hashlib.sha256(repr(tools).encode())
     for pattern in ("setup.py", "seqcore/**/*.pyx", "seqcore/**/*.pxd", "seqcore/include/*.h"):

@@ -57,6 +57,44 @@ def split_unevenly():
     }
 
 
+# --- lists ---
+
+
+def of_lists(dtype=None):
+    rng = np.random.default_rng(2)
+    lists = [rng.integers(0, 50_000, n).tolist() for n in rng.integers(1, 40, 10_000)]
+    sides = {
+        OURS: Side(lambda: sq.TensorSequence(lists, dtype)),
+        "[np.array]": Side(lambda: [np.array(one, dtype) for one in lists]),
+    }
+    if pa := optional("pyarrow"):
+        wanted = None if dtype is None else pa.list_(pa.from_numpy_dtype(dtype))
+        sides["pa.array"] = Side(lambda: pa.array(lists, wanted))
+    return sides
+
+
+LISTS = "TensorSequence of 10,000 lists of 1 to 39 ints"
+case(LISTS, Limit("[np.array]", 1 / 5, aim=1 / 10), Limit("pa.array", 1 / 4))(of_lists)
+case(f"{LISTS}, as float32", Limit("[np.array]", 1 / 5, aim=1 / 10), Limit("pa.array", 1 / 4))(
+    lambda: of_lists("float32")
+)
+
+
+@case(
+    "TensorSequence of 10,000 arrays of 1 to 19 float32, copied",
+    Limit("from_lengths(np.concatenate)", 1.3),
+)
+def copied_arrays():
+    rng = np.random.default_rng(2)
+    arrays = [rng.random(n, np.float32) for n in rng.integers(1, 20, 10_000)]
+    return {
+        OURS: Side(lambda: sq.TensorSequence(arrays, copy=True)),
+        "from_lengths(np.concatenate)": Side(
+            lambda: sq.TensorSequence.from_lengths(np.concatenate(arrays), [len(one) for one in arrays])
+        ),
+    }
+
+
 # --- join ---
 
 

@@ -7,6 +7,7 @@ ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
 """
 
 from pathlib import Path as _Path
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 try:
     from seqcore.core.sequence import TensorSequence
@@ -59,6 +60,14 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+if not _TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Raise the error for a name of another library, with the call that does the same here."""
+        from seqcore._arguments.other_names import no_attribute_of_module
+
+        raise no_attribute_of_module(name)
 
 
 def get_include() -> str:

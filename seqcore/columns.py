@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
 
+from seqcore._arguments.other_names import NamesOfColumns
 from seqcore._arguments.shown import got, shown, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
@@ -27,7 +28,7 @@ __all__ = ["Columns"]
 _PLAIN = (bool, int, float, complex, str, np.generic)
 
 
-class Columns:
+class Columns(NamesOfColumns):
     """Sequences and arrays of one length under names, such as tokens, tags and labels.
 
     A row has one element of each column. Columns with one number for each row, or one shape in all rows, are
@@ -53,10 +54,11 @@ class Columns:
 
     Notes
     -----
-    - Read: `columns["tokens"]` is a column, a `TensorSequence` or a read-only array. `columns[i]` is a row, a
-      dict. `columns[a:b]`, `columns[indices]` and `columns[mask]` are Columns that share the data, as in a
-      sequence. `len(columns)` is the number of rows, iterating gives the rows, and `"tokens" in columns`
-      asks for a name.
+    - Read: `columns["tokens"]` is a column, a `TensorSequence` or an array. The array is a read-only view. If
+      indices or a mask have selected the rows, it is a copy, which may be written to. `columns[i]` is a row,
+      a dict. `columns[a:b]`, `columns[indices]` and `columns[mask]` are Columns, as in a sequence.
+      `len(columns)` is the number of rows, iterating gives the rows, and `"tokens" in columns` asks for a
+      name.
     - `columns.__getitems__` is called by PyTorch's DataLoader, so that `collate_fn` gets Columns.
     - Loaded columns, and selections from them, pickle as file paths and positions.
     - Arrow: `pyarrow.table(columns)`, `polars.from_arrow(pyarrow.table(columns))`, and `from_arrow`.
@@ -74,7 +76,7 @@ class Columns:
 
     # `sequences` has all columns by name, arrays as the sequence of their rows. `inner` has the shape of the
     # rows of an array, and None for a sequence.
-    __slots__ = ("__weakref__", "_arrays", "inner", "sequences")
+    __slots__ = ("__weakref__", "_arrays", "_owned", "inner", "sequences")
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -85,7 +87,7 @@ class Columns:
         if isinstance(columns, Columns):
             columns = dict(zip(columns.names, map(columns.__getitem__, columns.names), strict=True))
         if not isinstance(columns, Mapping):
-            raise TypeError(f"columns must be a mapping of names to columns, got {got(columns)}")
+            raise TypeError(f"columns must be a mapping of names to columns, got {_got_instead(columns)}")
         sequences, inner = {}, {}
         for name, column in columns.items():
             if not isinstance(name, str):
@@ -106,7 +108,8 @@ class Columns:
                     f"column {name!r} has length {length}, but column {first!r} has length {lengths[first]}"
                 )
         self.sequences, self.inner = sequences, inner
-        self._arrays: dict[str, np.ndarray[Any, Any]] = {}  # that were made
+        self._arrays: dict[str, TensorSequence[Any]] = {}  # that were made, each as an element
+        self._owned = False  # whether arrays are copies: of rows that were selected
 
     @classmethod
     def of(cls, sequences: dict[str, TensorSequence[Any]], inner: dict[str, tuple[int, ...] | None]) -> Self:
@@ -124,7 +127,9 @@ class Columns:
 
     def keys(self) -> KeysView[str]:
         """Return the names, so that `dict(columns)` is a dict of the columns."""
-        return self.sequences.keys()
+        return dict.fromkeys(
+            self.sequences
+        ).keys()  # through the mapping of its keys sequences could be edited
 
     @property
     def dtypes(self) -> dict[str, np.dtype[Any]]:
@@ -155,7 +160,10 @@ class Columns:
         """Return True if other Columns have the same names, dtypes, shapes and values."""
         if not isinstance(other, Columns):
             return NotImplemented
-        return self.inner == other.inner and self.sequences == other.sequences
+        # Not by ==, which takes one sequence for equal to itself, with NaN too.
+        return self.inner == other.inner and all(
+            bool(column == other.sequences[name]) for name, column in self.sequences.items()
+        )
 
     # -- access ----------------------------------------------------------------------------------------
 
@@ -192,7 +200,10 @@ class Columns:
         sequences = {}
         for name in self.sequences:
             sequences[name] = self.sequences[name][key]
-        return Columns.of(sequences, dict(self.inner))
+        selected = Columns.of(sequences, dict(self.inner))
+        # Not only where a view is impossible: whether an array is writable must not depend on the positions.
+        selected._owned = self._owned or not isinstance(key, slice)
+        return selected
 
     def _column(self, name: str) -> Any:
         try:
@@ -202,11 +213,14 @@ class Columns:
         inner = self.inner[name]
         if inner is None:
             return column[:]  # edits of it don't change the columns
+        if self._owned:
+            return np.asarray(column) if len(column) else np.empty((0, *inner), column.dtype)
+        # As an element: each lookup of one makes a new view, so nobody can change the shape of another's.
         array = self._arrays.get(name)
         if array is None:
-            array = stack(column) if len(column) else np.empty((0, *inner), column.dtype)
-            self._arrays[name] = array
-        return array
+            stacked = stack(column) if len(column) else np.empty((0, *inner), column.dtype)
+            array = self._arrays[name] = TensorSequence([stacked], column.dtype)
+        return array[0]
 
     # -- files, Arrow, pickle --------------------------------------------------------------------------
 
@@ -273,13 +287,17 @@ class Columns:
         return cls.of(*take_table(table))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return restore, (type(self), self.sequences, self.inner)
+        sequences = {}
+        for name in self.sequences:
+            sequences[name] = self.sequences[name][:]
+        return restore, (type(self), sequences, dict(self.inner), *([True] if self._owned else []))
 
 
 def restore(
     cls: type[Columns],
     sequences: dict[str, TensorSequence[Any]],
     inner: dict[str, tuple[int, ...] | None],
+    owned: bool = False,
 ) -> Columns:
     """Make Columns of what `Columns.__reduce__` has serialized."""
     if not (isinstance(cls, type) and issubclass(cls, Columns)):
@@ -298,7 +316,19 @@ def restore(
             raise ValueError(
                 f"the pickle is damaged: rows of column {name!r} don't have shape {shown(shape)}"
             )
-    return cls.of(sequences, inner)
+    columns = cls.of(sequences, inner)
+    columns._owned = owned is True
+    return columns
+
+
+def _got_instead(columns: Any) -> str:
+    """Describe what was given in place of a mapping, and name the call that takes it."""
+    kind = type(columns).__name__
+    if hasattr(columns, "__arrow_c_stream__") or hasattr(columns, "__arrow_c_array__"):
+        return f"a {kind}: Columns.from_arrow(...) takes a table of pandas, Polars, pyarrow or DuckDB"
+    if isinstance(columns, list | tuple) and columns and isinstance(columns[0], Mapping):
+        return f"a {kind} of rows: pass {{name: [row[name] for row in rows] for name in rows[0]}}"
+    return got(columns)
 
 
 def _taken(name: str, column: Any) -> tuple[TensorSequence[Any], tuple[int, ...] | None]:

@@ -31,6 +31,12 @@ _OBJECTS = (object, np.object_)
 
 # One type has many spellings ('<f4' and 'float32', the two C types of int64); these are the canonical ones.
 _CANONICAL = {dtype: dtype for dtype in ELEMENT_TYPES.values()}
+# Names that need no other look: "float32", "f", "f4", "<f4".
+_SPELLINGS = {
+    spelling: dtype
+    for dtype in ELEMENT_TYPES.values()
+    for spelling in (dtype.name, dtype.char, dtype.str, dtype.str[1:])
+}
 
 
 @overload
@@ -63,6 +69,8 @@ def element_type(dtype: DTypeName) -> np.dtype[Any]:
     >>> element_type("float32"), element_type(">f4"), element_type(str)
     (dtype('float32'), dtype('float32'), dtype('O'))
     """
+    if type(dtype) is str and dtype in _SPELLINGS:
+        return _SPELLINGS[dtype]
     if isinstance(dtype, np.dtype) and dtype in _CANONICAL:
         return _CANONICAL[dtype]
     if dtype is None:
@@ -74,6 +82,9 @@ def element_type(dtype: DTypeName) -> np.dtype[Any]:
             return _bfloat16()
     given = numpy_type(dtype)
     if given is None:
+        name = str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else ""
+        if name in ELEMENT_TYPES or name == "bfloat16":
+            raise TypeError(f"{shown(dtype)} is PyTorch's dtype: pass {name!r}")
         raise TypeError(f"{shown(dtype)} is not an element type: expected one of {_names()}")
     if given.kind in "UT":
         return STRING
@@ -82,6 +93,12 @@ def element_type(dtype: DTypeName) -> np.dtype[Any]:
         return _CANONICAL[native]
     if native.name == "bfloat16":
         return _bfloat16()
+    if given.names is not None:
+        raise TypeError(
+            f"a structured dtype with the fields {', '.join(given.names)} is not an element type: pass one "
+            f"field, array[{given.names[0]!r}], or all as Columns({{name: array[name] for name in "
+            "array.dtype.names})"
+        )
     raise TypeError(f"{given.name} is not an element type: expected one of {_names()}")
 
 

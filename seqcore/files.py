@@ -1,4 +1,4 @@
-"""Save and memory-map sequences and Columns: Arrow files, which pyarrow, Polars and DuckDB read too."""
+"""Save and memory-map sequences and Columns: Arrow files, which pyarrow and Polars read too."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def save(
     TypeError
         If Arrow doesn't support the dtype (complex numbers and bfloat16), or dtypes differ.
     ValueError
-        If ranks differ, or an empty iterable leaves the dtype unknown. If later Columns have elements of
-        other shapes behind axis 0 than the first ones.
+        If ranks differ, rows of arrays differ in shape, or an empty iterable leaves the dtype unknown. If the
+        name ends as those of other formats do, such as `.parquet`.
     OSError
         If the file can't be written. After any error an existing file is unchanged.
     ImportError
@@ -57,7 +57,10 @@ def save(
     format is an Arrow IPC file with one column `tensors`, of the type that
     `TensorSequence.__arrow_c_array__` exports, and bools as `arrow.bool8`. If later parts need another type,
     because they differ in more than their length, the earlier ones are written again. Columns become one
-    column each: arrays are numbers or fixed-size lists.
+    column each: arrays are numbers or fixed-size lists. Columns of later parts match by name.
+
+    The file is written under a name such as `.seqcore-….part` beside its own, and renamed. If the process is
+    killed, that file stays, and the next `save` into the folder removes it, until the system is restarted.
 
     Examples
     --------
@@ -67,8 +70,10 @@ def save(
     <TensorSequence of 2 int64 tensors: (2,) (1,)>
     """
     from seqcore._files.parts import parts_of
+    from seqcore._files.targets import check_path
     from seqcore._files.writing import write
 
+    check_path(path, sequence)
     write(path, parts_of(sequence))
 
 
@@ -84,7 +89,8 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
     path : str, os.PathLike, or list of them
         The path of a file written by `save`, or of another Arrow file, in the file or the stream format. A
         folder stands for its `*.arrow` files, and a pattern such as `"day-*.arrow"` for the files that match,
-        in order of name. Several files give one sequence.
+        in order of name. A folder that Hugging Face's `datasets` wrote with `save_to_disk` stands for the
+        files of the data set, without its caches. Several files give one sequence.
     column : str, optional
         The name of the column to load, for files with several columns. By default all are loaded.
 
@@ -102,7 +108,7 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
         matches, are a FileNotFoundError.
     ValueError
         If a file has another format, is damaged, or has columns that are not tensors, several files have
-        different columns, or the path is an address such as `s3://…`.
+        different columns, or the path is an address such as `s3://…` or a folder with several splits.
     TypeError
         If several files differ in dtype.
     ImportError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from typing import TYPE_CHECKING, Any, overload
 
 from seqcore._arguments.integers import as_count, flag
+from seqcore._arguments.other_names import explains_arguments
 from seqcore._arguments.shown import got
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.batches import in_order, joined_work, stacked_work
@@ -69,21 +69,7 @@ if TYPE_CHECKING:
 __all__ = ["map_batches", "sequence_map"]
 
 
-def _hides_unknown(function):
-    """Show a signature without `**unknown`, which is there for the error that says what to do instead."""
-    signature = inspect.signature(function)
-    shown = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    function.__signature__ = signature.replace(parameters=shown)
-    return function
-
-
-def _refuse(function, unknown):
-    name = min(unknown)
-    raise TypeError(
-        f"{function}() got an unexpected keyword argument {name!r}: pass arguments of the body by "
-        f"functools.partial(body, {name}=...) or a lambda"
-    )
-
+_explained: Any = explains_arguments  # untyped here, because the overloads have the types
 
 # Type checkers infer a body's parameters and result from these overloads. They are for an ONNX graph, and for
 # callables of one input (a lambda's parameter has the type of the elements), of two and of more, each with
@@ -242,7 +228,7 @@ def sequence_map(
     output_dtypes: DTypeName | None = None,
     **options: Unpack[_Options],
 ) -> TensorSequence[Any]: ...
-@_hides_unknown
+@_explained
 def sequence_map(
     body: _Body,
     input_sequence: Tensors,
@@ -252,7 +238,6 @@ def sequence_map(
     chunksize: SupportsIndex | None = None,
     output_dtypes: DTypeName | _DTypes | None = None,
     progress: Progress = None,
-    **unknown: Any,
 ) -> _OneOrSeveral:
     """Apply a function to each element of a sequence. Implements ONNX SequenceMap-17.
 
@@ -322,8 +307,6 @@ def sequence_map(
     >>> sequence_map(lambda a, k: (a * k, a.sum()), [[1, 2], [3]], np.int64(10), max_workers=2)[0].shapes
     [(2,), (1,)]
     """
-    if unknown:
-        _refuse("sequence_map", unknown)
     body = _as_body(body)
     # Asking for the number of CPUs takes 10 µs.
     workers = as_count("max_workers", max_workers, "uses one thread for each CPU") or os.cpu_count() or 1
@@ -366,7 +349,7 @@ def map_batches(
     output_dtypes: _DTypes | None = None,
     **options: Unpack[_BatchOptions],
 ) -> tuple[TensorSequence[Any], ...]: ...
-@_hides_unknown
+@_explained
 def map_batches(
     body: _Body,
     input_sequence: Tensors,
@@ -377,7 +360,6 @@ def map_batches(
     executor: Workers | None = None,
     output_dtypes: DTypeName | _DTypes | None = None,
     progress: Progress = None,
-    **unknown: Any,
 ) -> _OneOrSeveral:
     """Apply a vectorized function to the elements of a sequence, many in one call.
 
@@ -432,13 +414,11 @@ def map_batches(
     Examples
     --------
     >>> import numpy as np
-    >>> map_batches(np.cumsum, [[1, 2], [3], [4, 5]], batch_size=2)[2]
-    array([4, 9])
+    >>> map_batches(lambda a: 10 * a, [[1, 2], [3], [4, 5]], batch_size=2)[2]
+    array([40, 50])
     >>> map_batches(lambda a: a.mean(1), [[1.0, 2.0], [3.0], [5.0, 8.0]], new_axis=1)[2]
     array(6.5)
     """
-    if unknown:
-        _refuse("map_batches", unknown)
     body = _as_body(body)
     workers = as_count("max_workers", max_workers, "uses one thread for each CPU") or os.cpu_count() or 1
     batch_size = as_count("batch_size", batch_size, "chooses one")
@@ -495,9 +475,12 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
     """Run a map serially, on threads or on an executor, and return its outputs."""
     if progress is None and executor is None and workers == 1 and work.n:
         chunk = work.run(0, work.n, Bound(), dtypes, single, True)
-        if chunk.error is not None or chunk.sequences is None:
-            Outputs(single, dtypes, work.name).add(chunk)  # it raises the error
-        return _of(chunk, work)
+        if chunk.error is None and chunk.sequences is not None:
+            return _of(chunk, work)
+        outputs = Outputs(single, dtypes, work.name)
+        outputs.add(chunk)
+        outputs.finish()
+        return _of(outputs, work)
     outputs = Outputs(single, dtypes, work.name)
     with _reporting(progress, work.elements(0, work.n)) as report:
         job = Job(work, outputs, chunksize, report)
@@ -517,6 +500,7 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
                 run_serially(job)
             else:
                 run_on_threads(job, workers)
+    outputs.finish()
     return _of(outputs, work)
 
 

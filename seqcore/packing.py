@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from seqcore._arguments.integers import LONGEST, as_count, integer, integers, within_64_bits
+from seqcore._arguments.other_names import NamesOfColumns
 from seqcore._arguments.shown import shown, shown_number
 from seqcore.core.order import narrowed
 from seqcore.core.pack import STRATEGIES, packed
@@ -94,6 +95,11 @@ def as_lengths(lengths: TensorSequence[Any] | Integers) -> NDArray[np.int64]:
     """
     if isinstance(lengths, TensorSequence):
         return lengths.lengths()
+    if isinstance(lengths, NamesOfColumns):
+        columns: Any = lengths
+        sequences = (name for name in columns.names if columns.inner[name] is None)
+        name = next(sequences, columns.names[0])
+        raise TypeError(f"lengths must be a sequence or integers, got Columns: pass columns[{name!r}]")
     if isinstance(lengths, range):  # which may be of any length
         lengths = np.arange(lengths.start, lengths.stop, lengths.step)
     given = integers("lengths", lengths)
@@ -117,7 +123,7 @@ def as_capacity(name: str, capacity: SupportsIndex | None, lengths: NDArray[np.i
     if lengths.size and lengths.max() > limit:
         at = int(np.argmax(lengths > limit))
         raise ValueError(
-            f"element {at} has length {lengths[at]}, which is more than {name}={limit}: cut or drop longer "
-            "elements first"
+            f"element {at} has length {lengths[at]}, which is more than {name}={limit}: cut longer elements "
+            "into several first; to leave them out loses all of their values"
         )
     return min(limit, LONGEST)

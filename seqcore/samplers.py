@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from seqcore._arguments.integers import LONGEST, as_count, as_integer, boolean, integer
+from seqcore._arguments.other_names import NamesOfSamplers, explains_arguments
 from seqcore._arguments.shown import shown, shown_error
 from seqcore.core.order import by_length, cut_by_padded, narrowed, shuffled
 from seqcore.core.pack import packed
@@ -24,7 +25,7 @@ __all__ = ["BatchSampler"]
 _LIMITS = ("batch_size", "max_tokens", "capacity")
 
 
-class BatchSampler:
+class BatchSampler(NamesOfSamplers):
     """Yield batches of positions of elements of similar length, for PyTorch's `batch_sampler`.
 
     Exactly one of `batch_size`, `max_tokens` and `capacity` says how large a batch is.
@@ -78,6 +79,7 @@ class BatchSampler:
     ([[4, 0], [2, 3], [1]], 3)
     """
 
+    @explains_arguments
     def __init__(
         self,
         lengths: TensorSequence[Any] | Integers,

@@ -6,6 +6,7 @@ import sys
 from collections import Counter, defaultdict
 
 import pytest
+from seqcore.core.counters import SMALL_LIMITS
 from support import random_cases
 
 FEW = 8  # cases of a product of parameters that pytest runs without -m
@@ -64,8 +65,15 @@ def pytest_runtest_makereport(item):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark cases as slow: of a test that is mostly slow, and of one whose parameters make many cases."""
+def pytest_collection_modifyitems(config, items):
+    """Leave out what a build with small thresholds costs, and mark cases as slow.
+
+    Those are cases of a test that is mostly slow, and of one whose parameters make many cases.
+    """
+    if SMALL_LIMITS:
+        costs = [item for item in items if item.get_closest_marker("usual_limits")]
+        config.hook.pytest_deselected(items=costs)
+        items[:] = [item for item in items if not item.get_closest_marker("usual_limits")]
     counts, products = Counter(), defaultdict(list)
     for item in items:
         test = item.nodeid.partition("[")[0]

@@ -163,4 +163,6 @@ def within_64_bits(row):
 def not_integral(name, value):
     """Raise the TypeError for lengths, offsets or a split of other values than integers."""
     what = "must be integers" if name in _PLURALS else "must be an integer"
-    raise TypeError(f"{name} {what}, got {got(value)}")
+    masks = name == "lengths" and str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
+    remedy = ": a mask has them by mask.sum(axis=1)" if masks else ""
+    raise TypeError(f"{name} {what}, got {got(value)}{remedy}")

@@ -7,6 +7,7 @@
     float16     np.sum                      float32    float32          float16
     int32       np.mean                     float64    float64          float64
     float32     np.add, dtype=np.float64    float64    float64          float64
+    float16     np.std                      float32    float32          float16
     float32     np.hypot                    NumPy's own call for each element
 
 NumPy itself is asked which dtype the result has.
@@ -17,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqcore._arguments.integers import integer
-from seqcore._arguments.shown import got
+from seqcore._arguments.other_names import not_a_reduction
+from seqcore._arguments.shown import shown
 from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import STRING, element_type, type_name
 
@@ -32,7 +34,8 @@ _FUNCTIONS = (
     (np.any, np.logical_or),
     (np.all, np.logical_and),
 )
-_OTHERS = (np.mean, np.argmin, np.argmax)
+_OTHERS = (np.mean, np.std, np.var, np.argmin, np.argmax)
+_MOMENTS = ("mean", "std", "var")
 _KERNELS = {
     np.add: "sum",
     np.multiply: "prod",
@@ -49,6 +52,7 @@ _OF_KERNELS = frozenset(
     )
 )
 _FLOAT32 = np.dtype(np.float32)
+_REAL = (_FLOAT32, np.dtype(np.float64))
 
 
 class Plan(NamedTuple):
@@ -60,27 +64,38 @@ class Plan(NamedTuple):
     work: np.dtype  # that the elements are cast to
     accumulator: np.dtype  # of the kernel's results
     dtype: np.dtype  # of the result
-    fill: Any  # the result of an empty element, before `initial`; None if there is none
+    asked: np.dtype | None  # the dtype argument
+    fill: Any  # the result of an empty element without `empty`; None if there is none
     ufunc: Any  # a np.ufunc, or None
     initial: np.ndarray | None
+    empty: np.ndarray | None
+
+    @property
+    def needs_counts(self):
+        """Whether `finish` needs to know of how many numbers each result is."""
+        return self.name in _MOMENTS or self.empty is not None
 
     def finish(self, result, counts):
-        """Return the result of the kernels in NumPy's dtype, with `initial` in it."""
-        if counts is not None:
+        """Return the result of the kernels in NumPy's dtype, with `initial` and `empty` in it."""
+        if self.name in _MOMENTS:
             with np.errstate(invalid="ignore"):
                 result = result / counts.reshape(-1, *[1] * (result.ndim - 1))
+            if self.name == "std":
+                result = np.sqrt(result)
         if self.accumulator == np.uint64 and self.dtype.kind in "iu":
             result = result.astype(self.dtype, copy=False)  # wraps around
-        if self.initial is not None and self.ufunc is not None:
-            result = self.ufunc(result, self.initial.astype(result.dtype))
-        return result.astype(self.dtype, copy=False)
+        if self.initial is not None and self.operation not in ("sum", "prod"):  # which begin with it
+            result = self.ufunc(self.initial.astype(result.dtype), result)
+        result = result.astype(self.dtype, copy=False)
+        if self.empty is not None:
+            result[counts == 0] = self.empty
+        return result
 
     def of_element(self, element):
         """Return NumPy's result for an element, which no kernel has."""
         if self.ufunc is None:
-            function: Any = {"mean": np.mean, "argmin": np.argmin, "argmax": np.argmax}[self.name]
-            more: dict[str, Any] = {"dtype": self.dtype} if self.name == "mean" else {}
-            return function(element, axis=self.axis, **more)
+            more: dict[str, Any] = {"dtype": self.asked} if self.name in _MOMENTS else {}
+            return getattr(np, self.name)(element, axis=self.axis, **more)
         start: dict[str, Any] = {} if self.initial is None else {"initial": self.initial[()]}
         return self.ufunc.reduce(element, axis=self.axis, dtype=self.dtype, **start)
 
@@ -90,15 +105,15 @@ def is_reduction(body):
     return any(body is function for function, _ in _FUNCTIONS) or any(body is one for one in _OTHERS)
 
 
-def plan_of(how, dtype, axis, initial, asked):
+def plan_of(how, dtype, axis, initial, empty, asked):
     """Return the `Plan` of a reduction.
 
     Raises
     ------
     TypeError
-        If `how` is not a reduction, or the dtypes don't fit it.
+        If `how` is not a reduction, or the dtypes, `initial` or `empty` don't fit it.
     OverflowError
-        If `initial` does not fit the dtype of the result.
+        If `initial` or `empty` is too large for the dtype of the result.
     """
     ufunc, name = _ufunc_of(how)
     if dtype == STRING:
@@ -106,16 +121,22 @@ def plan_of(how, dtype, axis, initial, asked):
     axis = None if axis is None else integer("axis", axis, "an integer or None")
     asked = None if asked is None else element_type(asked)
     if ufunc is None and initial is not None:
-        raise TypeError(f"{name} takes no initial: drop empty elements first")
+        raise TypeError(f"{name} takes no initial: the result for empty elements is empty=")
     if asked is not None and name in ("argmin", "argmax"):
         raise TypeError(f"{name} takes no dtype, because its results are positions")
     result = _result_type(how, ufunc, name, dtype, asked)
     if initial is not None:
-        initial = _as_initial(initial, result)
+        if ufunc in (np.logical_or, np.logical_and) and isinstance(
+            initial, int | float | complex | np.number
+        ):
+            initial = bool(initial)
+        initial = _as_result("initial", initial, result)
+    if empty is not None:
+        empty = _as_result("empty", empty, result)
     operation, work, accumulator = _kernel(ufunc, name, dtype, result, asked)
     identity = None if ufunc is None else ufunc.identity
-    fill = initial if identity is None else np.array(identity)
-    return Plan(name, operation, axis, work, accumulator, result, fill, ufunc, initial)
+    fill = identity if initial is None else initial
+    return Plan(name, operation, axis, work, accumulator, result, asked, fill, ufunc, initial, empty)
 
 
 def _ufunc_of(how):
@@ -135,10 +156,7 @@ def _ufunc_of(how):
     for other in _OTHERS:
         if how is other:
             return None, other.__name__
-    raise TypeError(
-        "how must be a ufunc of two arguments, such as np.add, or np.sum, np.prod, np.mean, np.min, np.max, "
-        f"np.any, np.all, np.argmin or np.argmax, got {got(how)}: sequence_map applies any function"
-    )
+    raise TypeError(not_a_reduction(how))
 
 
 def _result_type(how, ufunc, name, dtype, asked):
@@ -148,7 +166,7 @@ def _result_type(how, ufunc, name, dtype, asked):
         if ufunc is not None:
             result = ufunc.reduce(one, dtype=asked)
         else:
-            result = np.mean(one, dtype=asked) if name == "mean" else how(one)
+            result = how(one, dtype=asked) if name in _MOMENTS else how(one)
     except TypeError as error:
         given = type_name(dtype) if asked is None else f"{type_name(dtype)} as {type_name(asked)}"
         raise TypeError(f"{name} can't reduce elements of dtype {given}: {error}") from None
@@ -156,14 +174,23 @@ def _result_type(how, ufunc, name, dtype, asked):
     return element_type(result)
 
 
-def _as_initial(initial, dtype):
-    """Return the initial value as an array of rank 0, whose kind of number the dtype can have."""
-    if isinstance(initial, np.generic | np.ndarray) and np.ndim(initial) == 0:
-        initial = np.ndarray.item(np.asarray(initial))
+def _as_result(name, value, dtype):
+    """Return `initial` or `empty` as an array of rank 0, whose kind of number the results' dtype can have."""
+    if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0:
+        value = np.ndarray.item(np.asarray(value))
     own = _FLOAT32 if dtype.name == "bfloat16" else dtype  # NumPy can't promote it with Python's floats
-    item = as_tensor(initial, own, at="initial").astype(dtype)
+    try:
+        item = as_tensor(value, own, at=name).astype(dtype)
+    except TypeError:
+        if not isinstance(value, int | float | complex):
+            raise
+        needed = np.result_type(own, type(value)())
+        raise TypeError(
+            f"{name} is {shown(value)}, which needs dtype {needed}, but the results have dtype "
+            f"{type_name(dtype)}: pass dtype={str(needed)!r}, or another {name}"
+        ) from None
     if item.ndim:
-        raise TypeError(f"initial must be a scalar, got shape {item.shape}")
+        raise TypeError(f"{name} must be a scalar, got shape {item.shape}")
     return item
 
 
@@ -187,6 +214,11 @@ def _kernel(ufunc, name, dtype, result, asked):
         return operation, work, np.dtype(np.uint64)
     if operation == "mean" and asked is None and dtype.kind in "biu":
         return "sum", np.dtype(np.float64), np.dtype(np.float64)
+    if operation in ("std", "var"):
+        # NumPy takes the mean from each element in the wider of its dtype and the one asked for.
+        work = _wider(asked or (result if dtype.kind in "biuf" else dtype))
+        fits = asked is None or np.can_cast(dtype, asked)
+        return ("var" if work in _REAL and fits else None), work, work
     work = _wider(result)
     if operation in ("sum", "prod") and work in _OF_KERNELS:
         return operation, work, work

@@ -33,7 +33,9 @@ def got(value):
     if issubclass(type(value), np.ndarray):  # not isinstance, which believes a `__class__`
         dtype, shape = np.ndarray.dtype.__get__(value), np.ndarray.shape.__get__(value)
         return f"an ndarray of dtype {dtype} with shape {shape}"
-    if type(value) is types.BuiltinMethodType:
+    if isinstance(value, types.BuiltinMethodType | types.MethodType) and not isinstance(
+        value.__self__, types.ModuleType | None
+    ):
         return f"the method {value.__name__}, which was not called: write {value.__name__}()"
     return f"{shown(value)} of type {type(value).__name__}"
 

@@ -6,11 +6,12 @@ import numpy as np
 
 from seqcore._arguments.protocols import from_protocol
 from seqcore._arguments.shown import got, shown, shown_error
+from seqcore.core.lists import read
 from seqcore.dtypes import STRING, element_type, type_name
 
 _MOST_AXES = 64  # of NumPy's arrays
 _PYTHON_VALUES = (bool, int, float, complex, str)
-_NUMBERS = {bool, int, float, complex}
+_INTEGER_KINDS = frozenset("biu")
 _WEAK = {bool: False, int: 0, float: 0.0, complex: 0j}
 
 
@@ -88,6 +89,13 @@ def as_tensors(tensors):
     return tensors
 
 
+def _has_single_strings(array):
+    """Return whether a Series, or a column of another library, has strings rather than lists."""
+    if isinstance(array, np.ndarray) or getattr(array, "ndim", 1) != 1 or not hasattr(array, "__getitem__"):
+        return False
+    return hasattr(array, "__len__") and len(array) > 0 and isinstance(next(iter(array), None), str)
+
+
 def _items_of(array):
     """Return the items of an object array of arrays, or of such a Series."""
     kind = type(array).__name__
@@ -104,7 +112,16 @@ def _items_of(array):
         items = list(array)
         if not items or not isinstance(items[0], (*_PYTHON_VALUES, np.generic)):
             return items
-    if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
+    if _has_single_strings(array):
+        raise TypeError(
+            f"tensors must be an iterable of tensors, got a {kind} of single strings: Columns({{'name': x}}) "
+            "takes it as a column, TensorSequence(list(x)) makes each string an element of rank 0"
+        )
+    if getattr(array, "is_nested", False) is True:
+        raise TypeError(f"tensors must be an iterable of tensors, got a nested {kind}: pass tensor.unbind()")
+    if type(array).__module__.partition(".")[0] == "awkward":
+        remedy = "TensorSequence.from_arrow(awkward.to_arrow(array, extensionarray=False)) takes its lists"
+    elif hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
         remedy = "TensorSequence.from_arrow(...) takes the elements of a column of lists"
     else:
         remedy = "split_to_sequence(array) splits it along axis 0"
@@ -130,6 +147,12 @@ def not_an_array(function):
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
     if function in (np.shape, np.ndim, np.size):
         return f"{name} takes an array, got a TensorSequence: seq.shapes has the shape of each element"
+    if function in (np.save, np.savez, np.savez_compressed):
+        return (
+            f"{name} takes arrays, got a TensorSequence: np.savez(file, values=seq.values(), "
+            "lengths=seq.lengths()) keeps them, for TensorSequence.from_lengths; seqcore.save(path, seq) "
+            "writes a file that is memory-mapped"
+        )
     return (
         f"{name} takes arrays, got a TensorSequence: sequence_map({name}, seq) calls it for each element, "
         f"{name}(seq.values()) for all values at once, "
@@ -185,12 +208,22 @@ def _remedy(item):
     return "expected str in all items; numbers need a dtype of their own, for example array.astype(float)"
 
 
+def has_type(value):
+    """Return whether a value has a type. A list without items, however nested, doesn't have one."""
+    levels = 0
+    lists = [value]
+    while lists:
+        if levels == _MOST_AXES or not all(isinstance(one, list | tuple) for one in lists):
+            return True
+        lists = [item for one in lists for item in one]
+        levels += 1
+    return False
+
+
 def _from_python(value, dtype, at):
-    if (set(map(type, value)) if type(value) in (list, tuple) else {type(value)}) <= _NUMBERS:
-        # Numbers, or a list of them, most often are of the type that is wanted: there is nothing to find out.
-        array = np.array(value)
-        if array.dtype != object and (dtype is None or array.dtype == dtype):
-            return array
+    array = read(value, dtype)
+    if array is not None:
+        return array
     weak: set[type] = set()
     strong: set[np.dtype] = set()
     _collect_types(value, weak, strong, at)
@@ -203,8 +236,10 @@ def _from_python(value, dtype, at):
         dtype = STRING
     elif dtype is None:
         array = _rectangular(value, None, at)
+        if array.dtype.kind in "fO" and _are_integers(weak, strong):
+            return _from_integers(value, at)
         if array.dtype == object and int in weak:
-            raise OverflowError(f"{name_of(at)} is {shown(value, 80)}, which fits no integer dtype of NumPy")
+            raise OverflowError(_fits_none(value, at))
         dtype = element_type(array.dtype)
     else:
         _check_promotion(value, dtype, weak, strong, at)
@@ -215,7 +250,9 @@ def _from_python(value, dtype, at):
         return _strings(array, at)
     try:
         with np.errstate(over="ignore"):
-            array = _rectangular(value, dtype, at)
+            # ml_dtypes takes no integers beyond int64.
+            through = np.dtype(np.float64) if dtype.kind == "V" else dtype
+            array = _rectangular(value, through, at).astype(dtype, copy=False)
     except OverflowError:
         limits = f" ({np.iinfo(dtype).min} to {np.iinfo(dtype).max})" if dtype.kind in "iu" else ""
         raise OverflowError(
@@ -229,6 +266,27 @@ def _from_python(value, dtype, at):
                 f"{name_of(at)} is {shown(value, 80)}, which is too large for {type_name(dtype)}"
             )
     return array
+
+
+def _are_integers(weak, strong):
+    return (
+        weak <= {bool, int} and all(dtype.kind in _INTEGER_KINDS for dtype in strong) and bool(weak | strong)
+    )
+
+
+def _from_integers(value, at):
+    """Return integers that NumPy would make floats of, and so lose digits, as int64 or uint64."""
+    objects = np.array(value, dtype=object)
+    integers = [int(item) for item in objects.reshape(-1)]
+    for dtype in (np.int64, np.uint64):
+        limits = np.iinfo(dtype)
+        if limits.min <= min(integers) and max(integers) <= limits.max:
+            return np.array(integers, dtype).reshape(objects.shape)
+    raise OverflowError(_fits_none(value, at))
+
+
+def _fits_none(value, at):
+    return f"{name_of(at)} is {shown(value, 80)}, which fits no integer dtype of NumPy"
 
 
 def _rectangular(value, dtype, at):
@@ -289,6 +347,9 @@ def _check_promotion(value, dtype, weak, strong, at):
             f"{name_of(at)} is {shown(value, 80)}, but the dtype of the sequence is {type_name(dtype)}: "
             "strings and numbers can't be in one sequence"
         )
+    if dtype.kind == "V" and float in weak:
+        # NumPy promotes bfloat16 and a Python float to float64, unlike its own float types.
+        weak = weak - {float} | {int}
     try:
         needed = np.result_type(dtype, *(_WEAK[kind] for kind in weak), *strong)
     except TypeError:

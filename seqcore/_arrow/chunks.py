@@ -83,10 +83,14 @@ def element_type_of(field, whole):
     if field.format == RUN_ENDS:
         return element_type_of(_child(field, 1), whole)
     if field.format == STRUCT and len(field.children) == 1:
-        return element_type_of(field.children[0], whole)
+        # A table with one column: its type says more than that of the table.
+        return element_type_of(field.children[0], field.children[0] if whole is field else whole)
     if field.format == STRUCT:
         names = ", ".join(child.name for child in field.children[:12])
-        raise TypeError(f"expected an array or a table with one column, got several: pass one of {names}")
+        raise TypeError(
+            "expected an array or a table with one column, got a table or a struct with several: pass one of "
+            f"{names}"
+        )
     raise TypeError(
         f"an Arrow array of type {whole.type_name} can't become tensors: {field.type_name} is not supported, "
         "cast it first"

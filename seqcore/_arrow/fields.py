@@ -1,6 +1,7 @@
 """Arrow columns: types, and data for export and import."""
 
 import json
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,16 @@ FORMATS = {
     )
 } | {STRING: LARGE_TEXT}
 NUMBERS = {letter: dtype for dtype, letter in FORMATS.items() if letter not in (BOOL, LARGE_TEXT)}
+
+_32_BITS: np.dtype[Any] = np.dtype(np.int32)
+_64_BITS: np.dtype[Any] = np.dtype(np.int64)
+_OFFSET_TYPES = {
+    LIST: _32_BITS,
+    TEXT: _32_BITS,
+    LARGE_LIST: _64_BITS,
+    LARGE_TEXT: _64_BITS,
+}  # from each to the next
+_SPAN_TYPES = {LIST_VIEW: _32_BITS, LARGE_LIST_VIEW: _64_BITS}  # starts, and lengths
 
 BOOL8 = "arrow.bool8"
 FIXED_SHAPE = "arrow.fixed_shape_tensor"
@@ -125,6 +136,34 @@ class Field:
             word += f"<{', '.join(child.type_name for child in self.children[:6])}>"
         return word
 
+    def check(self, column):
+        """Raise if the buffers of a column of this type are shorter than its length and offsets say.
+
+        They never are, unless a layout is wrong. Then a consumer must not read, or write to a file, what lies
+        behind them. The children check themselves.
+        """
+        kind, length, children = self.format, column.length, column.children
+        fits = len(children) == len(self.children)
+        if kind in NUMBERS:
+            fits = fits and _has(column, 1, length, NUMBERS[kind].itemsize)
+        elif kind == BOOL:
+            fits = fits and _has(column, 1, -(-length // 8), 1)
+        elif kind in _OFFSET_TYPES:
+            fits = fits and _has(column, 1, length + 1, _OFFSET_TYPES[kind].itemsize)
+            if fits:
+                end = int(column.buffers[1].view(_OFFSET_TYPES[kind])[length])
+                fits = end <= children[0].length if children else _has(column, 2, end, 1)
+        elif kind in _SPAN_TYPES:
+            fits = fits and all(_has(column, which, length, _SPAN_TYPES[kind].itemsize) for which in (1, 2))
+        elif self.fixed_length is not None:
+            fits = fits and self.fixed_length * length <= children[0].length
+        else:
+            fits = fits and kind == STRUCT and all(length <= child.length for child in children)
+        if not fits:
+            raise RuntimeError(
+                f"this is a bug of seqcore: a column of {length} items doesn't fit its type, {self.type_name}"
+            )
+
     def renamed(self, name):
         """Return the same field with another name."""
         return Field(self.format, name, self.children, self.metadata, self.nullable, self.dictionary)
@@ -134,6 +173,12 @@ def extended(field, extension, parameters="", **more):
     """Return a field with an extension type, stored as the type of this one."""
     metadata = {_EXTENSION: extension, _PARAMETERS: parameters, **more}
     return Field(field.format, field.name, field.children, metadata, field.nullable)
+
+
+def _has(column, which, count, itemsize):
+    """Return whether a column has a buffer of at least so many items, one behind the other."""
+    buffer = column.buffers[which] if which < len(column.buffers) else None
+    return buffer is not None and buffer.flags.c_contiguous and 0 <= count * itemsize <= buffer.nbytes
 
 
 class Column:

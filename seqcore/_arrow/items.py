@@ -6,7 +6,8 @@ from seqcore._arrow.fields import BOOL, BOOL8, FORMATS, LARGE_LIST, LIST, NUMBER
 from seqcore._arrow.text import text_column, text_field
 from seqcore.dtypes import STRING
 
-_MOST = np.iinfo(np.int32).max  # the largest 32-bit offset
+_MOST = np.iinfo(np.int32).max  # the largest 32-bit offset, and the largest fixed size
+_MOST_ITEMS = np.iinfo(np.int64).max
 
 
 class Items:
@@ -17,6 +18,11 @@ class Items:
         self.kind = None  # the format of the lists at this level
         self.in_place = False  # whether `column` returns a view of any values
         if shape:
+            if shape[0] > _MOST:
+                raise ValueError(
+                    f"elements have an extent of {shape[0]:,} behind axis 0, but Arrow's fixed-size lists "
+                    f"have at most {_MOST:,} items: reshape them, so that it is in axis 0"
+                )
             nested = asked is not None and len(asked.children) == 1
             kind = asked.format if nested and asked.format in (LIST, LARGE_LIST) else f"+w:{shape[0]}"
             nested = nested and asked.format == kind and not asked.extension
@@ -42,6 +48,8 @@ class Items:
         """Return the column for an array of shape (n, *shape)."""
         if self.kind is not None:
             n, length = values.shape[:2]
+            if n * length > _MOST_ITEMS:  # without memory for any: an inner extent is 0
+                raise ValueError(f"lists of {n:,} × {length:,} items have more of them than Arrow can count")
             within = self.within.column(contiguous(values).reshape(n * length, *values.shape[2:]))
             if self.kind.startswith("+w"):
                 return Column(n, (None,), (within,))

@@ -39,8 +39,9 @@ from seqcore.core.layout import as_lists, first_misfit, memory_bounds, one_array
 from seqcore.dtypes import STRING, type_name
 
 _MOST = np.iinfo(np.int32).max  # the largest 32-bit offset, length or extent
+_MOST_LEVELS = 64  # of pyarrow
 # A part for each memory, unless there are so many or so small ones that a copy of all is better.
-_MOST_PARTS = 1000
+MOST_PARTS = 1000
 _LARGE_PART = 1 << 16  # bytes
 _SMALL = {LIST, LIST_VIEW}
 _VIEWS = {LIST_VIEW, LARGE_LIST_VIEW}
@@ -87,7 +88,21 @@ def layout_of(seq, asked=None):
             return layout
     if rank == 0:
         return Plain(seq.dtype, None)
-    return Lists(seq.dtype, first[1:], None) if alike else Tensors(seq.dtype, rank, None)
+    layout = Lists(seq.dtype, first[1:], None) if alike else Tensors(seq.dtype, rank, None)
+    check_levels(layout.field)
+    return layout
+
+
+def check_levels(field, above=0):
+    """Raise if a type is nested deeper than Arrow's readers take; `above` is how many levels contain it."""
+    levels, fields = above, [field]
+    while fields:
+        levels, fields = levels + 1, [child for one in fields for child in one.children]
+    if levels > _MOST_LEVELS:
+        raise ValueError(
+            f"elements of so many axes need {levels} levels of lists in Arrow, but readers take at most "
+            f"{_MOST_LEVELS}: reshape the elements, for example with sequence_map"
+        )
 
 
 def _asked(seq, rank, inner, asked):
@@ -159,10 +174,14 @@ def _is_of(asked, dtype):
 class Layout:
     """The base class of layouts: how a sequence is split for a stream."""
 
+    def limits(self, seq):
+        """Return the offsets of as few parts as `column` can make."""
+        return [0, len(seq)]
+
     def bounds(self, seq):
         """Return the offsets of the parts: one part for each memory, because a common part needs a copy."""
         nbytes = seq.nbytes
-        most = min(_MOST_PARTS, nbytes // _LARGE_PART)
+        most = min(MOST_PARTS, nbytes // _LARGE_PART)
         return (memory_bounds(seq, most) if most > 1 else None) or [0, len(seq)]
 
 
@@ -297,11 +316,13 @@ class Tensors(Layout):
         extents = Column(shapes.size, (None, shapes.astype(np.int32).reshape(-1)))
         return Column(len(seq), (None,), (data, Column(len(seq), (None,), (extents,))))
 
-    def bounds(self, seq):
-        """Return the offsets of parts that are small enough for `column`."""
+    def limits(self, seq):
+        """Return the offsets of parts that have few enough items."""
         ends = np.cumsum(np.prod(shapes_of(seq, self.rank), axis=1, dtype=np.int64))
         bounds = [0]
         while bounds[-1] < len(seq):
             before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
             bounds.append(max(int(np.searchsorted(ends, before + _MOST, side="right")), bounds[-1] + 1))
         return bounds
+
+    bounds = limits

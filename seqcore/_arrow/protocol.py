@@ -19,7 +19,7 @@ def give_array(seq, requested):
     """Export a snapshot of a sequence: the capsules of the type and of the array."""
     seq = snapshot_of(seq)
     layout = layout_of(seq, None if requested is None else read_schema(requested))
-    return schema_capsule(layout.field), array_capsule(layout.column(seq))
+    return schema_capsule(layout.field), array_capsule(layout.field, layout.column(seq))
 
 
 def give_stream(seq, requested):

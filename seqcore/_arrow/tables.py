@@ -20,7 +20,7 @@ from seqcore._arrow.fields import (
     Field,
 )
 from seqcore._arrow.items import Items
-from seqcore._arrow.layouts import Layout, layout_of
+from seqcore._arrow.layouts import MOST_PARTS, Layout, check_levels, layout_of
 from seqcore._arrow.regular import fixed_shape_of
 from seqcore._arrow.text import TEXTS
 from seqcore.core.arrow_export import schema_capsule, stream_capsule
@@ -57,7 +57,7 @@ def _layout_of(seq, inner):
 
 def parts_of(columns):
     """Return the name, the sequence and the shape behind axis 0, or None, of each column."""
-    return [(name, columns.sequences[name], inner) for name, inner in columns.inner.items()]
+    return [(name, seq, columns.inner[name]) for name, seq in columns.sequences.items()]
 
 
 def table_field(fields):
@@ -67,13 +67,32 @@ def table_field(fields):
             raise ValueError(
                 f"column {name!r} can't be in an Arrow table: its name has a NUL, or is no UTF-8: rename it"
             )
+        try:
+            check_levels(fields[name], 1)
+        except ValueError as error:
+            raise prefixed(f"column {name!r}", error) from None
     return Field(STRUCT, "", tuple(field.renamed(name) for name, field in fields.items()), nullable=False)
 
 
 def record_batch(columns, layouts):
-    """Return the data of a record batch."""
-    children = tuple(layouts[name].column(seq) for name, seq, _ in parts_of(columns))
+    """Return the data of a record batch, in the order of the layouts."""
+    children = tuple(layout.column(columns.sequences[name]) for name, layout in layouts.items())
     return Column(len(columns), (None,), children)
+
+
+def bounds_of(columns, layouts):
+    """Return the offsets of the parts into which Columns are split, such that each has one memory.
+
+    If the columns are split at so many places that a copy of all is better, only where a layout needs it.
+    """
+    for is_needed in (False, True):
+        bounds = {0, len(columns)}
+        for name, layout in layouts.items():
+            seq = columns.sequences[name]
+            bounds.update(layout.limits(seq) if is_needed else layout.bounds(seq))
+        if len(bounds) <= MOST_PARTS:
+            break
+    return sorted(bounds)
 
 
 # -- export --------------------------------------------------------------------------------------------
@@ -88,7 +107,7 @@ def give_schema(columns):
 def give_stream(columns):
     """Export Columns as a stream of record batches, in a capsule."""
     layouts = layouts_of(columns, _layout_of)
-    bounds = sorted({bound for name, seq, _ in parts_of(columns) for bound in layouts[name].bounds(seq)})
+    bounds = bounds_of(columns, layouts)
     field = table_field({name: one.field for name, one in layouts.items()})
     parts = [columns[start:stop] for start, stop in pairwise(bounds)]
     return stream_capsule(field, map(record_batch, parts, [layouts] * len(parts)))

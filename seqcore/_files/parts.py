@@ -1,6 +1,9 @@
 """Divide the data to save into parts that fit memory: sequences as given, single tensors collected."""
 
+from typing import Any
+
 from seqcore._arguments.shown import got, prefixed
+from seqcore._arguments.tensors import has_type
 from seqcore._format.text import snapshot_of
 from seqcore.columns import Columns
 from seqcore.core.sequence import TensorSequence
@@ -41,35 +44,51 @@ def parts_of(given):
 
 def _gathered(items):
     """Yield sequences as they are, and collect the tensors between them."""
-    loose, first = None, 0
+    loose, first, gathered, dtype = None, 0, 0, None
+    untyped: list[Any] = []  # of the first tensors those of lists without items, which have no type
     for number, item in enumerate(items):
         if isinstance(item, TensorSequence | Columns):
-            if loose is not None:
-                yield first, loose
-                loose = None
+            if loose is not None or untyped:
+                yield first, TensorSequence(untyped) if loose is None else loose
+                loose, untyped = None, []
+            dtype = item.dtype if isinstance(item, TensorSequence) else None
             yield number, item if isinstance(item, Columns) else snapshot_of(item)
             continue
         try:
             # A copy, because generators often reuse one array.
-            if loose is None:
-                loose, first, gathered = TensorSequence([item], copy=True), number, 0
+            if loose is not None:
+                taken = TensorSequence([item], loose.dtype, copy=True)
+            elif dtype is not None and isinstance(item, list | tuple):  # may be typed as those before
+                taken = TensorSequence([item], dtype, copy=True)
             else:
-                loose.extend(TensorSequence([item], loose.dtype, copy=True))
+                taken = TensorSequence([item], copy=True)
         except (TypeError, ValueError) as error:
             raise prefixed(f"part {number}", error) from error
+        if loose is None:
+            first, gathered = number - len(untyped), 0
+        if loose is None and dtype is None and not has_type(item):
+            untyped.append(taken[0])
+            first_rank = untyped[0].ndim
+        else:
+            if loose is None:
+                loose, dtype = TensorSequence(dtype=taken.dtype), taken.dtype
+                loose.extend([tensor.astype(dtype) for tensor in untyped])
+                untyped = []
+            loose.extend(taken)
+            first_rank = loose[0].ndim
         del item
-        tensor = loose[-1]
-        if tensor.ndim != loose[0].ndim:
+        tensor = taken[0]
+        if tensor.ndim != first_rank:
             raise ValueError(
-                f"part {number} is a tensor of shape {tensor.shape}, expected rank {loose[0].ndim} as the "
+                f"part {number} is a tensor of shape {tensor.shape}, expected rank {first_rank} as the "
                 "parts before: a file has tensors of one rank"
             )
         gathered += tensor.nbytes
         if gathered >= _GATHERED:
             yield first, loose
             loose = None
-    if loose is not None:
-        yield first, loose
+    if loose is not None or untyped:
+        yield first, TensorSequence(untyped) if loose is None else loose
 
 
 def slices_of(part, together):

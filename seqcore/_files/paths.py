@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import weakref
 from typing import Any, NamedTuple
 
 from seqcore._arguments.shown import add_note, shown
@@ -11,6 +12,8 @@ REMEDY = "restore the file at this path, or pickle copy.deepcopy(seq), which has
 # Open files of unpickled sequences by path and column, the most recently used last: the file as it was, its
 # elements, and how many bytes of memory they take.
 _OPEN: dict[tuple[str, str | None], tuple["StoredIn", object, int]] = {}
+# Files whose unpickled elements are in use: the next column needs no other look at them.
+_FILES: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
 _MOST = 16  # open files; each is a mapping, without a descriptor
 _MOST_READ = 64 << 20  # bytes of elements that were read, rather than mapped; one file is kept in any case
 _SECOND = 1_000_000_000
@@ -22,14 +25,18 @@ def _date(time):
     return f"{datetime.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}.{rest:09}"
 
 
-class StoredIn(NamedTuple):
-    """A column of a file, with the file's size and time when it was opened."""
-
+class _Values(NamedTuple):
     path: str
     nbytes: int
     time: int  # the modification time in nanoseconds
     column: str | None
     elements: int  # the number of elements
+
+
+class StoredIn(_Values):
+    """A column of a file, with the file's size and time when it was opened."""
+
+    file: Any = None  # what was read of the file, for its other columns, as long as this one is in use
 
     @classmethod
     def of(cls, file):
@@ -42,11 +49,15 @@ class StoredIn(NamedTuple):
             )
         return cls(*file)
 
+    def is_as(self, found):
+        """Return whether a file is this one, by its status."""
+        # Archives may store whole seconds only.
+        times = self.time, self.time // _SECOND * _SECOND
+        return found.st_size == self.nbytes and found.st_mtime_ns in times
+
     def check(self, found):
         """Raise if the file has changed, by its status."""
-        # Archives may store whole seconds only.
-        known = found.st_mtime_ns in (self.time, self.time // _SECOND * _SECOND)
-        if not known or found.st_size != self.nbytes:
+        if not self.is_as(found):
             raise ValueError(
                 f"{self.path} has changed since the pickled sequence was loaded from it: it had "
                 f"{self.nbytes:,} bytes from {_date(self.time)}, now it has {found.st_size:,} from "
@@ -86,9 +97,13 @@ def _open(file):
     key = file.path, file.column
     known, column, nbytes = _OPEN.pop(key, (None, None, 0))
     if known != file:
-        from seqcore._files.reading import read  # which imports this module
+        read = _FILES.get(file.path)
+        if read is None or not file.is_as(read.found):
+            from seqcore._files.reading import File  # which imports this module
 
-        column, nbytes = read(file.path, file.column, file.check)
+            read = File.at(file.path, file.check, is_kept=True)
+        column, nbytes = read.column(file.column)
+        _FILES[file.path] = read
         if len(column) != file.elements:
             raise ValueError(
                 f"{file.path} has {len(column)} elements, but had {file.elements} when it was pickled"

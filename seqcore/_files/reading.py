@@ -4,14 +4,15 @@ import errno
 import mmap
 import os
 import stat
-from functools import partial
-from itertools import chain
+from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any
 
-from seqcore._arguments.shown import shown, shown_error
+from seqcore._arguments.shown import prefixed, shown, shown_error
 from seqcore._arrow.tables import check_names, inner_shape
 from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
+from seqcore.columns import Columns
 from seqcore.core.arrow_import import read_schema
 from seqcore.core.batches import chained
 from seqcore.core.foreign import address_of, mark_origin
@@ -40,25 +41,26 @@ def read_columns(paths):
     first: Any = None
     tables = []
     for path in paths:
-        fields, table = _reading(path, _read_table)
-        first = first or fields
-        if len(first) == 1 < len(fields):
-            names = ", ".join(name for name, _ in fields[:20])
-            raise ValueError(f"{os.fspath(path)} can't be read: {_several(len(fields), names)}")
-        if len(first) > 1 and fields != first:
+        file = File.at(path)
+        with file.naming_errors():
+            shapes, sequences = file.shapes(), file.columns()
+            first = first or shapes
+            if len(first) == 1 < len(shapes):
+                raise ValueError(_several(file.names))
+        if len(first) > 1 and shapes != first:  # in any order
             raise ValueError(
-                f"{os.fspath(path)} has other columns than {os.fspath(paths[0])}: all files need the same "
-                "columns, or pass the name of one as column="
+                f"{file.path} has other columns than {os.path.abspath(os.fsdecode(paths[0]))}: all files "
+                "need the same columns, or pass the name of one as column="
             )
-        tables.append(table)
+        tables.append(sequences)
     if len(first) == 1:
-        return {None: _joined(paths, [table[None] for table in tables])}, {None: first[0][1]}
-    return {name: _joined(paths, [table[name] for table in tables]) for name, _ in first}, dict(first)
+        return {None: _joined(paths, [table[None] for table in tables])}, {None: next(iter(first.values()))}
+    return {name: _joined(paths, [table[name] for table in tables]) for name in first}, first
 
 
 def read_all(paths, column):
-    """Return one sequence of the elements of several files."""
-    return _joined(paths, [read(path, column)[0] for path in paths])
+    """Return one sequence of the elements of a column of several files."""
+    return _joined(paths, [File.at(path).column(column)[0] for path in paths])
 
 
 def _joined(paths, parts):
@@ -72,51 +74,150 @@ def _joined(paths, parts):
     return chained(parts)
 
 
-def _read_table(pa, path):
-    """Return the columns of a file: the names with the shape of a row, if it is an array, and the sequences.
+class File:
+    """A mapped file, whose schema and batches are read once for all columns that are made of them."""
 
-    All are of one mapping, because another process may replace the file meanwhile. A single column has the
-    name None among the sequences, as in pickles of it.
-    """
-    with open(path, "rb") as file:
-        found = os.fstat(file.fileno())
-        memory = _mapped(pa, file)
-    schema, _ = _content(pa, memory, None)
-    if not schema.names:
-        raise ValueError("it has no columns")
-    check_names(schema.names)
-    fields = [(field.name, inner_shape(read_schema(field.__arrow_c_schema__()))) for field in schema]
-    names = [None] if len(fields) == 1 else schema.names
-    return fields, {name: _sequence_of(pa, memory, path, found, name)[0] for name in names}
+    def __init__(self, path, pa, found, memory, is_kept):
+        self.path, self.pa, self.memory = path, pa, memory
+        self.found, self.is_kept = found, is_kept
+        self.schema, batches = self._content()
+        self.names = self.schema.names
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        first = list(islice(batches, 1))
+        self._batches = None  # of all columns, unless they have to be decompressed
+        self._unread: Any = None  # all of them as an iterator, until any is decompressed
+        self._some: Any = range(0), []  # which columns were decompressed last, and their batches
+        if all(map(self._is_mapped, first)):
+            self._batches = [*first, *batches]
+        else:
+            self._unread = chain(first, batches)
+
+    @classmethod
+    def at(cls, path, check=None, is_kept=False):
+        """Return the file at a path.
+
+        `check` gets its status, even if another file has its name by then. If `is_kept`, the columns keep the
+        file, so that it needn't be read for the others again.
+
+        Raises
+        ------
+        OSError
+            If the file is missing or can't be read.
+        ValueError
+            If it has another format or is damaged.
+        """
+        path = os.path.abspath(os.fsdecode(path))
+        found = os.stat(path)  # before it is opened, because opening a pipe would block
+        if not stat.S_ISREG(found.st_mode):
+            number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+            raise OSError(number, "expected a file, got a folder or a device", path)
+        pa = pyarrow()
+        with _naming_errors(pa, path):
+            with open(path, "rb") as file:
+                found = os.fstat(file.fileno())
+                if check is not None:
+                    check(found)
+                memory = _mapped(pa, file)
+            return cls(path, pa, found, memory, is_kept)
+
+    def naming_errors(self):
+        """Return a context in which errors name the file."""
+        return _naming_errors(self.pa, self.path)
+
+    def shapes(self):
+        """Return the shape of a row of each column by name, None if it is a sequence."""
+        if not self.names:
+            raise ValueError("it has no columns")
+        check_names(self.names)
+        shapes = {}
+        for field in self.schema:
+            with self._naming_column(field):
+                shapes[field.name] = inner_shape(read_schema(field.__arrow_c_schema__()))
+        return shapes
+
+    def columns(self):
+        """Return all columns as sequences by name. A single column has the name None, as in pickles of it."""
+        batches = self._read_all()
+        names = [None] if len(self.names) == 1 else self.names
+        return {name: self._sequence(batches, k, k, name)[0] for k, name in enumerate(names)}
+
+    def column(self, name):
+        """Return a column as a sequence, of views of the file if possible, and the bytes of memory it takes.
+
+        These are 0 for such views. The name None stands for the only column.
+        """
+        with self.naming_errors():
+            number = self._number_of(name)
+            if self._batches is not None or len(self.names) == 1:
+                return self._sequence(self._read_all(), number, number, name)
+            self._unread = None
+            columns, batches = self._some
+            if number not in columns or not batches:
+                # One, and then an eighth of all at a time, so that all of them, one by one, take linear time.
+                size = -(-len(self.names) // 8) if columns else 1
+                first = number - number % size
+                columns = range(first, min(first + size, len(self.names)))
+                batches = list(self._content(included_fields=list(columns))[1])
+            self._some = columns, batches if number < columns[-1] else []
+            return self._sequence(batches, number - columns[0], number, name)
+
+    def _read_all(self):
+        """Return all batches. Those that are decompressed are not kept."""
+        if self._batches is not None:
+            return self._batches
+        unread, self._unread = self._unread, None
+        return list(self._content()[1] if unread is None else unread)
+
+    def _sequence(self, batches, at, number, name):
+        field = self.schema.field(number)
+        with self._naming_column(field):
+            parts = [_validated(batch.select([at])) for batch in batches]
+            # As a table of one column, because arrays of pyarrow 16 lose the metadata of the field.
+            seq = TensorSequence.from_arrow(self.pa.Table.from_batches(parts, self.pa.schema([field])))
+        origin = StoredIn(self.path, self.found.st_size, self.found.st_mtime_ns, name, len(seq))
+        origin.file = self if self.is_kept else None
+        mark_origin(seq, origin)
+        is_mapped = not len(seq) or _contains(self.memory, address_of(seq))
+        return seq, 0 if is_mapped else origin.nbytes + seq.nbytes * (8 if seq.dtype == STRING else 1)
+
+    def _content(self, **options):
+        return _content(self.pa, self.memory, self.pa.ipc.IpcReadOptions(**options) if options else None)
+
+    def _is_mapped(self, batch):
+        """Return whether a batch is in the mapped file, rather than decompressed into memory."""
+        buffers = chain.from_iterable(column.buffers() for column in batch.columns)
+        places = [buffer.address for buffer in buffers if buffer is not None and buffer.size]
+        return all(_contains(self.memory, place) for place in places)
+
+    def _number_of(self, column):
+        """Return the index of a column."""
+        if column is None:
+            if len(self.names) != 1:
+                raise ValueError(_several(self.names))
+            return 0
+        if column not in self._numbers or len(self._numbers) < len(self.names):
+            count = self.names.count(column)
+            if count != 1:
+                raise ValueError(
+                    f"it has {count} columns with the name {shown(column)}; its columns are "
+                    f"{', '.join(self.names[:20]) or 'none'}"
+                )
+        return self._numbers[column]
+
+    @contextmanager
+    def _naming_column(self, field):
+        try:
+            yield
+        except (TypeError, ValueError, OverflowError) as error:
+            if len(self.names) == 1:
+                raise
+            raise prefixed(f"column {field.name!r}", error) from error
 
 
-def read(path, column, check=None):
-    """Return a sequence of the elements of a file, as views of the mapped file if possible.
-
-    The second value is how many bytes of memory the elements take, 0 if they are such views.
-
-    `check` is called with the status of the opened file, even if another one has its name by then.
-
-    Raises
-    ------
-    OSError
-        If the file is missing or can't be read.
-    ValueError
-        If it has another format, is damaged, or lacks the column.
-    """
-    return _reading(path, partial(_read, column=column, check=check))
-
-
-def _reading(path, function):
-    """Return `function(pyarrow, path)` for a file, whose errors name it."""
-    path = os.path.abspath(os.fsdecode(path))
-    found = os.stat(path)  # before it is opened, because opening a pipe would block
-    if not stat.S_ISREG(found.st_mode):
-        number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
-        raise OSError(number, "expected a file, got a folder or a device", path)
-    pa = pyarrow()
+@contextmanager
+def _naming_errors(pa, path):
     try:
-        return function(pa, path)
+        yield
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
     except OSError as error:
@@ -128,28 +229,10 @@ def _reading(path, function):
         raise
 
 
-def _read(pa, path, column, check):
-    with open(path, "rb") as file:
-        found = os.fstat(file.fileno())
-        if check is not None:
-            check(found)
-        memory = _mapped(pa, file)
-    return _sequence_of(pa, memory, path, found, column)
-
-
-def _sequence_of(pa, memory, path, found, column):
-    """Return a sequence of a column of a mapped file, and how many bytes of memory its elements take."""
-    field, batches = _open(pa, memory, column)
-    # As a table of one column, because arrays of pyarrow 16 lose the metadata of the field.
-    seq = TensorSequence.from_arrow(pa.Table.from_batches(batches, pa.schema([field])))
-    mark_origin(seq, StoredIn(path, found.st_size, found.st_mtime_ns, column, len(seq)))
-    is_mapped = not len(seq) or _contains(memory, address_of(seq))
-    return seq, 0 if is_mapped else found.st_size + seq.nbytes * (8 if seq.dtype == STRING else 1)
-
-
 def read_batches(pa, file):
-    """Return the sequences of the batches of a file that we write."""
-    return map(TensorSequence.from_arrow, _open(pa, _mapped(pa, file), None)[1])
+    """Return the Columns of each batch of a file that we write."""
+    for batch in _content(pa, _mapped(pa, file), None)[1]:
+        yield Columns.from_arrow(pa.Table.from_batches([batch]))
 
 
 def _mapped(pa, file):
@@ -161,20 +244,6 @@ def _mapped(pa, file):
 
 def _contains(memory, address):
     return memory.address <= address < memory.address + memory.size
-
-
-def _open(pa, memory, column):
-    """Return the field of one column of a file, and its batches."""
-    schema, batches = _content(pa, memory, None)
-    number = _number_of(column, schema)
-    first = next(batches, None)
-    if first is None:
-        return schema.field(number), iter(())
-    if len(schema.names) > 1 and _is_compressed(first.column(number), memory):
-        # Reading a single column copies it, but compressed columns are copied anyway.
-        options = pa.ipc.IpcReadOptions(included_fields=[number])
-        return schema.field(number), map(_validated, _content(pa, memory, options)[1])
-    return schema.field(number), (_validated(batch.select([number])) for batch in chain([first], batches))
 
 
 def _content(pa, memory, options):
@@ -192,29 +261,8 @@ def _validated(batch):
     return batch
 
 
-def _is_compressed(column, memory):
-    """Return whether a column, as it was read, is outside of the mapped file."""
-    places = [buffer.address for buffer in column.buffers() if buffer is not None and buffer.size]
-    return not all(_contains(memory, place) for place in places)
-
-
-def _number_of(column, schema):
-    """Return the index of the column."""
-    names = ", ".join(schema.names[:20])
-    if column is None:
-        if len(schema.names) != 1:
-            raise ValueError(_several(len(schema.names), names))
-        return 0
-    if schema.names.count(column) != 1:
-        raise ValueError(
-            f"it has {schema.names.count(column)} columns with the name {shown(column)}; its columns are "
-            f"{names or 'none'}"
-        )
-    return schema.names.index(column)
-
-
-def _several(count, names):
-    return f"it has {count} columns ({names}): pass the name of one as column="
+def _several(names):
+    return f"it has {len(names)} columns ({', '.join(names[:20])}): pass the name of one as column="
 
 
 def _why(path, error):

@@ -3,8 +3,11 @@
 import contextlib
 import errno
 import glob
+import json
 import os
 import re
+
+from seqcore._arguments.shown import shown
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # not the letter of a drive
 
@@ -29,6 +32,9 @@ def files_of(path):
         )
         raise ValueError(f"{name} is an address, but load maps files on a disk: {remedy}")
     if os.path.isdir(name):
+        listed = _files_of_dataset(name)
+        if listed is not None:
+            return listed
         # Not by glob, which takes a folder for empty that may not be read.
         names = sorted(one for one in os.listdir(name) if one.endswith(".arrow") and not one.startswith("."))
         found = [os.path.join(name, one) for one in names]
@@ -42,6 +48,64 @@ def files_of(path):
             raise FileNotFoundError(errno.ENOENT, "no file matches this pattern", name)
         return found
     return [path]
+
+
+def _files_of_dataset(folder):
+    """Return the files of a folder that Hugging Face's datasets saved, or None.
+
+    Beside them, the folder has those of maps and filters (cache-*.arrow), and may have older ones.
+    """
+    state = _json_in(folder, "state.json")
+    if "_data_files" in state:
+        if state.get("_indices_data_files") or state.get("_indices_files"):
+            raise ValueError(
+                f"{folder} has a data set with selected rows, from an old version of datasets: save it again "
+                "with load_from_disk(folder).flatten_indices().save_to_disk(another_folder)"
+            )
+        try:
+            names = [file["filename"] for file in state["_data_files"]]
+            is_sound = all(name == os.path.basename(name) != "" for name in names)
+        except (TypeError, KeyError):
+            is_sound = False
+        if not is_sound:
+            raise ValueError(
+                f"{os.path.join(folder, 'state.json')} is damaged: it must name the files of the data set"
+            )
+        if not names:
+            raise FileNotFoundError(
+                errno.ENOENT, "the data set in this folder has no rows and no file", folder
+            )
+        return [os.path.join(folder, name) for name in names]
+    splits = _json_in(folder, "dataset_dict.json").get("splits")
+    if splits is None:
+        # A folder of the cache, with all splits side by side.
+        splits = _json_in(folder, "dataset_info.json").get("splits")
+        if splits is None:
+            return None
+        raise ValueError(
+            f"{folder} is a cache of datasets with the splits {_listed(splits)}: load the files of one, for "
+            f"example with the pattern {os.path.join(folder, '*-train*.arrow')}, or save the data set with "
+            "save_to_disk"
+        )
+    first = next(iter(splits), "train") if isinstance(splits, list | dict) else "train"
+    raise ValueError(
+        f"{folder} is a data set of several splits ({_listed(splits)}): load one of them, for example "
+        f"{os.path.join(folder, str(first))}"
+    )
+
+
+def _listed(splits):
+    return ", ".join(map(str, splits)) if isinstance(splits, list | dict) else shown(splits)
+
+
+def _json_in(folder, name):
+    """Return the object in a file of JSON, an empty one if there is no such file."""
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _check_readable(pattern):

@@ -1,26 +1,26 @@
-"""Write sequences part by part to a temporary file, and rename it when it is complete."""
+"""Write sequences or Columns part by part to a temporary file, and rename it when it is complete.
 
-import contextlib
+A sequence is written as Columns with one column. Columns of later parts match by name.
+"""
+
 import os
 import time
-import uuid
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from seqcore._arguments.shown import prefixed
-from seqcore._arrow.fields import BOOL, BOOL8, TRUE_BOOLS, Column, Field, extended
+from seqcore._arrow.fields import BOOL, BOOL8, FORMATS, TRUE_BOOLS, Column, Field, extended
 from seqcore._arrow.layouts import Tensors, layout_of
-from seqcore._arrow.tables import table_field
+from seqcore._arrow.tables import Arrays, bounds_of, record_batch, table_field
 from seqcore._files.arrow import pyarrow
 from seqcore._files.parts import slices_of
 from seqcore._files.reading import read_batches
-from seqcore._files.targets import naming, put_in_place, target_of
+from seqcore._files.targets import Temporary, naming, target_of
 from seqcore.columns import Columns
 from seqcore.core.arrow_export import array_capsule, schema_capsule
 from seqcore.core.layout import lie_together
-from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import type_name
 
 COLUMN = "tensors"
@@ -29,23 +29,15 @@ COLUMN = "tensors"
 def write(path, parts):
     """Write sequences of one dtype and rank to a file, one after the other; see `seqcore.save`."""
     path = os.fsdecode(path)
-    target = target_of(path, "a sequence")
-    writer = Writer(pyarrow(), target)
-    is_temporary = writer.is_temporary
+    writer = Writer(pyarrow(), target_of(path, "a sequence"))
     try:
-        with naming(path, is_temporary):
+        with naming(path):
             writer.open()
         for number, part in parts:
-            if isinstance(part, Columns) and writer.dtype is None and type(writer) is Writer:
-                from seqcore._files.tables import TableWriter  # which imports this module
-
-                writer = TableWriter(writer, part[:0])
-                is_temporary = writer.is_temporary
-            with naming(path, is_temporary):
+            with naming(path):
                 writer.write(part, f"part {number}")
-        with naming(path, is_temporary):
+        with naming(path):
             writer.finish()
-            put_in_place(writer.temporary, target)
     finally:
         writer.remove()  # the temporary file, after an error
 
@@ -55,125 +47,126 @@ class Writer:
 
     def __init__(self, pa, target):
         self.pa, self.target = pa, target
-        self.temporary = ""  # its name, once it is open
-        self.file: Any = None
+        self.temporary: Any = None
         self.batches: Any = None  # pyarrow's writer
-        self.dtype: np.dtype[Any] | None = None
-        self.layout: Any = None  # of the first part with elements
-
-    def is_temporary(self, name):
-        return name == self.temporary
+        self.first: Any = None  # the columns of the first part, without rows
+        self.is_table = False  # whether the parts are Columns
+        self.layouts: dict[str, Any] = {}  # of the columns, once there are rows
 
     def open(self):
         """Create the temporary file."""
-        folder, _ = os.path.split(self.target)
-        # Set the name first, so that the file is removed after any error.
-        self.temporary = os.path.join(folder, f".seqcore-{uuid.uuid4().hex}.part")
-        self.file = open(self.temporary, "xb", opener=self._opened)  # noqa: SIM115
-
-    def _opened(self, path, flags):
-        """Open a file that nobody else may read until it has the rights of the one that it replaces."""
-        return os.open(path, flags, 0o600 if os.path.exists(self.target) else 0o666)
-
-    def write(self, part, name):
-        """Write a sequence; `name` is its name in messages."""
-        if isinstance(part, Columns):
-            raise TypeError(f"{name} is a Columns, expected a sequence as the parts before")
-        if self.dtype is None:
-            self.dtype = part.dtype
-        elif part.dtype != self.dtype:
-            raise TypeError(
-                f"{name} has dtype {type_name(part.dtype)}, expected {type_name(self.dtype)} as the parts "
-                "before: a file has tensors of one dtype"
-            )
-        if len(part):
-            layout = self._layout_for(part, name)
-            self._put(part, layout)
-
-    def finish(self):
-        """Write everything to the disk."""
-        if self.layout is None:
-            if self.dtype is None:
-                raise ValueError(
-                    "there is nothing to save, and so no dtype: pass an empty sequence, for example "
-                    "TensorSequence(dtype='float32')"
-                )
-            self._begin(file_layout(TensorSequence(dtype=self.dtype)))
-        self.batches.close()
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        # A file is recognised by its time, and the system's own times may have steps of milliseconds.
-        now = time.time_ns()
-        os.utime(self.temporary, ns=(now, now))
+        self.temporary = Temporary(self.target)
+        self.temporary.open()
 
     def remove(self):
         """Remove the temporary file, if it was not renamed."""
-        if self.file is not None:
-            with contextlib.suppress(OSError):
-                self.file.close()
-        if self.temporary:
-            with contextlib.suppress(OSError):
-                os.remove(self.temporary)
+        if self.temporary is not None:
+            self.temporary.remove()
 
-    # -- layout ----------------------------------------------------------------------------------------
+    def write(self, part, name):
+        """Write a sequence or Columns; `name` is its name in messages."""
+        is_table = isinstance(part, Columns)
+        columns = part if is_table else Columns.of({COLUMN: part}, {COLUMN: None})
+        if self.first is None:
+            self.first, self.is_table = columns[:0], is_table
+        if is_table != self.is_table:
+            expected = "Columns" if self.is_table else "a sequence"
+            raise TypeError(f"{name} is a {type(part).__name__}, expected {expected} as the parts before")
+        self._check_dtypes(columns, name)
+        if len(columns):
+            try:
+                layouts = self._layouts_of(columns)
+            except (TypeError, ValueError) as error:
+                raise prefixed(name, error) from error
+            if any(not layouts[key].field.is_like(one.field) for key, one in self.layouts.items()):
+                self._widen(layouts)
+            elif not self.layouts:
+                self._begin(layouts)
+            self._write(columns, layouts)
 
-    def _layout_for(self, part, name):
-        """Return the layout of a part, the same as that of the first part."""
-        try:
-            layout = file_layout(part)
-        except (TypeError, ValueError) as error:
-            raise prefixed(name, error) from error
-        if self.layout is None:
-            self._begin(layout)
-        elif layout.rank != self.layout.rank:
+    def finish(self):
+        """Write everything to the disk, and rename the file."""
+        if self.first is None:
             raise ValueError(
-                f"{name} has tensors of rank {layout.rank}, expected rank {self.layout.rank} as the parts "
-                "before: a file has tensors of one rank"
+                "there is nothing to save, and so no dtype: pass an empty sequence, for example "
+                "TensorSequence(dtype='float32')"
             )
-        elif isinstance(self.layout, Tensors):
-            layout = file_layout(part, self.layout.field)
-        elif isinstance(layout, Tensors) or layout.items.shape != self.layout.items.shape:
-            layout = file_layout(part, Tensors(part.dtype, layout.rank, None).field)
-            self._widen(layout)
-        return layout
+        if not self.layouts:
+            self._begin(self._layouts_of(self.first))
+        self.batches.close()
+        file = self.temporary.file
+        file.flush()
+        os.fsync(file.fileno())
+        # A file is recognised by its time, and the system's own times may have steps of milliseconds.
+        now = time.time_ns()
+        os.utime(self.temporary.name, ns=(now, now))
+        self.temporary.put_in_place()
 
-    def _widen(self, layout):
-        """Write the earlier parts again in a wider layout, because inner axes of elements differ."""
-        before = Writer(self.pa, self.target)
-        before.temporary, before.file = self.temporary, self.file
+    # -- parts that fit the first one ------------------------------------------------------------------
+
+    def _check_dtypes(self, columns, name):
+        """Raise if a part has other columns or dtypes than the first one."""
+        if columns.dtypes == self.first.dtypes:
+            return
+        if self.is_table:
+            theirs, ours = (
+                ", ".join(f"{key} {type_name(dtype)}" for key, dtype in one.dtypes.items())
+                for one in (columns, self.first)
+            )
+            raise TypeError(f"{name} has the columns {theirs}, expected {ours} as the parts before")
+        theirs, ours = (type_name(one.dtypes[COLUMN]) for one in (columns, self.first))
+        raise TypeError(
+            f"{name} has dtype {theirs}, expected {ours} as the parts before: a file has tensors of one dtype"
+        )
+
+    def _layouts_of(self, columns):
+        """Return the layouts of a part by name, in the order of the file.
+
+        They are those of the parts before, unless elements of a column differ in width for the first time.
+        """
+        layouts = {}
+        for name in self.first.names:
+            seq, inner = columns.sequences[name], columns.inner[name]
+            try:
+                layouts[name] = _layout_of(seq, inner, self.layouts.get(name))
+            except (TypeError, ValueError) as error:
+                if not self.is_table:
+                    raise
+                raise prefixed(f"column {name!r}", error) from error
+        return layouts
+
+    def _widen(self, layouts):
+        """Write the earlier parts again in wider layouts. This happens at most once for each column."""
+        before = self.temporary
         try:
             self.batches.close()
-            self.file.flush()
+            before.file.flush()
             self.open()
-            self._begin(layout)
-            with open(before.temporary, "rb") as file:
+            self._begin(layouts)
+            with open(before.name, "rb") as file:
                 for part in read_batches(self.pa, file):
-                    self._put(part, file_layout(part, self.layout.field))
+                    self._write(part, self._layouts_of(part))
         finally:
             before.remove()
 
     # -- the file --------------------------------------------------------------------------------------
 
-    def _begin(self, layout):
-        self.layout = layout
-        self._write_types({COLUMN: layout.field})
-
-    def _put(self, part, layout):
-        for start, stop in pairwise(layout.bounds(part)):
-            for batch in slices_of(part[start:stop], lie_together(part[start:stop])):
-                self._write_batch(len(batch), [layout.column(batch)])
-
-    def _write_types(self, fields):
+    def _begin(self, layouts):
         """Begin the file's content with the types of the columns by name."""
-        self.field = table_field(fields)
+        self.layouts = layouts
+        self.field = table_field({name: layout.field for name, layout in layouts.items()})
         # One element may need 64-bit lengths; batches are small enough for most readers.
         options = self.pa.ipc.IpcWriteOptions(allow_64bit=True)
-        self.batches = self.pa.ipc.new_file(self.file, self.pa.schema(Schema(self.field)), options=options)
+        schema = self.pa.schema(Schema(self.field))
+        self.batches = self.pa.ipc.new_file(self.temporary.file, schema, options=options)
 
-    def _write_batch(self, length, columns):
-        table = Column(length, (None,), tuple(map(checked, columns)))
-        self.batches.write_batch(self.pa.record_batch(Table(self.field, table)))
+    def _write(self, columns, layouts):
+        for start, stop in pairwise(bounds_of(columns, layouts)):
+            part = columns[start:stop]
+            together = all(map(lie_together, part.sequences.values()))
+            for batch in slices_of(part, together):
+                table = checked(record_batch(batch, layouts))
+                self.batches.write_batch(self.pa.record_batch(Table(self.field, table)))
 
 
 def checked(column):
@@ -192,6 +185,41 @@ def checked(column):
             f"element {at} can't be read: its offsets leave its values, so its file is damaged or has changed"
         )
     return Column(column.length, (None, offsets), children)
+
+
+def _layout_of(seq, inner, before):
+    """Return the layout of a column in a file, given that of the parts before.
+
+    It is another one only where elements differ in width for the first time: then all are `Tensors`.
+    """
+    if inner is None or seq.dtype not in FORMATS:
+        layout = file_layout(seq)
+    else:
+        layout = Arrays(seq.dtype, inner)
+        layout = Arrays(seq.dtype, inner, with_bytes(layout.field)) if seq.dtype.kind == "b" else layout
+    if before is None:
+        return layout
+    if isinstance(layout, Arrays) != isinstance(before, Arrays):
+        is_array, was_array = (
+            "an array" if isinstance(one, Arrays) else "a sequence" for one in (layout, before)
+        )
+        raise TypeError(f"expected {was_array} as in the parts before, got {is_array}")
+    if isinstance(layout, Arrays):
+        if layout.inner != before.inner:
+            raise ValueError(
+                f"its rows have shape {layout.inner}, expected {before.inner} as in the parts before"
+            )
+        return layout
+    if layout.rank != before.rank:
+        raise ValueError(
+            f"expected tensors of rank {before.rank} as in the parts before, got rank {layout.rank}: a file "
+            "has tensors of one rank"
+        )
+    if isinstance(before, Tensors):
+        return file_layout(seq, before.field)
+    if isinstance(layout, Tensors) or layout.items.shape != before.items.shape:
+        return file_layout(seq, Tensors(seq.dtype, layout.rank, None).field)
+    return layout
 
 
 def file_layout(part, asked=None):
@@ -225,4 +253,4 @@ class Table:
         self.field, self.column = field, column
 
     def __arrow_c_array__(self, requested_schema=None):
-        return schema_capsule(self.field), array_capsule(self.column)
+        return schema_capsule(self.field), array_capsule(self.field, self.column)

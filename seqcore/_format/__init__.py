@@ -11,8 +11,3 @@
 Each is made from one snapshot, so edits by other threads don't matter. The HTML has no script and no style
 sheet, and is drawn in the colour of the page's text, for light and dark pages.
 """
-
-from seqcore._format.notebook import as_html
-from seqcore._format.text import as_text
-
-__all__ = ["as_html", "as_text"]

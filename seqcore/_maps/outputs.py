@@ -1,9 +1,11 @@
 """The outputs of a map: finished chunks, added to the output sequences in order."""
 
+from typing import Any
+
 import numpy as np
 
 from seqcore._arguments.shown import add_note, shown_error
-from seqcore._arguments.tensors import as_tensor
+from seqcore._arguments.tensors import as_tensor, has_type
 from seqcore.core.batches import empty_sequences
 from seqcore.core.calls import OutputError, absorb, put_results
 from seqcore.dtypes import ELEMENT_TYPES, STRING
@@ -46,7 +48,9 @@ class Outputs:
     def __init__(self, single, dtypes, name):
         self.single = single
         self.name = name  # a function that names units in messages
-        self.sequences = None if dtypes is None else empty_sequences(dtypes)
+        self.sequences: Any = None if dtypes is None else empty_sequences(dtypes)
+        self._types: Any = None  # of each output, None while it has only had lists without items
+        self._waiting: list[Any] = []  # (unit of the first, results) while an output has no type
 
     @property
     def types(self):
@@ -69,23 +73,67 @@ class Outputs:
         finally:
             del error  # it refers to this frame
 
+    def finish(self):
+        """Set the types that no result has set: those of lists without items."""
+        if self.sequences is None and self._waiting:
+            self._begin(self._types)
+
     def _add_results(self, chunk):
         if self.sequences is None:
-            try:
-                self.single, dtypes = types_of(chunk.results[0], self.single, True)
-                self.sequences = empty_sequences(dtypes)
-            except BaseException as error:
-                raise_for(OutputError(None, error), self.name(chunk.start))
+            self._waiting.append((chunk.start, chunk.results))
+            if self._find_types(chunk):
+                self._begin(self._types)
+        else:
+            self._put(chunk.start, chunk.results)
+
+    def _put(self, start, results):
         before = complete(self.sequences)
         try:
-            put_results(self.sequences, self.single, chunk.results)
+            put_results(self.sequences, self.single, results)
         except BaseException as error:
-            raise_for(error, self.name(chunk.start + complete(self.sequences) - before))
+            raise_for(error, self.name(start + complete(self.sequences) - before))
+
+    def _begin(self, types):
+        """Make the outputs, and add the results that have waited for them."""
+        self.sequences = empty_sequences(np.dtype(np.float64) if dtype is None else dtype for dtype in types)
+        waiting, self._waiting = self._waiting, []
+        for start, results in waiting:
+            self._put(start, results)
+
+    def _find_types(self, chunk):
+        """Return whether all outputs have a type: each that of its first value that isn't an empty list."""
+        for unit, result in enumerate(chunk.results, chunk.start):
+            try:
+                if self.single is None:
+                    self.single = not isinstance(result, tuple)
+                if isinstance(result, tuple) == self.single:
+                    self._types = self._types or [None]
+                    return True  # to put it raises
+                values = values_of(result, self.single)
+                if self._types is None:
+                    self._types = [None] * len(values)
+                if len(values) != len(self._types):
+                    return True
+                for k, value in enumerate(values):
+                    if self._types[k] is None and has_type(value):
+                        self._types[k] = as_tensor(value).dtype
+            except BaseException as error:
+                raise_for(OutputError(None, error), self.name(unit))
+            # Not by `in`, because a dtype of float64 equals None.
+            if all(dtype is not None for dtype in self._types):
+                return True
+        return False
 
     def _add_sequences(self, chunk):
-        if self.sequences is None:
+        if self.sequences is None and self._types is None:
             self.single, self.sequences = chunk.single, chunk.sequences
             return
+        if self.sequences is None:
+            types = [one.dtype for one in chunk.sequences]
+            if len(types) == len(self._types):
+                pairs = zip(self._types, types, strict=True)
+                self._types = [other if own is None else own for own, other in pairs]
+            self._begin(self._types)
         if self.types != (dtypes_of(chunk.sequences), chunk.single):
             # A worker that didn't know the types found other ones; its first result has the error.
             if complete(chunk.sequences) == 0:
@@ -121,7 +169,8 @@ def types_of(result, single, is_first):
     """Return (single, dtypes) as the result of a unit has them.
 
     If the unit is not the first one of the map, dtypes are None where there are Python values, because the
-    types of the first unit decide: a 1 may have to become a 1.0.
+    types of the first unit decide: a 1 may have to become a 1.0. They are also None where there is a list
+    without items, which has no type.
     """
     if single is None:
         single = not isinstance(result, tuple)
@@ -129,8 +178,12 @@ def types_of(result, single, is_first):
     for value in values_of(result, single):
         if not is_first and isinstance(value, _PYTHON_VALUES) and not hasattr(value, "dtype"):
             return single, None
-        is_plain = type(value) is np.ndarray and value.dtype in _PLAIN  # the usual case, quickly
-        dtypes.append(value.dtype if is_plain else as_tensor(value).dtype)
+        if type(value) is np.ndarray and value.dtype in _PLAIN:  # the usual case, quickly
+            dtypes.append(value.dtype)
+        elif not has_type(value):
+            return single, None
+        else:
+            dtypes.append(as_tensor(value).dtype)
     return single, tuple(dtypes)
 
 

@@ -121,11 +121,15 @@ def schema_capsule(field):
 
 # -- arrays ------------------------------------------------------------------------------------------
 
-cdef int fill_array(ArrowArray *array, object column) except -1:
-    """Write a column and its children; on failure nothing is left to release."""
+cdef int fill_array(ArrowArray *array, object field, object column) except -1:
+    """Write a column of a type and its children; on failure nothing is left to release.
+
+    The field checks it first: a consumer trusts that buffers are as long as lengths and offsets say.
+    """
     cdef tuple buffers = column.buffers
     cdef tuple children = column.children
     cdef Py_ssize_t n = len(children), k = len(buffers), i
+    field.check(column)
     cdef size_t pointers = (n + k) * sizeof(void *)
     # A column without either has a block too, because it leads to the objects to release.
     cdef char *block = <char *>allocate(sizeof(void *) + pointers + n * sizeof(ArrowArray))
@@ -144,7 +148,7 @@ cdef int fill_array(ArrowArray *array, object column) except -1:
                 array.buffers[i] = cnp.PyArray_DATA(<cnp.ndarray?>buffers[i])
         for i in range(n):
             array.children[i] = <ArrowArray *>(block + sizeof(void *) + pointers) + i
-            fill_array(array.children[i], children[i])
+            fill_array(array.children[i], field.children[i], children[i])
             array.n_children = i + 1
     except BaseException:
         release_array(array)
@@ -170,11 +174,11 @@ cdef void end_array_capsule(object capsule) noexcept:
     PyMem_RawFree(array)
 
 
-def array_capsule(column):
-    """A capsule of a column's data."""
+def array_capsule(field, column):
+    """A capsule of the data of a column of a field's type."""
     cdef ArrowArray *array = <ArrowArray *>allocate(sizeof(ArrowArray))
     try:
-        fill_array(array, column)
+        fill_array(array, field, column)
         return PyCapsule_New(array, "arrow_array", end_array_capsule)
     except BaseException:
         if array.release != NULL:
@@ -226,7 +230,7 @@ cdef int next_array(void *kept, ArrowArray *out) noexcept:
         if column is None:
             memset(out, 0, sizeof(ArrowArray))          # released: the end
         else:
-            fill_array(out, column)
+            fill_array(out, chunks.field, column)
     except BaseException as error:
         status = failed(chunks, error)
     return status

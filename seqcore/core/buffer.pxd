@@ -5,6 +5,7 @@ from seqcore.core.directory cimport Slot
 from seqcore.core.source cimport Source, Status
 from seqcore.core.store cimport Store
 
+cdef Status grow(Store **store, Py_ssize_t n) noexcept nogil
 cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *whole, bint patient) noexcept
 cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *news, bint patient) noexcept
 cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *taken, bint patient) noexcept

@@ -17,6 +17,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memmove
 from seqcore.core.counters cimport GAP_MOVED, GROWN, LOOSENED, SHRUNK, SLOTS_COPIED, count
 from seqcore.core.directory cimport Slot, source_of
+from seqcore.core.limits cimport SLOTS_UNDER_LOCK
 from seqcore.core.owner cimport retain_slots
 from seqcore.core.runs cimport reversed_runs, splice
 from seqcore.core.slots cimport as_slots, give_ids, write_slots
@@ -24,9 +25,6 @@ from seqcore.core.source cimport MAX_BYTES, NEEDS_SLOTS, NO_MEMORY, OK, Source, 
 from seqcore.core.store cimport (
     SLOTS, Store, back_size, fill, has_runs, new_slots, share, size_of, slot_at, use_huge_pages,
 )
-
-cdef enum:
-    LARGE = 1 << 16             # elements whose slots are made without the lock
 
 
 cdef Py_ssize_t grown(Py_ssize_t n) noexcept nogil:
@@ -40,7 +38,7 @@ cdef Status loosen(Store **store, Store **stale, bint patient) noexcept:
     cdef Store *new
     if not has_runs(old):
         return OK
-    if patient and size_of(old) > LARGE:
+    if patient and size_of(old) > SLOTS_UNDER_LOCK:
         return NEEDS_SLOTS
     new = new_slots(size_of(old))
     if new == NULL:

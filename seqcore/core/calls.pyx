@@ -8,6 +8,7 @@ cimport numpy as cnp
 
 from seqcore.core.container cimport Container
 from seqcore.core.counters cimport ARGUMENTS_MADE, count
+from seqcore.core.limits cimport TIMED_EVERY
 from seqcore.core.owner cimport TableOwner, make_element, move_element
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport raise_damaged, read_one
@@ -34,10 +35,6 @@ cdef extern from "Python.h":
     int PyErr_CheckSignals() except -1      # Ctrl-C, for a compiled body returns to no bytecode
     Py_ssize_t Py_REFCNT(PyObject *object) noexcept
     PyObject *PyTuple_GET_ITEM(object pair, Py_ssize_t k) noexcept      # borrowed
-
-
-cdef enum:
-    LOOK = 16                   # elements between two looks at the clock; a power of two
 
 
 @cython.final
@@ -81,7 +78,7 @@ cdef class Bound:
         """Return whether a loop ends before element i, after so many. It rarely looks at the clock."""
         if not self.allows(i):
             return True
-        return done and (done & (LOOK - 1) == 0 or done & (done - 1) == 0) and self.is_late()
+        return done and (done & (TIMED_EVERY - 1) == 0 or done & (done - 1) == 0) and self.is_late()
 
     def shifted(self, Py_ssize_t offset):
         """The same bound for a part of the elements that counts its own from 0."""

@@ -15,6 +15,7 @@ cimport numpy as cnp
 from seqcore.core.copying cimport copy_piece
 from seqcore.core.counters cimport COPIED_WITHOUT_GIL, RUNS_COPIED, count
 from seqcore.core.join cimport count_strings, new_array
+from seqcore.core.limits cimport RELEASE_FROM
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, fetch_data, next_block, raise_damaged, take_singly,
 )
@@ -22,7 +23,6 @@ from seqcore.core.source cimport (
     DAMAGED, EVEN, MAX_BYTES, NOT_SOLID, OFFSETS, OK, Piece, Source, Status, Table, resolve, row_nbytes,
     same_layout, solid_row,
 )
-from seqcore.core.split cimport RELEASE_FROM
 from seqcore.core.store cimport Store, size_of
 
 cnp.import_array()

@@ -11,6 +11,7 @@ from seqcore.core.equality cimport (
     EQUAL, FAILED, PAUSED, TEXT, UNEQUAL, Comparison, Equality, begin_comparison, equal_pieces,
 )
 from seqcore.core.interrupts cimport let_others_in
+from seqcore.core.limits cimport COMPARED_BETWEEN_SIGNALS, COMPARED_WITH_GIL
 from seqcore.core.reader cimport Reader, begin, fetch_data, next_pieces, raise_damaged
 from seqcore.core.source cimport MAX_BYTES, Piece
 from seqcore.core.store cimport Store, size_of
@@ -19,8 +20,6 @@ cnp.import_array()
 
 # Work is counted in bytes compared, and so many for each element.
 cdef Py_ssize_t EACH = 32
-cdef Py_ssize_t AT_ONCE = 1 << 16       # with the GIL, because releasing it takes time too
-cdef Py_ssize_t PORTION = 1 << 26       # about ten milliseconds
 
 
 cdef int raise_what_is_set() except -1:
@@ -29,13 +28,13 @@ cdef int raise_what_is_set() except -1:
 
 cdef inline Py_ssize_t portion_of(const Comparison *comparison) noexcept:
     # Strings keep the GIL, and nobody knows how long they are.
-    return AT_ONCE if comparison.kind == TEXT else PORTION
+    return COMPARED_WITH_GIL if comparison.kind == TEXT else COMPARED_BETWEEN_SIGNALS
 
 
 cdef bint equal_stores(Store *a, Store *b, cnp.dtype dtype) except -1:
     cdef Comparison comparison
     cdef Reader left, right
-    cdef Py_ssize_t n = size_of(a), i = 0, k = 0, work = AT_ONCE
+    cdef Py_ssize_t n = size_of(a), i = 0, k = 0, work = COMPARED_WITH_GIL
     cdef Equality result
     if size_of(b) != n:
         return False
@@ -45,7 +44,7 @@ cdef bint equal_stores(Store *a, Store *b, cnp.dtype dtype) except -1:
     begin(&left, a, 0, n)
     begin(&right, b, 0, n)
     while True:
-        if comparison.kind == TEXT or work == AT_ONCE:
+        if comparison.kind == TEXT or work == COMPARED_WITH_GIL:
             result = equal_from(&comparison, &left, &i, &right, &k, work)
         else:
             with nogil:
@@ -112,14 +111,14 @@ cdef Py_ssize_t search(Store *store, Py_ssize_t start, Py_ssize_t stop, const Pi
     """The first position of an equal element, or -1; or, where there is a `count`, how many are."""
     cdef Comparison comparison
     cdef Reader reader
-    cdef Py_ssize_t work = MAX_BYTES if locked else AT_ONCE, i = 0
+    cdef Py_ssize_t work = MAX_BYTES if locked else COMPARED_WITH_GIL, i = 0
     cdef Equality result
     if start >= stop:                   # where there may be no type either
         return -1
     begin_comparison(&comparison, dtype)
     begin(&reader, store, start, stop)
     while True:
-        if locked or comparison.kind == TEXT or work == AT_ONCE:
+        if locked or comparison.kind == TEXT or work == COMPARED_WITH_GIL:
             result = search_on(&comparison, &reader, &i, piece, work, count)
         else:
             with nogil:

@@ -6,6 +6,7 @@ from seqcore.core.source cimport Piece, Source, Status
 from seqcore.core.store cimport Store
 
 cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple positional=*, dict named=*)
+cdef Source *take_tensor(object tensor, cnp.dtype dtype, Py_ssize_t at) except NULL
 
 cdef class Container:
     cdef Store *_store                  # never NULL; read and replaced under the lock of the object
@@ -17,7 +18,7 @@ cdef class Container:
     cdef Share shared(self)
     cdef Share whole(self)
     cdef Py_ssize_t size(self) noexcept
-    cdef Source *take(self, object tensor, Py_ssize_t at=*) except NULL
+    cdef Source *take(self, object tensor) except NULL
     cdef int check_initialised(self, Store *news) except -1
 
     cdef object element(self, Py_ssize_t at, object given)

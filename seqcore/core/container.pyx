@@ -28,6 +28,7 @@ from seqcore.core.buffer cimport (
 from seqcore.core.compare cimport find
 from seqcore.core.directory cimport Slot
 from seqcore.core.like cimport tighten
+from seqcore.core.lists cimport array_of, is_python_value
 from seqcore.core.owner cimport check_type, make_element, release_slots, release_source, take_whole
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport raise_damaged, read_one
@@ -42,7 +43,22 @@ from seqcore.core.store cimport (
     Store, empty_store, fill, has_runs, new_slots, release, share as retained, size_of,
 )
 
+from seqcore._arguments.other_names import SEQUENCE, other_names, without_other_names
 from seqcore._arguments.tensors import as_tensor
+
+cdef extern from *:
+    """
+    /* Classes made by Cython are closed to setattr, once they are ready. */
+    static int
+    seqcore_add_names(PyObject *type, PyObject *names)
+    {
+        if (PyDict_Merge(((PyTypeObject *)type)->tp_dict, names, 0) < 0)
+            return -1;
+        PyType_Modified((PyTypeObject *)type);
+        return 0;
+    }
+    """
+    int add_names "seqcore_add_names"(object type, object names) except -1
 
 cnp.import_array()
 
@@ -70,6 +86,43 @@ cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple po
     return made
 
 
+cdef Source *take_tensor(object tensor, cnp.dtype dtype, Py_ssize_t at) except NULL:
+    """Return a tensor as a source of a type, with one user.
+
+    `at` is its position among several tensors, for messages; -1 if it is the only one.
+    """
+    cdef object array
+    if cnp.PyArray_CheckExact(tensor):
+        if descr_of(tensor) == <PyObject *>dtype:
+            if dtype.type_num != cnp.NPY_OBJECT:
+                return take_whole(tensor)
+        elif cnp.PyArray_TYPE(tensor) != dtype.type_num:
+            # The same type under another number: onnxruntime's int64 is C's long long, NumPy's is C's long.
+            if cnp.PyArray_EquivTypes(<cnp.dtype>descr_of(tensor), dtype):
+                return take_whole(tensor)
+    elif is_python_value(tensor):
+        array = array_of(tensor, dtype)
+        if array is not None:
+            return take_whole(array)
+    elif is_scalar(tensor):
+        array = cnp.PyArray_FROM_O(tensor)
+        if descr_of(array) == <PyObject *>dtype:
+            return take_whole(array)
+    elif isinstance(tensor, Container):
+        # Raised here, and by no Python function: in a lookup Cython 3.3 ends the process if there is no
+        # memory for the frame of one.
+        if at < 0:
+            raise TypeError("the tensor is a TensorSequence, which can't be one tensor or element: "
+                            "extend(...) adds its elements to a sequence, concat_from_sequence(...) "
+                            "joins them into one tensor")
+        raise TypeError(f"tensors[{at}] is a TensorSequence, which can't be one tensor or element: "
+                        "extend(...) adds its elements to a sequence, concat_from_sequence(...) joins "
+                        "them into one tensor")
+    array = as_tensor(tensor, dtype, at=None if at < 0 else at)
+    check_type(array, dtype)
+    return take_whole(array)
+
+
 # -- the container -----------------------------------------------------------------------------------
 
 @cython.auto_pickle(False)
@@ -78,6 +131,9 @@ cdef class Container:
 
     def __cinit__(self):
         self._store = empty_store()
+
+    def __dir__(self):
+        return without_other_names(self, object.__dir__(self))
 
     def __dealloc__(self):
         release(self._store)
@@ -117,36 +173,10 @@ cdef class Container:
             n = size_of(self._store)
         return n
 
-    cdef Source *take(self, object tensor, Py_ssize_t at=-1) except NULL:
-        """Return the tensor as a source of this container's type, with one user.
-
-        `at` is its position among several tensors, for messages; -1 if it is the only one.
-        """
-        if cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self._dtype:
-            if self._dtype.type_num != cnp.NPY_OBJECT:
-                return take_whole(tensor)
+    cdef Source *take(self, object tensor) except NULL:
+        """Return the tensor as a source of this container's type, with one user."""
         self.check_initialised(NULL)
-        if cnp.PyArray_CheckExact(tensor) and cnp.PyArray_TYPE(tensor) != self._dtype.type_num:
-            # The same type under another number: onnxruntime's int64 is C's long long, NumPy's is C's long.
-            if cnp.PyArray_EquivTypes(<cnp.dtype>descr_of(tensor), self._dtype):
-                return take_whole(tensor)
-        if is_scalar(tensor):
-            array = cnp.PyArray_FROM_O(tensor)
-            if descr_of(array) == <PyObject *>self._dtype:
-                return take_whole(array)
-        elif isinstance(tensor, Container):
-            # Raised here, and by no Python function: in a lookup Cython 3.3 ends the process if there is no
-            # memory for the frame of one.
-            if at < 0:
-                raise TypeError("the tensor is a TensorSequence, which can't be one tensor or element: "
-                                "extend(...) adds its elements to a sequence, concat_from_sequence(...) "
-                                "joins them into one tensor")
-            raise TypeError(f"tensors[{at}] is a TensorSequence, which can't be one tensor or element: "
-                            "extend(...) adds its elements to a sequence, concat_from_sequence(...) joins "
-                            "them into one tensor")
-        array = as_tensor(tensor, self._dtype, at=None if at < 0 else at)
-        check_type(array, self._dtype)
-        return take_whole(array)
+        return take_tensor(tensor, self._dtype, -1)
 
     cdef int check_initialised(self, Store *news) except -1:
         """Nothing goes into a container without a type; the store that was to go in is released."""
@@ -580,3 +610,7 @@ cdef class Container:
             release(after)
             tries += 1
         return 0
+
+
+# They are names of the base class, so that a method of a subclass is found first.
+add_names(Container, other_names(SEQUENCE))

@@ -6,10 +6,11 @@ import numpy as np
 
 from seqcore.core.arrays cimport own_view
 from seqcore.core.container cimport Container, new_container
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.compact cimport compact_items
 from seqcore.core.join cimport join, new_array
 from seqcore.core.like cimport convertible, store_like
+from seqcore.core.limits cimport SIGNALS_EVERY
 from seqcore.core.owner cimport make_element
 from seqcore.core.padding cimport padded
 from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged, read_one
@@ -18,6 +19,7 @@ from seqcore.core.source cimport MAX_NDIM, Piece, same_shape
 from seqcore.core.split cimport split_padded
 from seqcore.core.store cimport share as retained, size_of
 
+from seqcore._arguments.other_names import refuse_arguments
 from seqcore._arguments.padding import left_side
 from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import element_type
@@ -202,7 +204,7 @@ cdef class Convertible(Container):
             for i in range(reader.n):
                 element = make_element(&reader.pieces[i], self._dtype)
                 items += 1 + cnp.PyArray_SIZE(element)
-                if items >= INTERVAL:
+                if items >= SIGNALS_EVERY:
                     let_others_in()
                     items = 0
                 lists[done] = (<object>element).tolist()
@@ -267,9 +269,12 @@ cdef class Convertible(Container):
 
     # -- padding -------------------------------------------------------------------------------------
 
-    def to_padded(self, padding_value=0, *, side="right", shape=None, multiple_of=None, truncate=False,
-                  dtype=None, return_mask=False, out=None):
-        """Return one array of all elements, each padded to the longest.
+    @cython.embedsignature(False)
+    def to_padded(self, padding_value=0, *given, side="right", shape=None, multiple_of=None, truncate=False,
+                  dtype=None, return_mask=False, out=None, **named):        # more, to name what is meant
+        """to_padded($self, /, padding_value=0, *, side='right', shape=None, multiple_of=None, \
+truncate=False, dtype=None, return_mask=False, out=None)\n--\n
+        Return one array of all elements, each padded to the longest.
 
         Parameters
         ----------
@@ -329,13 +334,15 @@ cdef class Convertible(Container):
         array([[ True,  True,  True],
                [ True, False, False]])
         """
+        if given or named:
+            refuse_arguments("to_padded", 1, given, named)
         cdef Share share = self.whole()
         return padded(share.store, self._dtype, padding_value, side, shape, multiple_of, truncate,
                       dtype, return_mask, out)
 
     @classmethod
     @cython.embedsignature(False)
-    def from_padded(cls, batch, lengths=None, *, side="right"):     # None, to name what is missing
+    def from_padded(cls, batch, lengths=None, *given, side="right", **named):   # to name what is meant
         """from_padded($type, batch, lengths, *, side='right')\n--\n
         Make a sequence of the rows of a padded batch, without their padding.
 
@@ -371,6 +378,8 @@ cdef class Convertible(Container):
         >>> TensorSequence.from_padded([[1, 2, 0], [3, 0, 0]], [2, 1])[1]
         array([3])
         """
+        if given or named:
+            refuse_arguments("from_padded", 2, given, named)
         cdef bint left = left_side(side)
         array = own_view(as_tensor(batch))      # as in values_given
         return new_container(cls, element_type(array.dtype), split_padded(array, lengths, left))

@@ -5,6 +5,8 @@ elements. Each thread has counters of its own, so they need neither a lock nor t
 different sequences don't wait for a line of memory that all write to.
 """
 
+from seqcore.core.limits cimport IS_SMALL
+
 cdef extern from *:
     """
     #if defined(_MSC_VER)
@@ -14,6 +16,9 @@ cdef extern from *:
     #endif
     """
     Py_ssize_t *counts "seqcore_counts"
+
+# Whether the core was built with SEQCORE_SMALL=1.
+SMALL_LIMITS = bool(IS_SMALL)
 
 
 cdef void count(Counter counter, Py_ssize_t n) noexcept nogil:

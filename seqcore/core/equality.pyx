@@ -9,6 +9,7 @@ from libc.stdint cimport uint16_t
 from libc.string cimport memcmp, memcpy
 cimport numpy as cnp
 
+from seqcore.core.limits cimport COMPARED_TOGETHER, COMPARED_WITH_GIL
 from seqcore.core.source cimport (
     MAX_NDIM, Piece, extent, row_nbytes, same_layout, same_shape, solid, strides_of,
 )
@@ -32,9 +33,6 @@ cdef extern from *:
     """
     int same_text "seqcore_same_text"(PyObject *a, PyObject *b) noexcept nogil
 
-cdef enum:
-    BLOCK = 64                  # items compared at once
-    SMALL = 1 << 16             # bytes, for which no pause is made
 
 ctypedef fused real:
     float
@@ -83,7 +81,7 @@ cdef Equality equal_pieces(Comparison *comparison, const Piece *a, const Piece *
     if not comparison.fit:
         return UNEQUAL
     n = comparison.items * (a.length if a.source.axis >= 0 else 1)
-    if not comparison.solid or n * itemsize > SMALL:
+    if not comparison.solid or n * itemsize > COMPARED_WITH_GIL:
         return equal_axes(comparison, a, b, n, work)
     work[0] -= n * itemsize
     return equal_row(comparison.kind, a.data, itemsize, b.data, itemsize, n, itemsize)
@@ -215,14 +213,14 @@ cdef Equality equal_reals(const char *a, Py_ssize_t a_step, const char *b, Py_ss
     cdef Py_ssize_t i = 0, j
     cdef bint differ
     if a_step == sizeof(real) and b_step == sizeof(real):
-        while i + BLOCK <= n:
+        while i + COMPARED_TOGETHER <= n:
             # No branch inside, so that compilers make vector instructions of it.
             differ = False
-            for j in range(i, i + BLOCK):
+            for j in range(i, i + COMPARED_TOGETHER):
                 differ |= load[real](a + j * sizeof(real), NULL) != load[real](b + j * sizeof(real), NULL)
             if differ:
                 return UNEQUAL
-            i += BLOCK
+            i += COMPARED_TOGETHER
     while i < n:
         if load[real](a + i * a_step, NULL) != load[real](b + i * b_step, NULL):
             return UNEQUAL
@@ -235,11 +233,11 @@ cdef Equality equal_truths(const char *a, const char *b, Py_ssize_t n) noexcept 
     cdef char differ
     while i < n:
         differ = 0
-        for j in range(i, min(i + BLOCK, n)):
+        for j in range(i, min(i + COMPARED_TOGETHER, n)):
             differ |= (a[j] != 0) ^ (b[j] != 0)
         if differ:
             return UNEQUAL
-        i += BLOCK
+        i += COMPARED_TOGETHER
     return EQUAL
 
 

@@ -48,7 +48,7 @@ def from_foreign_offsets(cnp.ndarray values not None, offsets, Py_ssize_t low, P
     dtype = element_type(values.dtype)
     if len(numbers) == 1:
         return new_sequence(dtype, empty_store())
-    return new_sequence(dtype, store_of(offsets_table(values, 0, numbers, low, high)))
+    return new_sequence(dtype, store_of(offsets_table(values, 0, numbers, low, high, False)))
 
 
 def from_foreign_shapes(cnp.ndarray items not None, offsets, Py_ssize_t low, Py_ssize_t high, shapes,

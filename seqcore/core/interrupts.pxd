@@ -2,9 +2,6 @@
 
 from cpython.exc cimport PyErr_CheckSignals
 
-cdef enum:
-    INTERVAL = 1 << 14          # elements, of loops that make a Python object or two for each
-
 cdef inline int let_others_in() except -1:
     """Run handlers of signals that have come, and let other threads have the GIL.
 

@@ -16,16 +16,16 @@ from seqcore.core.arrays cimport array_from
 from seqcore.core.copying cimport copy_strided
 from seqcore.core.counters cimport COPIED_WITHOUT_GIL, RUNS_COPIED, count
 from seqcore.core.directory cimport Slot, number_in
+from seqcore.core.limits cimport FETCH_AHEAD, RELEASE_FROM
 from seqcore.core.owner cimport kept_memory, shape_of
 from seqcore.core.reader cimport (
-    AHEAD, Reader, Span, begin, ends_of, fetch_data, next_block, raise_damaged, read_one, rows_ahead,
+    Reader, Span, begin, ends_of, fetch_data, next_block, raise_damaged, read_one, rows_ahead,
     take_singly,
 )
 from seqcore.core.source cimport (
     DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OFFSETS, OK, RANK_DIFFERS, SHAPE_DIFFERS, TOO_LARGE, WHOLE, Piece,
     Source, Status, Table, extent, owner_of, prefetch, resolve, same_layout, solid, strides_of,
 )
-from seqcore.core.split cimport RELEASE_FROM
 from seqcore.core.store cimport Store, find_run, has_runs, locate, runs_of, size_of, slot_at
 
 cnp.import_array()
@@ -252,8 +252,8 @@ cdef Py_ssize_t copy_rows(const Store *store, Py_ssize_t at, Py_ssize_t n, const
         if pitch == nbytes:
             while i + k < n and slots[i + k] == slots[i + k - 1] + 2:       # the next number
                 k += 1
-        if i + AHEAD < n:
-            prefetch(source.data + number_in(slots[i + AHEAD]) * pitch)
+        if i + FETCH_AHEAD < n:
+            prefetch(source.data + number_in(slots[i + FETCH_AHEAD]) * pitch)
         memcpy(out, source.data + number_in(slots[i]) * pitch, k * nbytes)
         out += k * nbytes
         i += k
@@ -342,7 +342,7 @@ cdef int raise_for(Status status, Join *plan, Store *store) except -1:
     if status == DAMAGED or not read_one(store, plan.seen, &piece, plan.dims):
         raise_damaged(store, min(plan.reader.at, size_of(store) - 1))
     what = "rank" if status == RANK_DIFFERS else "shape"
-    also = "; seq.to_padded() stacks them padded" if plan.stacking and status != RANK_DIFFERS else ""
+    also = "; seq.to_padded() stacks them padded, list(seq) is a list of them" if plan.stacking and status != RANK_DIFFERS else ""
     raise ValueError(
         f"element {plan.seen} has shape {shape_of(&piece)}, which can't be {joined} with "
         f"element 0 of shape {shape_of(&plan.first)}: their {what}s differ{also}"
@@ -402,6 +402,8 @@ cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking):
     """Return the elements joined along axis 0, or stacked, as a view; None where there must be a copy.
 
     They must be one behind the other in one memory: block for block, each begins where the last one ends.
+    PyTorch refuses arrays with strides below zero, or that are not a multiple of the item size: then there is
+    no view.
     """
     cdef Join join
     cdef Block block
@@ -453,4 +455,7 @@ cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking):
             strides[axis] = dims[source.ndim + axis - stacking]
     if stepped or stacking:
         strides[0] = step
+    for axis in range(join.ndim):
+        if strides[axis] < 0 or strides[axis] % join.itemsize:
+            return None
     return array_from(<PyObject *>dtype, join.ndim, join.shape, strides, data, owner_of(source))

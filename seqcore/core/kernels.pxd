@@ -9,6 +9,7 @@ cdef enum Operation:
     ALL
     ARGMIN
     ARGMAX
+    VAR
 
 cdef enum Numbers:
     # The types that kernels have, by kind and log2 of the size.
@@ -27,4 +28,4 @@ cdef enum Numbers:
 
 cdef void reduce_items(Operation operation, Numbers numbers, char *out, const char *data,
                        const Py_ssize_t *lengths, Py_ssize_t step, Py_ssize_t k, Py_ssize_t inner,
-                       Py_ssize_t nbytes) noexcept nogil
+                       Py_ssize_t nbytes, const void *initial) noexcept nogil

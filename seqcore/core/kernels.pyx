@@ -1,8 +1,9 @@
 """Reductions of numbers in memory: n rows of `inner` numbers become one row.
 
 Sums of floating-point numbers are pairwise: numbers one behind the other are added in NumPy's order, so that
-the last bit is the same, and rows in blocks of 128. Sums and products of integers have 64 bits. Minima and
-maxima are NaN if one number is.
+the last bit is the same, and rows in blocks of 128. Sums and products begin with a given number, as NumPy's
+do with `initial`; those of integers have 64 bits. Minima and maxima are NaN if one number is. For a variance
+the squares of the deviations from the mean are added in the same way.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -34,6 +35,10 @@ ctypedef fused real:
     float
     double
 
+ctypedef fused real_floating:
+    float
+    double
+
 ctypedef fused floating:
     float
     double
@@ -57,13 +62,20 @@ ctypedef fused number:
 
 # -- sums ----------------------------------------------------------------------------------------------
 
+cdef inline floating neutral(const floating *like) noexcept nogil:
+    """-0.0, which changes no sum; the argument only tells the type."""
+    if floating is float or floating is cfloat:
+        return (<const floating *>NOTHING_4)[0]
+    return (<const floating *>NOTHING_8)[0]
+
+
 cdef inline floating block_sum(const floating *items, Py_ssize_t n) noexcept nogil:
     """Add up to BLOCK_ROWS numbers in NumPy's order, so that the last bit is the same."""
     cdef floating a, b, c, d, e, f, g, h, total
     cdef Py_ssize_t i
     if floating is cfloat or floating is cdouble:
         if n < 4:
-            total = 0
+            total = neutral(items)
             i = 0
         else:
             a, b, c, d = items[0], items[1], items[2], items[3]
@@ -77,7 +89,7 @@ cdef inline floating block_sum(const floating *items, Py_ssize_t n) noexcept nog
             total = (a + b) + (c + d)
     else:
         if n < 8:
-            total = 0
+            total = -0.0
             i = 0
         else:
             a, b, c, d = items[0], items[1], items[2], items[3]
@@ -139,19 +151,29 @@ cdef floating pairwise_sum(const floating *items, Py_ssize_t n) noexcept nogil:
     return pairwise_sum(items, half) + pairwise_sum(items + half, n - half)
 
 
-cdef void add_rows(floating *out, const floating *items, Py_ssize_t n, Py_ssize_t inner,
-                   Py_ssize_t width) noexcept nogil:
-    """Add the first `width` numbers of n rows, in blocks of rows, and the blocks by twos."""
+cdef void add_rows(floating *out, const floating *items, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t width,
+                   floating initial, const floating *means) noexcept nogil:
+    """Add the first `width` numbers of n rows to `initial`, in blocks of rows, and the blocks by twos.
+
+    Unless `means` is NULL, add the squares of their deviations from the means.
+    """
     cdef floating[LEVELS * WIDTH] sums
+    cdef floating deviation
     cdef Py_ssize_t row = 0, end, block = 0, pairs, k
     cdef int top = 0
     while row < n:
         for k in range(width):
-            sums[top * WIDTH + k] = 0
+            sums[top * WIDTH + k] = initial
+        initial = neutral(items)
         end = min(n, row + BLOCK_ROWS)
         while row < end:
-            for k in range(width):
-                sums[top * WIDTH + k] = sums[top * WIDTH + k] + items[row * inner + k]
+            if means == NULL:
+                for k in range(width):
+                    sums[top * WIDTH + k] = sums[top * WIDTH + k] + items[row * inner + k]
+            else:
+                for k in range(width):
+                    deviation = items[row * inner + k] - means[k]
+                    sums[top * WIDTH + k] = sums[top * WIDTH + k] + deviation * deviation
             row += 1
         top += 1
         block += 1
@@ -165,7 +187,8 @@ cdef void add_rows(floating *out, const floating *items, Py_ssize_t n, Py_ssize_
         out[k] = sums[k]
 
 
-cdef void sum_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
+cdef void sum_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner,
+                   const void *initial) noexcept nogil:
     """Sums of integers are those of 64 bits without a sign, which wrap around as all others do."""
     cdef uint64_t *whole = <uint64_t *>out
     cdef uint64_t total
@@ -179,41 +202,89 @@ cdef void sum_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inne
                 total_of = short_sum(items, n, NOTHING_8)
             else:
                 total_of = block_sum(items, n) if n <= BLOCK_ROWS // 2 else pairwise_sum(items, n)
-            (<number *>out)[0] = 0 + total_of  # as NumPy's, never -0.0
+            (<number *>out)[0] = (<const number *>initial)[0] + total_of  # 0 makes 0 of -0.0, as in NumPy
             return
         k = 0
         while k < inner:
-            add_rows(<number *>out + k, items + k, n, inner, min(WIDTH, inner - k))
+            add_rows(<number *>out + k, items + k, n, inner, min(WIDTH, inner - k),
+                     (<const number *>initial)[0], NULL)
             k += WIDTH
     else:
         if inner == 1:
-            total = 0
+            total = (<const uint64_t *>initial)[0]
             for i in range(n):
                 total += <uint64_t>items[i]
             whole[0] = total
             return
         for k in range(inner):
-            whole[k] = 0
+            whole[k] = (<const uint64_t *>initial)[0]
         for i in range(n):
             for k in range(inner):
                 whole[k] += <uint64_t>items[i * inner + k]
 
 
+# -- squares of deviations -----------------------------------------------------------------------------
+
+cdef real_floating pairwise_squares(const real_floating *items, Py_ssize_t n,
+                                    real_floating mean) noexcept nogil:
+    """Add squares of deviations in the order in which `pairwise_sum` adds numbers."""
+    cdef real_floating[BLOCK_ROWS] squares
+    cdef real_floating deviation
+    cdef Py_ssize_t i, half
+    if n <= BLOCK_ROWS:
+        for i in range(n):
+            deviation = items[i] - mean
+            squares[i] = deviation * deviation
+        return block_sum(<const real_floating *>squares, n)
+    half = n // 2
+    half -= half % 8
+    return pairwise_squares(items, half, mean) + pairwise_squares(items + half, n - half, mean)
+
+
+cdef void square_rows(char *out, const real_floating *items, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
+    """The sums of squared deviations from the mean of each column, to be divided by n."""
+    cdef real_floating *own = <real_floating *>out
+    cdef real_floating[WIDTH] means
+    cdef Py_ssize_t i, k, width
+    if inner == 1:
+        own[0] = pairwise_squares(items, n, <real_floating>(<double>pairwise_sum(items, n) / <double>n))
+        return
+    k = 0
+    while k < inner:
+        width = min(WIDTH, inner - k)
+        add_rows(<real_floating *>means, items + k, n, inner, width, <real_floating>0, NULL)
+        for i in range(width):
+            means[i] = <real_floating>(<double>means[i] / <double>n)
+        add_rows(own + k, items + k, n, inner, width, <real_floating>0, <const real_floating *>means)
+        k += WIDTH
+
+
 # -- other reductions ----------------------------------------------------------------------------------
 
-cdef void multiply_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner) noexcept nogil:
+cdef inline number times(number one, number other) noexcept nogil:
+    """The product as NumPy has it: of complex numbers without C's rules for infinity."""
+    cdef number product
+    if number is cfloat or number is cdouble:
+        product.real = one.real * other.real - one.imag * other.imag
+        product.imag = one.real * other.imag + one.imag * other.real
+        return product
+    return one * other
+
+
+cdef void multiply_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner,
+                        const void *initial) noexcept nogil:
     cdef uint64_t *whole = <uint64_t *>out
     cdef number *own = <number *>out
     cdef Py_ssize_t i, k
     if number is float or number is double or number is cfloat or number is cdouble:
         for k in range(inner):
-            own[k] = 1
+            own[k] = (<const number *>initial)[0]
         for i in range(n):
             for k in range(inner):
-                own[k] = own[k] * items[i * inner + k]
+                own[k] = times(own[k], items[i * inner + k])
     else:
         for k in range(inner):
-            whole[k] = 1
+            whole[k] = (<const uint64_t *>initial)[0]
         for i in range(n):
             for k in range(inner):
                 whole[k] *= <uint64_t>items[i * inner + k]
@@ -275,11 +346,14 @@ cdef void test_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inn
 
 
 cdef void reduce_rows(Operation operation, char *out, const number *items, Py_ssize_t n,
-                      Py_ssize_t inner) noexcept nogil:
+                      Py_ssize_t inner, const void *initial) noexcept nogil:
     if operation == SUM:
-        sum_rows(out, items, n, inner)
+        sum_rows(out, items, n, inner, initial)
     elif operation == PROD:
-        multiply_rows(out, items, n, inner)
+        multiply_rows(out, items, n, inner, initial)
+    elif operation == VAR:
+        if number is float or number is double:
+            square_rows(out, items, n, inner)
     elif operation == ANY or operation == ALL:
         test_rows(out, items, n, inner, operation == ALL)
     elif number is not cfloat and number is not cdouble:
@@ -290,44 +364,58 @@ cdef void reduce_rows(Operation operation, char *out, const number *items, Py_ss
 
 
 cdef void reduce_groups(Operation operation, char *out, const number *items, const Py_ssize_t *lengths,
-                        Py_ssize_t step, Py_ssize_t k, Py_ssize_t inner, Py_ssize_t nbytes) noexcept nogil:
+                        Py_ssize_t step, Py_ssize_t k, Py_ssize_t inner, Py_ssize_t nbytes,
+                        const void *initial) noexcept nogil:
     cdef Py_ssize_t i, n
     for i in range(k):
         n = lengths[i * step]
         if n:
-            reduce_rows(operation, out, items, n, inner)
+            reduce_rows(operation, out, items, n, inner, initial)
             items += n * inner
         out += nbytes
 
 
 cdef void reduce_items(Operation operation, Numbers numbers, char *out, const char *data,
                        const Py_ssize_t *lengths, Py_ssize_t step, Py_ssize_t k, Py_ssize_t inner,
-                       Py_ssize_t nbytes) noexcept nogil:
+                       Py_ssize_t nbytes, const void *initial) noexcept nogil:
     """Make one row of `nbytes` of each of k groups of rows, which lie one behind the other.
 
-    Group i has lengths[i * step] rows of `inner` numbers. For one without rows nothing is written.
+    Group i has lengths[i * step] rows of `inner` numbers. For one without rows nothing is written. Sums and
+    products begin with `initial`, of the type of the results; nothing else reads it.
     """
     if numbers == F4:
-        reduce_groups(operation, out, <const float *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const float *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == F8:
-        reduce_groups(operation, out, <const double *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const double *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == I8:
-        reduce_groups(operation, out, <const int64_t *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const int64_t *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == I4:
-        reduce_groups(operation, out, <const int32_t *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const int32_t *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == I2:
-        reduce_groups(operation, out, <const int16_t *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const int16_t *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == I1:
-        reduce_groups(operation, out, <const int8_t *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const int8_t *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == U8:
-        reduce_groups(operation, out, <const uint64_t *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const uint64_t *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == U4:
-        reduce_groups(operation, out, <const uint32_t *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const uint32_t *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == U2:
-        reduce_groups(operation, out, <const uint16_t *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const uint16_t *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == U1:
-        reduce_groups(operation, out, <const uint8_t *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const uint8_t *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == C8:
-        reduce_groups(operation, out, <const cfloat *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const cfloat *>data, lengths, step, k, inner, nbytes,
+                      initial)
     elif numbers == C16:
-        reduce_groups(operation, out, <const cdouble *>data, lengths, step, k, inner, nbytes)
+        reduce_groups(operation, out, <const cdouble *>data, lengths, step, k, inner, nbytes,
+                      initial)

@@ -16,6 +16,7 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.compact cimport compact_items, total_nbytes
+from seqcore.core.limits cimport CAST_NBYTES
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport (
@@ -35,9 +36,6 @@ from seqcore.core.values cimport write_lengths
 from seqcore.dtypes import element_type, type_name
 
 cnp.import_array()
-
-cdef enum:
-    CAST_NBYTES = 1 << 18       # of elements that are cast at a time
 
 
 cdef cnp.dtype convertible(cnp.dtype own, object dtype):
@@ -261,4 +259,4 @@ cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
     if each[n] != whole:
         raise ValueError(f"the array has length {whole} along axis 0, which is not the sum of the lengths of "
                          f"{n} elements")
-    return store_of(offsets_table(array, 0, offsets, 0, whole))
+    return store_of(offsets_table(array, 0, offsets, 0, whole, True))

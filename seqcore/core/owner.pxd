@@ -19,6 +19,8 @@ cdef class TableOwner:
     cdef object numbers                         # what keeps starts and lengths alive
     cdef object origin                          # None, or which file the elements are in
     cdef Py_ssize_t first                       # which element of the file is the first one
+    cdef Py_ssize_t checked_from                # OFFSETS: those of elements checked_from to checked_to rise
+    cdef Py_ssize_t checked_to                  # within the values: nothing else is handed on
 
 cdef class Keeper:
     cdef object memory

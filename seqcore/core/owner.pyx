@@ -23,6 +23,7 @@ cimport numpy as cnp
 
 from seqcore.core.arrays cimport array_from, array_moved, base_of, descr_of
 from seqcore.core.directory cimport ID_SHIFT, Slot, forget_id, source_of
+from seqcore.core.limits cimport FETCH_AHEAD
 from seqcore.core.source cimport (
     MAX_NDIM, WHOLE, Piece, Source, add_to, extent, is_solid, owner_of, prefetch, resolve, strides_of,
 )
@@ -71,9 +72,6 @@ cdef extern from *:
     """
     const bint OWN_TRASHCAN "SEQCORE_OWN_TRASHCAN"
     void release_in_turn "seqcore_release"(PyObject *object) noexcept
-
-cdef enum:
-    AHEAD = 16                  # slots between the one that is read and the one that is fetched
 
 cdef Slot ID_AND_TAG = (~<Slot>0 << ID_SHIFT) | 1
 
@@ -167,8 +165,8 @@ cdef inline Py_ssize_t count_of_source(const Slot *slots, Py_ssize_t n) noexcept
 cdef void retain_slots(const Slot *slots, Py_ssize_t n) noexcept:
     cdef Py_ssize_t i = 0, k
     while i < n:
-        if i + AHEAD < n and not slots[i + AHEAD] & 1:
-            prefetch(<void *><size_t>slots[i + AHEAD])
+        if i + FETCH_AHEAD < n and not slots[i + FETCH_AHEAD] & 1:
+            prefetch(<void *><size_t>slots[i + FETCH_AHEAD])
         k = count_of_source(slots + i, n - i)
         retain_source(source_of(slots[i]), k)
         i += k
@@ -178,8 +176,8 @@ cdef void release_slots(const Slot *slots, Py_ssize_t n) noexcept:
     """The last may run foreign code: call it with no lock and nothing half done."""
     cdef Py_ssize_t i = 0, k
     while i < n:
-        if i + AHEAD < n and not slots[i + AHEAD] & 1:
-            prefetch(<void *><size_t>slots[i + AHEAD])
+        if i + FETCH_AHEAD < n and not slots[i + FETCH_AHEAD] & 1:
+            prefetch(<void *><size_t>slots[i + FETCH_AHEAD])
         k = count_of_source(slots + i, n - i)
         release_source(source_of(slots[i]), k)
         i += k

@@ -20,6 +20,7 @@ from seqcore.core.counters cimport COPIED_WITHOUT_GIL, count
 from seqcore.core.copying cimport copy_strided
 from seqcore.core.join cimport count_strings, new_array
 from seqcore.core.like cimport cast_some, convertible, count_to_cast
+from seqcore.core.limits cimport RELEASE_FROM
 from seqcore.core.owner cimport shape_of
 from seqcore.core.reader cimport (
     Reader, Span, begin, fetch_data, next_block, next_pieces, raise_damaged, read_one, take_singly,
@@ -29,7 +30,6 @@ from seqcore.core.source cimport (
     DAMAGED, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table, extent,
     number_at, same_layout, solid, strides_of,
 )
-from seqcore.core.split cimport RELEASE_FROM
 from seqcore.core.store cimport Store, size_of
 
 from seqcore._arguments.padding import (

@@ -20,9 +20,10 @@ import numpy as np
 
 from seqcore.core.arrays cimport array_from, own_view
 from seqcore.core.container cimport Container
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.compact cimport span_length
 from seqcore.core.like cimport tighten
+from seqcore.core.limits cimport PICKLED_ALONE_FROM, RUNS_AS_INTEGERS, SIGNALS_EVERY
 from seqcore.core.owner cimport TableOwner, check_type, make_element, release_source, take_whole
 from seqcore.core.positions cimport raise_for
 from seqcore.core.reader cimport (
@@ -46,11 +47,6 @@ cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
 
 cnp.import_array()
-
-# Arrays smaller than this, in bytes, cost more to pickle than to copy.
-cdef Py_ssize_t SMALL = 4096
-# Runs that go as Python's integers, which take less than an array's pickle.
-cdef Py_ssize_t FEW = 8
 
 
 # -- out -----------------------------------------------------------------------------------------------
@@ -84,7 +80,7 @@ cdef class Parts:
             self.sources.append(owner)
             self.low.append(None)
             self.high.append(None)
-            if which % INTERVAL == INTERVAL - 1:
+            if which % SIGNALS_EVERY == SIGNALS_EVERY - 1:
                 let_others_in()
         return which
 
@@ -98,15 +94,14 @@ cdef tuple reduced(Store *store, cnp.dtype dtype):
     """The parts of a store, and the order of its elements among them."""
     cdef Parts parts = Parts.__new__(Parts)
     cdef Share tight
-    cdef cnp.ndarray runs = find_runs(store, parts) if has_runs(store) or size_of(store) == 0 else None
-    which, numbers = find_numbers(store, parts) if runs is None else (None, None)
+    runs, which, numbers = find_elements(store, parts)
     in_memory = [not isinstance(source, tuple) for source in parts.sources]
     if any(in_memory) and is_better_tight(store, parts):
         # Copied together where the tables are mostly unused, or many and small.
         if all(in_memory):
             parts = Parts.__new__(Parts)
             tight = share_of(tighten(store, dtype))
-            runs, which = find_runs(tight.store, parts), None
+            runs, which, numbers = find_elements(tight.store, parts)
         else:
             if which is None:
                 which, numbers = find_numbers(store, parts)
@@ -114,7 +109,7 @@ cdef tuple reduced(Store *store, cnp.dtype dtype):
             runs = None
     cdef list sent = []
     for i, source in enumerate(parts.sources):
-        if i % INTERVAL == INTERVAL - 1:
+        if i % SIGNALS_EVERY == SIGNALS_EVERY - 1:
             let_others_in()
         if isinstance(source, tuple):
             sent.append(("file", *source))
@@ -153,8 +148,15 @@ cdef inline Source *source_in(object owner) noexcept:
     return <Source *>(<char *><PyObject *>owner + sizeof(PyObject))
 
 
+cdef tuple find_elements(Store *store, Parts parts):
+    """Where each element is: (runs, None, None), or (None, part of each, number of each) of slots."""
+    if has_runs(store) or size_of(store) == 0:
+        return find_runs(store, parts), None, None
+    return None, *find_numbers(store, parts)
+
+
 cdef cnp.ndarray find_runs(Store *store, Parts parts):
-    """The runs of a store: part, first, step and number of elements."""
+    """The runs of a store that has no slots: part, first, step and number of elements."""
     cdef cnp.ndarray runs = np.empty((max(store.nruns, 0), 4), np.int64)
     cdef int64_t *row = <int64_t *>cnp.PyArray_DATA(runs)
     cdef const Run *run
@@ -188,7 +190,7 @@ cdef tuple find_numbers(Store *store, Parts parts):
     begin(&reader, store, 0, n)
     while next_span(&reader, &span):
         seen += 1
-        if seen % INTERVAL == 0:
+        if seen % SIGNALS_EVERY == 0:
             let_others_in()
         if span.source != known:
             known = span.source
@@ -216,7 +218,7 @@ cdef bint is_better_tight(Store *store, Parts parts) except -1:
         n += 1
         spanned += spanned_nbytes(source, parts.low[i], parts.high[i])
     nbytes = memory_nbytes(store)
-    return nbytes <= 2 * spanned and (2 * nbytes < spanned or spanned < SMALL * (n - 1))
+    return nbytes <= 2 * spanned and (2 * nbytes < spanned or spanned < PICKLED_ALONE_FROM * (n - 1))
 
 
 cdef bint is_in_order(const Source *source) noexcept:
@@ -383,7 +385,7 @@ cdef object runs_to_send(cnp.ndarray runs, Parts parts):
     # Neighbours in one file, of its batches, are one run.
     if len(runs) > 1:
         runs = merged(runs)
-    return tuple(map(tuple, runs.tolist())) if len(runs) <= FEW else runs
+    return tuple(map(tuple, runs.tolist())) if len(runs) <= RUNS_AS_INTEGERS else runs
 
 
 cdef cnp.ndarray merged(cnp.ndarray runs):
@@ -547,7 +549,7 @@ cdef Store *ordered_runs(list parts, order) except NULL:
     for run in order:
         if type(run) is not tuple and type(run) is not list:
             raise TypeError(f"the pickle is damaged: a run must be four integers, got {shown(run)}")
-        if len(slices) % INTERVAL == INTERVAL - 1:
+        if len(slices) % SIGNALS_EVERY == SIGNALS_EVERY - 1:
             let_others_in()
         if len(run) != 4 or not all(type(number) is int for number in run):
             raise TypeError(f"the pickle is damaged: a run must be four integers, got {shown(run)}")

@@ -21,7 +21,8 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport base_of
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.interrupts cimport let_others_in
+from seqcore.core.limits cimport SIGNALS_EVERY
 from seqcore.core.owner cimport ArrayOwner, TableOwner, kept_by, kept_memory
 from seqcore.core.reader cimport Reader, Span, begin, next_block, raise_damaged, take_singly
 from seqcore.core.source cimport MAX_NDIM, Piece, Source, extent, piece_nbytes, strides_of
@@ -78,7 +79,7 @@ cdef int add_memories(Reaches *reaches, Store *store) except -1:
                 continue                # and so are all elements of the table
             take_singly(&reader, &span)
         seen += reader.n
-        if seen >= INTERVAL:
+        if seen >= SIGNALS_EVERY:
             seen = 0
             let_others_in()
         for i in range(reader.n):

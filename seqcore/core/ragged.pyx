@@ -6,8 +6,9 @@ cimport numpy as cnp
 from seqcore.core.arrays cimport own_view
 from seqcore.core.container cimport new_container
 from seqcore.core.conversion cimport Convertible
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.compact cimport total_nbytes
+from seqcore.core.limits cimport SIGNALS_EVERY
 from seqcore.core.owner cimport shape_of
 from seqcore.core.pinned cimport pinned_nbytes
 from seqcore.core.reader cimport Reader, begin, next_pieces, raise_damaged
@@ -17,6 +18,7 @@ from seqcore.core.split cimport split_lengths, split_offsets
 from seqcore.core.store cimport size_of
 from seqcore.core.values cimport lengths_of, offsets_of, position_ids_of, segment_ids_of, values_of
 
+from seqcore._arguments.other_names import refuse_arguments
 from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import element_type
 
@@ -67,7 +69,7 @@ cdef class Ragged(Convertible):
             for i in range(reader.n):
                 shapes[done] = shape_of(&reader.pieces[i])
                 done += 1
-            if done % INTERVAL == 0:
+            if done % SIGNALS_EVERY == 0:
                 let_others_in()
         if reader.damaged:
             raise_damaged(share.store, reader.at)
@@ -260,19 +262,27 @@ cdef class Ragged(Convertible):
         cdef Share share = self.whole()
         return position_ids_of(share.store, dtype)
 
-    def reduce(self, how, *, axis=0, initial=None, dtype=None):
-        """Reduce each element along an axis, to one array with a result for each element.
+    @cython.embedsignature(False)
+    def reduce(self, how=None, *given, axis=0, initial=None, empty=None, dtype=None,
+               **named):               # more, to name what is meant
+        """reduce($self, /, how, *, axis=0, initial=None, empty=None, dtype=None)\n--\n
+        Reduce each element along an axis, to one array with a result for each element.
 
         Parameters
         ----------
         how : ufunc or function
             A NumPy ufunc of two arguments such as `np.add` or `np.maximum`, or one of `np.sum`, `np.prod`,
-            `np.mean`, `np.min`, `np.max`, `np.any`, `np.all`, `np.argmin` and `np.argmax`.
+            `np.mean`, `np.std`, `np.var`, `np.min`, `np.max`, `np.any`, `np.all`, `np.argmin` and
+            `np.argmax`.
         axis : int or None, optional
             The axis of the elements to reduce. None reduces each element to one number.
         initial : scalar, optional
-            The number to start with, which is the result of empty elements. The default is the ufunc's
-            identity, such as 0 for `np.add`. `np.mean`, `np.argmin` and `np.argmax` don't take it.
+            The number that the reduction of every element begins with, as in NumPy: `initial=0` makes 0 of a
+            maximum of negative numbers. The default is the ufunc's identity, such as 0 for `np.add`.
+            `np.mean`, `np.std`, `np.var`, `np.argmin` and `np.argmax` don't take it.
+        empty : scalar, optional
+            The result for elements whose extent along the axis is 0; other elements don't see it. It must
+            fit the dtype of the results. By default they give `initial` or the identity.
         dtype : data-type, optional
             The dtype to compute in. The default is NumPy's, such as int64 for sums of smaller integers.
 
@@ -285,12 +295,13 @@ cdef class Ragged(Convertible):
         Raises
         ------
         ValueError
-            If an element is empty and there is neither an identity nor `initial`, lacks the axis, or its
-            result has another shape than that of element 0.
+            If an element is empty and there is neither an identity nor `initial` nor `empty`, lacks the
+            axis, or its result has another shape than that of element 0.
         TypeError
-            If `how` is not a reduction, the elements are strings, or a dtype doesn't fit.
+            If `how` is not a reduction, the elements are strings, or a dtype, `initial` or `empty` doesn't
+            fit.
         OverflowError
-            If `initial` does not fit the dtype.
+            If `initial` or `empty` is too large for the dtype of the results.
 
         See Also
         --------
@@ -299,8 +310,8 @@ cdef class Ragged(Convertible):
         Notes
         -----
         O(bytes), in one pass without the GIL, and without joining the elements. Sums are pairwise like
-        NumPy's, means of float16 are computed in float32. Ufuncs other than `np.add`, `np.multiply`,
-        `np.minimum`, `np.maximum`, `np.logical_or` and `np.logical_and`, and minima of complex numbers, are
+        NumPy's, float16 is computed in float32. Ufuncs other than `np.add`, `np.multiply`, `np.minimum`,
+        `np.maximum`, `np.logical_or` and `np.logical_and`, and minima and deviations of complex numbers, are
         called once for each element.
 
         Examples
@@ -310,11 +321,13 @@ cdef class Ragged(Convertible):
         >>> seq = TensorSequence([[1, 2, 3], [], [4, 5]], dtype="int64")
         >>> seq.reduce(np.sum)
         array([6, 0, 9])
-        >>> seq.reduce(np.max, initial=-1)
+        >>> seq.reduce(np.max, empty=-1)
         array([ 3, -1,  5])
         """
+        if given or named:
+            refuse_arguments("reduce", 1, given, named)
         cdef Share share = self.whole()
-        return reduced_elements(share.store, self._dtype, how, axis, initial, dtype)
+        return reduced_elements(share.store, self._dtype, how, axis, initial, empty, dtype)
 
     @classmethod
     def from_lengths(cls, values, lengths):

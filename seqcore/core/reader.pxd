@@ -1,13 +1,11 @@
 # Reading the elements of a store: one way for runs and slots alike.
 
+from seqcore.core.limits cimport BLOCK, FETCH_AHEAD
 from seqcore.core.source cimport MAX_NDIM, Piece, Source, prefetch, resolve
 from seqcore.core.store cimport SLOTS, Store, locate
 
 cdef enum:
-    BLOCK = 64                  # elements that are read together
     DIMS = 8 * MAX_NDIM         # extents and strides of elements that have shapes of their own
-    LONG = 8                    # elements that are worth a span
-    AHEAD = 16                  # elements between the one that is read and the one that is fetched
 
 cdef struct Span:
     # Elements first, first + step, … of one source.
@@ -48,5 +46,5 @@ cdef inline void fetch_data(const Reader *reader, Py_ssize_t i) noexcept nogil:
 
     The data of runs is in order already.
     """
-    if reader.store.nruns == SLOTS and i + AHEAD < reader.n:
-        prefetch(reader.pieces[i + AHEAD].data)
+    if reader.store.nruns == SLOTS and i + FETCH_AHEAD < reader.n:
+        prefetch(reader.pieces[i + FETCH_AHEAD].data)

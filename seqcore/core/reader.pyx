@@ -14,6 +14,7 @@ outside of its source: `at` is then its position.
 """
 
 from seqcore.core.directory cimport ID_SHIFT, Slot, number_in, same_source, source_of
+from seqcore.core.limits cimport BLOCK, FETCH_AHEAD, SPAN_FROM
 from seqcore.core.owner cimport TableOwner
 from seqcore.core.source cimport (
     EVEN, OFFSETS, SHAPED, Piece, Source, Table, number_at, owner_of, prefetch, resolve, resolve_whole,
@@ -40,7 +41,7 @@ cdef Py_ssize_t count_even(const Slot *slots, Py_ssize_t n) noexcept nogil:
     if n < 2 or not slots[0] & 1 or not slots[1] & 1 or slots[0] >> ID_SHIFT != slots[1] >> ID_SHIFT:
         return 1
     distance = slots[1] - slots[0]
-    while i < n and i < LONG:       # most that are not long end here
+    while i < n and i < SPAN_FROM:       # most that are not long end here
         if slots[i] - slots[i - 1] != distance:
             break
         i += 1
@@ -182,8 +183,8 @@ cdef Py_ssize_t read_slots(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexc
     if reader.at < store.lo:
         there = min(there, store.lo - reader.at)
     for i in range(min(BLOCK - n, there)):
-        if i + AHEAD < there:
-            fetch(slots[i + AHEAD])
+        if i + FETCH_AHEAD < there:
+            fetch(slots[i + FETCH_AHEAD])
         source = source_of(slots[i])
         if not slots[i] & 1:
             resolve_whole(source, &reader.pieces[n])
@@ -206,7 +207,7 @@ cdef bint next_block(Reader *reader, Span *span) noexcept nogil:
         return False
     if reader.at >= reader.singly:
         find_span(reader, span)
-        if span.n >= LONG or (span.n > 1 and reader.at + span.n == reader.stop):
+        if span.n >= SPAN_FROM or (span.n > 1 and reader.at + span.n == reader.stop):
             reader.at += span.n
             reader.n = 0
             return True
@@ -225,7 +226,7 @@ cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexc
     cdef Py_ssize_t i = 1, n = reader.stop - reader.at
     if not has_runs(store) and reader.at < store.lo:
         n = min(n, store.lo - reader.at)
-    if n < LONG:
+    if n < SPAN_FROM:
         return 0
     if has_runs(store):
         reader.run = find_run(store, reader.at, reader.run)
@@ -233,16 +234,16 @@ cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexc
         source[0] = run.source
         n = min(run.end, reader.stop) - reader.at if run.step != 1 and not stacking else 0
     else:
-        if count_even(slots, LONG) == LONG:
+        if count_even(slots, SPAN_FROM) == SPAN_FROM:
             return 0
         source[0] = source_of(slots[0])
     if source[0].kind != EVEN or (<Table *>source[0]).last != source[0].length:
         return 0
     if has_runs(store):
-        return n if n >= LONG else 0
+        return n if n >= SPAN_FROM else 0
     while i < n and same_source(slots[i], slots[0]):
         i += 1
-    return i if i >= LONG else 0
+    return i if i >= SPAN_FROM else 0
 
 
 cdef Py_ssize_t take_singly(Reader *reader, Span *span) noexcept nogil:

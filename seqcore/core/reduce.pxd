@@ -4,4 +4,4 @@ cimport numpy as cnp
 from seqcore.core.store cimport Store
 
 cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object axis, object initial,
-                             object asked)
+                             object empty, object asked)

@@ -18,12 +18,13 @@ from libc.string cimport memcpy
 cimport numpy as cnp
 import numpy as np
 
+from seqcore.core.limits cimport REDUCED_BETWEEN_SIGNALS, REDUCED_TOGETHER, SIGNALS_EVERY
 from seqcore.core.store cimport Store, size_of
 from seqcore.core.copying cimport copy_piece
 from seqcore.core.counters cimport REDUCED, count
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.kernels cimport (
-    ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM, Numbers, Operation, reduce_items,
+    ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM, VAR, Numbers, Operation, reduce_items,
 )
 from seqcore.core.like cimport cast_some, count_to_cast
 from seqcore.core.owner cimport make_element, shape_of
@@ -47,12 +48,10 @@ cdef extern from "Python.h":
 cdef enum:
     EMPTY = 100                 # as a Status: an element without items, and nothing to make of it
     INTERRUPTED                 # a signal's handler has raised
-    PORTION = 1 << 26           # numbers between two checks for signals, about ten milliseconds
-    GROUP = 64                  # elements that go to a kernel at a time
     EACH = 32                   # numbers that take as long as a small element does beside its own
 
 OPERATIONS = {"sum": SUM, "prod": PROD, "min": MIN, "max": MAX, "any": ANY, "all": ALL, "argmin": ARGMIN,
-              "argmax": ARGMAX}
+              "argmax": ARGMAX, "var": VAR}
 
 cdef struct Reduction:
     Operation operation
@@ -60,7 +59,7 @@ cdef struct Reduction:
     Py_ssize_t result_itemsize
     int axis                    # or -1 for whole elements
     bint may_be_empty
-    char[16] fill               # the result of an element without items
+    char[16] initial            # sums and products begin with it; the result of an element without items
     Piece first                 # element 0
     Py_ssize_t[2 * MAX_NDIM] dims
     Py_ssize_t outer
@@ -115,13 +114,14 @@ cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t 
                      Py_ssize_t row) noexcept nogil:
     """Write the results of such elements, each of them `row` numbers long at each position."""
     cdef Table *table = <Table *>span.source
-    cdef Py_ssize_t[GROUP] lengths
+    cdef Py_ssize_t[REDUCED_TOGETHER] lengths
     cdef Py_ssize_t i = 0, k, first, start, stop = number_at(table.starts, span.first, table.width)
     cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize
     while i < span.n:
         first = stop
         k = 0
-        while i < span.n and k < GROUP and (stop - first) * row * reduction.inner < PORTION:
+        while i < span.n and k < REDUCED_TOGETHER and (
+                (stop - first) * row * reduction.inner < REDUCED_BETWEEN_SIGNALS):
             start = stop
             stop = number_at(table.starts, span.first + i + 1, table.width)
             reduction.at = i - span.n
@@ -139,7 +139,7 @@ cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t 
             return INTERRUPTED
         reduce_items(reduction.operation, reduction.numbers, out,
                      table.source.data + (first - table.low) * table.step, lengths, 1, k, reduction.inner,
-                     step)
+                     step, reduction.initial)
         out += k * step
     return OK
 
@@ -150,7 +150,7 @@ cdef bint fill_result(const Reduction *reduction, char *out, Py_ssize_t n) noexc
     if not reduction.may_be_empty:
         return False
     for k in range(n):
-        memcpy(out + k * reduction.result_itemsize, reduction.fill, reduction.result_itemsize)
+        memcpy(out + k * reduction.result_itemsize, reduction.initial, reduction.result_itemsize)
     return True
 
 
@@ -219,7 +219,7 @@ cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t
             if data == NULL:
                 return NO_MEMORY
             reduce_items(reduction.operation, reduction.numbers, out, data, &n, 0, reduction.outer,
-                         reduction.inner, step)
+                         reduction.inner, step, reduction.initial)
             out += reduction.outer * step
     reduction.at = reader.at
     return DAMAGED if reader.damaged else OK
@@ -227,7 +227,7 @@ cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t
 
 cdef bint may_go_on(Reduction *reduction) noexcept with gil:
     """Run handlers of signals that have come; False if one has raised, and then that exception is set."""
-    reduction.work = PORTION
+    reduction.work = REDUCED_BETWEEN_SIGNALS
     return check_signals() == 0
 
 
@@ -253,9 +253,8 @@ cdef int raise_for_reduction(int status, const Reduction *reduction, const Store
 
 
 cdef int raise_empty(object name, Py_ssize_t at) except -1:
-    remedy = "drop empty elements first" if name in ("mean", "argmin", "argmax") else (
-        "pass the result for empty elements as initial=, or drop them first")
-    raise ValueError(f"element {at} is empty, and {name} has no result for that: {remedy}")
+    raise ValueError(f"element {at} is empty, and {name} has no result for that: pass the result for empty "
+                     "elements as empty=, or drop them first, for example by seq[seq.lengths() > 0]")
 
 
 # -- the call ------------------------------------------------------------------------------------------
@@ -302,29 +301,27 @@ cdef Py_ssize_t itemsize_of_results(Operation operation, cnp.dtype work) noexcep
 
 
 cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object axis, object initial,
-                             object asked):
+                             object empty, object asked):
     """See `TensorSequence.reduce`."""
-    plan = plan_of(how, dtype, axis, initial, asked)
+    plan = plan_of(how, dtype, axis, initial, empty, asked)
     cdef Reduction reduction
     cdef Py_ssize_t n = size_of(store)
     cdef tuple shape = lay_out(&reduction, store, plan.axis)
     if plan.operation is None:
         return one_by_one(store, plan, (n, *shape), dtype)
     cdef cnp.ndarray result = np.empty((n, *shape), plan.accumulator)
-    cdef cnp.ndarray counts = np.empty(n, np.int64) if plan.name == "mean" else None
-    fill = plan.fill
+    cdef cnp.ndarray counts = np.empty(n, np.int64) if plan.needs_counts else None
     reduction.operation = <Operation><int>OPERATIONS[plan.operation]
     reduction.numbers = <Numbers>numbers_of(plan.work)
     reduction.result_itemsize = cnp.PyArray_ITEMSIZE(result)
     if reduction.result_itemsize != itemsize_of_results(reduction.operation, plan.work):
         raise SystemError(f"{plan.operation} of {plan.work} doesn't give {plan.accumulator}")
-    reduction.may_be_empty = fill is not None
-    if fill is not None:
-        item = np.array(fill).astype(plan.accumulator)
-        memcpy(reduction.fill, cnp.PyArray_DATA(item), reduction.result_itemsize)
+    reduction.may_be_empty = plan.fill is not None or plan.empty is not None
+    item = np.array(0 if plan.fill is None else plan.fill).astype(plan.accumulator)
+    memcpy(reduction.initial, cnp.PyArray_DATA(item), reduction.result_itemsize)
     reduction.copied = NULL
     reduction.room = 0
-    reduction.work = PORTION
+    reduction.work = REDUCED_BETWEEN_SIGNALS
     try:
         run(&reduction, store, dtype, plan, result, counts)
     finally:
@@ -367,8 +364,12 @@ cdef int raise_without_axis(Py_ssize_t at, object rank, object axis) except -1:
 
 
 cdef bint is_empty(object element, object axis) except -1:
-    return element.size == 0 if axis is None else -element.ndim <= axis < element.ndim and (
-        element.shape[axis] == 0)
+    return (element.size if axis is None else element.shape[axis]) == 0
+
+
+cdef tuple shape_without(tuple shape, object axis):
+    cdef Py_ssize_t place = axis % len(shape)
+    return shape[:place] + shape[place + 1:]
 
 
 cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):
@@ -380,18 +381,23 @@ cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):
     while next_pieces(&reader):
         for i in range(reader.n):
             element = make_element(&reader.pieces[i], dtype)
-            if plan.fill is None and is_empty(element, plan.axis) and 0 not in shape[1:]:
-                raise_empty(plan.name, done)
             if plan.axis is not None and not -element.ndim <= plan.axis < element.ndim:
                 raise_without_axis(done, element.ndim, plan.axis)
-            one = plan.of_element(element)
-            if np.shape(one) != shape[1:]:
+            expected = () if plan.axis is None else shape_without(element.shape, plan.axis)
+            if expected != shape[1:]:
                 raise ValueError(f"element {done} has shape {element.shape}, and its result along axis "
-                                 f"{plan.axis} has shape {np.shape(one)}, expected {shape[1:]} as that of "
+                                 f"{plan.axis} has shape {expected}, expected {shape[1:]} as that of "
                                  "element 0: axis=None reduces whole elements to one number each")
-            result[done] = one
+            if 0 not in expected:
+                empty = is_empty(element, plan.axis)
+                if empty and plan.empty is not None:
+                    result[done] = plan.empty
+                elif empty and plan.fill is None:
+                    raise_empty(plan.name, done)
+                else:
+                    result[done] = plan.of_element(element)
             done += 1
-            if done % INTERVAL == 0:
+            if done % SIGNALS_EVERY == 0:
                 let_others_in()
     if reader.damaged:
         raise_damaged(store, reader.at)

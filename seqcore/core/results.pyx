@@ -25,16 +25,14 @@ import numpy as np
 
 from seqcore.core.arrays cimport descr_of, is_scalar
 from seqcore.core.container cimport Container
+from seqcore.core.limits cimport RESULTS_IN_A_BLOCK, RESULT_BLOCK_NBYTES, RESULT_MAPPED_NBYTES, RESULT_NBYTES
+from seqcore.core.lists cimport array_of, is_python_value
 from seqcore.core.table cimport even_table, offsets_table, store_of
 
 cnp.import_array()
 
 cdef enum:
-    SMALL = 1 << 12             # bytes of a result that is moved, at most
-    LARGEST = 1 << 22           # bytes of a block
-    MAPPED = 1 << 17            # bytes of a block that is mapped, at least
     HUGE = 1 << 21              # bytes of a huge page, which comes five times as fast as small ones
-    FEW = 16                    # results, fewer of which are not worth a block
     TRIES = 4
 
 # Private, so that a forked child has its own. Small pages come a third faster all at once.
@@ -49,7 +47,7 @@ cdef cnp.ndarray new_block(Py_ssize_t nbytes, cnp.dtype dtype):
     cdef Py_ssize_t n = nbytes // dtype.itemsize
     cdef bint is_huge = HUGE_PAGES and nbytes % HUGE == 0
     memory = None
-    if nbytes >= MAPPED:
+    if nbytes >= RESULT_MAPPED_NBYTES:
         with suppress(OSError):     # a process may have only so many mappings, though there is memory left
             memory = mmap.mmap(-1, nbytes, **(MAP_OPTIONS if is_huge else ALL_AT_ONCE))
     if memory is None:
@@ -68,10 +66,16 @@ cdef class Results:
         self.output = output
         self.dtype = output._dtype
         self.expected = max(expected, 1)
-        self.tries = 0 if self.dtype.type_num == cnp.NPY_OBJECT or expected < FEW else TRIES
+        self.tries = 0 if self.dtype.type_num == cnp.NPY_OBJECT or expected < RESULTS_IN_A_BLOCK else TRIES
 
     cdef int put(self, object result) except -1:
-        """Put a result behind the others, as an element of its own."""
+        """Put a result behind the others: Python values into the block, others as elements of their own."""
+        if is_python_value(result):
+            array = array_of(result, self.dtype)
+            if array is not None:
+                if self.move(array, True):
+                    return 0
+                result = array
         self.flush()
         return self.output.put_behind(self.output.take(result))
 
@@ -103,7 +107,7 @@ cdef class Results:
         for axis in range(1, ndim):
             fits = fits and cnp.PyArray_DIM(array, axis) == self.shape[axis]
         nbytes = length * self.row if fits else cnp.PyArray_NBYTES(array)
-        if not 0 < nbytes <= SMALL:
+        if not 0 < nbytes <= RESULT_NBYTES:
             return False
         if not fits:
             self.flush()
@@ -122,7 +126,8 @@ cdef class Results:
     cdef int begin(self, cnp.ndarray array, Py_ssize_t nbytes) except -1:
         """Begin a block with a result."""
         cdef int axis
-        cdef Py_ssize_t most = min(self.expected, max(LARGEST // nbytes, 1)), capacity = most * nbytes
+        cdef Py_ssize_t most = min(self.expected, max(RESULT_BLOCK_NBYTES // nbytes, 1))
+        cdef Py_ssize_t capacity = most * nbytes
         self.ndim = cnp.PyArray_NDIM(array)
         for axis in range(self.ndim):
             self.shape[axis] = cnp.PyArray_DIM(array, axis)
@@ -157,7 +162,7 @@ cdef class Results:
         cdef int axis
         if n == 0:
             return 0
-        if n < FEW:
+        if n < RESULTS_IN_A_BLOCK:
             self.tries -= 1
         items = self.block[: self.used // cnp.PyArray_ITEMSIZE(self.block)]
         if 4 * self.used < 3 * self.capacity:
@@ -172,5 +177,5 @@ cdef class Results:
         if self.even:
             owner = even_table(items, 0, self.ndim == 0, length)
         else:
-            owner = offsets_table(items, 0, offsets[: n + 1].copy(), 0, len(items))
+            owner = offsets_table(items, 0, offsets[: n + 1].copy(), 0, len(items), True)
         return self.output.put_all_behind(store_of(owner))

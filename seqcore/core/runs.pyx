@@ -12,6 +12,7 @@ runs, slots take less room, and an edit that moves a gap less time.
 
 from cpython.mem cimport PyMem_RawFree
 from seqcore.core.counters cimport SPLICED, count
+from seqcore.core.limits cimport MOST_RUNS, RUNS_OF_AN_EDIT, SINGLE_RUNS
 from seqcore.core.owner cimport retain_slots, retain_source
 from seqcore.core.slots cimport as_slots, write_slots
 from seqcore.core.source cimport MAX_BYTES, NEEDS_SLOTS, NO_MEMORY, OK, Source, Status
@@ -19,11 +20,6 @@ from seqcore.core.store cimport (
     Run, Store, begin_of, empty_store, find_run, has_runs, locate, new_runs, new_slots, runs_of, share,
     size_of,
 )
-
-cdef enum:
-    MOST_RUNS = 64              # that edits make
-    PER_EDIT = 32               # runs whose copying takes as long as the rest of a splice
-    FEW = 16                    # elements that become runs one by one
 
 
 cdef void add_run(Store *store, Source *source, Py_ssize_t first, Py_ssize_t step,
@@ -113,7 +109,7 @@ cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t st
     cdef Source *source
     if news != NULL and size_of(news):
         more = news.nruns if has_runs(news) else size_of(news)
-        if not has_runs(news) and more > FEW:
+        if not has_runs(news) and more > SINGLE_RUNS:
             return NEEDS_SLOTS
         if size_of(news) > MAX_BYTES // 2 - n:
             return NO_MEMORY
@@ -128,11 +124,11 @@ cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t st
             source = locate(news, i, &number)
             add_run(new, source, number, 1, 1)
     add_runs(new, old, stop, n)
-    spent = old.lo + new.nruns + PER_EDIT
+    spent = old.lo + new.nruns + RUNS_OF_AN_EDIT
     if new.capacity == 0:
         PyMem_RawFree(new)
         new = empty_store()
-    elif spent > max(n, 4 * PER_EDIT) or (new.nruns > MOST_RUNS >= old.nruns):
+    elif spent > max(n, 4 * RUNS_OF_AN_EDIT) or (new.nruns > MOST_RUNS >= old.nruns):
         # By now, slots would have been cheaper.
         PyMem_RawFree(new)
         return NEEDS_SLOTS

@@ -29,6 +29,10 @@ from seqcore._arguments.integers import MASKED
 from seqcore._arguments.shown import got
 from seqcore._arguments.tensors import as_tensor
 
+cdef extern from "Python.h":
+    const Py_ssize_t PY_SSIZE_T_MIN
+    const Py_ssize_t PY_SSIZE_T_MAX
+
 cnp.import_array()
 
 
@@ -61,7 +65,7 @@ cdef cnp.ndarray selection_in_rows(object key, Py_ssize_t n):
     if type(key) is range:
         return selection_in_range(key, n)
     if isinstance(key, list):
-        return selection_in_list(tuple(key))
+        return selection_in_list(tuple(key), n)
     array = as_tensor(key)
     if array.ndim != 1:
         raise TypeError(f"an index array must be 1-D, got shape {(<object>array).shape}")
@@ -72,8 +76,10 @@ cdef cnp.ndarray selection_in_rows(object key, Py_ssize_t n):
     if kind == "i":
         return np.array(array, dtype=np.int64, order="C", copy=True)
     if kind == "u":
-        # Numbers beyond int64 are out of range anyway.
-        return np.minimum(array, np.uint64(2**63 - 1)).astype(np.int64)
+        beyond = array > np.uint64(2**63 - 1)
+        if beyond.any():
+            raise_for(OUT_OF_RANGE, array[beyond][0], n)
+        return array.astype(np.int64)
     also = "" if cnp.PyArray_SIZE(array) else "; np.array([], int) selects nothing"
     raise TypeError(f"an index array must have integers or bools, got {array.dtype}{also}")
 
@@ -86,7 +92,8 @@ cdef cnp.ndarray selection_in_range(key, Py_ssize_t n):
     return np.arange(key.start, key.stop, key.step, dtype=np.int64)
 
 
-cdef cnp.ndarray selection_in_list(tuple items):
+cdef cnp.ndarray selection_in_list(tuple items, Py_ssize_t length):
+    """As `selection_of`, of a list among `length` elements."""
     cdef Py_ssize_t n = len(items), i, masks = 0
     cdef cnp.ndarray selection = np.empty(n, np.int64)
     cdef int64_t *positions = <int64_t *>cnp.PyArray_DATA(selection)
@@ -100,8 +107,12 @@ cdef cnp.ndarray selection_in_list(tuple items):
             if isinstance(item, np.ma.MaskedArray):
                 raise TypeError(f"item {i} of the index list is {MASKED}")
             if not PyIndex_Check(item) or getattr(item, "ndim", 0):
-                raise TypeError(f"an index list must have integers or bools, but item {i} is {got(item)}")
+                also = "; DataLoader takes a BatchSampler as batch_sampler=" if isinstance(item, list) else ""
+                raise TypeError(f"an index list must have integers or bools, but item {i} is {got(item)}"
+                                f"{also}")
         positions[i] = PyNumber_AsSsize_t(item, NULL)
+        if positions[i] in (PY_SSIZE_T_MIN, PY_SSIZE_T_MAX):       # maybe of a number beyond them
+            raise_for(OUT_OF_RANGE, item, length)
     if masks == 0:
         return selection
     if masks < n:

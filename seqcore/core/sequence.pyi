@@ -150,6 +150,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
         *,
         axis: SupportsIndex | None = 0,
         initial: complex | np.generic | None = None,
+        empty: complex | np.generic | None = None,
         dtype: DTypeOf[T1],
     ) -> NDArray[T1]: ...
     @overload
@@ -159,6 +160,7 @@ class TensorSequence(MutableSequence[NDArray[T]]):
         *,
         axis: SupportsIndex | None = 0,
         initial: complex | np.generic | None = None,
+        empty: complex | np.generic | None = None,
         dtype: DTypeName | None = None,
     ) -> NDArray[Any]: ...
     @classmethod

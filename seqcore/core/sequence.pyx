@@ -13,7 +13,7 @@ import numpy as np
 
 from seqcore.core.compare cimport count_equal, equal_stores, find
 from seqcore.core.container cimport new_container
-from seqcore.core.interrupts cimport INTERVAL, let_others_in
+from seqcore.core.gather cimport Gathering, gather
 from seqcore.core.iterator cimport ElementIterator
 from seqcore.core.owner cimport release_source
 from seqcore.core.pickling cimport reduced, restored
@@ -23,14 +23,14 @@ from seqcore.core.reader cimport read_one
 from seqcore.core.selection cimport selection_in_rows, selection_of
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport MAX_NDIM, Piece, Source, resolve
-from seqcore.core.store cimport Store, broken_invariant, empty_store, release, size_of
+from seqcore.core.store cimport Store, broken_invariant, release, size_of
 from seqcore.core.values cimport values_of
 
-from seqcore._format import as_html, as_text
+from seqcore._arguments.other_names import refuse_arguments
 from seqcore._arguments.protocols import UnreadableTensorError
 from seqcore._arguments.shown import got, shown
 from seqcore.core.subclasses import new_arguments, own_reduction, rebuilt, set_state
-from seqcore._arguments.tensors import as_tensor, as_tensors, mismatch, not_an_array
+from seqcore._arguments.tensors import not_an_array
 from seqcore.dtypes import element_type, type_name
 
 cdef extern from "Python.h":
@@ -42,34 +42,6 @@ cnp.import_array()
 cdef TensorSequence new_sequence(cnp.dtype dtype, Store *store):
     """Return a sequence that takes over one share of the store, even when this fails."""
     return <TensorSequence>new_container(TensorSequence, dtype, store)
-
-
-cdef TensorSequence gather(tensors, cnp.dtype dtype, bint copied=False):
-    """Return a new sequence of the tensors of an iterable; without tensors and dtype its dtype stays None."""
-    cdef TensorSequence result
-    cdef Py_ssize_t taken = 0
-    if isinstance(tensors, TensorSequence):
-        (<TensorSequence>tensors).check_initialised(NULL)
-        result = new_sequence((<TensorSequence>tensors)._dtype, (<TensorSequence>tensors).snapshot())
-        if dtype is not None and result._dtype is not dtype:
-            raise TypeError(mismatch("the sequence", result._dtype, dtype))
-        if copied:
-            result.move_together()
-        return result
-    if type(tensors) is not list and type(tensors) is not tuple:
-        tensors = as_tensors(tensors)
-    result = new_sequence(dtype, empty_store())
-    for tensor in tensors:
-        taken += 1
-        if taken % INTERVAL == 0:
-            let_others_in()
-        if result._dtype is None:
-            tensor = as_tensor(tensor, at=taken - 1)
-            result._dtype = element_type(tensor.dtype)
-        if copied:
-            tensor = as_tensor(tensor, result._dtype, copy=True, at=taken - 1)
-        result.put_behind(result.take(tensor, taken - 1))
-    return result
 
 
 cdef cnp.ndarray selected(object key, Py_ssize_t n):
@@ -112,14 +84,14 @@ cdef class TensorSequence(Ragged):
     Parameters
     ----------
     tensors : iterable of array_like, optional
-        The elements, all of one dtype, of any shapes and ranks. Arrays are taken by reference, strings are
-        copied. A pandas Series and a 1-D object array of arrays count as lists of their items. A single
-        array is a `TypeError`: `split_to_sequence` splits it.
+        The elements, all of one dtype, of any shapes and ranks. Arrays are taken by reference, strings and
+        Python lists are copied. A pandas Series and a 1-D object array of arrays count as lists of their
+        items. A single array is a `TypeError`: `split_to_sequence` splits it.
     dtype : data-type, optional
         The element type: a name from `seqcore.ELEMENT_TYPES`, any of NumPy's names for it, or `"bfloat16"`.
-        The default is the dtype of the first tensor. Arrays are never cast to it.
+        The default is the dtype of the first tensor that isn't an empty list. Arrays are never cast to it.
     copy : bool, optional
-        If True, copy the data. Pass it if the original arrays will be modified.
+        If True, copy the data, into one buffer. Pass it if the original arrays will be modified.
 
     Raises
     ------
@@ -169,13 +141,18 @@ cdef class TensorSequence(Ragged):
     # Makes NumPy refuse ufuncs and operators between arrays and sequences.
     __array_ufunc__ = None
 
-    def __init__(self, tensors=(), dtype=None, *, copy=False):
-        cdef TensorSequence news
+    def __init__(self, tensors=(), dtype=None, *given, copy=False, **named):    # to name what is meant
+        cdef Gathering news
+        cdef Store *store
+        if given or named:
+            refuse_arguments("TensorSequence", 2, given, named)
         news = gather(tensors, None if dtype is None else element_type(dtype), copy)
-        if news._dtype is None:
+        store = news.take_store()
+        if news.dtype is None:
+            release(store)
             raise ValueError("an empty sequence needs a dtype: TensorSequence(dtype='float32')")
         # Not by `extend`, because a subclass's own would see a half-initialised object.
-        if not self.claim(news._dtype, news.take_out_all()):
+        if not self.claim(news.dtype, store):
             raise TypeError("__init__ was called twice on this TensorSequence: make a new one, or edit it "
                             "with clear and extend")
 
@@ -201,9 +178,13 @@ cdef class TensorSequence(Ragged):
         return self.size()
 
     def __repr__(self):
+        from seqcore._format.text import as_text
+
         return as_text(self)
 
     def _repr_html_(self):
+        from seqcore._format.notebook import as_html
+
         return as_html(self)
 
     # -- looking -------------------------------------------------------------------------------------
@@ -414,9 +395,7 @@ cdef class TensorSequence(Ragged):
         >>> len(seq)
         2
         """
-        cdef TensorSequence news = gather(tensors, self._dtype)
-        # The new sequence is ours alone, so its buffer is moved and no references are counted.
-        self.put_all_behind(news.take_out_all())
+        self.put_all_behind(gather(tensors, self._dtype).take_store())
 
     def __iadd__(self, tensors):
         TensorSequence.extend(self, tensors)        # as in a list, not a subclass's own
@@ -436,21 +415,22 @@ cdef class TensorSequence(Ragged):
         # A sequence is of a class that this one derives from: it adds by itself.
         if isinstance(other, TensorSequence) or not isinstance(other, (list, tuple)):
             return NotImplemented
-        cdef TensorSequence result = gather(other, self._dtype)
+        self.check_initialised(NULL)
+        cdef TensorSequence result = new_sequence(self._dtype, gather(other, self._dtype).take_store())
         result.extend(self)
         return result
 
     def __setitem__(self, key, value):
         cdef Py_ssize_t at
         if PySlice_Check(key):
-            self.replace_slice(key, gather(value, self._dtype).take_out_all())
+            self.replace_slice(key, gather(value, self._dtype).take_store())
             return
         selection = selected(key, self.size())
         if selection is None:
             at = as_position(key)
             self.replace(at, key, self.take(value))
         else:
-            self.replace_selected(selection, gather(value, self._dtype).take_out_all())
+            self.replace_selected(selection, gather(value, self._dtype).take_store())
 
     # -- taking out ----------------------------------------------------------------------------------
 

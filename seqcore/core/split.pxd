@@ -3,9 +3,6 @@
 cimport numpy as cnp
 from seqcore.core.store cimport Store
 
-cdef enum:
-    RELEASE_FROM = 1024         # with fewer elements than this, releasing the GIL takes longer than the work
-
 cdef Store *split_equal(cnp.ndarray array, int axis, Py_ssize_t length, bint drop_axis) except NULL
 cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name) except NULL
 cdef Store *split_offsets(cnp.ndarray array, object offsets) except NULL

@@ -9,6 +9,7 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.counters cimport CUT_WITHOUT_GIL, count
+from seqcore.core.limits cimport RELEASE_FROM
 from seqcore.core.source cimport (
     LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, MAX_BYTES, MAX_NDIM, NEGATIVE_LENGTH, OK, Status,
 )
@@ -83,7 +84,7 @@ cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name)
         raise ValueError(f"the sum of {name} is {at}, but axis {axis} has length {whole}")
     if n == 0:
         return empty_store()
-    return store_of(offsets_table(array, axis, offsets, 0, whole))
+    return store_of(offsets_table(array, axis, offsets, 0, whole, True))
 
 
 cdef int check_range_of_lengths(lengths, Py_ssize_t whole, int axis, str name) except -1:
@@ -165,7 +166,7 @@ cdef Store *split_offsets(cnp.ndarray array, object offsets) except NULL:
                          f"{own[at - 1]}: offsets can't decrease{lengths_hint(row, whole)}")
     if n == 1:
         return empty_store()
-    return store_of(offsets_table(array, 0, own, 0, whole))
+    return store_of(offsets_table(array, 0, own, 0, whole, True))
 
 
 cdef int check_range_of_offsets(offsets, Py_ssize_t whole) except -1:

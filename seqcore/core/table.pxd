@@ -8,7 +8,7 @@ from seqcore.core.store cimport Store
 
 cdef TableOwner even_table(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t length)
 cdef TableOwner offsets_table(cnp.ndarray array, int axis, cnp.ndarray offsets, Py_ssize_t low,
-                              Py_ssize_t high)
+                              Py_ssize_t high, bint checked)
 cdef TableOwner views_table(cnp.ndarray array, int axis, cnp.ndarray starts, cnp.ndarray lengths)
 cdef TableOwner padded_table(cnp.ndarray batch, cnp.ndarray lengths, bint left)
 cdef TableOwner shaped_table(cnp.ndarray items, cnp.ndarray offsets, Py_ssize_t low, Py_ssize_t high,

@@ -13,6 +13,7 @@ are checked and copied before they come here; those of files and of Arrow may be
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t
+cimport cython
 cimport numpy as cnp
 
 from seqcore.core.directory cimport NUMBER_BITS
@@ -90,8 +91,9 @@ cdef int use_numbers(TableOwner owner, cnp.ndarray starts, cnp.ndarray lengths) 
     """Let a table use integers of 4 or 8 bytes where they are, if they are aligned, or else a copy."""
     cdef list used = []
     for numbers in (starts, lengths):
-        if numbers is not None and not numbers.flags.carray:
-            numbers = numbers if numbers.flags.c_contiguous and numbers.flags.aligned else numbers.copy()
+        if numbers is not None and not cnp.PyArray_CHKFLAGS(
+                numbers, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_ALIGNED):
+            numbers = numbers.copy()
         used.append(numbers)
     starts, lengths = used
     if starts is not None:
@@ -121,11 +123,15 @@ cdef TableOwner even_table(cnp.ndarray array, int axis, bint drop_axis, Py_ssize
 
 
 cdef TableOwner offsets_table(cnp.ndarray array, int axis, cnp.ndarray offsets, Py_ssize_t low,
-                              Py_ssize_t high):
-    """Parts from each offset to the next; the array begins at position `low`; no offset may pass `high`."""
+                              Py_ssize_t high, bint checked):
+    """Parts from each offset to the next; the array begins at position `low`; no offset may pass `high`.
+
+    `checked` says that this is so, of offsets that nobody else can change.
+    """
     cdef TableOwner owner = table_along(array, OFFSETS, axis, False, cnp.PyArray_SIZE(offsets) - 1)
     owner.table.low = low
     owner.table.high = high
+    owner.checked_to = owner.table.n if checked else 0
     use_numbers(owner, offsets, None)
     return owner
 
@@ -189,6 +195,7 @@ cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Pi
     cdef Py_ssize_t n = cnp.PyArray_SIZE(offsets) - 1
     cdef TableOwner owner = table_like(items, OFFSETS, first, like, n)
     owner.table.high = (<int64_t *>cnp.PyArray_DATA(offsets))[n]
+    owner.checked_to = n
     use_numbers(owner, offsets, None)
     return owner
 
@@ -203,6 +210,8 @@ cdef TableOwner twin_of(TableOwner owner):
     twin.numbers = owner            # which has the shape, and keeps the starts and lengths alive
     twin.origin = owner.origin
     twin.first = owner.first
+    with cython.critical_section(owner):
+        twin.checked_from, twin.checked_to = owner.checked_from, owner.checked_to
     return twin
 
 

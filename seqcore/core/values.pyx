@@ -13,6 +13,7 @@ they are joined, in one copy.
 
 from cpython.ref cimport PyObject
 from libc.stdint cimport int32_t, int64_t
+cimport cython
 cimport numpy as cnp
 import numpy as np
 
@@ -20,7 +21,8 @@ from seqcore.core.arrays cimport array_from
 from seqcore.core.counters cimport JOINED, LEFT_IN_PLACE, count
 from seqcore.core.compact cimport compact_items
 from seqcore.core.join cimport join, joined_view, new_array
-from seqcore.core.owner cimport sealed
+from seqcore.core.limits cimport RELEASE_FROM
+from seqcore.core.owner cimport TableOwner, sealed
 from seqcore.core.reader cimport (
     Reader, Span, begin, ends_of, next_block, raise_damaged, read_one, take_singly,
 )
@@ -28,7 +30,6 @@ from seqcore.core.source cimport (
     DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table,
     number_at, owner_of, solid_row,
 )
-from seqcore.core.split cimport RELEASE_FROM
 from seqcore.core.store cimport Run, Store, has_runs, runs_of, size_of
 
 from seqcore._arguments.shown import shown
@@ -216,7 +217,7 @@ cdef object offsets_of(Store *store, object dtype):
 
 
 cdef object offsets_in_place(Store *store, object dtype, bint from_zero):
-    """Return offsets as a table has them, read-only, where it has them of a type; else None."""
+    """Return offsets as a table has them, read-only and checked, where it has them of a type; else None."""
     cdef const Run *run
     cdef Table *table
     cdef Py_ssize_t noffsets
@@ -229,10 +230,52 @@ cdef object offsets_in_place(Store *store, object dtype, bint from_zero):
     if dtype.kind != "i" or dtype.itemsize != table.width or not dtype.isnative or (
             from_zero and number_at(table.starts, run.first, table.width)):
         return None
+    check_offsets(store, run)
     noffsets = run.end + 1
     cdef cnp.dtype own = np.dtype(dtype)
     return array_from(<PyObject *>own, 1, &noffsets, NULL,
                       <char *>table.starts + run.first * table.width, owner_of(run.source))
+
+
+cdef int check_offsets(const Store *store, const Run *run) except -1:
+    """Check the offsets of a store's only run before others get them, once for each table.
+
+    Other systems trust offsets. Those of files and Arrow were checked only where elements were used.
+    """
+    cdef TableOwner owner = <TableOwner><object>owner_of(run.source)
+    cdef const Table *table = <const Table *>run.source
+    cdef Py_ssize_t low, high, start = run.first, stop = run.first + run.end, at
+    with cython.critical_section(owner):
+        low, high = owner.checked_from, owner.checked_to
+    if low <= start and stop <= high:
+        return 0
+    if low <= start <= high:
+        start = high
+    if stop - start < RELEASE_FROM:
+        at = first_falling(table, start, stop)
+    else:
+        with nogil:
+            at = first_falling(table, start, stop)
+    if at < stop:
+        raise_damaged(store, at - run.first)
+    with cython.critical_section(owner):
+        low, high = owner.checked_from, owner.checked_to
+        if start <= high and low <= stop:           # the known range and the new one are one
+            owner.checked_from, owner.checked_to = min(low, start), max(high, stop)
+        elif stop - start > high - low:
+            owner.checked_from, owner.checked_to = start, stop
+    return 0
+
+
+cdef Py_ssize_t first_falling(const Table *table, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Return the first of elements start to stop whose offsets leave the values or fall, or stop."""
+    cdef Py_ssize_t i, before = table.low, offset
+    for i in range(start, stop + 1):
+        offset = number_at(table.starts, i, table.width)
+        if offset < before or offset > table.high:
+            return max(i - 1, start)
+        before = offset
+    return stop
 
 
 cdef object integer_type(object dtype, str what):

@@ -131,16 +131,8 @@ def test_numbers_of_thousands_of_digits_are_shown_by_their_size(call):
         (LENGTHS | NUMBERS)[call](made(), given)
 
 
-@pytest.mark.parametrize("call", POSITIONS)
-def test_pythons_bool_is_a_position_as_in_a_list(call):
-    by_bool, by_number = made(), made()
-    found, wanted = POSITIONS[call](by_bool, True), POSITIONS[call](by_number, 1)
-    assert str(found) == str(wanted)
-    assert by_bool == by_number
-
-
 NO_INTEGERS = [(call, value) for call in NUMBERS for value in BOOLS]
-NO_INTEGERS += [(call, value) for call in POSITIONS for value in BOOLS if value != "True"]
+NO_INTEGERS += [(call, value) for call in POSITIONS for value in BOOLS]
 
 
 @pytest.mark.parametrize(("call", "value"), NO_INTEGERS)

@@ -1,5 +1,6 @@
 """The core's modules: each imports only those before it, by cimport, import, and in functions too."""
 
+import pkgutil
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import seqcore
 ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
+    ["limits"],
     [
         "arrays",
         "arrow",
@@ -23,7 +25,7 @@ ORDER = [
         "order",
         "subclasses",
     ],
-    ["directory", "copying", "pack", "equality", "arrow_export", "arrow_import"],
+    ["directory", "copying", "lists", "pack", "equality", "arrow_export", "arrow_import"],
     ["owner", "positions"],
     ["store"],
     ["slots"],
@@ -37,7 +39,7 @@ ORDER = [
     ["like"],
     ["padding", "reduce"],
     ["container"],
-    ["pickling", "iterator", "results"],
+    ["pickling", "iterator", "results", "gather"],
     ["calls"],
     ["conversion"],
     ["ragged"],
@@ -49,9 +51,9 @@ RANK = {name: k for k, names in enumerate(ORDER) for name in names}
 # What the core may ask of the package around it: readers of arguments, types, texts.
 OUTSIDE = {"_arguments", "dtypes"}
 # And within a function alone, for what the methods of that name do.
-WITHIN_FUNCTIONS = {"_arrow", "_files"}
-# Notebooks and terminals show a sequence, and the Arrow import makes its Chunks.
-EXCEPTIONS = {("sequence", "_format"), ("arrow_import", "_arrow")}
+WITHIN_FUNCTIONS = {"_arrow", "_files", "_format"}
+# The Arrow import makes its Chunks.
+EXCEPTIONS = {("arrow_import", "_arrow")}
 IMPORT = re.compile(r"^( *)(?:from seqcore\.(\S+) c?import|c?import seqcore\.(\S+))", re.MULTILINE)
 FILES = sorted([*ROOT.glob("*.pyx"), *ROOT.glob("*.pxd")])
 
@@ -76,4 +78,6 @@ def test_each_imports_only_those_before_it(path):
 
 
 def test_the_order_names_all_modules():
-    assert {path.stem for path in FILES} == RANK.keys()
+    """By their compiled forms too, for an installed package has no .pyx files."""
+    compiled = {module.name for module in pkgutil.iter_modules([str(ROOT)])}
+    assert compiled | {path.stem for path in FILES} == RANK.keys()

@@ -11,6 +11,8 @@ from support.counting import done, rows, slots, tensor
 import seqcore as sq
 from seqcore import TensorSequence
 
+pytestmark = pytest.mark.usual_limits
+
 # -- slots --------------------------------------------------------------------------------------------
 
 

@@ -79,6 +79,7 @@ class TestWhatIsMoved:
         result = sq.sequence_map(body, numbers(100))
         return result[50].base is result[51].base
 
+    @pytest.mark.usual_limits
     def test_small_results(self):
         assert self.moved(lambda a: np.zeros(SMALL // 8) + a)
 
@@ -148,6 +149,7 @@ def lines(a):
     return np.full(64, a[0])
 
 
+@pytest.mark.usual_limits
 def test_without_mappings(monkeypatch):
     """A process may have only so many; blocks are then memory like any other."""
     asked = []
@@ -163,6 +165,7 @@ def test_without_mappings(monkeypatch):
     result._check()
 
 
+@pytest.mark.usual_limits
 @pytest.mark.parametrize("n", [1000, 2700, 3600, 5300, 12_000])
 def test_blocks_take_the_memory_of_the_results(monkeypatch, n):
     """None is made larger than needed and then copied, at any number of results of 800 bytes."""

@@ -73,6 +73,7 @@ def edited(seq, times=3):
     return seq
 
 
+@pytest.mark.usual_limits
 @pytest.mark.thread_unsafe
 @pytest.mark.parametrize(("make", "each"), EACH.values(), ids=EACH)
 def test_memory_of_an_element(loaded, make, each):

@@ -23,6 +23,8 @@ from support.strategies import assert_holds
 import seqcore as sq
 from seqcore import TensorSequence
 
+pytestmark = pytest.mark.usual_limits
+
 AT_ONCE = 1 << 16
 RELEASE_FROM = 1024
 SMALL = 4096

@@ -26,7 +26,7 @@ from support.strategies import assert_holds, filled, laid_out
 import seqcore as sq
 from seqcore import TensorSequence
 
-pytestmark = pytest.mark.mostly_slow(3)
+pytestmark = [pytest.mark.usual_limits, pytest.mark.mostly_slow(3)]
 
 MOST_RUNS = 64
 PER_EDIT = 32
@@ -312,14 +312,6 @@ def test_as_many_parts_as_memories(memories):
     array = np.zeros((2, 1 << 14))
     seq = TensorSequence([row for _ in range(memories) for row in array.copy()])
     assert parts_of(seq) == memories
-
-
-@pytest.mark.parametrize(("most", "parts"), [(3, 1), (4, 4), (5, 4)])
-def test_not_too_many_parts(monkeypatch, most, parts):
-    from seqcore._arrow import layouts
-
-    monkeypatch.setattr(layouts, "_MOST_PARTS", most)
-    assert parts_of(TensorSequence([np.zeros(1 << 14) for _ in range(4)])) == parts
 
 
 @pytest.mark.parametrize(

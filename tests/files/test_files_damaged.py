@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import damaged_files
+from support import damaged_files, odd_files
 from support.random_cases import run_seed
 from support.saved import needs_proc, open_files, pa, ragged, write_column
 from support.strategies import assert_holds
@@ -31,22 +31,33 @@ def path(tmp_path):
 @pytest.mark.parametrize("kinds", [KINDS[i::3] for i in range(3)], ids=" ".join)
 def test_no_damage_is_a_crash(tmp_path, kinds):
     """In a process of its own, whose last line says what it crashed at; other cases with each seed."""
-    script = Path(damaged_files.__file__)
-    cases = f"{(run_seed() or 0) % 13}::13"
+    lines = lines_of(damaged_files, tmp_path, f"{(run_seed() or 0) % 13}::13", *kinds)
+    assert lines[-1] == "ended"
+    assert len(lines) > 1000
+
+
+def test_no_odd_file_is_a_crash(tmp_path):
+    lines = lines_of(odd_files, tmp_path)
+    assert lines[-1] == f"ended {len(odd_files.CASES)}"
+    assert len(lines) > len(odd_files.CASES) > 100
+
+
+def lines_of(script, *arguments):
+    """What a script of damaged files prints, which doesn't crash and finds no fault."""
+    file = Path(script.__file__)
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-X", "faulthandler", script, tmp_path, cases, *kinds],
+        [sys.executable, "-W", "error", "-X", "faulthandler", file, *arguments],
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(file.parents[1])},
     )
     lines = ended.stdout.splitlines()
     faults = [i for i, line in enumerate(lines) if line.startswith("FAULT")]
     assert not faults, "\n".join(lines[faults[0] - 1 :][:40])
     assert ended.returncode == 0, f"the process ended at {lines[-1:]}: {ended.stderr[-3000:]}"
-    assert lines[-1] == "ended"
-    assert len(lines) > 1000
+    return lines
 
 
 # --- files of other kinds ---

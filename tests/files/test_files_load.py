@@ -128,13 +128,13 @@ def test_all_columns_are_of_one_file(tmp_path, monkeypatch):
     path = tmp_path / "a.arrow"
     older, newer = (sq.Columns({"a": np.full(5, k), "b": [[k], [k, k]] + [[]] * 3}) for k in (1, 2))
     older.save(path)
-    read = reading._open
+    read = reading.File._sequence
 
     def replaced(*arguments):
         newer.save(path)
         return read(*arguments)
 
-    monkeypatch.setattr(reading, "_open", replaced)
+    monkeypatch.setattr(reading.File, "_sequence", replaced)
     assert sq.load(path) == older
     sq.save(path, older["b"])
     assert sq.load(path) == older["b"]

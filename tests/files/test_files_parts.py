@@ -39,8 +39,8 @@ def many_batches(path):
         sq.split_to_sequence(np.arange(600.0).reshape(300, 2), keepdims=0),
         TensorSequence(list(range(300))),
         TensorSequence([np.ones((k % 3 + 1, k % 4 + 1)) * k for k in range(60)]),
-        TensorSequence([[True, False], [True]] * 90),
-        TensorSequence([["to", "be"], ["or"]] * 90),
+        TensorSequence([[True, False], [True]] * 180),
+        TensorSequence([["to", "be"], ["or"]] * 180),
     ],
     ids=["lists", "backwards", "slice", "rows", "scalars", "tensors", "bools", "strings"],
 )

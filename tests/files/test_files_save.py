@@ -168,3 +168,52 @@ def test_tensors_are_not_all_gathered_in_memory(path):
     assert peak < 128 << 20
     back = sq.load(path)
     assert [int(element[-1]) for element in back] == [*range(4096)]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".npz", ".NPY", ".csv", ".pkl", ".pt", ".gz"])
+def test_names_of_other_formats(tmp_path, suffix):
+    """A file of that name would have Arrow's format, which no reader of such files expects."""
+    for data in ([[1]], sq.Columns({"a": [1]}), iter([sq.TensorSequence([[1]])])):
+        with pytest.raises(ValueError, match=rf"save writes Arrow files, not \{suffix}: name it 'a.b.arrow'"):
+            sq.save(tmp_path / f"a.b{suffix}", data)
+    assert not list(tmp_path.iterdir())
+    for name in ("a.feather", "a.ipc", "a", "parquet", ".npz", "a.parquet.arrow"):
+        sq.save(tmp_path / name, [[1]])
+        assert sq.load(tmp_path / name).tolist() == [[1]]
+
+
+def test_exchanged_arguments(tmp_path):
+    path = str(tmp_path / "a.arrow")
+    for data in (sq.TensorSequence([[1]]), sq.Columns({"a": [1]}), [[1]]):
+        with pytest.raises(
+            TypeError, match=rf"the path comes first: save\('.*, sequence\), got a {type(data).__name__}"
+        ):
+            sq.save(data, path)
+    for other in (3, None, [path]):
+        with pytest.raises(TypeError, match=r"path must be a str or os\.PathLike, got"):
+            sq.save(other, [[1]])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("function", [np.savez, np.savez_compressed])
+def test_what_numpy_saves(tmp_path, function):
+    seq = sq.TensorSequence([[1, 2], [3]])
+    with pytest.raises(
+        TypeError, match=r"np\.savez\(file, values=seq\.values\(\), lengths=seq\.lengths\(\)\)"
+    ):
+        function(tmp_path / "a.npz", seq)
+    function(tmp_path / "a.npz", values=seq.values(), lengths=seq.lengths())
+    with np.load(tmp_path / "a.npz") as found:
+        assert sq.TensorSequence.from_lengths(found["values"], found["lengths"]) == seq
+
+
+@pytest.mark.parametrize("dtype", ["str", object])
+def test_a_series_of_strings(dtype):
+    pandas = pytest.importorskip("pandas")
+    words = pandas.Series(["to", "be"], dtype=dtype)
+    with pytest.raises(TypeError, match=r"got a Series of single strings: Columns\(\{'name': x\}\) takes it"):
+        sq.TensorSequence(words)
+    assert sq.Columns({"name": words})["name"].tolist() == ["to", "be"]
+    assert sq.TensorSequence(list(words)).tolist() == ["to", "be"]
+    lists = pandas.Series([["to"], ["be", "or"]])
+    assert sq.TensorSequence(lists).tolist() == [["to"], ["be", "or"]]

@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
 
 import numpy as np  # noqa: E402
-from operations import GROUPS, WATCHED, OnThreads, fresh  # noqa: E402
+from operations import GROUPS, WATCHED, OnThreads  # noqa: E402
 from support.type_cache import clear_type_cache  # noqa: E402
 
 MOST = 2000  # allocations of one operation
@@ -113,7 +113,9 @@ def contents(seq):
 
 def is_clear(error):
     """Whether a failure is what it should be. CPython may lose one when it has no memory for a frame."""
-    return isinstance(error, MemoryError) or str(error) == "error return without exception set"
+    told = str(error)
+    lost = told.startswith("<function ") and told.endswith("returned NULL without setting an exception")
+    return isinstance(error, MemoryError) or lost or told == "error return without exception set"
 
 
 class Sweep:
@@ -122,22 +124,32 @@ class Sweep:
     def __init__(self, name, operation, maker, shared, in_a_row):
         self.name, self.operation, self.maker = name, operation, maker
         self.shared, self.in_a_row = shared, in_a_row
-        self.make = operation.make or fresh
         self.tracing, self.trace = False, "no error"
 
     def attempt(self, number):
         """Fail an allocation; return the sequence, its copy or None, and the error's type or None."""
-        run, maker = self.operation.run, self.maker
+        maker = self.maker
         disarm, in_a_row = maker.disarm, self.in_a_row
-        seq = self.make()
+        seq = self.operation.make()
+        run, *arguments = self.operation.prepare(seq)
         keeper = seq.copy() if self.shared else None
         error = None
         try:
             if isinstance(run, OnThreads):
-                run(seq, functools.partial(maker.arm, number, in_a_row))
+                run(functools.partial(maker.arm, number, in_a_row))
             else:
                 maker.arm(number, in_a_row)
-                run(seq)
+                # A call with *arguments, which CPython makes in C, loses them where there is no frame for it.
+                if not arguments:
+                    run()
+                elif len(arguments) == 1:
+                    run(arguments[0])
+                elif len(arguments) == 2:
+                    run(arguments[0], arguments[1])
+                elif len(arguments) == 3:
+                    run(arguments[0], arguments[1], arguments[2])
+                else:
+                    run(*arguments)
         except Exception as failure:
             while True:  # the next ones may have been kept for here
                 try:
@@ -168,7 +180,7 @@ class Sweep:
 
     def run(self):
         """Return how many allocations were failed, and by error how many were noticed."""
-        before = contents(self.make())
+        before = contents(self.operation.make())
         last = number = 0
         noticed = Counter()
         while number < min(MOST, last + THROUGH):
@@ -224,7 +236,8 @@ def run_group(name, malloc):
     operations = {k: one for k, one in GROUPS[name]().items() if TRIED or not one.loose}
     for operation in operations.values():  # what is imported, cached and made once
         for _ in range(3):
-            operation.run((operation.make or fresh)())
+            run, *arguments = operation.prepare(operation.make())
+            run(*arguments)
     gc.collect()
     gc.freeze()
     gc.disable()  # it would allocate in between

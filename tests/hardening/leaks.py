@@ -25,7 +25,7 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent), str(HERE)]
 import numpy as np  # noqa: E402
 from failed_allocations import in_use, table_of  # noqa: E402
 from leak_operations import GROUPS  # noqa: E402
-from operations.operands import WATCHED, fails  # noqa: E402
+from operations import WATCHED, fails  # noqa: E402
 from support.type_cache import clear_type_cache  # noqa: E402
 
 import seqcore as sq  # noqa: E402

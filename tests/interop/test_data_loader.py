@@ -187,3 +187,77 @@ def test_a_worker_has_the_file_and_no_copy(tmp_path, copies):
     for _ in range(copies - 1):
         back = ForkingPickler.loads(ForkingPickler.dumps(back))
     assert all(lies_in(element, path) for element in back)
+
+
+# --- every kind of batch, as PyTorch wants it ---
+
+ROWS = 37
+SIZES = [1 + i % 3 for i in range(ROWS)]
+# Of one length the values of two rows in falling order are a view that goes backwards.
+KINDS = {
+    "even": lambda: TensorSequence.from_lengths(np.arange(2 * ROWS), [2] * ROWS),
+    "rows": lambda: sq.split_to_sequence(np.arange(2 * ROWS).reshape(ROWS, 2), keepdims=0),
+    "uneven": lambda: TensorSequence.from_lengths(np.arange(sum(SIZES)), SIZES),
+    "reversed": lambda: TensorSequence.from_lengths(np.arange(2 * ROWS), [2] * ROWS)[::-1],
+    "of a reversed array": lambda: sq.split_to_sequence(np.arange(2 * ROWS)[::-1], 2),
+    "arrays": lambda: TensorSequence([np.arange(n)[::-1] for n in SIZES]),
+    "of a batch": lambda: TensorSequence.from_padded(np.arange(3 * ROWS).reshape(ROWS, 3), SIZES),
+}
+
+
+def rows_of(kind):
+    tokens = KINDS[kind]()
+    numbers = sq.split_to_sequence(np.arange(ROWS, dtype=np.float32), keepdims=0)[::-1]
+    where = np.arange(2.0 * ROWS).reshape(ROWS, 2)[::-1, ::-1]
+    return sq.Columns({"tokens": tokens, "label": np.arange(ROWS), "where": where, "numbers": numbers})
+
+
+def check_epochs(rows, kind, epochs, **options):
+    tokens = KINDS[kind]()
+    where = rows_of(kind)
+    for epoch in range(epochs):
+        seen = []
+        for found in loader_of(rows, loaders.tensors, seed=epoch, **options):
+            positions = found["label"].tolist()
+            assert found["values"].tolist() == [x for i in positions for x in tokens[i].tolist()]
+            assert found["values"].tolist() == found["joined"].tolist() == found["from_dlpack"].tolist()
+            assert found["padded"][found["mask"]].tolist() == found["values"].tolist()
+            assert found["where"].tolist() == [where[i]["where"].tolist() for i in positions]
+            assert found["numbers"].tolist() == [ROWS - 1 - i for i in positions]
+            seen += positions
+        assert sorted(seen) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_batch_is_what_pytorch_takes(kind):
+    rows = rows_of(kind)
+    for batch_size in range(1, 6):
+        check_epochs(rows, kind, 12, batch_size=batch_size)
+    for options in ({"batch_size": 2}, {"max_tokens": 7}, {"capacity": 5}):
+        sampler = sq.BatchSampler(rows["tokens"], **options)
+        for epoch in range(4):
+            sampler.set_epoch(epoch)
+            batches = list(DataLoader(rows, batch_sampler=sampler, collate_fn=loaders.tensors))
+            assert sorted({i for found in batches for i in found["label"].tolist()}) == list(range(ROWS))
+    tokens = [found["values"] for found in loader_of(rows["tokens"], loaders.tensors, batch_size=2)]
+    assert sorted(torch.cat(tokens).tolist()) == sorted(rows["tokens"].values().tolist())
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_each_batch_of_workers_is_what_pytorch_takes(tmp_path, batch_size):
+    rows = rows_of("even")
+    rows.save(tmp_path / "rows.arrow")
+    for one in (rows, sq.load(tmp_path / "rows.arrow")):
+        options = {"num_workers": 2, "multiprocessing_context": METHODS[0]}
+        check_epochs(one, "even", 2, batch_size=batch_size, **options)
+
+
+def test_columns_that_workers_send_are_what_pytorch_takes():
+    rows = rows_of("even")
+    loader = loader_of(rows, identity, batch_size=2, num_workers=2, multiprocessing_context=METHODS[0])
+    for batch in loader:
+        assert loaders.tensors(batch)["label"].tolist() == batch["label"].tolist()
+
+
+def identity(batch):
+    return batch

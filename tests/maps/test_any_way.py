@@ -43,6 +43,7 @@ class Outputs:
 
     def __init__(self, dtypes=None):
         self.single, self.sequences = None, None
+        self.types, self.waiting = None, []
         if dtypes is not None:
             self.single = not isinstance(dtypes, tuple)
             self.sequences = [sq.TensorSequence(dtype=one) for one in ([dtypes] if self.single else dtypes)]
@@ -59,17 +60,43 @@ class Outputs:
         return values
 
     def add(self, result, split=lambda array: [array]):
-        values, parts = self.values_of(result), []
+        values = self.values_of(result)
+        if self.sequences is not None:
+            self.put(values, split)
+            return
+        # The first result that has a type sets it. An empty list has none.
+        self.types = self.types or [None] * len(values)
+        if len(values) != len(self.types):
+            raise Misfit(None, TypeError())
         for k, value in enumerate(values):
+            if self.types[k] is None and not (isinstance(value, list) and not value):
+                self.types[k] = self.sequence_of(k, value, None).dtype
+        self.waiting.append((values, split))
+        if all(one is not None for one in self.types):
+            self.begin()
+
+    def begin(self):
+        """Put the results away that have waited for a type; without one, it is that of an empty list."""
+        self.sequences = [sq.TensorSequence(dtype="float64" if one is None else one) for one in self.types]
+        waiting, self.waiting = self.waiting, []
+        for values, split in waiting:
+            self.put(values, split)
+
+    def sequence_of(self, k, value, dtype):
+        try:
+            return sq.TensorSequence([value], dtype=dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise Misfit(None if self.single else k, error) from None
+
+    def put(self, values, split):
+        parts = []
+        for k, (value, sequence) in enumerate(zip(values, self.sequences, strict=True)):
+            (array,) = self.sequence_of(k, value, sequence.dtype)
             try:
-                dtype = None if self.sequences is None else self.sequences[k].dtype
-                (array,) = sq.TensorSequence([value], dtype=dtype)
-                parts.append([array.dtype, split(array)])
-            except (TypeError, ValueError, OverflowError) as error:
+                parts.append(split(array))
+            except ValueError as error:
                 raise Misfit(None if self.single else k, error) from None
-        if self.sequences is None:
-            self.sequences = [sq.TensorSequence(dtype=dtype) for dtype, _ in parts]
-        for sequence, (_, elements) in zip(self.sequences, parts, strict=True):
+        for sequence, elements in zip(self.sequences, parts, strict=True):
             sequence.extend(elements)
 
 
@@ -81,6 +108,8 @@ def loop(call, units, dtypes=None):
             outputs.add(call(*arguments), split)
         except BaseException as error:
             return error, name
+    if outputs.sequences is None:
+        outputs.begin()
     return outputs, None
 
 

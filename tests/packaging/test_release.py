@@ -62,12 +62,12 @@ def test_what_is_built_again(tmp_path, monkeypatch):
     for file in map(Path, files):
         file.write_text("other")
         seen.add(fingerprint())
-    for flag in ("CFLAGS", "SEQCORE_DEBUG"):
+    for flag in ("CFLAGS", "SEQCORE_DEBUG", "SEQCORE_SMALL"):
         monkeypatch.setenv(flag, "1")
         seen.add(fingerprint())
     Path("seqcore/core/b.pyx").write_text("")
     seen.add(fingerprint())
-    assert len(seen) == 1 + len(files) + 2 + 1
+    assert len(seen) == 1 + len(files) + 3 + 1
 
 
 def test_links_lead_into_the_repository(readme, project):

@@ -123,6 +123,24 @@ def test_mixed_pieces_come_back():
     assert round_trips(seq)
 
 
+MIXTURES = {
+    "ranks": lambda i: np.full((2,) * (i % 2), float(i)),
+    "widths": lambda i: np.full((2, 1 + i % 3), float(i)),
+    "empty ones among others": lambda i: np.full((i % 4, 2) if i % 2 else i % 3, float(i)),
+}
+
+
+@pytest.mark.parametrize("protocol", [2, 5])
+@pytest.mark.parametrize("n", [2, 63, 64, 65, 300])
+@pytest.mark.parametrize("kind", MIXTURES)
+def test_shapes_that_take_turns_come_back(kind, n, protocol):
+    """Also when copied together they are more groups of one shape than a sequence keeps runs."""
+    arrays = [MIXTURES[kind](i) for i in range(n)]
+    for seq in (TensorSequence(arrays), TensorSequence(arrays)[::-1], TensorSequence(arrays)[np.arange(n)]):
+        assert_holds(pickle.loads(pickle.dumps(seq, protocol)), list(seq))
+        assert_holds(copy.deepcopy(seq), list(seq))
+
+
 def test_broadcast_arrays_come_back():
     assert round_trips(
         TensorSequence([np.broadcast_to(np.float32(3), (4, 5)), np.broadcast_to(np.float32(4), (0, 5))])

@@ -14,18 +14,19 @@ from seqcore._files import paths, reading
 @pytest.fixture(autouse=True)
 def none_is_open(monkeypatch):
     monkeypatch.setattr(paths, "_OPEN", {})
+    paths._FILES.clear()
 
 
 @pytest.fixture
 def times_read(monkeypatch):
     """The paths that were read, each as often as it was."""
-    read, found = reading.read, []
+    at, found = reading.File.at, []
 
-    def spy(path, *rest):
+    def spy(path, *rest, **options):
         found.append(os.path.basename(path))
-        return read(path, *rest)
+        return at(path, *rest, **options)
 
-    monkeypatch.setattr(reading, "read", spy)
+    monkeypatch.setattr(reading.File, "at", spy)
     return found
 
 

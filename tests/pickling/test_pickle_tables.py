@@ -130,6 +130,7 @@ def test_views():
         again([("views", array, 0, np.array([0, 1]), np.array([0]))], ((0, 0, 1, 2),))
 
 
+@pytest.mark.usual_limits
 def test_shapes():
     seq = pickle.loads(pickle.dumps(TensorSequence([np.ones((1, 2)), np.zeros((2, 3))], copy=True)))
     again, (part,), _ = reduced(seq)

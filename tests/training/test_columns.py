@@ -1,5 +1,6 @@
 """Columns: sequences and arrays under names; their selections, files, pickles and Arrow tables."""
 
+import contextlib
 import copy
 import pickle
 import re
@@ -483,9 +484,9 @@ def test_parts_that_do_not_fit(tmp_path):
         (columns_of(4, "int64"), TypeError, "part 1 has the columns tokens int64"),
         (columns["tokens"], TypeError, "part 1 is a TensorSequence, expected Columns"),
         (
-            Columns({**columns, "rows": [np.zeros((1, 5), np.int32)] * 4}),
+            Columns({**columns, "rows": [np.zeros((1, 5, 1), np.int32)] * 4}),
             ValueError,
-            "column 'rows' has elements of another rank, or of other lengths",
+            "part 1: column 'rows': expected tensors of rank 2 as in the parts before, got rank 3",
         ),
         (
             Columns({**columns, "rows": [np.zeros((1,) * rank, np.int32) for rank in (1, 2, 1, 2)]}),
@@ -532,3 +533,98 @@ def test_bools_of_an_array_are_bytes_in_a_file(tmp_path):
     kinds = [getattr(schema.field(name).type, "storage_type", None) for name in ("flags", "numbers")]
     assert kinds == [pa.int8(), None]
     assert sq.load(tmp_path / "c.arrow")["flags"].tolist() == [True, False, True]
+
+
+# --- nothing that is handed out is the columns' own ---
+
+
+def spoil(array):
+    """Change what can be changed of an array object."""
+    for change in (
+        lambda: array.setflags(write=True),
+        lambda: setattr(array, "shape", (array.size, 1)),
+        lambda: setattr(array, "dtype", np.dtype("V1")),
+        lambda: array.resize(0, refcheck=False),
+        lambda: array.sort(),
+        lambda: array.fill(7),
+        lambda: array.base is not None and spoil(array.base),
+    ):
+        with contextlib.suppress(ValueError, TypeError, AttributeError, DeprecationWarning):
+            change()
+
+
+def exits_of(columns):
+    """Every array and sequence that columns give, by any way."""
+    yield from (columns[name] for name in columns.names)
+    yield from (dict(columns)[name] for name in columns.names)
+    yield from (Columns(columns)[name] for name in columns.names)
+    if len(columns):
+        yield from (value for value in columns[0].values() if isinstance(value, np.ndarray))
+        yield from (value for row in columns for value in row.values() if isinstance(value, np.ndarray))
+    for other in (columns[:], columns[::-1], columns[list(range(len(columns)))], copy.copy(columns)):
+        yield from (other[name] for name in other.names)
+    restore, arguments = columns.__reduce__()
+    yield from arguments[1].values()
+    yield restore(*arguments)["label"]
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_what_is_handed_out_can_be_spoilt(n, tmp_path):
+    pytest.importorskip("pyarrow")
+    made = Columns(
+        {
+            "label": np.arange(n),
+            "box": np.arange(6.0 * n).reshape(n, 3, 2),
+            "word": np.array(["w"] * n, object),
+            "tokens": TensorSequence([[i] * (i + 1) for i in range(n)], "int64"),
+        }
+    )
+    made.save(tmp_path / "a.arrow")
+    for columns in (
+        made,
+        sq.load(tmp_path / "a.arrow"),
+        Columns.from_arrow(made),
+        pickle.loads(pickle.dumps(made)),
+    ):
+        expected = {name: columns[name].tolist() for name in columns.names}
+        shapes = {name: columns[name].shape for name in ("label", "box", "word")}
+        for one in exits_of(columns):
+            if isinstance(one, TensorSequence):
+                one.clear()
+            else:
+                assert not one.flags.writeable or one.flags.owndata  # a selection has copies
+                spoil(one)
+        columns.keys().mapping.get("tokens")  # the mapping of the keys has no sequences
+        assert all(value is None for value in columns.keys().mapping.values())
+        columns.names.clear()
+        columns.dtypes.clear()
+        assert {name: columns[name].tolist() for name in columns.names} == expected
+        assert {name: columns[name].shape for name in ("label", "box", "word")} == shapes
+        assert len(columns) == n
+
+
+def test_nan_is_unequal_to_itself():
+    for columns in (
+        Columns({"a": np.array([1.0, np.nan])}),
+        Columns({"a": TensorSequence([[1.0], [np.nan, 2.0]]), "b": [1, 2]}),
+        Columns({"a": np.array([[1 + 1j], [complex(0, np.nan)]]), "b": [1, 2]}),
+    ):
+        for other in (columns, columns[:], copy.copy(columns), Columns(columns)):
+            assert (columns == other, columns != other) == (False, True)
+            assert columns[:1] == other[:1]
+    same_ = Columns({"a": [1.0, 2.0]})
+    assert same_ == same_
+    assert same_ != Columns({"b": [1.0, 2.0]})
+    assert same_ != Columns({"a": [1.0, 2.0], "b": [1, 2]})
+    assert Columns({"a": [1.0], "b": [2]}) == Columns({"b": [2], "a": [1.0]})
+
+
+def test_a_table_in_place_of_a_mapping():
+    pandas = pytest.importorskip("pandas")
+    pa = pytest.importorskip("pyarrow")
+    for table in (pandas.DataFrame({"a": [1]}), pa.table({"a": [1]}), pa.record_batch({"a": [1]})):
+        with pytest.raises(TypeError, match=rf"got a {type(table).__name__}: Columns.from_arrow\("):
+            Columns(table)
+        assert Columns.from_arrow(table) == Columns({"a": [1]})
+    with pytest.raises(TypeError, match=r"got a list of rows: pass \{name: \[row\[name\] for row in rows\]"):
+        Columns([{"a": 1}, {"a": 2}])

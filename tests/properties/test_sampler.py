@@ -1,0 +1,209 @@
+"""BatchSampler beside a model: iter, next, set_epoch and states in any order; what comes, and if it mixes."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.known import UNSHRUNK, known
+from support.random_cases import examples
+
+from seqcore import BatchSampler
+
+LIMITS = {"batch_size": {"batch_size": 3}, "max_tokens": {"max_tokens": 30}, "capacity": {"capacity": 25}}
+LENGTHS = [1 + i * 7 % 23 for i in range(30)]
+
+
+def sampler_of(limit, **options):
+    return BatchSampler(LENGTHS, **LIMITS[limit], **options)
+
+
+def epoch_of(limit, epoch, **options):
+    sampler = sampler_of(limit, **options)
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+class Model:
+    """The epoch is read at the first batch, and an older iterator doesn't count for a newer epoch."""
+
+    def __init__(self, limit, options):
+        self.sampler, self.limit, self.options = sampler_of(limit, **options), limit, options
+        self.epoch = self.first = self.given = 0
+        self.iterators = []  # [iterator, batches or None before the first, epoch, how many were handed out]
+        self.counting = None  # the one that began last in this epoch, whose batches the state counts
+        self.states = []
+
+    def iter(self, _):
+        self.iterators.append([iter(self.sampler), None, None, 0])
+
+    def next(self, which):
+        if not self.iterators:
+            return
+        one = self.iterators[which % len(self.iterators)]
+        iterator, batches, epoch, at = one
+        if batches is None:
+            one[1] = batches = epoch_of(self.limit, self.epoch, **self.options)
+            one[2], one[3] = epoch, at = self.epoch, self.first
+            self.first, self.counting = 0, one
+        found = next(iterator, None)
+        assert found == (batches[at] if at < len(batches) else None)
+        if found is not None:
+            one[3] = at + 1
+        if one is self.counting:
+            self.given = one[3]
+        elif epoch == self.epoch:
+            self.given = None  # nobody says which of two counts
+
+    def set_epoch(self, epoch):
+        self.sampler.set_epoch(epoch)
+        if epoch != self.epoch:
+            self.epoch, self.first, self.given, self.counting = epoch, 0, 0, None
+
+    def save(self, _):
+        state = self.sampler.state_dict()
+        assert state["epoch"] == self.epoch
+        assert self.given in (None, state["batches"])
+        assert state["batches"] <= len(self.sampler)
+        self.states.append(state)
+
+    def load(self, which):
+        if self.states:
+            state = self.states[which % len(self.states)]
+            self.sampler.load_state_dict(state)
+            self.epoch, self.first = state["epoch"], state["batches"]
+            self.given, self.counting = self.first, None
+            self.iterators.clear()  # those of before are nobody's
+
+
+STEPS = {
+    "one iterator at a time": [
+        "iter and next",
+        "next",
+        "next",
+        "set_epoch and iter",
+        "save",
+        "load and iter",
+    ],
+    "an epoch set after iter()": ["iter", "next", "next", "set_epoch", "save", "load and iter"],
+    "older iterators go on": ["iter and next", "next an older", "next", "set_epoch", "save"],
+}
+EPOCH = "the epoch is bound at iter(), so that one set before the first batch has no effect"
+OLDER = "batches that an older iterator hands out count for the epoch that was set since"
+
+
+def steps(kind):
+    return st.lists(st.tuples(st.sampled_from(STEPS[kind]), st.integers(0, 3)), min_size=4, max_size=30)
+
+
+def follow(limit, options, steps):
+    model = Model(limit, options)
+    for step, number in steps:
+        if step == "iter and next":
+            model.iterators = []
+            model.iter(0)
+            model.next(-1)
+        elif step == "set_epoch and iter":
+            model.iterators = []
+            model.set_epoch(number)
+            model.iter(0)
+            model.next(-1)
+        elif step == "load and iter":
+            model.load(number)
+            model.iterators = []
+            model.iter(0)
+            model.next(-1)
+        elif step == "next an older":
+            model.next(number)
+        elif step == "next":
+            model.next(-1)
+        else:
+            getattr(model, step)(number)
+
+
+OPTIONS = st.fixed_dictionaries(
+    {"shuffle": st.booleans(), "drop_last": st.booleans(), "seed": st.integers(0, 2)}
+)
+RANKS = st.sampled_from([{}, {"world_size": 2}, {"world_size": 2, "rank": 1}, {"world_size": 3, "rank": 1}])
+
+
+@given(st.sampled_from([*LIMITS]), OPTIONS, RANKS, steps("one iterator at a time"))
+def test_one_iterator_at_a_time(limit, options, ranks, steps):
+    follow(limit, options | ranks, steps)
+
+
+@known(EPOCH)
+@settings(max_examples=examples(500), **UNSHRUNK)
+@given(st.sampled_from([*LIMITS]), OPTIONS, RANKS, steps("an epoch set after iter()"))
+def test_the_epoch_is_read_at_the_first_batch(limit, options, ranks, steps):
+    follow(limit, options | ranks, steps)
+
+
+@known(OLDER)
+@settings(max_examples=examples(500), **UNSHRUNK)
+@given(st.sampled_from([*LIMITS]), OPTIONS, RANKS, steps("older iterators go on"))
+def test_an_older_iterator_counts_for_no_newer_epoch(limit, options, ranks, steps):
+    follow(limit, options | ranks, steps)
+
+
+# --- what comes ---
+
+
+def epochs(sampler, count):
+    for epoch in range(count):
+        sampler.set_epoch(epoch)
+        yield list(sampler)
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_len_is_what_comes(limit, drop_last, world_size):
+    for rank in range(world_size):
+        sampler = sampler_of(limit, drop_last=drop_last, rank=rank, world_size=world_size)
+        assert {len(batches) for batches in epochs(sampler, 5)} == {len(sampler)}
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_every_element_comes_in_each_epoch(limit, shuffle):
+    for batches in epochs(sampler_of(limit, shuffle=shuffle), 5):
+        assert sorted(itertools.chain(*batches)) == [*range(len(LENGTHS))]
+
+
+DROPS = "drop_last with max_tokens always leaves out the longest elements"
+
+
+@pytest.mark.parametrize(
+    "limit", [pytest.param(limit, marks=known(DROPS)) if limit == "max_tokens" else limit for limit in LIMITS]
+)
+def test_every_element_comes_in_time(limit):
+    """With drop_last some are left out, but never always the same ones. All lengths differ."""
+    for size, world_size in itertools.product(range(31, 131, 20), (1, 3)):
+        most = {limit: size // 15 if limit == "batch_size" else size}
+        met = set()
+        for rank in range(world_size):
+            sampler = BatchSampler(range(1, 31), **most, drop_last=True, rank=rank, world_size=world_size)
+            met |= {i for batches in epochs(sampler, 60) for batch in batches for i in batch}
+        assert met == {*range(30)}, (size, world_size)
+
+
+STAY = "batches of elements of different lengths are the same in every epoch"
+
+
+@pytest.mark.parametrize("limit", [pytest.param(limit, marks=known(STAY)) for limit in LIMITS])
+def test_batches_mix(limit):
+    """In epochs of 8 batches and more, at least half hold other elements together than any before."""
+    lengths = np.random.default_rng(0).permutation(200) + 1
+    limits = {
+        "batch_size": {"batch_size": 8},
+        "max_tokens": {"max_tokens": 900},
+        "capacity": {"capacity": 400},
+    }
+    before = set()
+    for number, batches in enumerate(epochs(BatchSampler(lengths, **limits[limit]), 4)):
+        now = [frozenset(batch) for batch in batches if len(batch) > 1]
+        assert len(batches) >= 8
+        assert number == 0 or sum(batch in before for batch in now) <= len(now) / 2
+        before |= {*now}
