@@ -98,16 +98,8 @@ class Model(Protocol):
 class DaskClient(Protocol):
     """A `dask.distributed.Client`, whose methods return their result or a coroutine of it."""
 
-    def get_executor(self, *, pure: bool = ...) -> Any: ...
     def nthreads(self) -> Any: ...
+    def scatter(self, data: Any, *, broadcast: bool = ..., hash: bool = ...) -> Any: ...
 
-@type_check_only
-class Pool(Protocol):
-    """A pool of `multiprocessing`, or one with its interface."""
-
-    def apply_async(
-        self, func: Any, args: Any = ..., kwds: Any = ..., callback: Any = ..., error_callback: Any = ...
-    ) -> Any: ...
-
-Workers: TypeAlias = Executor | DaskClient | Pool | ModuleType  # the module is Ray
+Workers: TypeAlias = Executor | DaskClient | ModuleType  # the module is Ray
 Progress: TypeAlias = bool | Callable[[int, int], object] | None

@@ -11,14 +11,11 @@ from seqcore._arguments.shown import got
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.batches import in_order, joined_work, stacked_work
 from seqcore._maps.elementwise import elementwise_work
-from seqcore._maps.executors import run_on_workers
 from seqcore._maps.job import Job, run_serially
-from seqcore._maps.outputs import Outputs
+from seqcore._maps.outputs import Outputs, complete
 from seqcore._maps.reductions import reduction_work
-from seqcore._maps.sharing import read_only
-from seqcore._maps.threads import run_on_threads
-from seqcore._maps.work import ElementWork, runs_many
-from seqcore._maps.workers import workers_of
+from seqcore._maps.work import ElementWork, read_only, runs_many
+from seqcore.core.calls import Bound
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence
@@ -257,12 +254,12 @@ def sequence_map(
         The further inputs. A sequence is indexed too and must be as long as the first. A list counts as a
         sequence: `[1, 2, 3]` gives one number to each call, `np.array([1, 2, 3])` the array to every call.
     max_workers : int, optional
-        The largest number of threads: 1 runs in the calling thread, None uses one thread for each CPU. The
-        map measures how many are fastest, the calling thread alone included.
-    executor : concurrent.futures.Executor, multiprocessing.Pool, dask.distributed.Client or ray, optional
-        The workers that run the body in place of threads: an executor, a pool, a client, or the module `ray`
-        once it is connected. They are left running. For other processes the body, the inputs and the results
-        must pickle.
+        The number of threads: 1 runs in the calling thread, None uses one thread for each CPU. The map tries
+        whether they are faster than the calling thread alone, and goes on with whichever is.
+    executor : concurrent.futures.Executor, dask.distributed.Client or ray, optional
+        The workers that run the body in place of threads: an executor, a client, or the module `ray` once it
+        is connected. They are left running. For other processes the body, the inputs and the results must
+        pickle.
     chunksize : int, optional
         The number of elements that a worker takes at a time. By default it is chosen from the time that
         elements take. With threads, a chunksize makes all `max_workers` of them run, without measuring, and
@@ -316,11 +313,8 @@ def sequence_map(
     chunksize = as_count("chunksize", chunksize, "chooses one")
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    work = (
-        elementwise_work(body, inputs, n) or reduction_work(body, inputs, n) or ElementWork(body, inputs, n)
-    )
-    executor = None if executor is None else workers_of(executor)
-    return _run(work, single, dtypes, workers, executor, chunksize, progress)
+    run_by = _workers_of(executor)
+    return _run(_work_of(body, inputs, n), single, dtypes, workers, run_by, chunksize, progress)
 
 
 @overload
@@ -431,10 +425,10 @@ def map_batches(
     stacked = flag("new_axis", new_axis)
     inputs, n = _as_inputs(input_sequence, additional_inputs)
     single, dtypes = _output_types(body, inputs, n, output_dtypes)
-    executor = None if executor is None else workers_of(executor)
-    at_once = workers if executor is None else executor.count
+    run_by = _workers_of(executor)
+    at_once = workers if run_by is None else run_by.count
     work = (stacked_work if stacked else joined_work)(body, inputs, n, batch_size, at_once)
-    outputs = _run(work, single, dtypes, workers, executor, None, progress)
+    outputs = _run(work, single, dtypes, workers, run_by, None, progress)
     if work.positions is None:
         return outputs
     if isinstance(outputs, tuple):
@@ -444,8 +438,11 @@ def map_batches(
 
 def _as_inputs(input_sequence, additional_inputs):
     """Return the inputs of a map, and the number of elements."""
-    inputs = (as_sequence(input_sequence)[:], *map(_as_input, additional_inputs))
-    n = len(inputs[0])
+    first = as_sequence(input_sequence)[:]
+    n = len(first)
+    if not additional_inputs:
+        return (first,), n
+    inputs = (first, *map(_as_input, additional_inputs))
     for i, one in enumerate(inputs):
         if isinstance(one, TensorSequence) and len(one) != n:
             hint = ""
@@ -457,8 +454,33 @@ def _as_inputs(input_sequence, additional_inputs):
     return inputs, n
 
 
+def _work_of(body, inputs, n):
+    """Return how a map runs: the first that suits, from the fastest to the one that suits every body."""
+    return (
+        elementwise_work(body, inputs, n)  # a ufunc, or a graph of such operators: blocks of elements
+        or reduction_work(body, inputs, n)  # `np.sum`, `np.max`, …: blocks, as `TensorSequence.reduce`
+        or ElementWork(body, inputs, n)  # a graph: many rows in a call; a callable: one element in a call
+    )
+
+
+def _workers_of(executor):
+    if executor is None:
+        return None
+    from seqcore._maps.workers import workers_of
+
+    return workers_of(executor)
+
+
 def _run(work, single, dtypes, workers, executor, chunksize, progress):
     """Run a map serially, on threads or on an executor, and return its outputs."""
+    if progress is None and executor is None and workers == 1 and work.n:
+        chunk = work.run(0, work.n, Bound(), dtypes, single, True)
+        if chunk.error is None and chunk.sequences is not None:
+            return _of(chunk, work)
+        outputs = Outputs(single, dtypes, work.name)
+        outputs.add(chunk)
+        outputs.finish()
+        return _of(outputs, work)
     outputs = Outputs(single, dtypes, work.name)
     with _reporting(progress, work.elements(0, work.n)) as report:
         job = Job(work, outputs, chunksize, report)
@@ -466,27 +488,39 @@ def _run(work, single, dtypes, workers, executor, chunksize, progress):
             if report is not None:
                 report(0)
         elif executor is not None:
+            from seqcore._maps.executors import run_on_workers
+
             run_on_workers(job, executor)
         elif workers == 1:
             run_serially(job)
         else:
-            run_on_threads(job, workers)
-        if job.added < job.n:
-            raise RuntimeError(f"the results of {work.name(job.added, job.n)} of the map are lost")
+            try:
+                from seqcore._maps.threads import run_on_threads
+            except RuntimeError:  # the process is ending, so that Python has no pools any more
+                run_serially(job)
+            else:
+                run_on_threads(job, workers)
     outputs.finish()
+    return _of(outputs, work)
+
+
+def _of(outputs, work):
+    """Return the result of a map that has ended; the outputs may be those of its only chunk."""
     sequences: Any = outputs.sequences
+    if work.n and complete(sequences) < work.elements(0, work.n):
+        raise RuntimeError(f"{complete(sequences)} elements of the map have results, the others are lost")
     return sequences[0] if outputs.single else sequences
 
 
 def _as_body(body):
     """Return the body as a callable; graphs are compiled."""
+    if callable(body):
+        return body
     if isinstance(body, str | os.PathLike) or type(body).__module__.partition(".")[0] == "onnx":
         from seqcore.onnx import GraphBody
 
         return GraphBody(body)
-    if not callable(body):
-        raise TypeError(f"body must be a callable, an ONNX graph or a path to one, got {got(body)}")
-    return body
+    raise TypeError(f"body must be a callable, an ONNX graph or a path to one, got {got(body)}")
 
 
 def _as_input(value):

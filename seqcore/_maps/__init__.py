@@ -1,10 +1,12 @@
-"""Running a map: the units of work, the engines that run them, and the outputs.
+"""Running a map: what it runs, what runs it, and the outputs.
 
 ::
 
-    work: elements · elementwise blocks · batches   the units that a map consists of
-       │
-    job ── serial · threads · executors             the engines, which run some units at a time
-       │                    └─ payloads, sharing    the data that travels to other processes
-    outputs                                         the results, in order
+    Work     elements, rows of graphs, blocks (elementwise, reductions), batches: units that run anywhere
+      │
+    Job      hands out units in chunks, and collects the chunks; alone, it runs them all
+      │
+    Dispatch (executors) has chunks run by threads of the map, or by workers of an executor or a cluster
+      │                  └─ payloads, sharing: what goes to other processes
+    Outputs  the results, in order
 """

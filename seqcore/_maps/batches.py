@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from seqcore._arguments.tensors import as_tensor
-from seqcore._maps.outputs import Chunk, fresh, values_of
+from seqcore._maps.outputs import Chunk, dtypes_of, values_of
 from seqcore._maps.work import Work, part_of, suitable_nbytes, typical_nbytes
-from seqcore.core.batches import chained, cut_batch, stack
+from seqcore.core.batches import chained, cut_batch, empty_sequences, stack
 from seqcore.core.calls import OutputError
 from seqcore.core.layout import first_misfit
 from seqcore.core.operations import split_equally
@@ -68,13 +68,13 @@ class BatchWork(Work):
             return f"elements {places[0]} to {places[-1]}"
         return f"elements {', '.join(map(str, places[:8]))}{', …' if len(places) > 8 else ''}"
 
-    def run(self, start, stop, bound, dtypes, single):
+    def run(self, start, stop, bound, dtypes, single, is_first):
         parts: list[Any] = []
         error, done = None, start
         try:
             while done < stop and bound.allows(done) and not (parts and bound.is_late()):
                 single, sequences = self._run_batch(done, dtypes, single)
-                dtypes = tuple(one.dtype for one in sequences)
+                dtypes = dtypes_of(sequences)
                 parts.append(sequences)
                 done += 1
         except BaseException as caught:
@@ -85,7 +85,7 @@ class BatchWork(Work):
             if parts:
                 sequences = tuple(chained([*column]) for column in zip(*parts, strict=True))
             else:
-                sequences = None if dtypes is None else fresh(dtypes)
+                sequences = None if dtypes is None else empty_sequences(dtypes)
             return Chunk(start, done - start, error, None, sequences, single)
         finally:
             del error  # it refers to this frame

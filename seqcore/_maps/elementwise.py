@@ -7,32 +7,28 @@ Broadcast inputs are passed along if they broadcast along the last axes of the e
     elements (3, 8), (5, 8)   input ()       values as (64,)
     elements (3, 8), (5, 8)   input (8,)     values as (8, 8), which keeps the axis that is broadcast along
     elements (8,), (5, 8)     input (8,)     an element lacks an axis in front: one by one
-
-A block that can't run at once, or fails, runs element by element, so that types, shapes and errors are those
-of a serial loop.
 """
 
 import numpy as np
 
 from seqcore._arguments.tensors import as_tensor
-from seqcore._maps.outputs import Chunk
-from seqcore._maps.work import ElementWork, part_of, suitable_nbytes, typical_nbytes
+from seqcore._maps.work import BlockWork, part_of, suitable_nbytes, typical_nbytes
 from seqcore.core.batches import cut_as, items_of
-from seqcore.core.calls import absorb
 from seqcore.core.layout import first_misfit, first_other_shape
 from seqcore.core.sequence import TensorSequence
 
+FEW = 64  # elements: for fewer a ufunc is called for each, which takes less time than to join and split them
 BLOCK = 1 << 17  # elements in a block, at most
 IMPOSSIBLE = 1 << 62  # an extent that no element has: nothing fits
 LARGE = 1 << 13  # bytes an element: for larger ones a call costs less than a copy
 
 
 def elementwise_work(body, inputs, n):
-    """Return the `ElementwiseWork` of a map, or None if the body is not elementwise or elements are large."""
-    ufunc = isinstance(body, np.ufunc)
-    if n == 0 or not (ufunc or hasattr(type(body), "flat_form")):
-        return None
-    if ufunc and _ufunc_plan(body, inputs) is None:
+    """Return the `ElementwiseWork` of a map, or None if its body is not elementwise or blocks don't pay."""
+    if isinstance(body, np.ufunc):
+        if n < FEW or _ufunc_plan(body, inputs) is None:
+            return None
+    elif n == 0 or not hasattr(type(body), "flat_form"):
         return None
     nbytes = max(typical_nbytes(one) for one in inputs if isinstance(one, TensorSequence))
     if nbytes > LARGE:
@@ -40,42 +36,15 @@ def elementwise_work(body, inputs, n):
     return ElementwiseWork(body, inputs, n, max(1, min(BLOCK, suitable_nbytes(body) // max(nbytes, 1))))
 
 
-class ElementwiseWork(ElementWork):
-    """A unit is an element, but units run a block at a time."""
+class ElementwiseWork(BlockWork):
+    """Blocks of elements as one array each."""
 
-    def __init__(self, body, inputs, n, block):
-        super().__init__(body, inputs, n)
-        self.block, self.in_batches = block, True
-        self.small = 1e-7  # below that most of the time is spent in splitting, which holds the GIL
+    small = 1e-7  # below that most of the time is spent in splitting, which holds the GIL
 
-    def run(self, start, stop, bound, dtypes, single):
-        try:
-            return self._run(start, stop, bound, dtypes, single)
-        except BaseException as error:  # Ctrl-C: no later unit is started
-            bound.lower(start)
-            return Chunk(start, 0, error)
+    def plan(self, units):
+        return BlockPlan.of(self.body, self.inputs, units)
 
-    def _run(self, start, stop, bound, dtypes, single):
-        plan = BlockPlan.of(self.body, self.inputs, stop - start)
-        if plan is None:
-            return super().run(start, stop, bound, dtypes, single)
-        done, at = None, start
-        while True:
-            end = min(stop, at + self.block)
-            part = self._run_block(plan, at, end, dtypes, single) if bound.allows(at) else None
-            if part is None:
-                part = super().run(at, end, bound, dtypes, single)
-            done = part if done is None else _joined(done, part)
-            if end == stop or part.error is not None or part.count < end - at:
-                return done
-            if not bound.allows(end) or bound.is_late():
-                return done
-            if done.sequences is not None:
-                dtypes, single = tuple(one.dtype for one in done.sequences), done.single
-            at = end
-
-    def _run_block(self, plan, start, stop, dtypes, single):
-        """Run a block at once; None if that is impossible or fails, so that its elements run one by one."""
+    def run_block(self, plan, start, stop):
         block = part_of(self.inputs, start, stop)
         try:
             arguments = plan.arguments(block)
@@ -85,29 +54,10 @@ class ElementwiseWork(ElementWork):
                 results = plan.run(arguments)
             except Exception:  # the body may raise anything
                 return None
-            if single is None:
-                single = len(results) == 1
             sequences = plan.split(results, arguments, block)
         except (MemoryError, ValueError):  # single elements need less memory, and name one that is damaged
             return None
-        if sequences is None or single != (len(results) == 1):
-            return None
-        if dtypes is not None and dtypes != tuple(one.dtype for one in sequences):
-            return None
-        return Chunk(start, stop - start, None, None, sequences, single, in_blocks=stop - start)
-
-
-def _joined(done, part):
-    """Join two consecutive chunks into the first one."""
-    done.count += part.count
-    done.in_blocks += part.in_blocks
-    done.error, part.error = part.error, None
-    if done.sequences is not None and part.sequences is not None:
-        for mine, more in zip(done.sequences, part.sequences, strict=True):
-            absorb(mine, more)
-    elif part.results:
-        done.results = [*(done.results or ()), *part.results]
-    return done
+        return None if sequences is None else (len(results) == 1, sequences)
 
 
 class BlockPlan:

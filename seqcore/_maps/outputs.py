@@ -1,32 +1,45 @@
 """The outputs of a map: finished chunks, added to the output sequences in order."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from seqcore._arguments.shown import add_note, shown_error
 from seqcore._arguments.tensors import as_tensor, has_type
+from seqcore.core.batches import empty_sequences
 from seqcore.core.calls import OutputError, absorb, put_results
-from seqcore.core.sequence import TensorSequence
+from seqcore.dtypes import ELEMENT_TYPES, STRING
 
+_PLAIN = frozenset(ELEMENT_TYPES.values()) - {STRING}
 _PYTHON_VALUES = (bool, int, float, complex, str, list, tuple)
 
 
-@dataclass(slots=True)
 class Chunk:
-    """The result of some units: a list of results, or sequences, which may be the first to set the types."""
+    """The outcome of some units: sequences, or a list of results where their types aren't known yet.
 
-    start: int
-    count: int  # finished units; an error belongs to the unit after them
-    error: BaseException | None = None
-    results: list | None = None
-    sequences: tuple | None = None
-    single: bool | None = None  # True if the body returns one tensor, False for a tuple
-    note: str | None = None  # the traceback of an error in another process
-    seconds: float = 0.0  # the time it took, if a worker measured it
-    in_blocks: int = 0  # units that ran in blocks
-    ends: bool = False  # True if the last result is not a tensor: to add it raises, and no unit after it ran
+    Attributes
+    ----------
+    start, count : int
+        The first unit, and the number of finished ones; an error belongs to the unit after them.
+    error : BaseException or None
+    results : list or None
+    sequences : tuple of TensorSequence or None
+    single : bool or None
+        True if the body returns one tensor, False if it returns a tuple.
+    ends : bool
+        True if the last result is not a tensor: to add it raises, and no unit after it ran.
+    note : str or None
+        The traceback of an error in another process.
+    seconds : float
+        The time that it took, if a worker measured it.
+    """
+
+    __slots__ = ("count", "ends", "error", "note", "results", "seconds", "sequences", "single", "start")
+
+    def __init__(self, start, count, error=None, results=None, sequences=None, single=None, ends=False):
+        self.start, self.count, self.error = start, count, error
+        self.results, self.sequences, self.single, self.ends = results, sequences, single, ends
+        self.note, self.seconds = None, 0.0
 
 
 class Outputs:
@@ -35,15 +48,15 @@ class Outputs:
     def __init__(self, single, dtypes, name):
         self.single = single
         self.name = name  # a function that names units in messages
-        self.sequences: Any = None
+        self.sequences: Any = None if dtypes is None else empty_sequences(dtypes)
         self._types: Any = None  # of each output, None while it has only had lists without items
         self._waiting: list[Any] = []  # (unit of the first, results) while an output has no type
-        if dtypes is not None:
-            self.sequences = fresh(dtypes)
 
     @property
-    def dtypes(self):
-        return None if self.sequences is None else tuple(one.dtype for one in self.sequences)
+    def types(self):
+        """The dtypes of the outputs, and whether there is one that is not in a tuple; None if not known."""
+        sequences = self.sequences
+        return None if sequences is None else dtypes_of(sequences), self.single
 
     def add(self, chunk):
         """Add the next chunk; raise its error, which is the one that a serial loop would raise."""
@@ -82,7 +95,7 @@ class Outputs:
 
     def _begin(self, types):
         """Make the outputs, and add the results that have waited for them."""
-        self.sequences = fresh(np.dtype(np.float64) if dtype is None else dtype for dtype in types)
+        self.sequences = empty_sequences(np.dtype(np.float64) if dtype is None else dtype for dtype in types)
         waiting, self._waiting = self._waiting, []
         for start, results in waiting:
             self._put(start, results)
@@ -121,7 +134,7 @@ class Outputs:
                 pairs = zip(self._types, types, strict=True)
                 self._types = [other if own is None else own for own, other in pairs]
             self._begin(self._types)
-        if (self.dtypes, self.single) != (tuple(one.dtype for one in chunk.sequences), chunk.single):
+        if self.types != (dtypes_of(chunk.sequences), chunk.single):
             # A worker that didn't know the types found other ones; its first result has the error.
             if complete(chunk.sequences) == 0:
                 return
@@ -134,8 +147,8 @@ class Outputs:
             absorb(mine, more)
 
 
-def fresh(dtypes):
-    return tuple(TensorSequence(dtype=dtype) for dtype in dtypes)
+def dtypes_of(sequences):
+    return tuple([one.dtype for one in sequences])
 
 
 def complete(sequences):
@@ -152,17 +165,26 @@ def values_of(result, single):
     return (result,) if single else result
 
 
-def output_types(result, single):
-    """Return the output types that a first result sets; None if it has Python values.
+def types_of(result, single, is_first):
+    """Return (single, dtypes) as the result of a unit has them.
 
-    For those the types of a map that has begun elsewhere decide: a 1 may have to become a 1.0.
+    If the unit is not the first one of the map, dtypes are None where there are Python values, because the
+    types of the first unit decide: a 1 may have to become a 1.0. They are also None where there is a list
+    without items, which has no type.
     """
+    if single is None:
+        single = not isinstance(result, tuple)
     dtypes = []
     for value in values_of(result, single):
-        if isinstance(value, _PYTHON_VALUES) and not hasattr(value, "dtype"):
-            return None
-        dtypes.append(as_tensor(value).dtype)
-    return tuple(dtypes)
+        if not is_first and isinstance(value, _PYTHON_VALUES) and not hasattr(value, "dtype"):
+            return single, None
+        if type(value) is np.ndarray and value.dtype in _PLAIN:  # the usual case, quickly
+            dtypes.append(value.dtype)
+        elif not has_type(value):
+            return single, None
+        else:
+            dtypes.append(as_tensor(value).dtype)
+    return single, tuple(dtypes)
 
 
 def raise_for(error, name):

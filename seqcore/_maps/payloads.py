@@ -43,12 +43,15 @@ class Payload:
         self.context = contextvars.copy_context()  # it doesn't cross processes
         self.failure = None  # the exception if it could not be pickled
 
+    @property
+    def content(self):
+        return self.work, self.limit, self.dtypes, self.single
+
     def run(self, sent):
-        content = self.work, self.limit, self.dtypes, self.single
-        return self.context.run(run_part, self.start, self.bound, sent, *content)
+        return self.context.run(run_part, self.start, self.bound, sent, *self.content)
 
     def __reduce_ex__(self, protocol):
-        content = self.work, self.limit, self.dtypes, self.single
+        content = self.content
         try:
             data, buffers = _pickled(content, importlib.import_module(self.pickler), protocol)
         except Exception as error:
@@ -95,7 +98,7 @@ def run_part(start, bound, sent, work, limit, dtypes, single):
     began = time.perf_counter()
     if limit is not None:
         bound.end_at(began + limit)
-    chunk = work.run(0, work.n, bound, dtypes, single)
+    chunk = work.run(0, work.n, bound, dtypes, single, start == 0)
     chunk.seconds = time.perf_counter() - began
     chunk.start = start
     return chunk

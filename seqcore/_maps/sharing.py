@@ -1,50 +1,47 @@
 """Share large broadcast inputs with other processes: send each once, not with every chunk.
 
-A tensor is wrapped while a map runs. When it is pickled for the first time, its data are written to a file::
+::
 
-    SharedTensor ──pickle──▶ a new file ──▶ FileTensor: its path, which a worker maps read-only
-                 └─ with Dask and Ray: sent to all workers; the payload has its index among a task's arguments
+    SharedTensor ──pickle──▶ one block of memory for all of them ──▶ BlockTensor: its path, mapped by a worker
+    SentTensor   ──pickle──▶ its index among a task's arguments, where Dask or Ray have sent it to all workers
 
-A worker maps the file again for each chunk, which costs a few microseconds and holds no memory between
-chunks. If a worker can't see the file, it replies so, and from then on the tensor is sent with the chunks.
+The block is made when the first of them is pickled, so never for threads. A worker maps it for each chunk,
+which costs a few microseconds and holds no memory between chunks. If a worker can't see the block, it replies
+so, and from then on the tensors are sent with the chunks.
 
-On Linux the file has no name: workers open it through /proc, and the system deletes it when this process has
+On Linux the block has no name: workers open it through /proc, and the system deletes it when this process has
 ended, however it ends. Elsewhere it is a file in the folder for temporary files, removed at the end of the
-map.
+map. It is not of `multiprocessing.shared_memory`, which ends the process if /dev/shm is full, and before
+Python 3.13 removes a block when the first process that uses it ends.
 """
 
-import atexit
 import mmap
 import os
 import tempfile
 import threading
-import uuid
-import weakref
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
-from seqcore.core.sequence import TensorSequence
+from seqcore._maps.work import read_only
 
-LARGE = 1 << 20  # bytes: a larger tensor is worth a file
-
-
-def read_only(tensor):
-    """Return the array read-only as an element of a sequence is: no holder of it can make it writeable."""
-    return TensorSequence([tensor])[0]
+LARGE = 1 << 20  # bytes: a larger tensor is worth a place in the block
+NAMELESS = hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd")
 
 
 class FileNotVisible(Exception):
-    """A worker can't see a file, for example because it runs on another machine."""
+    """A worker can't see the block, for example because it runs on another machine."""
 
 
 class SharedInputs:
-    """The broadcast inputs that a map shares; leaving the context removes the files."""
+    """The broadcast inputs that a map shares; leaving the context frees the block."""
 
     def __init__(self, workers):
         self.workers = workers
         self.lock = threading.Lock()  # the executor may pickle in a thread of its own
-        self.tensors = []
-        self.sent = []
+        self.tensors, self.sent = [], []
+        self.block: Block | None = None
         self.inline = False
 
     def share(self, tensor):
@@ -53,7 +50,8 @@ class SharedInputs:
             return tensor
         sent = self.workers.send(tensor)
         if sent is None:
-            self.tensors.append(SharedTensor(tensor, self))
+            offset = sum(one.tensor.nbytes + one.padding for one in self.tensors)
+            self.tensors.append(SharedTensor(tensor, self, offset))
             return self.tensors[-1]
         self.sent.append(sent)
         return SentTensor(tensor, len(self.sent) - 1)
@@ -62,45 +60,93 @@ class SharedInputs:
         """Send the tensors with the chunks from now on."""
         self.inline = True
 
+    def reduced(self, shared):
+        """Return what a shared tensor pickles to."""
+        tensor = shared.tensor
+        with self.lock:
+            if self.block is None and not self.inline:
+                try:
+                    self.block = Block(self.tensors)
+                except OSError:  # the disk is full, or there is no folder
+                    self.inline = True
+            if self.inline or (block := self.block) is None:
+                return InlineTensor, (tensor,)
+            shape = tensor.T.shape if shared.is_transposed else tensor.shape
+            return BlockTensor, (
+                *(block.path, block.token, shared.offset, shape, tensor.dtype, shared.is_transposed),
+            )
+
     def __enter__(self):
         return self
 
     def __exit__(self, *exc_info):
         with self.lock:
-            self.inline = True  # a cancelled chunk may still be pickled, and must not write a new file
-            files = [one.file for one in self.tensors if one.file is not None]
-            for one in self.tensors:
-                one.file = None
-        for file in files:
-            file.close()
+            self.inline = True  # a cancelled chunk may still be pickled, and must not make a new block
+            if self.block is not None:
+                self.block.close()
+
+
+class Block:
+    """The data of several tensors, one behind the other, and a token behind them."""
+
+    def __init__(self, tensors):
+        self.token, self.process = os.urandom(16), os.getpid()
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if NAMELESS else 0
+        self.file: Any
+        # In memory, if half of it stays free.
+        if free > 2 * sum(one.tensor.nbytes for one in tensors):
+            self.file = open(os.memfd_create("seqcore"), "wb", buffering=0)  # noqa: SIM115
+        elif NAMELESS:
+            self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        else:
+            self.file = tempfile.NamedTemporaryFile(delete=False, buffering=0)  # noqa: SIM115
+        self.path = f"/proc/{self.process}/fd/{self.file.fileno()}" if NAMELESS else self.file.name
+        try:
+            for one in tensors:
+                self.write(one.data())
+                self.write(memoryview(bytes(one.padding)))
+            self.write(memoryview(self.token))
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, data):
+        while data:  # the system may write less at once
+            data = data[self.file.write(data) :]
+
+    def close(self):
+        self.file.close()
+        if not NAMELESS and os.getpid() == self.process:  # a forked child doesn't own the file
+            with suppress(OSError):  # Windows removes no file that a worker maps
+                os.remove(self.path)
 
 
 class SharedTensor:
-    """A broadcast tensor that pickles as a reference to a file."""
+    """A broadcast tensor that pickles as a part of the block."""
 
-    def __init__(self, tensor, shared):
-        self.tensor, self.shared, self.file = tensor, shared, None
+    def __init__(self, tensor, shared, offset):
+        self.tensor, self.shared, self.offset = tensor, shared, offset
+        self.is_transposed = not tensor.flags.c_contiguous and tensor.flags.f_contiguous
+        self.padding = -tensor.nbytes % 64  # so that the next one is aligned
+
+    def data(self):
+        """Return the bytes of the tensor."""
+        tensor = self.tensor.T if self.is_transposed else self.tensor
+        return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data
 
     def fetch(self, sent):
         return self.tensor
 
     def __reduce__(self):
-        with self.shared.lock:
-            if self.file is None and not self.shared.inline:
-                self.file = _written(self.tensor)
-            if self.file is None or self.shared.inline:
-                return InlineTensor, (self.tensor,)
-            transposed = not self.tensor.flags.c_contiguous and self.tensor.flags.f_contiguous
-            shape = self.tensor.shape[::-1] if transposed else self.tensor.shape
-            return FileTensor, (self.file.path, self.file.token, shape, self.tensor.dtype, transposed)
+        return self.shared.reduced(self)
 
 
-class FileTensor:
-    """A tensor in a file, which ends with a token."""
+class BlockTensor:
+    """A tensor in a block, which ends with a token."""
 
-    def __init__(self, path, token, shape, dtype, transposed):
-        self.path, self.token = path, token
-        self.shape, self.dtype, self.transposed = shape, dtype, transposed
+    def __init__(self, path, token, offset, shape, dtype, is_transposed):
+        self.path, self.token, self.offset = path, token, offset
+        self.shape, self.dtype, self.is_transposed = shape, dtype, is_transposed
 
     def fetch(self, sent):
         try:
@@ -109,10 +155,10 @@ class FileTensor:
             # On another machine, or after the map, the path may be that of another file, or of a pipe.
             if memory[-len(self.token) :] != self.token:
                 raise FileNotVisible(self.path)
-            tensor = np.ndarray(self.shape, self.dtype, memory)
+            tensor = np.ndarray(self.shape, self.dtype, memory, self.offset)
         except (OSError, ValueError, TypeError) as error:  # no such file, or one of another size
             raise FileNotVisible(self.path) from error
-        return tensor.T if self.transposed else tensor
+        return tensor.T if self.is_transposed else tensor
 
 
 def _without_waiting(path, flags):
@@ -148,92 +194,3 @@ def fetch(tensor, sent):
     if not isinstance(tensor, np.ndarray):
         tensor = tensor.fetch(sent)
     return read_only(tensor)
-
-
-# -- files -------------------------------------------------------------------------------------------
-
-
-class _NamelessFile:
-    """A file that other processes open through this one's descriptor."""
-
-    token = b""
-
-    def __init__(self, nbytes: int) -> None:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        # In memory, if half of it stays free.
-        if free > 2 * nbytes:
-            self.file = open(os.memfd_create("seqcore"), "wb", buffering=0)  # noqa: SIM115
-        else:
-            self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-        self.path = f"/proc/{os.getpid()}/fd/{self.file.fileno()}"
-        _nameless.add(self)
-
-    def close(self):
-        self.file.close()
-
-
-class _NamedFile:
-    """A file in the folder for temporary files, where descriptors can't be opened by a path."""
-
-    token = b""
-
-    def __init__(self, nbytes: int) -> None:
-        self.file = tempfile.NamedTemporaryFile(delete=False, buffering=0)  # noqa: SIM115
-        self.path, self.owner = self.file.name, os.getpid()
-
-    def close(self):
-        self.file.close()
-        if os.getpid() == self.owner:  # a forked child's copy doesn't own the file
-            _remove([self.path])
-
-
-_nameless: weakref.WeakSet = weakref.WeakSet()
-NewFile = _NamelessFile if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd") else _NamedFile
-
-
-def _written(tensor):
-    """Write a tensor's data and a token to a new file; return it, or None if there is no space for it."""
-    transposed = not tensor.flags.c_contiguous and tensor.flags.f_contiguous
-    flat = np.ascontiguousarray(tensor.T if transposed else tensor).reshape(-1).view(np.uint8)
-    file = None
-    try:
-        file = NewFile(tensor.nbytes)
-        file.token = uuid.uuid4().bytes
-        for part in (flat.data, memoryview(file.token)):
-            while part:  # the system may write less at once
-                part = part[file.file.write(part) :]
-    except BaseException as error:
-        if file is not None:
-            file.close()
-        if isinstance(error, OSError):  # full, or read-only
-            return None
-        raise
-    return file
-
-
-def _close_in_child():
-    """Close a forked child's copies, which would keep the files' memory as long as the child lives."""
-    for file in list(_nameless):
-        file.close()
-    _nameless.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_in_child)
-
-_leftovers: list[str] = []  # files that a worker still had mapped, which Windows doesn't remove
-
-
-def _remove(paths):
-    paths = [*paths, *_leftovers]
-    _leftovers.clear()
-    for path in paths:
-        try:
-            os.remove(path)
-        except FileNotFoundError:
-            pass
-        except OSError:
-            _leftovers.append(path)
-
-
-atexit.register(_remove, ())

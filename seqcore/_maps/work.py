@@ -1,8 +1,7 @@
-"""The units of work of a map, which engines run some at a time.
+"""The work of a map: a number of units. Engines run some at a time, in any order and anywhere.
 
-The engines (`job`, `threads`, `executors`) know only this interface: a `Work` has a number of units, and a
-range of units can be run, or cut off and sent to a worker. For `sequence_map` it is `ElementWork`, with one
-unit for each element.
+The engines (`job`, `threads`, `executors`) know only `Work`. Its kinds are elements, here, blocks of elements
+(`elementwise`, `reductions`) and batches (`batches`). `mapping._work_of` says which one a map gets.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqcore._maps.outputs import Chunk, complete, fresh, output_types
-from seqcore.core.calls import apply, apply_raw, put_results, rows
+from seqcore._maps.outputs import Chunk, complete, dtypes_of, types_of
+from seqcore.core.batches import empty_sequences
+from seqcore.core.calls import Arguments, absorb, apply, apply_raw, put_results, rows
 from seqcore.core.sequence import TensorSequence
 
 if TYPE_CHECKING:
@@ -41,12 +41,16 @@ def typical_nbytes(sequence):
 
 def part_of(inputs, start, stop):
     """Return the elements of each sequence from start to stop, and broadcast inputs as they are."""
-    return tuple(one[start:stop] if isinstance(one, TensorSequence) else one for one in inputs)
+    return tuple([one[start:stop] if isinstance(one, TensorSequence) else one for one in inputs])
+
+
+def read_only(tensor):
+    """Return the array read-only as an element of a sequence is: no holder of it can make it writeable."""
+    return TensorSequence([tensor])[0]
 
 
 class Work:
-    """The interface of a map to the engines. A subclass has `n`, `run` and the names; its attributes must
-    pickle.
+    """The interface of a map to the engines. A subclass has `n`, `run` and the names; it must pickle.
 
     Attributes
     ----------
@@ -60,8 +64,6 @@ class Work:
         many.
     first_sets_types : bool
         True if the first unit must finish before others go to an executor, because it sets the types.
-    least : int
-        The number of units to run together, at least, where there is a choice.
     small : float
         The seconds a unit below which threads don't help, because most of the time holds the GIL.
     """
@@ -70,17 +72,16 @@ class Work:
     inputs: tuple[TensorSequence[Any] | np.ndarray[Any, Any], ...]
     n: int
     in_batches = False
-    least = 1
     small = 0.0
     first_sets_types = False
 
-    def run(self, start, stop, bound, dtypes, single):
+    def run(self, start, stop, bound, dtypes, single, is_first):
         """Run the units from start to stop, as far as the bound allows, and return a `Chunk`; never raise.
 
         If the bound has an end in time, the chunk may end soon after it, but has at least one unit.
 
-        `dtypes` and `single` describe the outputs, or are None if not known yet. Then a chunk may have
-        sequences, which set them if it is the first in order. A failure lowers the bound.
+        `dtypes` and `single` describe the outputs, or are None if not known yet. Then the chunk says which
+        its first unit has, which are those of the map if `is_first`. A failure lowers the bound.
         """
         raise NotImplementedError
 
@@ -114,7 +115,7 @@ class Work:
 
 
 class ElementWork(Work):
-    """A body called for one element after the other."""
+    """A body called for one element after the other; a compiled graph with many rows of arguments at once."""
 
     def __init__(self, body, inputs, n):
         self.body, self.inputs, self.n = body, inputs, n
@@ -133,71 +134,127 @@ class ElementWork(Work):
     def name(self, start, stop=None):
         return f"element {start}" if stop in (None, start + 1) else f"elements {start} to {stop - 1}"
 
-    def run(self, start, stop, bound, dtypes, single):
+    def run(self, start, stop, bound, dtypes, single, is_first):
         results: list[Any] = []
         sequences = error = None
-        ends = False
         try:
+            arguments = Arguments(self.inputs)
             if self.runs_many:
-                _run_graph(self.body, self.inputs, start, stop, bound, single, results)
+                _run_rows(self.body, arguments, start, stop, bound, single, results)
             elif dtypes is None:
-                apply_raw(self.body, self.inputs, start, min(start + 1, stop), bound, results)
-            if dtypes is None and results and stop - start > 1:  # for a single one, `Outputs.add` does it
-                single, dtypes = _types_of_first(results[0], single)
+                apply_raw(self.body, arguments, start, min(start + 1, stop), bound, results)
+            if dtypes is None and results:
+                try:
+                    single, dtypes = types_of(results[0], single, is_first)
+                except Exception:
+                    bound.lower(start + 1)
+                    # `Outputs.add` raises the error for this result.
+                    return Chunk(start, 1, None, results[:1], None, single, ends=True)
             begun = start + len(results)
             if results and bound.is_late():
                 stop = begun
-            if dtypes is not None:
-                sequences = fresh(dtypes)
-                put_results(sequences, single, results)
+            if dtypes is None:
                 if not self.runs_many:
-                    apply(self.body, self.inputs, begun, stop, bound, sequences, single)
-            elif not self.runs_many:
-                apply_raw(self.body, self.inputs, begun, stop, bound, results)
-        except _InvalidResult:
-            ends = True
-            bound.lower(start + 1)  # `Outputs.add` raises the error for this result
+                    apply_raw(self.body, arguments, begun, stop, bound, results)
+            elif self.runs_many:
+                sequences = empty_sequences(dtypes)
+                put_results(sequences, single, results)
+            else:
+                sequences = empty_sequences(dtypes)
+                apply(self.body, arguments, begun, stop, bound, sequences, single, results)
         except BaseException as caught:
             error = caught
         count = len(results) if sequences is None else complete(sequences)
         if error is not None:
             bound.lower(start + count)
         try:
-            return Chunk(start, count, error, None if sequences else results, sequences, single, ends=ends)
+            return Chunk(start, count, error, None if sequences else results, sequences, single)
         finally:
             del error  # it refers to this frame
 
 
+class BlockWork(ElementWork):
+    """A unit is an element, but units run a block at a time, in `run_block`.
+
+    A block that can't run at once, or fails, runs element by element, so that types, shapes and errors are
+    those of a serial loop.
+    """
+
+    def __init__(self, body, inputs, n, block):
+        super().__init__(body, inputs, n)
+        self.block, self.in_batches = block, True
+
+    def plan(self, units):
+        """Return what `run_block` needs for all blocks of so many units, or None if none can run at once."""
+        return True
+
+    def run_block(self, plan, start, stop):
+        """Return whether there is one output, and the outputs' sequences; None if units run one by one."""
+        raise NotImplementedError
+
+    def run(self, start, stop, bound, dtypes, single, is_first):
+        done, at = None, start
+        try:
+            plan = self.plan(stop - start)
+            while done is None or (at < stop and bound.allows(at) and not bound.is_late()):
+                end = min(stop, at + self.block)
+                part = self._run_at_once(plan, at, end, bound, dtypes, single)
+                if part is None:
+                    part = super().run(at, end, bound, dtypes, single, is_first and at == start)
+                done = part if done is None else _joined(done, part)
+                if part.error is not None or part.count < end - at:
+                    break
+                if done.sequences is not None:
+                    dtypes, single = dtypes_of(done.sequences), done.single
+                at = end
+        except BaseException as error:  # Ctrl-C: no later unit is started
+            bound.lower(at)
+            if done is None:
+                return Chunk(start, 0, error)
+            done.error = error
+        return done
+
+    def _run_at_once(self, plan, start, stop, bound, dtypes, single):
+        if plan is None or not bound.allows(start):
+            return None
+        if (ran := self.run_block(plan, start, stop)) is None:
+            return None
+        is_single, sequences = ran
+        if single not in (None, is_single) or dtypes not in (None, dtypes_of(sequences)):
+            return None
+        return Chunk(start, stop - start, None, None, sequences, is_single)
+
+
+def _joined(done, part):
+    """Join two consecutive chunks into the first one."""
+    done.count += part.count
+    done.error, part.error = part.error, None
+    done.ends |= part.ends
+    if done.sequences is not None and part.sequences is not None:
+        for mine, more in zip(done.sequences, part.sequences, strict=True):
+            absorb(mine, more)
+    elif part.results:
+        done.results = [*(done.results or ()), *part.results]
+    return done
+
+
 def runs_many(body):
     """Return whether a body can run many rows of arguments at once, as a compiled graph can."""
-    return hasattr(type(body), "run_many")  # not on the object, because a mock has all attributes
+    # Not on the object, because a mock has all attributes; hasattr would be slow where there is none.
+    return getattr(type(body), "run_many", None) is not None
 
 
-class _InvalidResult(Exception):
-    """The first result is not a tensor."""
-
-
-def _types_of_first(result, single):
-    """Return (single, dtypes or None) of the outputs, from the first result of a chunk."""
-    if single is None:
-        single = not isinstance(result, tuple)
-    try:
-        return single, output_types(result, single)
-    except Exception:
-        raise _InvalidResult from None
-
-
-def _run_graph(body, inputs, start, stop, bound, single, results):
+def _run_rows(body, arguments, start, stop, bound, single, results):
     """Append the graph's outputs for the elements from start to stop; raise for the first that fails."""
     at, size = start, FIRST_ROWS if bound.until else GRAPH_ROWS
     while at < stop and bound.allows(at) and not (at > start and bound.is_late()):
         end = min(at + size, stop)
         try:
-            results += _unpacked(body.run_many(rows(inputs, at, end)), single)
+            results += _unpacked(body.run_many(rows(arguments, at, end)), single)
         except BaseException as error:
             failed = at + getattr(error, "seqcore_element", 0)
             if failed > at:  # the results before it were lost with its batch
-                results += _unpacked(body.run_many(rows(inputs, at, failed)), single)
+                results += _unpacked(body.run_many(rows(arguments, at, failed)), single)
             raise
         at, size = end, min(2 * size, GRAPH_ROWS)
 

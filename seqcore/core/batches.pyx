@@ -10,12 +10,20 @@ from seqcore.core.runs cimport joined_stores
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.share cimport Share
 from seqcore.core.source cimport Status
-from seqcore.core.store cimport Store, size_of
+from seqcore.core.store cimport Store, empty_store, size_of
 from seqcore.core.values cimport items_of_store, stack_of
 
 from seqcore.dtypes import element_type
 
 cnp.import_array()
+
+
+def empty_sequences(dtypes):
+    """Return a tuple of empty sequences, one for each dtype."""
+    cdef list made = []
+    for dtype in dtypes:
+        made.append(new_sequence(element_type(dtype), empty_store()))
+    return tuple(made)
 
 
 def items_of(TensorSequence sequence not None):

@@ -47,7 +47,6 @@ cdef class Bound:
     cdef Py_ssize_t position
     cdef Bound root             # whose position counts
     cdef Py_ssize_t offset      # of this one's element 0 from the root's
-    cdef Py_ssize_t paused      # whether none may start for now, by this bound alone
     cdef readonly double until  # when a loop by this bound alone ends, by `perf_counter`; 0 for never
 
     def __cinit__(self):
@@ -65,11 +64,7 @@ cdef class Bound:
 
     cpdef bint allows(self, Py_ssize_t position) noexcept:
         """Return whether the element at a position may start."""
-        return position < read_counter(&self.root.position) - self.offset and not read_counter(&self.paused)
-
-    def pause(self, bint paused):
-        """Start no element by this very bound, or go on. One thread at a time calls it."""
-        add_to(&self.paused, paused - read_counter(&self.paused))
+        return position < read_counter(&self.root.position) - self.offset
 
     def end_at(self, double until):
         """Have a loop by this very bound end at a time, if its elements take longer than expected."""
@@ -105,7 +100,7 @@ cdef int put_result(list outputs, Results only, result) except -1:
     cdef Py_ssize_t k, n
     cdef bint alone_in, single = only is not None, alone = Py_REFCNT(<PyObject *>result) == 1
     if single and not isinstance(result, tuple) and result is not None:
-        return put_in(only, 0, result, alone)
+        return put_in(only, None, result, alone)
     n = len(outputs)
     if isinstance(result, tuple) == single or (not single and len(<tuple>result) != n):
         given = f"a tuple of {len(<tuple>result)}" if isinstance(result, tuple) else "one tensor"
@@ -121,7 +116,7 @@ cdef int put_result(list outputs, Results only, result) except -1:
     return 0
 
 
-cdef inline int put_in(Results output, Py_ssize_t k, value, bint alone) except -1:
+cdef inline int put_in(Results output, k, value, bint alone) except -1:
     if output.move(value, alone):
         return 0
     try:
@@ -223,11 +218,10 @@ cdef class Arguments:
         return body(*self.all(i))
 
 
-def rows(tuple inputs, Py_ssize_t start, Py_ssize_t stop):
+def rows(Arguments arguments not None, Py_ssize_t start, Py_ssize_t stop):
     """Return the arguments of each call from start to stop."""
     cdef Py_ssize_t i
     cdef list found = [None] * max(stop - start, 0)
-    cdef Arguments arguments = Arguments(inputs)
     for i in range(start, stop):
         found[i - start] = arguments.all(i)
     return found
@@ -236,11 +230,10 @@ def rows(tuple inputs, Py_ssize_t start, Py_ssize_t stop):
 # Callers catch the exceptions of these: in Cython 3.3 an `except` that returns ends the process where there
 # was no memory for the traceback.
 
-def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None,
+def apply_raw(body, Arguments arguments not None, Py_ssize_t start, Py_ssize_t stop, Bound bound not None,
               list results not None):
     """Call the body for elements start to stop, as far as the bound allows, and append what it returns."""
     cdef Py_ssize_t i
-    cdef Arguments arguments = Arguments(inputs)
     for i in range(start, stop):
         if bound.ends(i, i - start):
             break
@@ -248,14 +241,18 @@ def apply_raw(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound
         results.append(arguments.call(body, i))
 
 
-def apply(body, tuple inputs, Py_ssize_t start, Py_ssize_t stop, Bound bound not None, tuple outputs,
-          bint single):
-    """As `apply_raw`, with the results put into sequences. After an error the last one tells how many."""
+def apply(body, Arguments arguments not None, Py_ssize_t start, Py_ssize_t stop, Bound bound not None,
+          tuple outputs, bint single, list begun not None):
+    """As `apply_raw`, with the results put into sequences, behind some that have begun them.
+
+    After an error the last sequence tells how many.
+    """
     cdef Py_ssize_t i
-    cdef Arguments arguments = Arguments(inputs)
-    cdef list results = results_of(outputs, stop - start)
+    cdef list results = results_of(outputs, len(begun) + stop - start)
     cdef Results only = results[0] if single else None
     try:
+        while begun:
+            put_result(results, only, begun.pop(0))
         for i in range(start, stop):
             if bound.ends(i, i - start):
                 break

@@ -14,8 +14,6 @@ cdef enum Counter:
     LOOSENED                    # edits that made slots of runs
     REDUCED                     # elements that kernels of reductions were given
     COMPARED_ON                 # times that a comparison let others in and went on
-    MAPPED_ALONE                # units of maps that ran while one thread worked
-    MAPPED_TOGETHER             # … while several did
     ARGUMENTS_MADE              # arrays that maps made for calls of a body
     NCOUNTERS
 

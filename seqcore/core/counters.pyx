@@ -25,11 +25,6 @@ cdef void count(Counter counter, Py_ssize_t n) noexcept nogil:
     counts[<int>counter] += n
 
 
-def count_units(Py_ssize_t n, bint together):
-    """Count units of a map, as its calling thread collects them."""
-    count(MAPPED_TOGETHER if together else MAPPED_ALONE, n)
-
-
 def counted():
     """Return what this thread's calls have done so far, by name."""
     return {
@@ -46,8 +41,6 @@ def counted():
         "loosened": counts[<int>LOOSENED],
         "reduced": counts[<int>REDUCED],
         "compared_on": counts[<int>COMPARED_ON],
-        "mapped_alone": counts[<int>MAPPED_ALONE],
-        "mapped_together": counts[<int>MAPPED_TOGETHER],
         "arguments_made": counts[<int>ARGUMENTS_MADE],
     }
 

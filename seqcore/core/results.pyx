@@ -66,7 +66,7 @@ cdef class Results:
         self.output = output
         self.dtype = output._dtype
         self.expected = max(expected, 1)
-        self.tries = 0 if self.dtype.type_num == cnp.NPY_OBJECT else TRIES
+        self.tries = 0 if self.dtype.type_num == cnp.NPY_OBJECT or expected < RESULTS_IN_A_BLOCK else TRIES
 
     cdef int put(self, object result) except -1:
         """Put a result behind the others: Python values into the block, others as elements of their own."""

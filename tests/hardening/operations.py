@@ -69,7 +69,9 @@ def operation(one, kind=None):
 def of_section(name):
     def group():
         if name == "maps":
-            threads.PATIENCE = 0.2  # seconds until a thread that died is missed: here that happens often
+            threads._Pool.patience = (
+                0.2  # seconds until a thread that died is missed: here that happens often
+            )
         calls = {label: one for label, one in CALLS.items() if one.section == name and one.memory != "out"}
         operations = {label: operation(one) for label, one in calls.items()}
         return operations | (on_threads() if name == "maps" else {})

@@ -1,7 +1,7 @@
 import pytest
 from support.ways import Ways
 
-from seqcore import mapping
+from seqcore._maps import elementwise, reductions
 from seqcore._maps.elementwise import ElementwiseWork
 
 
@@ -26,34 +26,24 @@ def executor(request, ways):
     return ways.get(request.param)["executor"]
 
 
-@pytest.fixture
-def jobs(monkeypatch):
-    """The jobs of a test's maps. `sizes` has how many units each chunk brought, in the order of coming."""
-    made = []
-
-    class Kept(mapping.Job):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            self.sizes = []
-            made.append(self)
-
-        def collect(self, chunk):
-            self.sizes.append(chunk.count)
-            super().collect(chunk)
-
-    monkeypatch.setattr(mapping, "Job", Kept)
-    return made
+@pytest.fixture(scope="module")
+def blocks_of_few():
+    """Maps over few elements try blocks too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elementwise, "FEW", 1)
+        patch.setattr(reductions, "FEW", 1)
+        yield
 
 
 @pytest.fixture
 def blocks(monkeypatch):
     """The blocks that maps tried to run at once: start, stop, and whether it succeeded."""
-    tried, run = [], ElementwiseWork._run_block
+    tried, run = [], ElementwiseWork.run_block
 
-    def spy(self, plan, start, stop, *others):
-        chunk = run(self, plan, start, stop, *others)
-        tried.append((start, stop, chunk is not None))
-        return chunk
+    def spy(self, plan, start, stop):
+        ran = run(self, plan, start, stop)
+        tried.append((start, stop, ran is not None))
+        return ran
 
-    monkeypatch.setattr(ElementwiseWork, "_run_block", spy)
+    monkeypatch.setattr(ElementwiseWork, "run_block", spy)
     return tried

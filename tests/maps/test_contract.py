@@ -4,13 +4,10 @@ import os
 import re
 import threading
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 from support import bodies
 from support.bodies import FailAt, Logged, Refusal, numbers, within
-from support.random_cases import examples
 from support.strategies import NAMES, assert_holds, filled
 from support.ways import IN_OTHERS, IN_THIS_PROCESS, each
 
@@ -25,7 +22,7 @@ def way(request, ways):
     return ways.get(request.param)
 
 
-@pytest.fixture(params=each(["inline", "thread_executor", "thread_pool", *IN_OTHERS]))
+@pytest.fixture(params=each(["inline", "thread_executor", *IN_OTHERS]))
 def executor(request, ways):
     return ways.get(request.param)["executor"]
 
@@ -35,61 +32,11 @@ def processes(request, ways):
     return ways.get(request.param)["executor"]
 
 
-def by_hand(body, seq):
-    """What a loop gives: the results before the first failure, and (kind of error, element) or None."""
-    results = []
-    for i, element in enumerate(seq):
-        try:
-            result = body(element)
-        except Exception as error:
-            return results, (type(error), i)
-        if i and (isinstance(result, tuple) or np.asarray(result).dtype != results[0].dtype):
-            return results, (TypeError, i)
-        results.append(np.asarray(result))
-    return results, None
-
-
 class TestResults:
-    @CHUNKSIZES
-    @pytest.mark.parametrize("count", [1, 2, 90])
-    def test_order(self, way, count, chunksize):
-        result = sq.sequence_map(bodies.double, numbers(count), **{"chunksize": chunksize, **way})
-        assert_holds(result, [np.array([2 * i]) for i in range(count)])
-
-    @pytest.mark.mostly_slow(5)
-    def test_order_when_the_first_are_slow(self, way):
-        assert_holds(sq.sequence_map(bodies.late_first, numbers(40), **way), [*numbers(40)])
-
     def test_each_type(self, way):
         for name in NAMES:
             tensors = [filled(name, shape, i) for i, shape in enumerate([(2, 3), (), (0, 2), (5,)])]
             assert_holds(sq.sequence_map(np.transpose, tensors, **way), [a.T for a in tensors])
-
-    @CHUNKSIZES
-    def test_several_outputs(self, way, chunksize):
-        results = sq.sequence_map(bodies.three, numbers(50), **{"chunksize": chunksize, **way})
-        assert [result.dtype for result in results] == [np.int64, np.float64, object]
-        assert_holds(results[0], [*numbers(50)])
-        assert_holds(results[1], [np.array([i + 0.5]) for i in range(50)])
-        assert [words.item() for words in results[2]] == [f"[{i}]" for i in range(50)]
-
-    @pytest.mark.parametrize("dtype", [None, "string"])
-    def test_strings(self, way, dtype):
-        words = sq.split_to_sequence(np.array([f"wörd {i}" for i in range(99)]), 2)
-        result = sq.sequence_map(bodies.loud, words, output_dtypes=dtype, **way)
-        assert result.dtype == object
-        assert [word for pair in result for word in pair] == [f"WÖRD {i}" for i in range(99)]
-
-    @CHUNKSIZES
-    def test_sequences_are_indexed_and_arrays_go_to_every_call(self, way, chunksize):
-        more = [np.arange(90), numbers(90, list), np.array(7), numbers(90, tuple)]
-        result = sq.sequence_map(bodies.total, numbers(90), *more, **{"chunksize": chunksize, **way})
-        assert_holds(result, [np.arange(90) + 3 * i + 7 for i in range(90)])
-
-    def test_batches(self, way):
-        way.pop("chunksize", None)
-        result = sq.map_batches(np.flip, numbers(40), batch_size=4, **way)
-        assert [int(a[0]) for a in result] == [i ^ 3 for i in range(40)]
 
     @pytest.mark.parametrize("nbytes", [800, 2 << 20])
     def test_nobody_can_write_into_broadcast_inputs(self, way, nbytes):
@@ -121,7 +68,7 @@ class TestWhereItRuns:
             bodies.COLOUR.reset(token)
         assert {word.item() for word in result} == {"none"}
 
-    @pytest.mark.parametrize("name", ["thread_executor", "thread_pool"])
+    @pytest.mark.parametrize("name", ["thread_executor"])
     def test_never_in_the_calling_thread(self, ways, name):
         seen = set()
         sq.sequence_map(lambda a: seen.add(threading.get_ident()) or a, numbers(50), **ways.get(name))
@@ -130,22 +77,6 @@ class TestWhereItRuns:
 
 
 class TestFailures:
-    @CHUNKSIZES
-    @pytest.mark.parametrize("at", [0, 1, 39])
-    def test_exception_with_a_note(self, way, at, chunksize):
-        with pytest.raises(Refusal, match="nope") as caught:
-            sq.sequence_map(FailAt({at: Refusal("nope")}), numbers(40), **{"chunksize": chunksize, **way})
-        assert len([note for note in caught.value.__notes__ if re.search(rf"element {at}\b", note)]) == 1
-
-    @CHUNKSIZES
-    @pytest.mark.parametrize("first", ["raise", "type", "number"])
-    def test_the_first_failing_element_decides(self, way, first, chunksize):
-        failures = {"raise": Refusal("no"), "type": np.array([0.5]), "number": (np.array([5]),) * 2}
-        failures = {5: failures[first], 6: failures["type"], 20: failures["number"], 39: failures["raise"]}
-        body = FailAt(failures, {0: 0.001, 5: 0.02})
-        with pytest.raises(Refusal if first == "raise" else TypeError, match=r"element 5\b"):
-            sq.sequence_map(body, numbers(40), **{"chunksize": chunksize, **way})
-
     @pytest.mark.mostly_slow(5)
     def test_all_before_it_run_and_few_after_it(self, way, tmp_path):
         body = Logged(str(tmp_path / "log"), 0.002, fails_at=20)
@@ -154,15 +85,6 @@ class TestFailures:
         ran = body.started()
         assert {*range(21)} <= {*ran}
         assert len({*ran}) == len(ran) < 900
-
-    @pytest.mark.parametrize(
-        ("kind", "at"),
-        [(KeyboardInterrupt, 0), (KeyboardInterrupt, 20), (SystemExit, 20), (GeneratorExit, 20)],
-    )
-    def test_what_is_not_an_exception(self, way, kind, at):
-        with pytest.raises(kind, match=rf"element {at}\b"):
-            sq.sequence_map(FailAt({at: kind("out")}), numbers(50), **way)
-        assert len(sq.sequence_map(bodies.double, numbers(50), **way)) == 50
 
     @pytest.mark.parametrize("kind", [Refusal, KeyError, KeyboardInterrupt, SystemExit])
     def test_the_traceback_of_another_process(self, processes, kind):
@@ -216,23 +138,6 @@ class TestFailures:
 
 
 class TestProgress:
-    @CHUNKSIZES
-    @pytest.mark.parametrize("count", [1, 2, 90])
-    def test_rises_to_the_end_in_the_calling_thread(self, way, count, chunksize):
-        calls, where = [], set()
-
-        def progress(done, total):
-            calls.append((done, total))
-            where.add(threading.get_ident())
-
-        options = {"chunksize": chunksize, **way, "progress": progress}
-        sq.sequence_map(bodies.slowly, numbers(count), **options)
-        assert calls == sorted(set(calls))
-        assert calls[0][0] > 0
-        assert calls[-1] == (count, count)
-        assert {total for _, total in calls} == {count}
-        assert where == {threading.get_ident()}
-
     @pytest.mark.mostly_slow(13)
     @CHUNKSIZES
     @pytest.mark.parametrize(("kind", "at"), [(Refusal, 1), (Refusal, 50), (KeyboardInterrupt, 50)])
@@ -251,32 +156,3 @@ class TestProgress:
         assert caught.value is error
         assert len([done for done in calls if done >= at]) == 1
         assert len(sq.sequence_map(bodies.double, numbers(9), **way)) == 9
-
-
-OUTCOMES = st.one_of(
-    st.builds(Refusal, st.integers()),
-    st.builds(KeyError, st.text(max_size=3)),
-    st.just(np.array([0.5])),
-    st.just((np.array([1]),)),
-    st.just(np.array([7])),
-    st.just(np.array([], np.int64)),
-)
-
-
-@given(
-    count=st.integers(1, 40),
-    outcomes=st.dictionaries(st.integers(1, 39), OUTCOMES, max_size=4),
-    chunksize=st.sampled_from([None, None, 1, 3, 50]),
-    with_progress=st.booleans(),
-)
-@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_way_equals_a_loop(way, count, outcomes, chunksize, with_progress):
-    body, seq = FailAt(outcomes), numbers(count)
-    expected, failure = by_hand(body, seq)
-    options = {"chunksize": chunksize, "progress": (lambda *call: None) if with_progress else None, **way}
-    if failure is None:
-        assert_holds(sq.sequence_map(body, seq, **options), expected)
-        return
-    kind, at = failure
-    with pytest.raises(kind, match=rf"element {at}\b"):
-        sq.sequence_map(body, seq, **options)

@@ -5,27 +5,13 @@ import warnings
 
 import numpy as np
 import pytest
-from test_flat_bodies import WORKERS, assert_close, assert_maps, pieces, tensors
+from test_flat_bodies import WORKERS, assert_close, pieces, tensors
 
 import seqcore as sq
 
+pytestmark = pytest.mark.usefixtures("blocks_of_few")
+
 # --- floating-point errors and warnings ---
-
-
-@WORKERS
-@pytest.mark.parametrize("at", [0, 1, 57, 99])
-def test_errstate_raise_names_the_element_of_a_serial_loop(at, max_workers):
-    table = np.ones((100, 3))
-    table[at, 1] = 0
-    table[-1, 2] = 0
-    for seq in (sq.split_to_sequence(table), [np.array(row) for row in table]):
-        with np.errstate(all="raise"), pytest.raises(FloatingPointError, match=rf"element {at}\b"):
-            sq.sequence_map(np.reciprocal, seq, max_workers=max_workers)
-        with np.errstate(all="ignore"):
-            result = sq.sequence_map(np.reciprocal, seq, max_workers=max_workers)
-        assert np.isinf(result[at]).any()
-    with np.errstate(all="raise"):
-        assert_close(sq.sequence_map(np.reciprocal, sq.split_to_sequence(np.ones(9))), [np.ones(1)] * 9)
 
 
 def test_errstate_raise_of_whole_tensors_and_kinds():
@@ -54,47 +40,7 @@ def test_warnings_that_are_errors_name_the_element():
             sq.sequence_map(np.log, sq.split_to_sequence(table))
 
 
-def test_errstate_call():
-    calls = []
-    with np.errstate(divide="call", call=lambda *call: calls.append(call)):
-        result = sq.sequence_map(np.reciprocal, sq.split_to_sequence(np.array([1.0, 0.0, 2.0, 0.0])))
-    assert calls
-    assert np.isinf(result[1]).all()
-
-
 # --- errors ---
-
-
-@WORKERS
-def test_types_that_a_ufunc_does_not_take(max_workers):
-    for body, name in (
-        (np.negative, "bool"),
-        (np.invert, "float32"),
-        (np.sqrt, "string"),
-        (np.modf, "complex64"),
-    ):
-        with pytest.raises(TypeError, match=r"element 0\b"):
-            sq.sequence_map(body, tensors(name), max_workers=max_workers)
-
-
-@WORKERS
-def test_shapes_that_do_not_broadcast(max_workers):
-    left = sq.split_to_sequence(np.arange(30), 3)
-    right = left.copy()
-    right[7] = np.arange(2)
-    with pytest.raises(ValueError, match=r"element 7\b"):
-        sq.sequence_map(np.add, left, right, max_workers=max_workers)
-    with pytest.raises(ValueError, match=r"element 0\b"):
-        sq.sequence_map(np.add, left, np.arange(2), max_workers=max_workers)
-
-
-@WORKERS
-def test_other_numbers_of_inputs(max_workers):
-    for body, more in ((np.add, ()), (np.negative, (1, 2)), (np.add, (1, 2, 3))):
-        with pytest.raises((TypeError, ValueError)):
-            sq.sequence_map(body, tensors("int64"), *more, max_workers=max_workers)
-    with pytest.raises(ValueError, match=r"(?s)(?=.*\b11\b)(?=.*\b2\b)"):
-        sq.sequence_map(np.add, tensors("int64"), tensors("int64")[:2], max_workers=max_workers)
 
 
 @WORKERS
@@ -116,34 +62,7 @@ def test_output_dtypes(max_workers):
                 sq.sequence_map(body, seq, output_dtypes=wrong, max_workers=max_workers)
 
 
-def test_empty_input_needs_types():
-    with pytest.raises(ValueError, match="output_dtypes"):
-        sq.sequence_map(np.sqrt, sq.sequence_empty())
-    assert sq.sequence_map(np.sqrt, sq.sequence_empty(), output_dtypes="float32").dtype == np.float32
-
-
 # --- where it runs ---
-
-
-@pytest.mark.mostly_slow(5)
-@pytest.mark.parametrize("chunksize", [None, 1, 4, 100])
-@pytest.mark.parametrize("way", ["serial", "threads", "thread_executor", "process_executor"])
-def test_workers_chunks_and_progress(ways, way, chunksize):
-    for seq in (pieces("float64", (2,)), tensors("float64") * 5):
-        calls = []
-        options = {
-            "chunksize": chunksize,
-            "progress": lambda *call, calls=calls: calls.append(call),
-            **ways.get(way),
-        }
-        assert_maps(np.sqrt, seq, **options)
-        assert calls == sorted(set(calls))
-        assert calls[-1] == (len(seq), len(seq))
-        assert_maps(np.divmod, seq, 3.0, chunksize=chunksize, **ways.get(way))
-    left = sq.split_to_sequence(np.arange(30), 3)
-    left[7] = np.arange(2)
-    with pytest.raises(ValueError, match=r"element 7\b"):
-        sq.sequence_map(np.add, left, np.arange(3), chunksize=chunksize, **ways.get(way))
 
 
 def test_with_an_executor_no_body_runs_in_the_caller(threads):

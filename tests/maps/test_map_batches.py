@@ -6,10 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.bodies import numbers
-from support.strategies import NAMES, assert_holds, dtype_of, filled, names
+from support.strategies import assert_holds, filled
 
 import seqcore as sq
 
@@ -41,56 +39,6 @@ class Seen:
 @SIZES
 @WORKERS
 class TestJoined:
-    def test_lengths_come_back(self, max_workers, batch_size):
-        seq = ragged(trailing=(2,))
-        result = sq.map_batches(lambda b: b * 2, seq, batch_size=batch_size, max_workers=max_workers)
-        assert isinstance(result, sq.TensorSequence)
-        assert_holds(result, [a * 2 for a in seq])
-
-    @pytest.mark.parametrize("count", [1, 2, 9, 100, 1001])
-    def test_order(self, max_workers, batch_size, count):
-        result = sq.map_batches(np.negative, numbers(count), batch_size=batch_size, max_workers=max_workers)
-        assert_holds(result, [np.array([-i]) for i in range(count)])
-
-    def test_other_types_and_other_shapes_behind_axis_0(self, max_workers, batch_size):
-        seq = ragged(trailing=(2,))
-        result = sq.map_batches(
-            lambda b: b.sum(1, keepdims=True) > 5, seq, batch_size=batch_size, max_workers=max_workers
-        )
-        assert_holds(result, [a.sum(1, keepdims=True) > 5 for a in seq])
-        flat = sq.map_batches(lambda b: b.sum(1), seq, batch_size=batch_size, max_workers=max_workers)
-        assert_holds(flat, [a.sum(1) for a in seq])
-
-    def test_several_outputs(self, max_workers, batch_size):
-        seq = ragged()
-        results = sq.map_batches(
-            lambda b: (b, (b > 3), b.astype("int8")[:, None]),
-            seq,
-            batch_size=batch_size,
-            max_workers=max_workers,
-        )
-        assert isinstance(results, tuple)
-        assert_holds(results[0], [*seq])
-        assert_holds(results[1], [a > 3 for a in seq])
-        assert_holds(results[2], [a.astype("int8")[:, None] for a in seq])
-        (one,) = sq.map_batches(lambda b: (b,), seq, batch_size=batch_size, max_workers=max_workers)
-        assert_holds(one, [*seq])
-
-    def test_more_sequences_and_whole_tensors(self, max_workers, batch_size):
-        seq, whole = ragged(trailing=(2,)), np.array([10.0, 20.0])
-        other = sq.TensorSequence([np.array(a) * 3 for a in seq])
-        result = sq.map_batches(
-            lambda a, b, w, c, k: a + b * w + c + k,
-            seq,
-            other,
-            whole,
-            [*seq],
-            5,
-            batch_size=batch_size,
-            max_workers=max_workers,
-        )
-        assert_holds(result, [a + a * 3 * whole + a + 5 for a in seq])
-
     def test_another_sequence_may_have_other_lengths(self, max_workers, batch_size):
         seq, other = ragged("int64", [2, 0, 3, 1]), ragged("int64", [1, 4, 0, 2])
         body = Seen(lambda a, b: a + len(b))
@@ -105,16 +53,6 @@ class TestJoined:
 @SIZES
 @WORKERS
 class TestStacked:
-    def test_first_axis_goes_back(self, max_workers, batch_size):
-        seq = rows(10, 3)
-        body = Seen(lambda b: (b * 2, b.sum(1), b[:, :, None] > 4))
-        results = sq.map_batches(body, seq, new_axis=1, batch_size=batch_size, max_workers=max_workers)
-        assert all(batch.shape[1:] == (3,) for (batch,) in body.batches)
-        assert max(len(batch) for (batch,) in body.batches) <= (batch_size or 10)
-        assert_holds(results[0], [a * 2 for a in seq])
-        assert_holds(results[1], [np.array(a.sum()) for a in seq])
-        assert_holds(results[2], [a[:, None] > 4 for a in seq])
-
     def test_shapes_are_gathered_from_anywhere(self, max_workers, batch_size):
         shapes = [(2,), (3, 1), (), (2,), (0, 2), (3, 1), (), (2,), (1,)]
         seq = sq.TensorSequence([filled("int32", shape, i) for i, shape in enumerate(shapes)])
@@ -124,39 +62,6 @@ class TestStacked:
         assert sum(len(batch) for (batch,) in body.batches) == len(seq)
         if batch_size is None or batch_size >= 3:
             assert len(body.batches) == len({*shapes})
-
-    def test_more_sequences_and_whole_tensors(self, max_workers, batch_size):
-        shapes = [(2,), (3,), (2,), (2,), (3,)]
-        seq = sq.TensorSequence([filled("int32", shape, i) for i, shape in enumerate(shapes)])
-        other = sq.TensorSequence([filled("int32", (), i) for i in range(5)])
-        whole = np.array([100], "int32")
-        result = sq.map_batches(
-            lambda a, b, w: a * b[:, None] + w,
-            seq,
-            other,
-            whole,
-            new_axis=1,
-            batch_size=batch_size,
-            max_workers=max_workers,
-        )
-        assert_holds(result, [a * b + whole for a, b in zip(seq, other, strict=True)])
-
-
-@AXES
-@pytest.mark.parametrize("name", NAMES)
-def test_each_type(name, new_axis):
-    seq = ragged(name, trailing=(2,))
-    for batch_size in (None, 2):
-        result = sq.map_batches(lambda b: b, seq, new_axis=new_axis, batch_size=batch_size)
-        assert result.dtype == dtype_of(name)
-        assert_holds(result, [*seq])
-
-
-@AXES
-@pytest.mark.parametrize("kind", [sq.TensorSequence, list, tuple])
-def test_each_kind_of_sequence(kind, new_axis):
-    result = sq.map_batches(np.add, numbers(9, kind), numbers(9, kind), new_axis=new_axis, batch_size=2)
-    assert_holds(result, [np.array([2 * i]) for i in range(9)])
 
 
 # --- what the body sees ---
@@ -210,33 +115,6 @@ def test_batches_and_whole_tensors_are_read_only(max_workers, new_axis):
     assert whole.tolist() == [0, 1]
 
 
-@AXES
-def test_one_worker_is_the_calling_thread(new_axis):
-    where = set()
-    sq.map_batches(
-        lambda b: where.add(threading.get_ident()) or b,
-        rows(20),
-        new_axis=new_axis,
-        batch_size=3,
-        max_workers=1,
-    )
-    assert where == {threading.get_ident()}
-
-
-@AXES
-@WORKERS
-def test_edits_during_the_map_do_not_count(new_axis, max_workers):
-    seq = rows(40)
-
-    def body(batch):
-        seq.clear()
-        return batch
-
-    result = sq.map_batches(body, seq, new_axis=new_axis, batch_size=3, max_workers=max_workers)
-    assert_holds(result, [*rows(40)])
-    assert len(seq) == 0
-
-
 # --- nothing ---
 
 
@@ -256,41 +134,7 @@ def test_empty_input(max_workers, new_axis):
     assert body.batches == []
 
 
-def test_elements_without_items():
-    seq = ragged("int32", [0, 0, 0], (2,))
-    assert_holds(sq.map_batches(lambda b: b, seq), [*seq])
-    assert_holds(sq.map_batches(lambda b: b, seq, new_axis=1, batch_size=2), [*seq])
-
-
 # --- against sequence_map ---
-
-
-@pytest.mark.slow
-@given(
-    name=names,
-    lengths=st.lists(st.integers(0, 4), min_size=1, max_size=9),
-    batch_size=st.none() | st.integers(1, 10),
-    new_axis=st.sampled_from([0, 1]),
-    max_workers=st.sampled_from([1, 2]),
-    order=st.randoms(use_true_random=False),
-)
-def test_an_elementwise_body_gives_what_sequence_map_gives(
-    name, lengths, batch_size, new_axis, max_workers, order
-):
-    seq = ragged(name, lengths, (2,))
-    where = [order.randrange(len(lengths)) for _ in lengths]
-    for one in (seq, sq.TensorSequence([seq[i].copy() for i in where], dtype=name), seq[::-1]):
-
-        def body(a, b):
-            return a == b, a.copy()
-
-        expected = sq.sequence_map(body, one, one[::1])
-        found = sq.map_batches(
-            body, one, one[::1], new_axis=new_axis, batch_size=batch_size, max_workers=max_workers
-        )
-        assert found == expected
-        for output in found:
-            output._check()
 
 
 class TestOnAnExecutor:
@@ -314,3 +158,91 @@ class TestOnAnExecutor:
             result = sq.map_batches(lambda a: calls.append(len(a)) or a, seq, executor=executor)
         assert len(result) == 10_000
         assert len(calls) >= 8
+
+
+# --- errors ---
+
+
+@WORKERS
+class TestRefused:
+    @AXES
+    def test_unequal_lengths(self, max_workers, new_axis):
+        body = Seen()
+        for counts in ((3, 2), (2, 3), (0, 1), (3, 0)):
+            given = [numbers(n) if n else sq.sequence_empty("int64") for n in counts]
+            with pytest.raises(ValueError, match=rf"(?s)(?=.*\b{counts[0]}\b)(?=.*\b{counts[1]}\b)"):
+                sq.map_batches(body, *given, new_axis=new_axis, max_workers=max_workers)
+        assert body.batches == []
+
+    @AXES
+    @pytest.mark.parametrize("seq", [np.zeros((2, 3)), None, 3, "ab"], ids=repr)
+    def test_no_sequence(self, max_workers, new_axis, seq):
+        with pytest.raises(TypeError, match=type(seq).__name__):
+            sq.map_batches(lambda b: b, seq, new_axis=new_axis, max_workers=max_workers)
+
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            ({"batch_size": 0}, ValueError),
+            ({"batch_size": -3}, ValueError),
+            ({"batch_size": 2.0}, TypeError),
+            ({"batch_size": "2"}, TypeError),
+            ({"new_axis": 2}, ValueError),
+            ({"new_axis": -1}, ValueError),
+            ({"new_axis": "0"}, (TypeError, ValueError)),
+            ({"new_axis": 0.5}, (TypeError, ValueError)),
+            ({"new_axis": None}, (TypeError, ValueError)),
+            ({"chunksize": 3}, TypeError),
+            ({"progress": 1}, TypeError),
+        ],
+        ids=str,
+    )
+    def test_options(self, max_workers, options, error):
+        body = Seen()
+        with pytest.raises(error):
+            sq.map_batches(body, numbers(3), max_workers=max_workers, **options)
+        assert body.batches == []
+
+    def test_rank_0_can_only_be_stacked(self, max_workers):
+        seq = sq.TensorSequence([np.array(i) for i in range(5)])
+        with pytest.raises(ValueError, match=r"rank|shape|axis"):
+            sq.map_batches(lambda b: b, seq, max_workers=max_workers)
+        result = sq.map_batches(lambda b: b + 1, seq, new_axis=1, batch_size=2, max_workers=max_workers)
+        assert_holds(result, [np.array(i + 1) for i in range(5)])
+
+    @pytest.mark.parametrize("shapes", [[(2, 3), (2, 4)], [(2,), (2, 1)], [(1, 2), (3, 2), ()]], ids=str)
+    def test_other_shapes_behind_axis_0_can_only_be_stacked(self, max_workers, shapes):
+        seq = sq.TensorSequence([np.full(shape, i) for i, shape in enumerate(shapes)])
+        with pytest.raises(ValueError, match=r"rank|shape|axis|axes"):
+            sq.map_batches(lambda b: b, seq, batch_size=len(shapes), max_workers=max_workers)
+        result = sq.map_batches(lambda b: -b, seq, new_axis=1, max_workers=max_workers)
+        assert_holds(result, [np.asarray(-a) for a in seq])
+
+
+@pytest.mark.parametrize("max_workers", [0, -1, 1.5])
+def test_workers_that_make_no_sense(max_workers):
+    with pytest.raises((ValueError, TypeError), match="max_workers"):
+        sq.map_batches(lambda b: b, numbers(3), max_workers=max_workers)
+
+
+# --- progress ---
+
+
+# --- executors ---
+
+
+# --- Ctrl-C, in a process of its own ---
+
+
+def test_a_tuple_of_another_length():
+    def body(batch):
+        return (batch,) * (2 if batch[0] < 3 else 3)
+
+    with pytest.raises(TypeError, match=r"elements 3 to 5.*a tuple of 3, expected one of 2 as before"):
+        sq.map_batches(body, numbers(9), batch_size=3)
+
+
+@pytest.mark.parametrize("function", [sq.sequence_map, sq.map_batches])
+def test_no_output_dtypes(function):
+    with pytest.raises(ValueError, match="output_dtypes is empty, expected a dtype, or one for each output"):
+        function(np.copy, numbers(3), output_dtypes=())

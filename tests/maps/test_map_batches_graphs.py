@@ -91,16 +91,3 @@ def test_a_batch_that_fails_is_named(max_workers):
     body = model("g (float[N, 1, 2] x) => (float[N, 1, 2] y) { y = Add(x, x) }")
     with pytest.raises(Exception, match=r"element.*\b3\b"):
         sq.map_batches(body, seq, new_axis=1, batch_size=3, max_workers=max_workers)
-
-
-@pytest.mark.slow
-def test_on_executors(executor):
-    result = sq.map_batches(model(DOUBLE), ragged(), executor=executor, batch_size=2)
-    assert_holds(result, [a + a for a in ragged()])
-
-
-def test_progress():
-    calls = []
-    sq.map_batches(model(DOUBLE), ragged(), batch_size=2, progress=lambda *call: calls.append(call))
-    assert calls == sorted(set(calls))
-    assert calls[-1] == (6, 6)

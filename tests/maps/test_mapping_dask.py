@@ -45,43 +45,12 @@ def usable(client):
 
 class TestResults:
     @pytest.mark.slow
-    def test_body_of_any_kind(self, client):
-        offset = np.array(5)
-        result = sq.sequence_map(lambda a: a + offset, numbers(20), executor=client, chunksize=3)
-        assert_holds(result, [np.array([i + 5]) for i in range(20)])
-
-    @pytest.mark.slow
     def test_equal_elements_are_not_taken_for_one(self, client):
         def body(a):
             return np.array(uuid.uuid4().hex, object)
 
         maps = [sq.sequence_map(body, [np.zeros(3)] * 20, executor=client, chunksize=2) for _ in range(2)]
         assert len({word.item() for result in maps for word in result}) == 40
-
-
-class TestWhereItRuns:
-    @pytest.mark.slow
-    @CHUNKSIZES
-    def test_never_in_the_caller(self, client, chunksize):
-        result = sq.sequence_map(bodies.process, numbers(50), executor=client, chunksize=chunksize)
-        assert {int(pid) for pid in result} <= {*client.run(os.getpid).values()}
-
-
-# Dask warns, and here that is an error, where a task brings more than 10 MB.
-@pytest.mark.slow
-class TestSizes:
-    def test_many_small_elements_are_few_tasks(self, client, tasks):
-        seq = sq.split_to_sequence(np.arange(20_000.0), 4)
-        result = sq.sequence_map(bodies.double, seq, executor=client)
-        assert_holds(result, [2 * a for a in seq])
-        assert 2 <= len(tasks) <= 500  # by how long the first elements took, on a machine that may be busy
-
-    def test_40_megabytes_of_one_array(self, client, tasks):
-        tensor = np.arange(5_000_000.0)
-        result = sq.sequence_map(bodies.double, sq.split_to_sequence(tensor, 5_000), executor=client)
-        assert len(result) == 1000
-        assert np.array_equal(sq.concat_from_sequence(result, 0), 2 * tensor)
-        assert 8 <= len(tasks) <= 200
 
 
 class TestWholeTensors:
@@ -101,14 +70,6 @@ class TestWholeTensors:
         assert_holds(result, [np.array(2 * i + 1.5) for i in range(40)])
         assert scattered == [True, True]
         assert len(tasks) == 20
-
-    @pytest.mark.slow
-    def test_in_one_process(self):
-        cluster = LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
-        table = np.arange(2_000_000.0)
-        with cluster, Client(cluster) as client:
-            result = sq.sequence_map(lambda a, b: b[a[0]], numbers(9), table, executor=client)
-        assert_holds(result, [np.array(float(i)) for i in range(9)])
 
     @pytest.mark.slow
     def test_no_worker_to_scatter_to(self, client, monkeypatch):
@@ -131,17 +92,6 @@ class TestFailures:
         with pytest.raises(TypeError, match="asynchronous"):
             sq.sequence_map(bodies.double, numbers(9), executor=Asynchronous())
         assert calls == []
-
-    @pytest.mark.slow
-    def test_exception_of_a_local_class(self, client):
-        class Local(Exception):
-            pass
-
-        def body(a):
-            raise Local("nope")
-
-        with pytest.raises(Local, match="nope"):
-            sq.sequence_map(body, numbers(9), executor=client, chunksize=2)
 
 
 @pytest.mark.slow

@@ -1,12 +1,8 @@
 """sequence_map on executors: threads, processes, and any other of concurrent.futures' kind."""
 
-import json
 import multiprocessing
-import os
 import queue
 import re
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -19,27 +15,12 @@ from support.bodies import FailAt, Inline, Recording, Refusal, Unpicklable, numb
 from support.strategies import assert_holds
 
 import seqcore as sq
-from seqcore._maps import executors
+from seqcore._maps import executors, workers
 
 pytestmark = pytest.mark.mostly_slow(7)
 
 SLOW_START = {0: 0.001}  # so that the chunks stay small
 CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7, 1000])
-
-
-class TestResults:
-    def test_empty_input_is_not_sent(self):
-        executor, types = Recording(), ("int8", "bool", str)
-        results = sq.sequence_map(bodies.three, sq.sequence_empty(), executor=executor, output_dtypes=types)
-        assert [(len(result), result.dtype) for result in results] == [(0, np.int8), (0, bool), (0, object)]
-        assert executor.sizes == []
-
-    def test_fewer_workers_than_chunks(self):
-        with ThreadPoolExecutor(1) as executor:
-            busy = executor.submit(threading.Event().wait, 0.05)
-            result = sq.sequence_map(bodies.double, numbers(200, list), executor=executor, chunksize=1)
-            assert busy.done()
-        assert_holds(result, [np.array([2 * i]) for i in range(200)])
 
 
 class TestWhereItRuns:
@@ -59,12 +40,6 @@ class TestWhereItRuns:
             bodies.COLOUR.reset(token)
         assert {word.item() for word in result} == {"green"}
 
-    def test_errstate_holds_in_threads(self, threads):
-        with np.errstate(divide="ignore"):
-            assert np.isinf(sq.sequence_map(bodies.one_over, numbers(9), executor=threads, chunksize=2)[0])
-        with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
-            sq.sequence_map(bodies.one_over, numbers(9), executor=threads, chunksize=2)
-
     def test_map_inside_on_the_same_pool(self):
         with ThreadPoolExecutor(4) as pool:
 
@@ -73,25 +48,6 @@ class TestWhereItRuns:
 
             result = within(20, lambda: sq.sequence_map(body, numbers(3), executor=pool, chunksize=1))
         assert_holds(result, [np.array([10 + 5 * i]) for i in range(3)])
-
-    @pytest.mark.slow
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-    def test_forked_child_maps_on_threads_after_its_parent_did(self):
-        script = """
-import os, signal, seqcore as sq
-
-def run():
-    result = sq.sequence_map(lambda a: a + 1, [[i] for i in range(99)], max_workers=2, chunksize=3)
-    return [a[0] for a in result] == [*range(1, 100)]
-
-assert run()
-child = os.fork()
-if child == 0:
-    signal.alarm(20)
-    os._exit(0 if run() else 1)
-assert os.waitpid(child, 0)[1] == 0 and run()
-"""
-        subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
 
 
 class TestChunks:
@@ -146,8 +102,8 @@ class TestChunks:
             return a
 
         called = []
-        monkeypatch.setattr(executors, "CHUNK", 1e-2)
-        monkeypatch.setattr(executors, "LIMIT", 1e-2)
+        monkeypatch.setattr(workers.Workers, "seconds", 1e-2)
+        monkeypatch.setattr(executors, "LATE", 1)
         sizes, _ = self.sizes(body, 60, 2, monkeypatch)
         assert sorted(called) == [*range(60)]
         assert sizes[:4] == [15, 11, 8, 6]  # before anything is known
@@ -157,51 +113,9 @@ class TestChunks:
         assert called.index(first) > called.index(15 + 11)
 
     def test_a_chunksize_that_is_given_has_no_limit(self, monkeypatch):
-        monkeypatch.setattr(executors, "LIMIT", 0.0)
+        monkeypatch.setattr(executors, "LATE", 0.0)
         sizes, _ = self.sizes(np.copy, 100, 2, monkeypatch, chunksize=50)
         assert sizes == [50, 50]
-
-    def test_as_given(self, monkeypatch):
-        sizes, most = self.sizes(np.copy, 100, 2, monkeypatch, chunksize=30)
-        assert sizes == [30, 30, 30, 10]
-        assert most == 4
-
-
-class TestTypesThatAWorkerFinds:
-    """A chunk settles its types before those of the map are known."""
-
-    @CHUNKSIZES
-    @pytest.mark.parametrize(
-        ("first", "later"),
-        [
-            (1.5, 1),
-            (np.float64(1.5), 1),
-            (2.0, [3, 4]),
-            ((1.5, "a"), (1, "b")),
-            ((np.float64(2), 1.5), (1, 2)),
-        ],
-        ids=str,
-    )
-    def test_python_values_adapt_to_the_first(self, executor, first, later, chunksize):
-        body = FailAt({0: first} | dict.fromkeys(range(1, 20), later))
-        expected = sq.sequence_map(body, numbers(20))
-        assert sq.sequence_map(body, numbers(20), executor=executor, chunksize=chunksize) == expected
-
-    @pytest.mark.mostly_slow(5)
-    @CHUNKSIZES
-    @pytest.mark.parametrize(
-        "other",
-        [np.array([0.5]), 0.5, (), (np.array([1]),), (np.array([1]),) * 2, None, np.zeros(1, "M8[s]")],
-    )
-    @pytest.mark.parametrize("at", [7, 8, 14])
-    def test_other_types_later(self, executor, other, at, chunksize):
-        body = FailAt(dict.fromkeys(range(at, 20), other if other is not None else Refusal))
-        errors = []
-        for options in ({}, {"executor": executor, "chunksize": chunksize}):
-            with pytest.raises(TypeError, match=rf"element {at} of the map") as caught:
-                sq.sequence_map(body, numbers(20), **options)
-            errors.append(str(caught.value))
-        assert errors[0] == errors[1]
 
 
 class TestWhatTravels:
@@ -224,13 +138,6 @@ class TestWhatTravels:
             assert data == chunksize * 7200
             assert sum(table) <= chunksize * 32
 
-    def test_two_sequences_of_two_sources(self):
-        left = sq.split_to_sequence(np.zeros((40, 100)))
-        right = sq.split_to_sequence(np.zeros((40, 100), np.float32))
-        for data, more, *tables in self.buffers(np.add, left, right, chunksize=20):
-            assert (data, more) == (20 * 800, 20 * 400)
-            assert sum(tables) <= 40 * 32
-
     def test_sources_that_take_turns(self):
         left, right = (sq.split_to_sequence(np.zeros((40, 100))) for _ in range(2))
         turns = sq.TensorSequence([a for pair in zip(left, right, strict=True) for a in pair])
@@ -248,11 +155,6 @@ class TestFailures:
         assert caught.value is error
         assert len(error.__notes__) == 1
 
-    def test_traceback_note_of_an_exception_with_its_own_reduce(self, processes):
-        with pytest.raises(json.JSONDecodeError) as caught:
-            sq.sequence_map(bodies.raise_json, numbers(9), executor=processes, chunksize=2)
-        assert any("Traceback" in note for note in caught.value.__notes__)
-
 
 class TestTheExecutorsOwnFailures:
     def test_lambda_that_does_not_pickle(self, processes):
@@ -267,19 +169,6 @@ class TestTheExecutorsOwnFailures:
                 return Inline.submit(self, function, parcel, *args)
 
         assert len(sq.sequence_map(lambda a: a, numbers(9), executor=Loky())) == 9
-
-    @pytest.mark.parametrize("kind", ["Reply", "Chunk"])
-    def test_results_that_are_taken_for_errors(self, kind):
-        """Dask's executor may do so once; one that does so again and again must end the map."""
-
-        class Unpacking(Executor):
-            def submit(self, *args):
-                future = Future()
-                future.set_exception(TypeError(f"cannot unpack non-iterable {kind} object"))
-                return future
-
-        with pytest.raises(RuntimeError, match="cannot unpack"):
-            within(5, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Unpacking()))
 
     @pytest.mark.slow
     def test_worker_that_dies(self):
@@ -341,15 +230,3 @@ class TestTheExecutorsOwnFailures:
         with pytest.raises(RuntimeError, match=r"Failing.*elements 0 to 1\b.*no more") as caught:
             sq.sequence_map(bodies.double, numbers(9), executor=Failing())
         assert isinstance(caught.value.__cause__, Refusal)
-
-    def test_executor_with_a_client_of_its_own(self):
-        executor = Inline()
-        executor._client = object()
-        assert len(sq.sequence_map(bodies.double, numbers(9), executor=executor, chunksize=2)) == 9
-
-    @pytest.mark.parametrize("executor", ["threads", 2, [], ThreadPoolExecutor, multiprocessing], ids=str)
-    def test_no_executor(self, executor):
-        calls = []
-        with pytest.raises(TypeError, match=type(executor).__name__):
-            sq.sequence_map(lambda a: calls.append(a) or a, numbers(3), executor=executor)
-        assert calls == []

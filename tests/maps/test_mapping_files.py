@@ -1,15 +1,12 @@
 """Maps over loaded sequences: processes and Dask's workers get paths and positions, not the elements."""
 
-import os
 import pickle
-import signal
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from support import bodies
-from support.bodies import Recording, Refusal
-from support.saved import look_at, needs_proc, pa, ragged, saved, write_column
+from support.bodies import Recording
+from support.saved import look_at, needs_proc, pa, saved, write_column
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -18,32 +15,8 @@ from seqcore import TensorSequence
 COUNT = 400
 
 
-@dataclass
-class Fatal:
-    """A body whose process is gone at the first element of a number, once: whoever makes the file dies."""
-
-    marker: str
-    number: int
-
-    def __call__(self, a):
-        if a[0] == self.number:
-            try:
-                os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                pass
-            else:
-                os.kill(os.getpid(), signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
-        return a * 2
-
-
 def padded_sum(batch):
     return batch.reshape(len(batch), -1).sum(1)
-
-
-def fail_at_300(a):
-    if a[0] == 300:
-        raise Refusal("no")
-    return a
 
 
 @pytest.fixture(scope="module")
@@ -82,30 +55,6 @@ def test_batches_in_processes(processes, loaded, batch_size):
     assert_holds(result, doubles(order))
     result = sq.map_batches(padded_sum, loaded, batch_size=batch_size, new_axis=1, executor=processes)
     assert_holds(result, [np.array(2_000.0 * i) for i in range(COUNT)])
-
-
-def test_several_inputs(processes, loaded):
-    result = sq.sequence_map(bodies.total, loaded[:50], loaded[50:100], np.ones(2_000), executor=processes)
-    assert_holds(result, [np.full(2_000, 2.0 * i + 51) for i in range(50)])
-
-
-def test_loaded_and_others_together(processes, loaded):
-    seq = loaded[:9] + TensorSequence([[7.0], [8.0, 8.0]]) + loaded[100:105]
-    result = sq.sequence_map(bodies.double, seq, executor=processes, chunksize=4)
-    assert_holds(result, [2 * element for element in seq])
-
-
-@pytest.mark.parametrize("name", ["bool", "string", "int16"])
-def test_other_types(processes, tmp_path, name):
-    seq = saved(tmp_path / "a", ragged([3, 0, 2, 1] * 10, name, behind=(2,)))
-    result = sq.sequence_map(np.transpose, seq, executor=processes, chunksize=3)
-    assert_holds(result, [element.T for element in seq])
-
-
-def test_a_failure_names_the_element(processes, loaded):
-    with pytest.raises(Refusal) as caught:
-        sq.sequence_map(fail_at_300, loaded, executor=processes, chunksize=9)
-    assert any("element 300" in note for note in caught.value.__notes__)
 
 
 @pytest.mark.slow
@@ -151,11 +100,6 @@ def test_results_are_no_paths(processes, loaded):
     assert len(pickle.dumps(result)) > result.nbytes
 
 
-def test_several_threads_map_what_was_loaded(loaded):
-    result = sq.sequence_map(bodies.double, loaded, max_workers=2, chunksize=7)
-    assert_holds(result, doubles(range(COUNT)))
-
-
 def test_a_compressed_file(processes, tmp_path):
     column = pa.array([[float(i)] * 50 for i in range(40)])
     seq = sq.load(write_column(tmp_path / "a", column, compression="lz4", max_chunksize=9))
@@ -191,33 +135,3 @@ def test_dask(client, tasks, loaded, chunksize):
     result = sq.sequence_map(bodies.double, loaded, executor=client, chunksize=chunksize)
     assert_holds(result, doubles(range(COUNT)))
     assert sum(tasks) <= 6_000 * len(tasks) + 40 * COUNT
-
-
-@pytest.mark.slow
-def test_dask_in_batches(client, tasks, loaded):
-    result = sq.map_batches(bodies.double, loaded[::-1], batch_size=50, executor=client)
-    assert_holds(result, doubles(range(COUNT)[::-1]))
-    assert sum(tasks) <= 6_000 * len(tasks) + 40 * COUNT
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_half_way(client, loaded, tmp_path):
-    """The worker that gets what it did opens the file itself."""
-    marker = tmp_path / "died"
-    before = {*client.run(os.getpid).values()}
-    body = Fatal(str(marker), COUNT // 2)
-    for _ in range(3):
-        try:
-            result = sq.sequence_map(body, loaded, executor=client, chunksize=20)
-            break
-        except RuntimeError as error:
-            # A race in distributed (2026.8): it has the result, and then takes it for an exception, since the
-            # worker is gone.
-            if "non-iterable Reply" not in str(error):
-                raise
-            client.wait_for_workers(2, timeout=60)
-    assert marker.exists()
-    assert_holds(result, doubles(range(COUNT)))
-    client.wait_for_workers(2, timeout=60)
-    assert {*client.run(os.getpid).values()} != before
-    assert client.submit(abs, -3, pure=False).result(20) == 3

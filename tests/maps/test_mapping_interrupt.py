@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -22,40 +21,10 @@ def way(request, ways):
 
 
 class TestCallback:
-    @pytest.mark.slow
-    def test_is_called_on_the_way(self, way):
-        calls = []
-        sq.sequence_map(bodies.slowly, numbers(300), progress=lambda *call: calls.append(call), **way)
-        assert len(calls) > 4
-
     def test_of_nothing(self, way):
         calls = []
         sq.sequence_map(np.copy, [], progress=lambda *call: calls.append(call), output_dtypes="int8", **way)
         assert calls == [(0, 0)]
-
-    @pytest.mark.mostly_slow(5)
-    def test_exception_starts_no_further_element(self, way, tmp_path):
-        body = bodies.Logged(str(tmp_path / "log"), 0.001)
-
-        def progress(done, total):
-            raise Refusal
-
-        with pytest.raises(Refusal):
-            sq.sequence_map(body, numbers(3000), progress=progress, **way)
-        time.sleep(0.1)
-        assert len(body.started()) < 1500
-
-    def test_no_more_calls_after_a_failure(self, way):
-        calls = []
-        with pytest.raises(Refusal):
-            sq.sequence_map(
-                FailAt({20: Refusal()}),
-                numbers(99),
-                progress=lambda *call: calls.append(call),
-                chunksize=5,
-                **way,
-            )
-        assert all(done < 99 for done, _ in calls)
 
     def test_may_use_the_sequence_and_map(self, way):
         seq = numbers(50)
@@ -66,15 +35,6 @@ class TestCallback:
 
         result = sq.sequence_map(bodies.double, seq, progress=progress, chunksize=7, **way)
         assert len(result) == 50
-
-    def test_callable_that_is_false(self):
-        class Calls(list):
-            def __call__(self, *call):
-                self.append(call)
-
-        calls = Calls()
-        sq.sequence_map(np.negative, numbers(3), progress=calls)
-        assert calls[-1] == (3, 3)
 
     @pytest.mark.parametrize(
         "progress",
@@ -106,15 +66,6 @@ class TestBar:
         assert "/50" in err
         assert "50/50" not in err
         assert err.endswith("\n")
-
-    def test_of_nothing(self, way, capsys):
-        assert len(sq.sequence_map(np.copy, [], output_dtypes=bool, progress=True, **way)) == 0
-        assert capsys.readouterr().err.endswith("\n")
-
-    @pytest.mark.parametrize("progress", [None, False])
-    def test_no_bar(self, way, capsys, progress):
-        sq.sequence_map(bodies.double, numbers(50), progress=progress, **way)
-        assert capsys.readouterr() == ("", "")
 
     def test_without_tqdm(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "tqdm.auto", None)

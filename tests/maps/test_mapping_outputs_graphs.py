@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from support.bodies import Recording
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -60,12 +59,6 @@ class TestPicks:
             sq.sequence_map(self.body(is_warm), rows(N), places(N, {at, 39}), **way)
         assert f"raised for element {at} of a SequenceMap" in caught.value.__notes__
 
-    def test_the_outputs_in_their_order(self, way, is_warm):
-        x, at = rows(N), places(N)
-        found = sq.sequence_map(self.body(is_warm), x, at, **way)
-        for one, other in zip(found, expected_picks(x, at), strict=True):
-            assert_values([one], [other])
-
 
 @pytest.mark.parametrize("is_warm", [False, True], ids=["singly", "in blocks"])
 class TestNumbers:
@@ -81,35 +74,6 @@ class TestNumbers:
         with pytest.raises(Exception, match=r"(?i)broadcast|dimension") as caught:
             sq.sequence_map(self.body(is_warm), rows(N), others, **way)
         assert f"raised for element {at} of a SequenceMap" in caught.value.__notes__
-
-    def test_the_outputs_in_their_order(self, jobs, way, is_warm):
-        x, w = rows(N), rows(N, seed=1)
-        found = sq.sequence_map(self.body(is_warm), x, w, **way)
-        expected = [-a for a in x], [a + b for a, b in zip(x, w, strict=True)], [np.exp(a) for a in x]
-        for one, other in zip(found, expected, strict=True):
-            assert_values([one], [other], rtol=1e-6)
-        # A body that was pickled keeps its form for the next chunk, but begins without one.
-        if not isinstance(way.get("executor"), Recording):
-            assert jobs[-1].in_blocks == N * is_warm
-
-
-class TestBatches:
-    """In a batch the second output is long another time than the first and the third."""
-
-    TEXT = """g (float[N, 3] x, int64 k) => (float[N, 3] a, float[M, 3] b, float[N, 3] c) {
-        one = Constant <value = int64[1] {1}> () zero = Constant <value = int64[1] {0}> ()
-        n = Unsqueeze (k, zero) a = Neg(x) b = Slice(x, zero, n, zero) c = Exp(x)
-    }"""
-
-    @pytest.mark.parametrize("new_axis", [0, 1])
-    def test_the_output_that_is_too_short(self, way, new_axis):
-        options = {name: value for name, value in way.items() if name != "chunksize"}
-        seq = sq.split_to_sequence(np.ones((20, 3), np.float32), keepdims=1 - new_axis)
-        body = GraphBody(parsed(self.TEXT))
-        found = sq.map_batches(body, seq, np.array(4), batch_size=4, new_axis=new_axis, **options)
-        assert [len(one) for one in found] == [20, 20, 20]
-        with pytest.raises(ValueError, match=r"^elements 0 to 3 of the map, output 1: .*shape \(3, 3\)"):
-            sq.map_batches(body, seq, np.array(3), batch_size=4, new_axis=new_axis, **options)
 
 
 class TestNodes:
@@ -137,15 +101,6 @@ class TestNodes:
             assert "the_map" in said(caught) or "inside" in said(caught)
         steps = used._engines.compiled.tier("given steps")
         assert (steps.taken, steps.failures) == (0, 3)
-
-    @pytest.mark.mostly_slow(5)
-    @pytest.mark.parametrize("workers", [1, 2])
-    @pytest.mark.parametrize("n", [5, 600])
-    def test_the_outputs_in_their_order(self, n, workers):
-        used = InferenceSession(model(self.TEXT), max_workers=workers)
-        x, at = rows(n), places(n)
-        for _ in range(3):
-            assert_values(used.run(None, {"s": x, "at": at}), [list(one) for one in expected_picks(x, at)])
 
     def test_a_body_with_lists_names_its_element(self):
         used = InferenceSession(model(self.IN_A_LIST), max_workers=2)

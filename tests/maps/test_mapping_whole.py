@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support import bodies
 from support.bodies import FailAt, Inline, Recording, Refusal, numbers, within
-from support.strategies import assert_holds, filled
+from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore._maps import sharing
@@ -28,7 +28,7 @@ def way(request, ways):
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
     """Where the files go, if they have names."""
-    monkeypatch.setattr(sharing, "NewFile", sharing._NamedFile)
+    monkeypatch.setattr(sharing, "NAMELESS", False)
     monkeypatch.setattr(sharing.tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -60,34 +60,11 @@ def test_nobody_can_write_into_them(way):
     wholes[0][0] = 1
 
 
-@pytest.mark.parametrize("max_workers", [1, 2])
-def test_nor_can_a_graph(max_workers):
-    class Rows:
-        """What a map knows of a graph."""
-
-        def check(self, dtypes):
-            return (np.dtype(bool),)
-
-        def run_many(self, rows):
-            return [(bodies.whole_flags(*row),) for row in rows]
-
-        def __call__(self, *row):
-            raise AssertionError("it has run_many")
-
-    result = sq.sequence_map(Rows(), numbers(3000), np.zeros(3), max_workers=max_workers)
-    assert len(result) == 3000
-    assert not any(result)
-
-
 def test_a_mock_is_a_callable():
     assert_holds(sq.sequence_map(Mock(return_value=np.zeros(2)), numbers(3)), [np.zeros(2)] * 3)
 
 
-def raise_(error):
-    raise error
-
-
-@pytest.mark.skipif(sharing.NewFile is not sharing._NamelessFile, reason="files have names here")
+@pytest.mark.skipif(not sharing.NAMELESS, reason="files have names here")
 class TestNameless:
     """On Linux the system deletes what a map shares, however its process ends."""
 
@@ -144,20 +121,10 @@ sq.sequence_map(bodies.at, bodies.numbers(50), np.arange(1 << 20), executor=Kill
         assert not shared_files() - before
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-    def test_a_forked_child_closes_its_copy(self):
-        file = sharing._written(table())
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if file.file.closed else 1)
-        assert os.waitpid(child, 0)[1] == 0
-        assert not file.file.closed
-        file.close()
-
     def test_another_file_by_the_same_path(self):
         """As on another machine, where the process of that number is another one."""
-        one, other = sharing._written(table()), sharing._written(table() + 1)
-        got = sharing.FileTensor(one.path, one.token, table().shape, table().dtype, False)
+        one, other = block_of(table()), block_of(table() + 1)
+        got = sharing.BlockTensor(one.path, one.token, 0, table().shape, table().dtype, False)
         assert_holds(sq.TensorSequence([got.fetch(())]), [table()])
         got.path = other.path
         with pytest.raises(sharing.FileNotVisible):
@@ -168,9 +135,19 @@ sq.sequence_map(bodies.at, bodies.numbers(50), np.arange(1 << 20), executor=Kill
     def test_a_pipe_by_the_same_path(self, tmp_path):
         """As after a map whose descriptor has become another one's. Nobody waits for what the pipe says."""
         os.mkfifo(tmp_path / "pipe")
-        got = sharing.FileTensor(tmp_path / "pipe", b"token", table().shape, table().dtype, False)
+        got = sharing.BlockTensor(tmp_path / "pipe", b"token", 0, table().shape, table().dtype, False)
         with pytest.raises(sharing.FileNotVisible):
             within(5, lambda: got.fetch(()))
+
+    def test_several_are_in_one_block(self, processes):
+        """Each is aligned, whatever is before it."""
+        tables = table(np.int8, LARGE + 3), table(), table(np.float32, LARGE + 4)
+        result = sq.sequence_map(bodies.at_all, numbers(50), *tables, executor=processes)
+        assert_holds(result, [np.array([i, i, i, 1.0]) for i in range(50)])
+
+
+def block_of(tensor):
+    return sharing.Block([sharing.SharedTensor(tensor, None, 0)])
 
 
 class TestLarge:
@@ -217,13 +194,8 @@ class TestLarge:
         assert max(size + sum(buffers) for size, buffers in executor.sizes) < 5000
         assert list(folder.iterdir()) == []
 
-    def test_small_ones_go_along(self, folder):
-        executor = Watching(folder)
-        sq.sequence_map(bodies.at, numbers(20), np.arange(1000.0), executor=executor)
-        assert executor.seen == set()
-
     def test_threads_write_no_file(self, folder, monkeypatch, ways):
-        monkeypatch.setattr(sharing, "_written", lambda tensor: pytest.fail("wrote a file"))
+        monkeypatch.setattr(sharing, "Block", lambda tensors: pytest.fail("made a block"))
         whole = table()
         for way in ("serial", "threads_in_chunks", "thread_executor"):
             result = sq.sequence_map(lambda a, b: b, numbers(50), whole, **ways.get(way))
@@ -248,10 +220,13 @@ class TestLarge:
 
     @pytest.mark.parametrize("failure", ["no place", "full"])
     def test_no_place_for_a_file(self, monkeypatch, folder, failure):
+        def full(block, data):
+            raise OSError(28, "disk full")
+
         if failure == "no place":
             monkeypatch.setattr(sharing.tempfile, "tempdir", str(folder / "nowhere"))
         else:
-            monkeypatch.setattr(sharing.uuid, "uuid4", lambda: raise_(OSError(28, "disk full")))
+            monkeypatch.setattr(sharing.Block, "write", full)
         executor = Recording()
         result = sq.sequence_map(bodies.at, numbers(20), table(), executor=executor, chunksize=10)
         assert_holds(result, [np.array(float(i)) for i in range(20)])
@@ -274,21 +249,6 @@ class TestLarge:
         assert 1 <= sum(carried) <= 11
         assert list(folder.iterdir()) == []
 
-    def test_file_that_can_not_be_removed_is_tried_again(self, folder, monkeypatch):
-        remove, denied = os.remove, []
-
-        def denying(path):
-            if len(denied) < 1:
-                denied.append(path)
-                raise PermissionError("mapped")
-            remove(path)
-
-        monkeypatch.setattr(os, "remove", denying)
-        sq.sequence_map(bodies.at, numbers(9), table(), executor=Recording())
-        assert len(list(folder.iterdir())) == 1
-        sq.sequence_map(bodies.at, numbers(9), table(), executor=Recording())
-        assert list(folder.iterdir()) == []
-
     def test_pickled_after_the_end_it_writes_nothing(self, folder):
         kept = []
 
@@ -300,9 +260,3 @@ class TestLarge:
         sq.sequence_map(bodies.at, numbers(9), table(), executor=Keeping())
         pickle.dumps(kept[0])
         assert list(folder.iterdir()) == []
-
-    @pytest.mark.slow
-    def test_result_that_is_the_whole_tensor(self, processes):
-        whole = filled("float32", (1 << 19,), 3)
-        result = sq.sequence_map(bodies.second, numbers(3), whole, executor=processes, chunksize=2)
-        assert_holds(result, [whole] * 3)

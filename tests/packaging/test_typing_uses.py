@@ -368,8 +368,11 @@ class Client:
     def __init__(self, pool: Executor) -> None:
         self.pool = pool
 
-    def get_executor(self, **options: object) -> Executor:
-        return self.pool
+    def submit(self, func: Any, *args: Any, pure: bool = True) -> Any:
+        return self.pool.submit(func, *args)
+
+    def scatter(self, data: Any, broadcast: bool = False, hash: bool = True) -> Any:
+        return data
 
     def nthreads(self, workers: object = None) -> dict[str, int] | Coroutine[Any, Any, Any]:
         return {"here": 2}

@@ -1,7 +1,6 @@
 """What the tests of maps share: bodies, which other processes import from here, and executors."""
 
 import contextvars
-import json
 import os
 import pickle
 import threading
@@ -92,25 +91,12 @@ def three(a):
     return a, a + 0.5, np.array(str(a), object)
 
 
-def loud(words):
-    return np.array([word.upper() for word in words], object)
-
-
 def process(a):
     return np.array(os.getpid())
 
 
 def colour(a):
     return np.array(COLOUR.get(), object)
-
-
-def one_over(a):
-    return np.array([1.0]) / a
-
-
-def late_first(a):
-    time.sleep(0.02 if a[0] < 4 else 0)
-    return a
 
 
 def mapped(a):
@@ -151,10 +137,6 @@ def raise_with_lock(a):
     return a
 
 
-def raise_json(a):
-    json.loads("{")
-
-
 @dataclass
 class FailAt:
     """Passes elements on, but raises or returns what `failures` has for their number instead."""
@@ -169,21 +151,6 @@ class FailAt:
         if isinstance(failure, BaseException):
             raise failure
         return a if failure is None else failure
-
-
-@dataclass
-class OneWrong:
-    """Three outputs, of which one is something else for the element or batch that begins with a number."""
-
-    at: int
-    output: int
-    wrong: object
-
-    def __call__(self, a):
-        results = [a, a + 0.5, -a]
-        if a.ravel()[0] == self.at:
-            results[self.output] = self.wrong
-        return tuple(results)
 
 
 @dataclass
@@ -239,6 +206,11 @@ def whole_flags(a, *wholes):
 
 def at(a, table):
     return table[int(a[0])]
+
+
+def at_all(a, *tables):
+    """An item of each table, and whether all of them are aligned."""
+    return np.array([*(one[int(a[0])] for one in tables), all(one.flags.aligned for one in tables)], float)
 
 
 class Junk:
@@ -318,3 +290,67 @@ class First:
 
 def at_both(a, table, offset, other):
     return table[int(a[0])] + offset + other[int(a[0])]
+
+
+# What a body may do with an element: its result, or what it raises.
+RESULTS = {
+    "same": lambda a: a,
+    "double": lambda a: a * 2,
+    "view": lambda a: a[::-1],
+    "sum": lambda a: a.sum(),
+    "floats": lambda a: a + 0.5,
+    "int": lambda a: int(a.flat[0]),
+    "float": lambda a: float(a.flat[0]) + 0.5,
+    "whole float": lambda a: float(a.flat[0]),
+    "list": lambda a: [int(a.flat[0]), 7],
+    "no items": lambda a: [],
+    "huge": lambda a: 2**70,
+    "words": lambda a: np.array(str(a.flat[0]), object),
+    "pair": lambda a: (a, a + 0.5),
+    "other pair": lambda a: (a * 3, a[:1] - 0.5),
+    "mixed pair": lambda a: (a, 3),
+    "wrong pair": lambda a: (a, a > 0),
+    "one": lambda a: (a,),
+    "triple": lambda a: (a, a, a),
+    "nothing": lambda a: (),
+    "None": lambda a: None,
+    "dates": lambda a: np.zeros(1, "M8[s]"),
+    "short": lambda a: a[:-1],
+}
+FAILURES = {
+    kind.__name__: kind
+    for kind in (Refusal, KeyError, StopIteration, TypeError, SystemExit, GeneratorExit, KeyboardInterrupt)
+}
+
+
+@dataclass
+class Scripted:
+    """Does with an element, or a batch, what `script` says for its first number, else what is usual."""
+
+    usual: str
+    script: dict
+
+    def __call__(self, a, *others):
+        what = self.script.get(int(a.flat[0]), self.usual)
+        if what in FAILURES:
+            raise FAILURES[what](what, int(a.flat[0]))
+        for other in others:
+            a = a + other.sum()
+        return RESULTS[what](a)
+
+
+class Rows(Scripted):
+    """The same as a compiled graph: a map runs many rows of it at once."""
+
+    def check(self, dtypes):
+        return (None,)
+
+    def run_many(self, rows):
+        results = []
+        for k, row in enumerate(rows):
+            try:
+                results.append((self(*row),))
+            except Exception as error:
+                error.seqcore_element = k
+                raise
+        return results

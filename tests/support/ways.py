@@ -2,7 +2,6 @@
 
 import contextlib
 import multiprocessing
-import multiprocessing.pool
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -48,16 +47,6 @@ class Ways(contextlib.ExitStack):
         spawn = multiprocessing.get_context("spawn")
         return {"executor": self.enter_context(ProcessPoolExecutor(2, mp_context=spawn))}
 
-    def make_thread_pool(self):
-        return {"executor": self.enter_context(multiprocessing.pool.ThreadPool(2))}
-
-    def make_process_pool(self):
-        return {"executor": self.enter_context(multiprocessing.get_context("spawn").Pool(2))}
-
-    def make_torch_pool(self):
-        torch = pytest.importorskip("torch.multiprocessing")
-        return {"executor": self.enter_context(torch.get_context("spawn").Pool(2))}
-
     def make_loky(self):
         loky = pytest.importorskip("loky")
         pool = loky.ProcessPoolExecutor(2, env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
@@ -85,18 +74,10 @@ class Ways(contextlib.ExitStack):
             self.callback(ray.shutdown)
         return {"executor": ray}
 
-    def make_ray_pool(self):
-        self.get("ray")
-        from ray.util.multiprocessing import Pool
 
-        pool = Pool(2)
-        self.callback(pool.terminate)
-        return {"executor": pool}
-
-
-IN_THIS_PROCESS = ["serial", "threads", "threads_in_chunks", "inline", "thread_executor", "thread_pool"]
-IN_OTHERS = ["process_executor", "process_pool", "torch_pool", "loky", "dask", "ray", "ray_pool"]
-SLOW_TO_START = {"torch_pool", "loky", "dask", "ray", "ray_pool"}
+IN_THIS_PROCESS = ["serial", "threads", "threads_in_chunks", "inline", "thread_executor"]
+IN_OTHERS = ["process_executor", "loky", "dask", "ray"]
+SLOW_TO_START = {"loky", "dask", "ray"}
 
 
 def each(names):
