@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from seqcore._files.targets import naming, put_in_place, target_of
 from seqcore.onnx._engines.engines import explain
-from seqcore.onnx._model.load import parse
+from seqcore.onnx._model.load import all_tensors, parse
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.weights import Weights, location_of
@@ -209,7 +209,7 @@ def _is_input(target, given):
 def _data_of(message, given):
     """The files that a model's weights are in."""
     folder = folder_of_input(given)
-    places = {location_of(one) for one in message.graph.initializer if _is_outside(one)}
+    places = {location_of(one) for one in all_tensors(message) if _is_outside(one)}
     return [os.path.join(folder, place) for place in places]
 
 
@@ -238,7 +238,7 @@ def write_model(model, name, given):
         return
     target = target_of(name, "a model")
     folder, own = os.path.split(target)
-    moves = any(map(_is_outside, model.graph.initializer)) and not os.path.samefile(folder, source)
+    moves = any(map(_is_outside, all_tensors(model))) and not os.path.samefile(folder, source)
     with (
         naming(name, lambda path: _SCRATCH in path),
         tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch,
@@ -247,7 +247,7 @@ def write_model(model, name, given):
         if moves or _nbytes(model) > _MOST_NBYTES:
             files = _data_of(model, given)
             if moves:
-                _fill(model, source)
+                Weights(source).fill(model)
             data = f"{own}.data"
             _check_data(os.path.join(folder, data), files, f"{name}.data")
             onnx.save(model, written, save_as_external_data=True, location=data)
@@ -294,20 +294,12 @@ def _put_both(scratch, folder, data, own):
 
 
 def _write_standard(model, source):
-    if any(map(_is_outside, model.graph.initializer)):
-        _fill(model, source)
+    if any(map(_is_outside, all_tensors(model))):
+        Weights(source).fill(model)
     if _nbytes(model) > _MOST_NBYTES:
         raise ValueError("a model of 2 GB or more needs a second file for its weights: pass a file as OUT")
     sys.stdout.buffer.write(model.SerializeToString())
     sys.stdout.buffer.flush()
-
-
-def _fill(model, source):
-    """Read the weights that are in files."""
-    weights = Weights(source)
-    weights.stubs = {one.name: one for one in model.graph.initializer if one.external_data}
-    weights.check()
-    weights.filled_model(model)
 
 
 def _is_outside(tensor):
@@ -316,7 +308,7 @@ def _is_outside(tensor):
 
 def _nbytes(model):
     """Return about how many bytes a model takes: protobuf itself doesn't count as far."""
-    return sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    return sum(len(tensor.raw_data) for tensor in all_tensors(model))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from seqcore.onnx._lowering.triton import prepare_for_triton
 from seqcore.onnx._model.load import folder_of, parse
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.repair import name_outputs
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._model.writing import to_message
 
@@ -218,9 +219,10 @@ def _lower(
     if lowered is prepared:
         same = ModelProto()
         same.CopyFrom(given)
+        name_outputs(same)
         return same, notes, inputs
     message = to_message(lowered.model)
-    prepared.weights.filled_model(message, with_files=False)
+    prepared.weights.fill(message, with_files=False)
     _keep_what_is_said(given, message, inputs)
     return message, notes, inputs
 

@@ -11,9 +11,10 @@ from onnx import ModelProto, TensorProto, TypeProto
 from seqcore._arguments.integers import as_count
 from seqcore.onnx._engines.engines import Engines, engines_of
 from seqcore.onnx._engines.feeds import NodeArg, check_feed, with_safe_strings
-from seqcore.onnx._model.load import folder_of, operators_of, parse, path_of
+from seqcore.onnx._model.load import folder_of, operators_of, path_of
 from seqcore.onnx._model.prepare import message_has_lists
-from seqcore.onnx._model.weights import Weights, without_weights
+from seqcore.onnx._model.repair import name_outputs, nameless_splits
+from seqcore.onnx._model.weights import Weights, open_model, without_fields, without_weights
 from seqcore.onnx._runtimes.sessions import Sessions, restamp_proto
 
 __all__ = ["InferenceSession"]
@@ -97,17 +98,14 @@ class InferenceSession:
         if _is_ort_format(model):
             self._whole = sessions.as_given(_for_onnxruntime(model))
             return
-        message = parse(model)
+        message, data = open_model(model)
         self._metadata = ModelMetadata(message)
         if message_has_lists(message):
-            is_path = isinstance(model, str | os.PathLike)
-            weightless, weights = without_weights(
-                message, folder_of(model), path_of(model) if is_path else None
-            )
-            del message  # that takes as much memory as the weights
-            self._engines = engines_of(model, weightless, weights, sessions, max_workers)
+            weightless, weights = without_weights(message, folder_of(model), data)
+            del message  # that may take as much memory as the weights
+            self._engines = engines_of(weightless, weights, sessions, max_workers)
         else:
-            self._whole = sessions.as_given(_loadable(model, message))
+            self._whole = _whole_session(model, message, data, sessions)
             self._kinds = {one.name: one.type for one in message.graph.input}
             self._strings = [
                 name for name, kind in self._kinds.items() if kind.tensor_type.elem_type == TensorProto.STRING
@@ -215,15 +213,18 @@ def _is_ort_format(model: Any) -> bool:
     return isinstance(model, bytes | bytearray | memoryview) and bytes(model[4:8]) == b"ORTM"
 
 
-def _loadable(model: Any, message: ModelProto) -> Any:
-    """Return a model for onnxruntime: itself, or its bytes with versions that onnxruntime supports."""
-    restamped = ModelProto()
-    restamped.CopyFrom(message)
-    if not restamp_proto(restamped, operators_of(message)):
-        return message.SerializeToString() if isinstance(model, ModelProto) else _for_onnxruntime(model)
-    folder = folder_of(model)
-    weights = Weights(folder)
-    return weights.filled_model(restamped).SerializeToString()
+def _whole_session(model: Any, message: ModelProto, data: bytes | None, sessions: Sessions) -> Any:
+    """Return onnxruntime's session on a model without sequences.
+
+    Models are changed whose versions onnxruntime doesn't know, or whose names end the process.
+    """
+    changed = without_fields(message, ModelProto(), "graph")
+    if not restamp_proto(changed, operators_of(message)) and not nameless_splits(message):
+        given = message.SerializeToString() if isinstance(model, ModelProto) else _for_onnxruntime(model)
+        return sessions.as_given(given)
+    changed.graph.CopyFrom(message.graph)
+    name_outputs(changed)
+    return sessions.changed(changed, Weights(folder_of(model), data))
 
 
 def _for_onnxruntime(model: Any) -> str | bytes:

@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-import onnxruntime
 from onnx import TensorProto, helper
 from support.models.sessions import (
     assert_fails,
@@ -32,6 +31,7 @@ from seqcore.onnx._engines.checked_model import LONG
 from seqcore.onnx._engines.control import LoopStep
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.whole import WholeModel
+from seqcore.onnx._runtimes import sessions
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -288,7 +288,7 @@ class TestLargeModels:
 
     def test_threads_of_many_parts_do_not_wait_busily(self, monkeypatch):
         """Those of a model that runs whole may."""
-        made, make = [], onnxruntime.InferenceSession
+        made, make = [], sessions._Session
 
         def spy(model, options=None, **more):
             try:
@@ -302,7 +302,7 @@ class TestLargeModels:
             InferenceSession(model(text))
             return set(made)
 
-        monkeypatch.setattr(onnxruntime, "InferenceSession", spy)
+        monkeypatch.setattr(sessions, "_Session", spy)
         parts = """g (seq(string[]) s, float[N] x, int64 n) => (seq(string[]) t, float[N] y, float[N] z) {
             t = Loop (n, "", s) <body = b (int64 i, bool go, seq(string[]) p)
                                         => (bool go, seq(string[]) q) {

@@ -70,7 +70,7 @@ def session_of(message, prepared):
     options.intra_op_num_threads = 1
     # What is folded or fused is another model.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    data = prepared.weights.filled_model(message).SerializeToString()
+    data = prepared.weights.fill(message).SerializeToString()
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 

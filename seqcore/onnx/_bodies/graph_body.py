@@ -31,7 +31,8 @@ from onnx import AttributeProto, TensorProto, helper
 from seqcore._arguments.integers import as_integer
 from seqcore._arguments.shown import got, shown
 from seqcore.onnx._model.checks import check_message
-from seqcore.onnx._model.load import operators_of, path_of
+from seqcore.onnx._model.load import all_tensors, operators_of, path_of
+from seqcore.onnx._model.repair import name_outputs
 from seqcore.onnx._model.tensors import one_line, to_tensor_proto
 from seqcore.onnx._runtimes.sessions import newest_opset, restamp_proto
 
@@ -338,7 +339,7 @@ def read_model(
         If `graph` is none of these.
     """
     model = _as_model(graph, opset_imports)
-    for tensor in _all_tensors(model):
+    for tensor in all_tensors(model):
         if tensor.data_location == TensorProto.EXTERNAL:
             raise ValueError(
                 f"the tensor '{tensor.name}' of the body has its data in a file: pass the path of the model"
@@ -357,6 +358,7 @@ def read_model(
         declared_dtype(value)
     if not graph.output:
         raise ValueError(f"the body '{graph.name}' has no outputs")
+    name_outputs(model)
     check_message(model, f"the body '{graph.name}'")
     restamp_proto(model, operators_of(model))
     return model
@@ -428,29 +430,6 @@ def _capture(graph, captures):
         raise ValueError(
             f"the body '{graph.name}' uses {names} and doesn't define {them}: pass a value in captures"
         )
-
-
-def _all_graphs(root: Any) -> list[Any]:
-    """Return a graph (or a function, which has nodes too) and all graphs inside it."""
-    graphs = [root]
-    for graph in graphs:
-        for node in graph.node:
-            graphs += [one.g for one in node.attribute if one.type == AttributeProto.GRAPH]
-            graphs += [g for one in node.attribute for g in one.graphs]
-    return graphs
-
-
-def _all_tensors(model: ModelProto) -> Iterable[TensorProto]:
-    """Yield the tensors that are stored in a model: initializers and attributes."""
-    for root in (model.graph, *model.functions):
-        for graph in _all_graphs(root):
-            if isinstance(graph, GraphProto):
-                yield from graph.initializer
-            for node in graph.node:
-                for attribute in node.attribute:
-                    if attribute.type == AttributeProto.TENSOR:
-                        yield attribute.t
-                    yield from attribute.tensors
 
 
 def _initializer_names(graph: GraphProto) -> set[str]:

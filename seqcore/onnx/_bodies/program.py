@@ -136,12 +136,6 @@ COPIES = 16
 # From some nodes on the 4 µs of a run are little; weights would be packed again for every copy.
 _MOST_NODES, _MOST_NBYTES = 12, 1 << 16
 
-_RANDOM = frozenset(
-    (
-        *("Bernoulli", "Dropout", "Multinomial"),
-        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-    )
-)
 _PURE_DOMAINS = ("", "ai.onnx.ml")
 
 
@@ -151,7 +145,9 @@ def can_copy(model):
         len(model.graph.node) <= _MOST_NODES
         and not any(one.HasField("g") or one.graphs for node in model.graph.node for one in node.attribute)
         # Copies with a seed would draw the same numbers; operators of other domains may do anything.
-        and all(name not in _RANDOM and domain in _PURE_DOMAINS for domain, name in operators_of(model))
+        and all(
+            not record_named(name).draws and domain in _PURE_DOMAINS for domain, name in operators_of(model)
+        )
         and not model.functions
         and not model.graph.sparse_initializer
         and model.ByteSize() <= _MOST_NBYTES

@@ -16,7 +16,6 @@ See `tiers` for when each is tried.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,6 +23,7 @@ from onnx import ModelProto
 
 from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little
 from seqcore.onnx._engines.interface import Interface
+from seqcore.onnx._engines.random_numbers import drawing_nodes, give_seeds
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.tiers import (
     GivenStepsTier,
@@ -43,11 +43,11 @@ from seqcore.onnx._engines.whole import (
     size_of,
 )
 from seqcore.onnx._lowering.pipeline import Note, lower_prepared
-from seqcore.onnx._model.load import folder_of, parse, path_of
+from seqcore.onnx._model.load import folder_of
 from seqcore.onnx._model.prepare import declare_types, message_has_lists, prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.types import to_type_proto
-from seqcore.onnx._model.weights import HEAVY, Weights, without_weights
+from seqcore.onnx._model.weights import HEAVY, Weights, open_model, without_weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
 from seqcore.onnx._vmap.loop import LoopNote
@@ -72,24 +72,22 @@ class Engines:
     sessions : Sessions
     max_workers : int or None
         For SequenceMap nodes.
-    has_source : bool
-        If True, the weights can be read again: those of a path lie in its file.
 
     Attributes
     ----------
     interface : Interface
     """
 
-    def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: Any, has_source: bool) -> None:
+    def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: Any) -> None:
         self.interface = Interface(prepared)
-        self._prepared, self._others = prepared, (sessions, max_workers, has_source)
+        self._prepared, self._others = prepared, (sessions, max_workers)
         self._with_axes: dict[tuple[tuple[str, int], ...], Engines] = {}
         self._runs = 0
         first = WholeTier("whole", lambda: made_whole(prepared, self.interface, sessions, max_workers))
-        self._first = first if first.get() is not None else None
-        self._compiled = Once(
-            lambda: Compiled(prepared, self.interface, sessions, max_workers, has_source, first)
-        )
+        if drawing := drawing_nodes(prepared):
+            give_seeds(drawing)
+        self._first = None if drawing or first.get() is None else first
+        self._compiled = Once(lambda: Compiled(prepared, self.interface, sessions, max_workers, first))
         if self._first is None:
             self._compiled.get()
 
@@ -133,15 +131,11 @@ class Engines:
         return self._with_axes[axes]
 
 
-def engines_of(
-    given: Any, weightless: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any
-) -> Engines:
+def engines_of(weightless: ModelProto, weights: Weights, sessions: Sessions, max_workers: Any) -> Engines:
     """Return a model that is ready to run.
 
     Parameters
     ----------
-    given : str, os.PathLike, bytes or ModelProto
-        The model as the user passed it.
     weightless, weights : ModelProto and Weights
         Its two parts: see `without_weights`.
     sessions : Sessions
@@ -150,7 +144,7 @@ def engines_of(
     """
     # Feeds are looked at, and what doesn't fit runs in steps of a model that believes nothing.
     prepared = prepare(weightless, weights, believes_elements=True)
-    return Engines(prepared, sessions, max_workers, has_source=isinstance(given, str | os.PathLike))
+    return Engines(prepared, sessions, max_workers)
 
 
 class Compiled:
@@ -163,8 +157,6 @@ class Compiled:
     sessions : Sessions
     max_workers : int or None
         As `Engines` has them.
-    has_source : bool
-        If True, the weights can be read again.
     first : WholeTier
         The given model, whole.
 
@@ -186,7 +178,6 @@ class Compiled:
         interface: Interface,
         sessions: Sessions,
         max_workers: int | None,
-        has_source: bool,
         first: WholeTier,
     ) -> None:
         self.interface, self._sessions, self._max_workers = interface, sessions, max_workers
@@ -194,7 +185,13 @@ class Compiled:
         lowered, self.notes, self.loops = lower_prepared(given, keep_maps=max_workers != 1, is_checked=False)
         self.has_lists = has_lists(lowered)
         has_lowered_steps = lowered is not given and self.has_lists
-        self.tiers: list[Tier] = [
+        self.tiers: list[Tier]
+        if drawing_nodes(given):
+            self.tiers = list(self._drawing_tiers(given, lowered))
+            self._may_learn = False
+            self._first_steps()
+            return
+        self.tiers = [
             *self._whole_tiers(given, lowered, first),
             *([self._steps_tier("lowered steps", lowered)] if has_lowered_steps else []),
             self._steps_tier("given steps", given),
@@ -204,8 +201,6 @@ class Compiled:
         self._may_learn &= self.tier("lowered whole") is None
         if self.whole is None:
             self._first_steps()  # a model that can't run raises now
-        if given.weights.nbytes >= HEAVY and not has_source:
-            self._let_go(given)
 
     def _whole_tiers(self, given: Prepared, lowered: Prepared, first: WholeTier) -> Iterator[Tier]:
         """Yield the tiers that run a model whole: of the smaller of two first."""
@@ -227,6 +222,13 @@ class Compiled:
             yield second
         elif carries_lists(lowered) and given.weights.nbytes < HEAVY:
             yield LongLoopsTier("long", lambda: self._made_whole(lowered, counts_elements=True))
+
+    def _drawing_tiers(self, given: Prepared, lowered: Prepared) -> Iterator[Tier]:
+        """Yield the one tier that runs a model with random numbers, and one that names nodes in errors."""
+        unsure = _without_beliefs(given)
+        one = unsure if self.interface.declares_elements else lowered
+        yield self._steps_tier("lowered steps", one)
+        yield GivenStepsTier("unsure steps", lambda: self._steps_of(unsure), self._learn)
 
     def _up_to(self, longest: int, tier: WholeTier) -> WholeTier:
         """Return a tier for at most so many elements and iterations."""
@@ -262,15 +264,6 @@ class Compiled:
     def declined(self) -> str:
         """Why the first tier declined that did, "" for none."""
         return next((one.declined for one in self.tiers if one.declined), "")
-
-    def _let_go(self, prepared: Prepared) -> None:
-        """Let the weights go that sessions have: those of a path lie in its file."""
-        if self.interface.declares_elements or (self.whole and self.whole.may_be_long):
-            return  # steps may be made that need them
-        kept: set[str] = set()
-        if self.whole is None:
-            kept = self._first_steps().planner.still_needed()
-        prepared.weights.keep_only(kept)
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
@@ -308,18 +301,14 @@ def _without_beliefs(prepared: Prepared) -> Prepared:
     return unsure
 
 
-def _path_of(given: Any) -> str | None:
-    return path_of(given) if isinstance(given, str | os.PathLike) else None
-
-
 def explain(given: Any) -> list[str]:
     """Return lines that say what becomes of a model's sequences and loops, and what runs where, in order."""
-    message = parse(given)
+    message, data = open_model(given)
     if not message_has_lists(message):
         return ["the model has no sequences: onnxruntime runs it whole"]
-    engines = engines_of(given, *without_weights(message, folder_of(given), _path_of(given)), Sessions(), 1)
+    engines = engines_of(*without_weights(message, folder_of(given), data), Sessions(), 1)
     compiled = engines.compiled
-    prepared = prepare(*without_weights(message, folder_of(given)))
+    prepared = prepare(*without_weights(message, folder_of(given), data))
     lowered = lower_prepared(prepared, packs=True)
     notes = _counted(_agreeing(compiled.notes, lowered.notes)) or ["none in the end"]
     loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []

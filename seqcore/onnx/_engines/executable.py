@@ -114,7 +114,7 @@ class Executable:
 
         self.run_all: Callable[[Any, Any], list[Any]]
         if label:
-            self.run_all = make_runner(message, label, session, prepared.weights.filled_model).run
+            self.run_all = make_runner(message, label, session, prepared.weights.fill).run
             return
         try:
             self._run = refusing_run(session(message))

@@ -83,8 +83,6 @@ class Planner:
     ----------
     own, by_numpy : set of Node
         Which nodes don't run in onnxruntime, and the first ones of parts that NumPy runs.
-    late : list of Part
-        The parts that are compiled when they first run.
     counts : Counts
     """
 
@@ -98,7 +96,6 @@ class Planner:
         self.takes = find_takes(self.schedule)
         self.own: set[Node] = set()
         self.by_numpy: set[Node] = set()
-        self.late: list[Part] = []
         self.counts = Counts()
         self.plan = self.plan_of(self.schedule)
 
@@ -135,10 +132,6 @@ class Planner:
         self.by_numpy.add(entry.nodes[0])
         self.own.update(entry.nodes)
         return step
-
-    def still_needed(self) -> set[str]:
-        """Return the names of the constants that parts may need later."""
-        return {name for part in self.late for name in part.reads}
 
     def reader(self, reader: Node | Graph | None, name: str) -> Callable[[Frame], Any]:
         """Return a function of a frame that gives a value of its own for a reader (a node or a graph)."""
@@ -254,11 +247,8 @@ class Part:
         self._to = [planner.place(name) for name in self._outputs]
         self._run: Any = None
         self._compiling = threading.Lock()
-        self.reads = reads
         if entry.own or all(planner.prepared.element_number(name) for name in inputs):
             self._run = self._compile([])
-        else:
-            planner.late.append(self)
 
     def __call__(self, frame: Frame) -> None:
         if self._run is None:

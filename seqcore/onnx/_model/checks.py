@@ -10,6 +10,7 @@ from onnx import ModelProto, TensorProto
 from seqcore.onnx._model.graph import STANDARD, Graph, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
+from seqcore.onnx._model.repair import repair
 from seqcore.onnx._model.tensors import from_tensor_proto, one_line
 
 # How types begin in the ONNX specification → what protobuf calls them.
@@ -23,7 +24,10 @@ _KINDS = {
 
 
 def check_message(model: ModelProto, label: str = "the model") -> None:
-    """Raise ValueError where onnx's checker rejects a message, or doesn't know its versions."""
+    """Raise ValueError where onnx's checker rejects a message, or doesn't know its versions.
+
+    What onnxruntime takes all the same is repaired in place: see `repair`.
+    """
     for one in model.opset_import:
         known = known_opset(one.domain)
         if known and one.version > known:
@@ -32,6 +36,14 @@ def check_message(model: ModelProto, label: str = "the model") -> None:
                 f"onnx {onnx.__version__} knows them up to {known}"
             )
     complaint = f"{label} is not valid" if label == "the model" else f"{label} is not a valid graph"
+    if _complaint_of(model):
+        repair(model, known_opset(""))
+        if fault := _complaint_of(model):
+            raise ValueError(f"{complaint}: {fault}")
+
+
+def _complaint_of(model: ModelProto) -> str:
+    """Return what onnx's checker finds in a message, "" if nothing."""
     checked = model
     if not all(_has_type_and_shape(value.type) for value in (*model.graph.input, *model.graph.output)):
         # The checker wants a type and a shape for each, but makes no use of them.
@@ -45,7 +57,8 @@ def check_message(model: ModelProto, label: str = "the model") -> None:
     try:
         onnx.checker.check_model(checked)
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise ValueError(f"{complaint}: {one_line(error)}") from error
+        return one_line(error)
+    return ""
 
 
 def _has_type_and_shape(kind):

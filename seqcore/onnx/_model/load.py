@@ -5,10 +5,11 @@ path, bytes or ModelProto ──▶ message ──▶ message without weights �
 """
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from onnx import AttributeProto, ModelProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, TensorProto
 
 from seqcore._arguments.shown import got
 from seqcore.onnx._model.tensors import one_line
@@ -68,16 +69,32 @@ def folder_of(model: Any) -> str | None:
     return None
 
 
-def operators_of(model: ModelProto) -> set[tuple[str, str]]:
-    """Return the operators of a message in all depths, as pairs of domain and name."""
-    found = set()
-    todo = [model.graph, *model.functions]
+def all_graphs(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
+    """Yield the graphs of a message and its functions, in all depths."""
+    todo: list[Any] = [model.graph, *model.functions]
     while todo:
-        for node in todo.pop().node:
-            found.add((node.domain, node.op_type))
+        graph = todo.pop()
+        yield graph
+        for node in graph.node:
             for attribute in node.attribute:
                 if attribute.type == AttributeProto.GRAPH:
                     todo.append(attribute.g)
                 elif attribute.type == AttributeProto.GRAPHS:
                     todo += attribute.graphs
-    return found
+
+
+def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Yield the tensors that are stored in a message, in all depths: initializers and attributes."""
+    for graph in all_graphs(model):
+        if isinstance(graph, GraphProto):
+            yield from graph.initializer
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.type == AttributeProto.TENSOR:
+                    yield attribute.t
+                yield from attribute.tensors
+
+
+def operators_of(model: ModelProto) -> set[tuple[str, str]]:
+    """Return the operators of a message in all depths, as pairs of domain and name."""
+    return {(node.domain, node.op_type) for graph in all_graphs(model) for node in graph.node}

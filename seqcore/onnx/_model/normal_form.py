@@ -12,13 +12,14 @@ import onnx.inliner
 from onnx import FunctionProto, ModelProto, TensorProto, helper
 
 from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name, reads_of
+from seqcore.onnx._model.load import all_graphs
 from seqcore.onnx._model.tensors import (
     from_sparse_tensor_proto,
     from_tensor_proto,
     one_line,
     to_tensor_proto,
 )
-from seqcore.onnx._model.weights import Weights, is_weight
+from seqcore.onnx._model.weights import Weights, weight_of
 
 # A Constant's attribute → the element type and rank of what it holds.
 _CONSTANTS = {
@@ -46,7 +47,7 @@ def normalise(model: Model, weights: Weights) -> None:
 
 def make_dense(model: ModelProto) -> None:
     """Make initializers of sparse ones, in all depths: operators take them for tensors with many zeros."""
-    for graph in _all_graphs(model):
+    for graph in all_graphs(model):
         for sparse in getattr(graph, "sparse_initializer", ()):
             graph.initializer.append(to_tensor_proto(from_sparse_tensor_proto(sparse), sparse.values.name))
         if not isinstance(graph, FunctionProto):
@@ -62,7 +63,7 @@ def inline_functions(model: ModelProto) -> ModelProto:
         If a function doesn't fit a call.
     """
     functions = {(one.domain, one.name, one.overload): one for one in model.functions}
-    for node in _all_nodes(model):
+    for node in (node for graph in all_graphs(model) for node in graph.node):
         function = functions.get((node.domain, node.op_type, node.overload))
         if function is None:
             continue
@@ -80,19 +81,6 @@ def inline_functions(model: ModelProto) -> ModelProto:
         return onnx.inliner.inline_local_functions(model)
     except RuntimeError as error:
         raise ValueError(f"the model, its functions inlined, is not valid: {one_line(error)}") from error
-
-
-def _all_graphs(model):
-    todo = [model.graph, *model.functions]
-    while todo:
-        graph = todo.pop()
-        yield graph
-        for node in graph.node:
-            todo += [one.g for one in node.attribute if one.HasField("g")]
-
-
-def _all_nodes(model):
-    return (node for graph in _all_graphs(model) for node in graph.node)
 
 
 def from_proto(proto: ModelProto, weights: Weights) -> Model:
@@ -168,12 +156,11 @@ def hoist_constants(model: Model, weights: Weights) -> None:
             if constant is None:
                 nodes.append(node)
             else:
-                model.constants[node.outputs[0]] = weights.take(constant) if is_weight(constant) else constant
+                model.constants[node.outputs[0]] = weight_of(constant, weights)
         graph.nodes = nodes
         if graph is not model.graph:
             for name in [name for name in graph.defaults if name not in graph.inputs]:
-                tensor = graph.defaults.pop(name)
-                model.constants[name] = weights.take(tensor) if is_weight(tensor) else tensor
+                model.constants[name] = weight_of(graph.defaults.pop(name), weights)
 
 
 def _constant_of(node):

@@ -21,6 +21,7 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalise
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import axis_from_front, record_named
+from seqcore.onnx._model.repair import name_outputs
 from seqcore.onnx._model.tensors import to_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, Shape, Type, from_type_proto, to_type_proto
 from seqcore.onnx._model.weights import Weights
@@ -44,7 +45,7 @@ def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = 
     ValueError
         If the model is invalid, by onnx's checker, its type inference or our own checks.
     """
-    weights.check()
+    name_outputs(weightless)
     check_message(weightless)
     check_inputs(weightless, weights.stubs)
     make_dense(weightless)
@@ -55,10 +56,10 @@ def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = 
     model = from_proto(weightless, weights)
     check_signatures(model.graph.all_nodes())
     check_splits(model.graph, model.constants)
-    fault = type_fault(weightless)
+    may_be_faulty = type_fault(weightless)
     normalise(model, weights)
-    # onnx reports outputs that a loop leaves out; a normal model has all.
-    if fault and type_fault(to_message(model, weights_are_inputs=True)):
+    # onnx reports outputs that a loop leaves out; a normal model has all, and its weights in their places.
+    if may_be_faulty and (fault := type_fault(to_message(model, weights_are_inputs=True))):
         raise ValueError(f"the model is not valid: {fault}")
     prepared = Prepared(model, weights, believes_elements)
     check_kinds(prepared)

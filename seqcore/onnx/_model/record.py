@@ -51,6 +51,8 @@ class Operator:
         elementwise in its one input.
     numpy : callable or None
         The same for integers and conditions in NumPy.
+    draws : bool
+        True if it draws random numbers: a Dropout only in training.
     batch_rule : BatchRule or None
         Its batching rule. An operator with a rule is a pure function.
     verb : str
@@ -62,6 +64,7 @@ class Operator:
     never_fails = False
     grows_lists = copies_lists = False
     broadcasts = elementwise = False
+    draws = False
     numpy: Callable[..., Any] | None = None
     batch_rule: BatchRule | None = None
     verb = ""

@@ -100,7 +100,7 @@ def _graph_body(graph: Graph, captures: list[str], planner: Planner):
     model = cut_out(graph.nodes, inputs, graph.outputs, prepared, graph.name)
     for name in graph.outputs:
         model.graph.declared[name] = _declared(prepared.type(name))
-    body = GraphBody(prepared.weights.filled_model(to_message(model)))
+    body = GraphBody(prepared.weights.fill(to_message(model)))
     return lambda frame: body, None
 
 

@@ -34,13 +34,14 @@ class TensorOperator(Operator):
         never_fails: bool = False,
         broadcasts: bool = False,
         elementwise: bool = False,
+        draws: bool = False,
         numpy: Callable[..., Any] | None = None,
         batch_rule: BatchRule | None = None,
     ) -> None:
         self._rule = rule
         default = _BROADCAST_RULE if broadcasts else _ELEMENTWISE_RULE if elementwise else None
         self.batch_rule = batch_rule or default
-        self.never_fails, self.numpy = never_fails, numpy
+        self.never_fails, self.draws, self.numpy = never_fails, draws, numpy
         self.broadcasts, self.elementwise = broadcasts, elementwise
 
     def infer(self, node: Node, known: Inference) -> list[Type]:
@@ -499,7 +500,8 @@ _rows(
     batch_rule=BatchRule(batch.cum_sum, runs_empty=True, adds_none=True),
 )
 _rows("ScatterElements", same, batch_rule=BatchRule(batch.concat))
-_rows("ScatterND Dropout", same)
+_rows("ScatterND", same)
+_rows("Dropout", same, draws=True)
 _rows("LayerNormalization", same, batch_rule=_ALONG_LAST_RULE)
 _rows("InstanceNormalization", same, batch_rule=_FOLDED_RULE)
 _rows("Trilu", None, batch_rule=_ELEMENTWISE_RULE._replace(runs_empty=False))
@@ -580,6 +582,7 @@ _rows("ArgMax ArgMin", arg_reduce, batch_rule=BatchRule(batch.along_first, runs_
 _rows("TopK", None, batch_rule=_ALONG_LAST_RULE)
 _rows("OneHot", None, batch_rule=BatchRule(batch.one_hot))
 _rows("Einsum", None, batch_rule=BatchRule(batch.einsum))
+_rows("Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike", None, draws=True)
 _rows("Conv ConvTranspose", None, batch_rule=_FOLDED_RULE)
 _rows("AveragePool GlobalAveragePool GlobalMaxPool LRN", None, batch_rule=_FOLDED_RULE)
 _rows("DepthToSpace SpaceToDepth", None, batch_rule=_FOLDED_RULE)

@@ -12,7 +12,8 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from seqcore.onnx._model.checks import known_opset
 from seqcore.onnx._model.graph import Model
-from seqcore.onnx._model.weights import Weights, location_of
+from seqcore.onnx._model.load import all_tensors
+from seqcore.onnx._model.weights import Weights
 
 # onnxruntime's exceptions have no base of their own. Whatever else comes out of a call is a fault of ours.
 REFUSALS: tuple[type[Exception], ...] = (
@@ -28,6 +29,9 @@ REFUSALS: tuple[type[Exception], ...] = (
 class Refused(Exception):
     """onnxruntime refused a run that another engine can do: its own exception is the cause."""
 
+
+# Users may put our session in the place of onnxruntime's: this one stays.
+_Session = onnxruntime.InferenceSession
 
 # onnxruntime's arrays of these have the type long long, which equals NumPy's own but has another repr.
 TWO_C_TYPES = (np.dtype("int64"), np.dtype("uint64"))
@@ -53,8 +57,24 @@ class Sessions:
 
     def as_given(self, model: Any) -> Any:
         """Return a session on the path or bytes of a whole model, just as the user asked for it."""
-        return onnxruntime.InferenceSession(
+        return _Session(
             model, self.sess_options, providers=self.providers, provider_options=self.provider_options
+        )
+
+    def changed(self, model: ModelProto, weights: Weights) -> Any:
+        """Return a session on a whole model that had to be changed, as the user asked for it."""
+        for k, tensor in enumerate(all_tensors(model)):
+            if tensor.data_location == TensorProto.EXTERNAL:
+                weights.stamp(tensor)
+                if k >= len(model.graph.initializer):
+                    tensor.CopyFrom(weights.filled(tensor))
+        options = onnxruntime.SessionOptions() if self.sess_options is None else self.sess_options
+        model = self._with_weights(model, weights, options)
+        return _Session(
+            model.SerializeToString(),
+            options,
+            providers=self.providers,
+            provider_options=self.provider_options,
         )
 
     def probe(self) -> Any:
@@ -89,7 +109,7 @@ class Sessions:
                 options.enable_mem_pattern = False
         if weights is not None:
             model = self._with_weights(model, weights, options)
-        session = onnxruntime.InferenceSession(
+        session = _Session(
             model.SerializeToString(),
             options,
             providers=self.providers,
@@ -110,14 +130,13 @@ class Sessions:
             return model
         can_be_told = self.sess_options is None and hasattr(options, _IN_MEMORY)
         if not can_be_told and weights.nbytes < _MOST_NBYTES:
-            return weights.filled_model(model)
-        locations = {location_of(one) for one in model.graph.initializer if one.external_data}
-        names = sorted(locations & weights.buffers.keys())
-        if folder := weights.for_onnxruntime(model):
+            return weights.fill(model)
+        folder, buffers = weights.for_onnxruntime(model)
+        if folder:
             options.add_session_config_entry(_FOLDER, folder)
-        if names:
-            buffers = [weights.buffers[name] for name in names]
-            options.add_external_initializers_from_files_in_memory(names, buffers, list(map(len, buffers)))
+        if buffers:
+            sizes = list(map(len, buffers.values()))
+            options.add_external_initializers_from_files_in_memory([*buffers], [*buffers.values()], sizes)
         return model
 
 
@@ -139,7 +158,7 @@ def single_threaded_session(model: bytes) -> Any:
     options.log_severity_level = 4
     options.enable_mem_pattern = False  # a pattern is worked out anew for every combination of shapes
     options.enable_cpu_mem_arena = False
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return _Session(model, options, providers=["CPUExecutionProvider"])
 
 
 def bare_run(session: Any) -> Any:
@@ -224,7 +243,10 @@ def restamp(model: Model) -> None:
 
 
 def restamp_proto(model: ModelProto, operators: Iterable[tuple[str, str]]) -> bool:
-    """Do the same to a message, in which some operators (domain, name) are; return whether it changed."""
+    """Do the same to a message, in which some operators (domain, name) are; return whether it changed.
+
+    Its graph is not looked at.
+    """
     changed = model.ir_version > newest_ir()
     model.ir_version = min(model.ir_version, newest_ir())
     for imports in (model.opset_import, *(function.opset_import for function in model.functions)):

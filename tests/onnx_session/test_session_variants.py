@@ -1,0 +1,307 @@
+# ruff: noqa: E402
+"""Models that are written in other ways: what onnxruntime runs, we run, with the same results."""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+ort = pytest.importorskip("onnxruntime")
+
+from onnx import helper, numpy_helper
+from support.models.exported import MODELS
+from support.models.sessions import AGAIN, f32, i64, model, reference
+from support.models.variants import VARIANTS, copied, saved_outside
+
+import seqcore.onnx
+from seqcore.onnx import GraphBody, InferenceSession, lower
+
+N = 4  # the size of feeds
+SPLIT = "rows = SplitToSequence <keepdims = 0> (x)"
+X = np.ones((3, 2), np.float32)
+
+
+def first_row(nodes, y="float[2] y", more=""):
+    """A model in which nodes make `y` of `r`, the first row of `x`."""
+    picked = f"{SPLIT} r = SequenceAt (rows, zero)"
+    return model(f"f (float[N, 2] x{more}) => ({y}) <int64 zero = {{0}}> {{ {picked} {nodes} }}")
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        if isinstance(other, list):
+            assert_same(list(one), other)
+        else:
+            np.testing.assert_allclose(one, other, 1e-5, 1e-6)
+
+
+def check(given, feed, loads=reference):
+    """Session and lowered model give what onnxruntime gives; False where it refuses the model."""
+    try:
+        expected = loads(given).run(None, dict(feed))
+    except Exception:
+        return False
+    used = InferenceSession(given)
+    for _ in range(AGAIN):
+        assert_same(used.run(None, feed), expected)
+    assert_same(reference(lower(given)).run(None, dict(feed)), expected)
+    return True
+
+
+@pytest.mark.mostly_slow(61)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", MODELS)
+def test_variants(name, variant):
+    one = MODELS[name]
+    given = VARIANTS[variant](onnx.load(one.path))
+    ran = check(given, one.example(N))
+    # It refuses outputs of functions that its shape inference knows too little of.
+    assert ran or variant == "functions_outlined"
+
+
+@pytest.mark.mostly_slow(17)
+@pytest.mark.parametrize("name", MODELS)
+def test_data_in_other_files(name, tmp_path):
+    one = MODELS[name]
+    path = tmp_path / "model.onnx"
+    saved_outside(onnx.load(one.path), path)
+    expected = reference(str(one.path)).run(None, one.example(N))
+    used = InferenceSession(path)
+    for _ in range(AGAIN):
+        assert_same(used.run(None, one.example(N)), expected)
+    lowered = tmp_path / "lowered.onnx"
+    onnx.save(lower(path), lowered)
+    assert_same(reference(str(lowered)).run(None, one.example(N)), expected)
+
+
+def twice(name, *arrays):
+    return [numpy_helper.from_array(array, name) for array in arrays]
+
+
+def test_the_last_initializer_counts():
+    given = first_row("y = Add (r, w)")
+    given.graph.initializer.extend(twice("w", f32(1, 2), f32(3, 4)))
+    assert check(given, {"x": X})
+    heavy = [np.full((2, 5000), value, np.float32) for value in (1, 2)]
+    given = model(
+        "f (float[N, 2] x) => (float[5000] y) <int64 zero = {0}> "
+        f"{{ {SPLIT} r = SequenceAt (rows, zero) y = MatMul (r, w) }}"
+    )
+    given.graph.initializer.extend(twice("w", *heavy))
+    (y,) = InferenceSession(given).run(None, {"x": X})
+    assert (y == 4).all()
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 8, onnx.IR_VERSION])
+def test_versions_of_the_ir(version):
+    given = first_row("y = Neg (r)")
+    given.ir_version = version
+    assert check(given, {"x": X})
+
+
+def test_a_newer_ir_and_data_in_a_file(tmp_path):
+    """Without sequences too, where onnxruntime can't be handed the file."""
+    w = np.arange(6000, dtype=np.float32)
+    for nodes in (f"{SPLIT} y = Add (x, w)", "y = Add (x, w)"):
+        given = model(f"f (float[N, 6000] x) => (float[N, 6000] y) {{ {nodes} }}")
+        given.graph.initializer.append(numpy_helper.from_array(w, "w"))
+        given.ir_version = onnx.IR_VERSION
+        path = tmp_path / "model.onnx"
+        saved_outside(given, path)
+        x = np.ones((2, 6000), np.float32)
+        for options in (None, ort.SessionOptions()):
+            np.testing.assert_array_equal(InferenceSession(path, options).run(["y"], {"x": x})[0], x + w)
+
+
+class TestDataInFiles:
+    """Tensors that are not initializers of the model, and yet have their data in a file."""
+
+    W = np.arange(10_000, dtype=np.float32).reshape(2, 5000)
+
+    def texts(self):
+        small = "small = Constant <value = float {1}> ()"
+        head = f"f (float[N, 2] x, bool c) => (float[5000] y) <int64 zero = {{0}}> {{ {SPLIT} "
+        r = "r = SequenceAt (rows, zero)"
+        yield f"{head} {r} {small} y = MatMul (r, small) }}"
+        branch = f"then_branch = t () => (float[5000] p) {{ {small} p = MatMul (r, small) }}"
+        other = f"else_branch = e () => (float[5000] q) {{ {small} z = Neg (r) q = MatMul (z, small) }}"
+        yield f"{head} {r} y = If (c) <{branch}, {other}> }}"
+
+    def graphs(self, graph):
+        yield graph
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    yield from self.graphs(attribute.g)
+
+    def made(self, text, as_initializers):
+        given = model(text)
+        for graph in self.graphs(given.graph):
+            for node in list(graph.node):
+                if node.op_type == "Constant":
+                    tensor = numpy_helper.from_array(self.W, node.output[0])
+                    if as_initializers:
+                        graph.node.remove(node)
+                        graph.initializer.append(tensor)
+                    else:
+                        node.attribute[0].t.CopyFrom(tensor)
+        return given
+
+    @pytest.mark.parametrize("as_initializers", [False, True])
+    @pytest.mark.parametrize("k", [0, 1])
+    def test_in_constants_and_branches(self, tmp_path, k, as_initializers):
+        given = self.made([*self.texts()][k], as_initializers)
+        path = tmp_path / "model.onnx"
+        saved_outside(given, path)
+        for c in (True, False):
+            feed = {"x": X, "c": np.array(c)}
+            expected = [self.W.sum(0) * (1 if c or k == 0 else -1)]
+            used = InferenceSession(path)
+            for _ in range(AGAIN):
+                assert_same(used.run(None, feed), expected)
+            lowered = tmp_path / "lowered.onnx"
+            onnx.save(lower(path), lowered)
+            assert_same(reference(str(lowered)).run(None, feed), expected)
+
+    def test_in_functions(self, tmp_path):
+        inner = [helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(self.W, "w"))]
+        inner.append(helper.make_node("MatMul", ["a", "w"], ["b"]))
+        given = model(
+            f"f (float[N, 2] x) => (float[5000] y) <int64 zero = {{0}}> {{ {SPLIT} "
+            "r = SequenceAt (rows, zero) y = own.F (r) }"
+        )
+        given.opset_import.append(helper.make_opsetid("own", 1))
+        imports = [helper.make_opsetid("", 17)]
+        given.functions.append(helper.make_function("own", "F", ["a"], ["b"], inner, imports))
+        path = tmp_path / "model.onnx"
+        saved_outside(given, path)
+        used = InferenceSession(path)
+        for _ in range(AGAIN):
+            assert_same(used.run(None, {"x": X}), [self.W.sum(0)])
+
+    def test_count_as_weights(self, tmp_path):
+        """So that they are not held twice."""
+        given = self.made(next(self.texts()), False)
+        given.graph.node[2].attribute[0].t.CopyFrom(
+            numpy_helper.from_array(np.ones((2, 200_000), np.float32), "w")
+        )
+        given.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 200_000
+        used = InferenceSession(given)
+        used.run(None, {"x": X, "c": np.array(True)})
+        assert used._engines._prepared.weights.nbytes == 1_600_000
+
+    def test_that_are_damaged(self, tmp_path):
+        path = tmp_path / "model.onnx"
+        saved_outside(self.made(next(self.texts()), False), path)
+        (tmp_path / "weights.bin").write_bytes(b"few")
+        with pytest.raises(Exception, match=r"file_length: 3|3 bytes"):
+            InferenceSession(path).run(None, {"x": X, "c": np.array(True)})
+
+
+class TestLargeModels:
+    """Of a megabyte and more the weights stay in the bytes or the file that they came in."""
+
+    W = np.arange(600_000, dtype=np.float32).reshape(2, 300_000)
+
+    def made(self):
+        given = model(
+            "f (float[N, 2] x, int64 i) => (float[300000] y) "
+            f"{{ {SPLIT} r = SequenceAt (rows, i) s = MatMul (r, w) y = Add (s, v) }}"
+        )
+        given.graph.initializer.extend(
+            [numpy_helper.from_array(self.W, "w"), numpy_helper.from_array(self.W[0], "v")]
+        )
+        return given
+
+    @pytest.mark.parametrize("kind", ["path", "bytes", "bytearray", "message"])
+    def test_forms(self, tmp_path, kind):
+        given = self.made()
+        path = tmp_path / "model.onnx"
+        onnx.save(given, path)
+        form = {"path": path, "message": given}.get(kind)
+        form = (bytes if kind == "bytes" else bytearray)(path.read_bytes()) if form is None else form
+        used = InferenceSession(form)
+        feed = {"x": X, "i": i64(1)}
+        expected = self.W.sum(0) + self.W[0]
+        for _ in range(AGAIN):
+            np.testing.assert_array_equal(used.run(None, feed)[0], expected)
+        # A scalar that comes as an array of one number needs another session, on the same weights.
+        for _ in range(AGAIN):
+            np.testing.assert_array_equal(
+                used.run(None, feed | {"i": i64(1).reshape(1)})[0].ravel(), expected
+            )
+        np.testing.assert_array_equal(reference(lower(form)).run(None, feed)[0], expected)
+
+    def test_doubled(self):
+        given = self.made()
+        first = numpy_helper.from_array(np.zeros_like(self.W), "w")
+        given.graph.initializer.insert(0, first)
+        (y,) = InferenceSession(given.SerializeToString()).run(None, {"x": X, "i": i64(1)})
+        np.testing.assert_array_equal(y, self.W.sum(0) + self.W[0])
+
+    def test_cut_off(self):
+        """Protobuf says what is wrong; whatever the bytes are, there is a result or an exception."""
+        data = self.made().SerializeToString()
+        rng = np.random.default_rng(0)
+        for n in (len(data) - 1, len(data) // 2, 1 << 20):
+            with pytest.raises(ValueError, match="can't be read"):
+                InferenceSession(data[:n])
+        for _ in range(20):
+            damaged = bytearray(data)
+            for at in rng.integers(0, 200, 3):
+                damaged[at] = rng.integers(0, 256)
+            with contextlib.suppress(Exception):
+                InferenceSession(damaged)
+
+
+@pytest.mark.parametrize("kind", ["plain", "lists", "body", "map", "lowered"])
+def test_outputs_of_a_split_without_names(kind):
+    command = [sys.executable, "-m", "support.models.nameless", kind]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert (ended.returncode, ended.stdout) == (0, "[0. 1.]\n"), ended.stderr
+
+
+def test_in_the_place_of_onnxruntimes_session(monkeypatch):
+    monkeypatch.setattr(ort, "InferenceSession", seqcore.onnx.InferenceSession)
+    given = first_row("y = Neg (r)")
+    used = ort.InferenceSession(given.SerializeToString())
+    for n in (3, 3, 3, 3, 1000):
+        np.testing.assert_array_equal(used.run(None, {"x": np.ones((n, 2), np.float32)})[0], -np.ones(2))
+    plain = ort.InferenceSession(model("f (float[N] x) => (float[N] y) { y = Neg (x) }").SerializeToString())
+    np.testing.assert_array_equal(plain.run(None, {"x": f32(1, 2)})[0], f32(-1, -2))
+    body = GraphBody(onnx.parser.parse_graph("neg (int64[N] x) => (int64[N] y) { y = Neg(x) }"))
+    np.testing.assert_array_equal(body(i64([1, 2])), [-1, -2])
+
+
+REFUSED = {
+    "a cycle": ("y = Add (r, t) t = Neg (y)", "sorted"),
+    "a value that nothing makes": ("y = Add (r, nothing)", "nothing"),
+    "a name twice": ("y = Neg (r) y = Abs (r)", "y"),
+    "an attribute that isn't there": ("y = Neg <what = 1> (r)", "what"),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_onnxruntime_refuses(text):
+    nodes, words = REFUSED[text]
+    given = first_row(nodes)
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        reference(given)
+    for make in (InferenceSession, lower):
+        with pytest.raises(ValueError, match=words):
+            make(given)
+
+
+def test_the_given_message_stays_as_it_is():
+    for variant in VARIANTS.values():
+        given = variant(onnx.load(MODELS["chunk_thirds"].path))
+        before = copied(given)
+        InferenceSession(given)
+        lower(given)
+        assert given == before
