@@ -8,6 +8,7 @@ from typing import Any
 
 from onnx import ModelProto
 
+import seqcore.onnx._operators  # noqa: F401  (which registers the records of all operators)
 from seqcore.onnx._lists.boundary import open_sequences
 from seqcore.onnx._lowering.pipeline import Lowered, Note, lower_prepared
 from seqcore.onnx._lowering.triton import prepare_for_triton

@@ -193,7 +193,7 @@ class TestDataInFiles:
         given.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 200_000
         used = InferenceSession(given)
         used.run(None, {"x": X, "c": np.array(True)})
-        assert used._engines._prepared.weights.nbytes == 1_600_000
+        assert used._engines.prepared.weights.nbytes == 1_600_000
 
     def test_that_are_damaged(self, tmp_path):
         path = tmp_path / "model.onnx"

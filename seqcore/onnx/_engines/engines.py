@@ -76,11 +76,12 @@ class Engines:
     Attributes
     ----------
     interface : Interface
+    prepared : Prepared
     """
 
     def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: Any) -> None:
         self.interface = Interface(prepared)
-        self._prepared, self._others = prepared, (sessions, max_workers)
+        self.prepared, self._others = prepared, (sessions, max_workers)
         self._with_axes: dict[tuple[tuple[str, int], ...], Engines] = {}
         self._runs = 0
         first = WholeTier("whole", lambda: made_whole(prepared, self.interface, sessions, max_workers))
@@ -97,6 +98,13 @@ class Engines:
         compiled = self._compiled.get()
         self._first = None
         return compiled
+
+    def compile_all(self) -> None:
+        """Compile the model and make all tiers that give results, so that no run has to."""
+        for tier in self.compiled.tiers:
+            tier.get()
+            if tier.takes_all():
+                return
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
@@ -120,7 +128,7 @@ class Engines:
     def _taking(self, axes: tuple[tuple[str, int], ...]) -> Engines:
         """Return the engines of the same model, whose scalar inputs of these names have so many axes."""
         if axes not in self._with_axes:
-            given = self._prepared
+            given = self.prepared
             model = given.model.copy()
             for name, rank in axes:
                 type_ = given.type(name)._replace(shape=(1,) * rank)

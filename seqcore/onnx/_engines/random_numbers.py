@@ -33,7 +33,7 @@ def _draws(node: Node, prepared: Prepared) -> bool:
 
 
 def give_seeds(nodes: list[Node]) -> None:
-    """Give a seed to each node that has none; `onnxruntime.set_seed` decides which."""
+    """Give a seed to each node without one; `onnxruntime.set_seed` decides which."""
     text = (
         '<ir_version: 8, opset_import: ["": 13]> f () => (float[1] y) { y = RandomUniform <shape = [1]> () }'
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-from onnx.reference import ReferenceEvaluator
-from onnx.reference.ops import op_loop
 
 from seqcore.dtypes import type_name
 from seqcore.onnx._model.tensors import declared_dtype, dtype_of_text, one_line, tensor_type
@@ -126,35 +126,40 @@ def described(names, dtypes):
     return ", ".join(f"{name}: {type_}" for name, type_ in zip(names, types, strict=True))
 
 
-# onnx's reference evaluator, with a Loop of our own: in onnx 1.23 scan outputs get no new axis.
+# onnx's reference evaluator. Importing it takes longer than all the rest, so that waits until it is needed.
 
 
-class Loop(op_loop.Loop):
-    """Loop-1 and later, by the ONNX specification."""
+@functools.cache
+def _loop_of_ours() -> Any:
+    """Return a Loop of our own: in onnx 1.23 scan outputs get no new axis."""
+    from onnx.reference.ops import op_loop
 
-    op_domain = ""
+    class Loop(op_loop.Loop):
+        """Loop-1 and later, by the ONNX specification."""
 
-    def _run(self, trips=None, going=None, *states, context=None, body=None, **rest):
-        conditional = going is not None  # else what the body says of going on is ignored
-        trips = None if trips is None else np.asarray(trips).item()
-        going = not conditional or np.asarray(going).item()
-        iteration, condition, *names = self.body.input_names
-        iterations = []
-        while going and (trips is None or len(iterations) < trips):
-            numbers = {iteration: np.array(len(iterations)), condition: np.array(True)}
-            values = (context or {}) | numbers | dict(zip(names, states, strict=True))
-            goes_on, *outputs = self._run_body(values, **rest)
-            states, scans = outputs[: len(names)], outputs[len(names) :]
-            iterations.append(scans)
-            if conditional or trips is None:
-                going = np.asarray(goes_on).item()
-        if iterations:
-            return *states, *map(np.stack, zip(*iterations, strict=True))
-        return *states, *map(_nothing, self._declared()[1 + len(names) :])
+        op_domain = ""
 
-    def _declared(self):
-        """The outputs as the body declares them."""
-        return next(attribute.g for attribute in self.onnx_node.attribute if attribute.name == "body").output
+        def _run(self, trips=None, going=None, *states, context=None, body=None, **rest):
+            conditional = going is not None  # else what the body says of going on is ignored
+            trips = None if trips is None else np.asarray(trips).item()
+            going = not conditional or np.asarray(going).item()
+            iteration, condition, *names = self.body.input_names
+            iterations = []
+            while going and (trips is None or len(iterations) < trips):
+                numbers = {iteration: np.array(len(iterations)), condition: np.array(True)}
+                values = (context or {}) | numbers | dict(zip(names, states, strict=True))
+                goes_on, *outputs = self._run_body(values, **rest)
+                states, scans = outputs[: len(names)], outputs[len(names) :]
+                iterations.append(scans)
+                if conditional or trips is None:
+                    going = np.asarray(goes_on).item()
+            if iterations:
+                return *states, *map(np.stack, zip(*iterations, strict=True))
+            attributes = self.onnx_node.attribute
+            declared = next(one.g for one in attributes if one.name == "body").output
+            return *states, *map(_nothing, declared[1 + len(names) :])
+
+    return Loop
 
 
 def _nothing(output):
@@ -167,4 +172,6 @@ def _nothing(output):
 
 def evaluator_of(model):
     """Return what runs a model in NumPy, node by node."""
-    return ReferenceEvaluator(model, new_ops=[Loop])
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(model, new_ops=[_loop_of_ours()])

@@ -1,6 +1,7 @@
 """Sessions of onnxruntime: with which options, on which weights, and how their refusals are known."""
 
 import functools
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -47,19 +48,28 @@ class Sessions:
     ----------
     sess_options : onnxruntime.SessionOptions or None
     providers, provider_options : sequence or None
+    options : dict, optional
         As onnxruntime's InferenceSession takes them.
     """
 
-    def __init__(self, sess_options: Any = None, providers: Any = None, provider_options: Any = None) -> None:
+    def __init__(
+        self,
+        sess_options: Any = None,
+        providers: Any = None,
+        provider_options: Any = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
         self.sess_options = sess_options
-        self.providers = providers
-        self.provider_options = provider_options
+        self._rest = {"providers": providers, "provider_options": provider_options, **(options or {})}
+        self._made: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def made(self) -> list[Any]:
+        """Return the sessions on parts of a model that there are, or one on next to nothing."""
+        return list(self._made) or [self.probe()]
 
     def as_given(self, model: Any) -> Any:
         """Return a session on the path or bytes of a whole model, just as the user asked for it."""
-        return _Session(
-            model, self.sess_options, providers=self.providers, provider_options=self.provider_options
-        )
+        return _Session(model, self.sess_options, **self._rest)
 
     def changed(self, model: ModelProto, weights: Weights) -> Any:
         """Return a session on a whole model that had to be changed, as the user asked for it."""
@@ -70,12 +80,7 @@ class Sessions:
                     tensor.CopyFrom(weights.filled(tensor))
         options = onnxruntime.SessionOptions() if self.sess_options is None else self.sess_options
         model = self._with_weights(model, weights, options)
-        return _Session(
-            model.SerializeToString(),
-            options,
-            providers=self.providers,
-            provider_options=self.provider_options,
-        )
+        return _Session(model.SerializeToString(), options, **self._rest)
 
     def probe(self) -> Any:
         """Return a session on next to nothing, to ask for what all sessions have in common."""
@@ -109,12 +114,8 @@ class Sessions:
                 options.enable_mem_pattern = False
         if weights is not None:
             model = self._with_weights(model, weights, options)
-        session = _Session(
-            model.SerializeToString(),
-            options,
-            providers=self.providers,
-            provider_options=self.provider_options,
-        )
+        session = _Session(model.SerializeToString(), options, **self._rest)
+        self._made.add(session)
         # It has copied what it needs; both would keep the weights as long as it lives.
         session._model_bytes = b""
         if self.sess_options is None:
