@@ -59,6 +59,11 @@ def main(arguments=None):
         help="with --ragged-io: also write a config.pbtxt for Triton Inference Server, with ragged batching, "
         "beside OUT, or into the folder above if OUT is in a version folder such as 1/",
     )
+    command.add_argument(
+        "--target",
+        choices=["openvino"],
+        help="the runtime to write for, if it needs more than ONNX asks for",
+    )
     command.set_defaults(run=_lower)
     command = commands.add_parser(
         "explain", help="show how each sequence is compiled, and which engine runs which node"
@@ -92,7 +97,7 @@ def _lower(given):
     if given.triton:
         lowered, config, notes = lower_for_triton(model)
     else:
-        lowered, notes = lower_with_report(model, ragged_io=given.ragged_io)
+        lowered, notes = lower_with_report(model, ragged_io=given.ragged_io, target=given.target)
     write_model(lowered, given.output, given.model)
     if given.triton:
         config = write_config(config, given.output)
@@ -104,21 +109,24 @@ def _lower(given):
     if given.triton:
         lines.append(f"{config}: a request has one element of each sequence, and gets a row of each output")
     else:
-        lines += _after_lower(message, "it" if given.output == STANDARD else name, stay, given.ragged_io)
+        lines += _after_lower(message, "it" if given.output == STANDARD else name, stay, given)
     print("\n".join(lines), file=sys.stderr if given.output == STANDARD else sys.stdout)
 
 
-def _after_lower(message, name, stay, ragged_io):
+def _after_lower(message, name, stay, given):
     """Return lines on what to do next with a lowered model."""
     if not message_has_lists(message):
         return ["the model has no sequences: any runtime can run it unchanged"]
     if not stay:
-        return [f"next: load {name} in onnxruntime, OpenVINO or any other runtime; it has no sequences left"]
+        if given.target:
+            return [f"next: load {name} in OpenVINO; it has no sequences left"]
+        other = "For OpenVINO pass --target openvino"
+        return [f"next: load {name} in onnxruntime; it has no sequences left. {other}"]
     lines = [
         f"next: load {name} in onnxruntime, or in seqcore.onnx.InferenceSession, where the remaining "
         "sequences take linear time, not quadratic"
     ]
-    if _has_lists_outside(message) and not ragged_io:
+    if _has_lists_outside(message) and not given.ragged_io:
         lines.append("      or pass --ragged-io, which turns the model's inputs and outputs into tensors too")
     return lines
 

@@ -9,6 +9,7 @@ from typing import Any
 from onnx import ModelProto
 
 import seqcore.onnx._operators  # noqa: F401  (which registers the records of all operators)
+from seqcore._arguments.shown import shown
 from seqcore.onnx._lists.boundary import open_sequences
 from seqcore.onnx._lowering.pipeline import Lowered, Note, lower_prepared
 from seqcore.onnx._lowering.triton import prepare_for_triton
@@ -16,14 +17,21 @@ from seqcore.onnx._model.load import folder_of, parse
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.repair import name_outputs
+from seqcore.onnx._model.types import TENSOR, from_type_proto, to_type_proto
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._model.writing import to_message
+from seqcore.onnx._runtimes.sessions import refusal_of
 
 __all__ = ["Note", "lower", "lower_with_report"]
 
+_TARGETS = (None, "openvino")
+
 
 def lower(
-    model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike[Any], *, ragged_io: bool = False
+    model: ModelProto | bytes | bytearray | memoryview | str | os.PathLike[Any],
+    *,
+    ragged_io: bool = False,
+    target: str | None = None,
 ) -> ModelProto:
     """Return an equivalent model in which tensor operators replace sequence operators where possible.
 
@@ -58,19 +66,22 @@ def lower(
         For inputs the declared shape of the elements decides, for outputs the inferred one. If a name is in
         use, a number is appended. Sequences of elements of unknown rank, and optional ones, stay. At run time
         it is an error if lengths are negative or don't sum to the length of the values.
+    target : {"openvino"}, optional
+        The runtime to write for, if it needs more than ONNX asks for. The default suits onnxruntime, where
+        the result was loaded if the given model can be.
 
     Returns
     -------
     ModelProto
-        The lowered model, a copy: the argument is not modified. Inputs and outputs (except with `ragged_io`),
-        opsets and metadata are unchanged. If nothing can be lowered, the result equals the model; otherwise
-        functions are inlined and unused nodes removed. External data stay in their files, so save the lowered
-        model into the same folder.
+        The lowered model, a copy: the argument is not modified. Inputs, outputs, opsets and metadata are
+        unchanged, except with `ragged_io`, and outputs whose declared shapes are wrong. If nothing can be
+        lowered, the result equals the model; otherwise functions are inlined and unused nodes removed.
+        External data stay in their files, so save the lowered model into the same folder.
 
     Raises
     ------
     ValueError
-        If the model is invalid.
+        If the model is invalid, or the target is unknown.
     TypeError
         If `model` has another type.
     FileNotFoundError
@@ -105,7 +116,7 @@ def lower(
     >>> [value.name for value in graph.output]
     ['rest_values', 'rest_lengths']
     """
-    return lower_with_report(model, ragged_io=ragged_io)[0]
+    return lower_with_report(model, ragged_io=ragged_io, target=target)[0]
 
 
 def lower_with_report(
@@ -114,6 +125,7 @@ def lower_with_report(
     ragged_io: bool = False,
     packs: bool = True,
     vectorises: bool = True,
+    target: str | None = None,
 ) -> tuple[ModelProto, list[Note]]:
     """Lower a model as `lower` does, and return a `Note` for each sequence too.
 
@@ -128,6 +140,8 @@ def lower_with_report(
         need that.
     vectorises : bool, optional
         If True, turn loops with independent iterations into one operator.
+    target : {"openvino"}, optional
+        The same as in `lower`.
 
     Returns
     -------
@@ -151,7 +165,10 @@ def lower_with_report(
     's' stays: it is an input of the model
     'rows' becomes pieces of 'x'
     """
-    message, notes, _ = _lower(parse(model), folder_of(model), ragged_io, packs=packs, vectorises=vectorises)
+    if target not in _TARGETS:
+        raise ValueError(f"target must be {_quoted(_TARGETS)}, got {shown(target)}")
+    how = {"packs": packs, "vectorises": vectorises, "target": target}
+    message, notes, _ = _lower(parse(model), folder_of(model), ragged_io, **how)
     return message, notes
 
 
@@ -205,7 +222,7 @@ def lower_for_triton(
 
 
 def _lower(
-    given: ModelProto, folder: str | None, ragged_io: bool, **how: bool
+    given: ModelProto, folder: str | None, ragged_io: bool, **how: Any
 ) -> tuple[ModelProto, list[Note], dict[str, list[str]]]:
     """Lower a message; return the notes too, and the tensors in the places of input sequences.
 
@@ -217,18 +234,52 @@ def _lower(
         (lowered, notes, _), inputs = _lower_opened(prepared, how)
     else:
         lowered, notes, _ = lower_prepared(prepared, **how)
+    if how.get("target") is None and (why := _why_refused(lowered, prepared)):
+        lowered, inputs = prepared, {}
+        notes = [note._replace(is_lowered=False, text=f"stays: {why}") for note in notes]
     if lowered is prepared:
         same = ModelProto()
         same.CopyFrom(given)
         name_outputs(same)
         return same, notes, inputs
+    _correct_outputs(lowered)
     message = to_message(lowered.model)
     prepared.weights.fill(message, with_files=False)
     _keep_what_is_said(given, message, inputs)
     return message, notes, inputs
 
 
-def _lower_opened(prepared: Prepared, how: dict[str, bool]) -> tuple[Lowered, dict[str, list[str]]]:
+def _why_refused(lowered: Prepared, given: Prepared) -> str:
+    """Return why onnxruntime takes the given model and not the lowered one, "" where it is otherwise."""
+    if lowered is given or not (why := refusal_of(lowered.model)) or refusal_of(given.model):
+        return ""
+    return f"onnxruntime refuses the lowered model: {why}"
+
+
+def _correct_outputs(lowered: Prepared) -> None:
+    """Declare of outputs what is known, where the given model declares other shapes than they have.
+
+    PyTorch does so for what comes out of lists. onnxruntime only warns, and onnx's full check fails.
+    """
+    declared = lowered.model.graph.declared
+    for name in lowered.model.graph.outputs:
+        type_ = lowered.type(name)
+        said = from_type_proto(declared[name]).shape if name in declared else None
+        known = type_.shape
+        if type_.kind != TENSOR or said is None or known is None:
+            continue
+        differ = [
+            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(known, said, strict=False)
+        ]
+        if len(known) != len(said) or any(differ):
+            declared[name] = to_type_proto(type_, with_shape=True)
+
+
+def _quoted(names: tuple[str | None, ...]) -> str:
+    return " or ".join(repr(name) for name in names)
+
+
+def _lower_opened(prepared: Prepared, how: dict[str, Any]) -> tuple[Lowered, dict[str, list[str]]]:
     """Lower a model with its inputs and outputs where possible; return the inputs in their places too."""
     kept: set[str] = set()
     while True:

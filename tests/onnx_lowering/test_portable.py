@@ -1,4 +1,4 @@
-"""What lower does for other runtimes beside lists: branches that are known, constants without items."""
+"""What lower does beside lists: branches that are known, and with a target what OpenVINO needs."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,8 @@ pytest.importorskip("ml_dtypes")
 from support.models.lowering import assert_same, check, left_in, lowered, ops, outcome, parse, rows, session  # noqa: E402
 
 pytestmark = pytest.mark.mostly_slow(5)
+
+OPENVINO = "openvino"
 
 SQUEEZED = """g (float[N, 4] x, int64 n) => (float[A] y, int64 m)
     <bool yes = {1}, int64[1] one = {1}, int64[1] nought = {0}, float half = {50}> {
@@ -100,7 +102,7 @@ def test_trips_that_may_be_negative(opset):
     }"""
     for trips, is_kept in (("Sub(n, one)", False), ("Add(n, one)", True), ("Identity(k)", False)):
         model = parse(text.replace("TRIPS", trips), opset)
-        result = lowered(model)
+        result = lowered(model, target=OPENVINO)
         loop = next(node for node in result.graph.node if node.op_type == "Loop")
         assert (loop.input[0] in ("trips", "k")) == is_kept
         for n, k in ((1, -1), (3, 2), (2, -1)):
@@ -127,7 +129,7 @@ def test_loops_of_constant_length_that_end_early(opset):
         y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
     }"""
     model = parse(text, opset)
-    result = lowered(model)
+    result = lowered(model, target=OPENVINO)
     assert left_in(result) == []
     before, after = session(model), session(result)
     for most in (0, 5, 20, 1e9):
@@ -149,7 +151,7 @@ def test_constants_without_items():
         q = Reshape(p, scalar)
         z = SequenceAt(t, q)
     }""")
-    result = lowered(model)
+    result = lowered(model, target=OPENVINO)
     assert [one.name for one in result.graph.initializer if 0 in one.dims] == ["scalar"]
     feed = {"x": rows(3), "p": np.array(1)}
     for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
@@ -168,7 +170,9 @@ def test_empty_integers_that_are_no_shape(opset):
     feeds = [{"x": np.arange(n), "c": np.array(c)} for n in (1, 3) for c in (True, False)]
     check(text, feeds, opset)
     core = pytest.importorskip("openvino").Core()
-    used = core.compile_model(core.read_model(lowered(parse(text, opset)).SerializeToString()), "CPU")
+    used = core.compile_model(
+        core.read_model(lowered(parse(text, opset), target=OPENVINO).SerializeToString()), "CPU"
+    )
     assert [used(feed)[0].shape for feed in feeds] == [(0,), (1,), (0,), (3,)]
 
 
@@ -198,7 +202,7 @@ def test_a_number_that_fills_a_shape(filling, is_moved, opset):
         y = SequenceAt(s, m)
     }}"""
     model = parse(text, opset)
-    result = lowered(model)
+    result = lowered(model, target=OPENVINO)
     maker = next(node for node in result.graph.node if "v" in node.output)
     assert (maker.op_type == "Expand") == is_moved
     before, after = session(model), session(result)
@@ -243,7 +247,7 @@ def test_a_loop_that_begins_under_the_condition_of_the_one_around_it():
     feeds = [{"x": rows(5), "n": np.array(n)} for n in (1, 3, 5)]
     check(NESTED, feeds)
     openvino = pytest.importorskip("openvino")
-    model, result = parse(NESTED), lowered(parse(NESTED))
+    model, result = parse(NESTED), lowered(parse(NESTED), target=OPENVINO)
     used = openvino.Core().compile_model(openvino.Core().read_model(result.SerializeToString()), "CPU")
     for feed in feeds:
         (found,) = used(feed).values()
@@ -257,7 +261,7 @@ def test_a_condition_of_two_axes():
     ]
     check(ONE_BY_ONE, feeds)
     openvino = pytest.importorskip("openvino")
-    result = lowered(parse(ONE_BY_ONE))
+    result = lowered(parse(ONE_BY_ONE), target=OPENVINO)
     used = openvino.Core().compile_model(openvino.Core().read_model(result.SerializeToString()), "CPU")
     for feed in feeds:
         (found,) = used(feed).values()

@@ -65,6 +65,7 @@ def lower_prepared(
     is_checked: bool = True,
     packs: bool = False,
     vectorises: bool = True,
+    target: str | None = None,
 ) -> Lowered:
     """Compile the sequences of a model away.
 
@@ -81,6 +82,8 @@ def lower_prepared(
         If True, pack the other sequences, for a runtime without sequences: see `packed`.
     vectorises : bool, optional
         If True, vectorize loops.
+    target : str, optional
+        With "openvino", also write what OpenVINO needs.
     """
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [], [])
@@ -110,6 +113,8 @@ def lower_prepared(
         kept |= failed
     trial.stays |= {name: why for name, why in why_maps_stay.items() if name not in trial.stays}
     notes = _Notes(known, trial).all()
+    if target == "openvino" and trial.became:
+        trial.prepared = _for_openvino(trial.prepared)
     if not trial.became and not any(note.is_vectorised for note in trial.loops):
         return Lowered(given, notes, trial.loops)
     fault = _fault_of(trial.prepared.model) if is_checked else ""
@@ -136,6 +141,19 @@ def _fault_of(model: Model) -> str:
     return ""
 
 
+def _for_openvino(prepared: Prepared) -> Prepared:
+    """Return what is known of a model that was changed for OpenVINO."""
+    model = prepared.model
+    builder = Builder(model)
+    keep_trips_from_negative(model, prepared, builder)
+    end_by_conditions(model, prepared, builder)
+    drop_axes_of_conditions(model, prepared, builder)
+    give_conditions_nodes(model)
+    expand_last(model, prepared, builder)
+    make_empty_constants(model)
+    return prepared.again(model)
+
+
 class _Trial:
     """A model lowered as far as possible, except some maps.
 
@@ -155,7 +173,7 @@ class _Trial:
     def __init__(
         self, known: Prepared, kept: set[str], held: set[str], packs: bool, vectorises: bool
     ) -> None:
-        self._known = known
+        self._known, self._packs = known, packs
         self.became: dict[str, str] = {}
         self.packed: dict[str, str] = {}
         self.stays: dict[str, str] = {}
@@ -227,20 +245,12 @@ class _Trial:
         return self._is_done(model, packed)
 
     def _make_portable(self, model: Model, builder: Builder) -> None:
-        """Make a model that other runtimes take."""
+        """Pack the lists that are left, for runtimes without sequences."""
         known = self._known
         if self._has_lists():
             if prune(model):
                 self.prepared = known.again(model)
             self._pack(model, builder, everywhere=True)
-        if self.became:
-            keep_trips_from_negative(model, self.prepared, builder)
-            end_by_conditions(model, self.prepared, builder)
-            drop_axes_of_conditions(model, self.prepared, builder)
-            give_conditions_nodes(model)
-            expand_last(model, self.prepared, builder)
-            make_empty_constants(model)
-            self.prepared = known.again(model)
 
     def _vectorise(self, model: Model, builder: Builder, is_portable: bool) -> set[str]:
         """Make one operator of each loop where that goes; return which these were."""
@@ -281,8 +291,14 @@ class _Trial:
         return self._is_done(model, became)
 
     def maps_left(self) -> set[str]:
-        """Return the names of the maps whose loops still have sequence operators."""
+        """Return the names of the maps whose loops still have sequence operators.
+
+        For a runtime without threads for maps, a loop that only reads sequences is as good.
+        """
         left = self._left()
+        if self._packs:
+            nodes = self.prepared.model.graph.all_nodes()
+            left -= {name for node in nodes if record_of(node).only_reads for name in node.outputs}
         return {name for name, outputs in self._written.items() if outputs & left}
 
     def lists_left(self) -> set[str]:

@@ -14,7 +14,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as _state
 from seqcore.onnx._model.checks import known_opset
 from seqcore.onnx._model.graph import Model
 from seqcore.onnx._model.load import all_tensors
+from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.weights import Weights
+from seqcore.onnx._model.writing import to_message
 
 # onnxruntime's exceptions have no base of their own. Whatever else comes out of a call is a fault of ours.
 REFUSALS: tuple[type[Exception], ...] = (
@@ -181,6 +183,21 @@ def refusing_run(session: Any) -> Any:
             raise Refused(str(refusal)) from refusal
 
     return run
+
+
+def refusal_of(model: Model) -> str:
+    """Return why onnxruntime doesn't load a model, "" if it does. Its weights are not needed."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    copy = model.copy()
+    restamp(copy)
+    message = to_message(copy, weights_are_inputs=True)
+    try:
+        _Session(message.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except REFUSALS as refusal:
+        return one_line(refusal)
+    return ""
 
 
 # Versions of operator sets and of the IR: which of them onnx knows, and which onnxruntime loads.

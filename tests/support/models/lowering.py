@@ -66,10 +66,10 @@ def quick_report(model):
     return lower_with_report(model, packs=False, vectorises=False)
 
 
-def lowered(model, packs=True):
+def lowered(model, packs=True, target=None):
     """A lowered model, which is valid, has the same face, and whose making leaves the argument alone."""
     before = model.SerializeToString(deterministic=True)
-    result, _ = lower_with_report(model, packs=packs, vectorises=packs)
+    result, _ = lower_with_report(model, packs=packs, vectorises=packs, target=target)
     assert model.SerializeToString(deterministic=True) == before
     onnx.checker.check_model(result, full_check=True)
     for field in ("input", "output"):

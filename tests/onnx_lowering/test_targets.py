@@ -1,0 +1,92 @@
+"""A lowered model is one that its target takes: onnxruntime loads it, and onnx checks it in full."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.exported import MODELS  # noqa: E402
+from support.models.lowering import left_in, session  # noqa: E402
+from support.models.sessions import model  # noqa: E402
+
+from seqcore.onnx import lower, lowering  # noqa: E402
+from seqcore.onnx.lowering import lower_with_report  # noqa: E402
+
+# CenterCropPad is a function, and onnxruntime (1.32) makes an invalid model of one in the body of a map.
+CROPS = """
+    f (seq(float[A, B]) s) => (float[N, 5, 5] y) <int64[2] size = {5, 5}> {
+        t = SequenceMap (s) <body = b (float[C, D] x) => (float[5, 5] o) { o = CenterCropPad (x, size) }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (t)
+    }
+"""
+
+
+@pytest.mark.parametrize("ragged_io", [False, True])
+def test_a_map_over_an_input(ragged_io):
+    given = model(CROPS, 18)
+    with pytest.raises(Exception, match="INVALID_GRAPH"):
+        session(given)
+    result = lower(given, ragged_io=ragged_io)
+    assert "SequenceMap" not in left_in(result)
+    used = session(result)
+    if not ragged_io:
+        (y,) = used.run(None, {"s": [np.ones((3, 9), np.float32), np.ones((7, 7), np.float32)]})
+        assert y.shape == (2, 5, 5)
+        np.testing.assert_array_equal(y.sum((1, 2)), [15, 25])
+
+
+@pytest.mark.mostly_slow(31)
+@pytest.mark.parametrize("name", MODELS)
+def test_exported_models(name):
+    for ragged_io in (False, True):
+        result = lower(MODELS[name].path, ragged_io=ragged_io)
+        onnx.checker.check_model(result, full_check=True)
+        session(result)
+
+
+@pytest.mark.parametrize("declared", ["float[M]", "float[A, B, C]", "float[M, 5]", "float[M, 4]", "float"])
+def test_outputs_that_are_declared_wrongly(declared):
+    """PyTorch declares such for what comes out of `unbind` and `insert`."""
+    given = model(f"""
+        f (float[N, 4] x, float[4] z) => ({declared} y) <int64 zero = {{0}}> {{
+            rows = SplitToSequence <keepdims = 0> (x)
+            more = SequenceInsert (rows, z, zero)
+            y = ConcatFromSequence <axis = 0, new_axis = 1> (more)
+        }}""")
+    result = lower(given)
+    onnx.checker.check_model(result, full_check=True)
+    assert left_in(result) == []
+    if declared == "float[M, 4]":
+        assert result.graph.output == given.graph.output
+    (y,) = session(result).run(None, {"x": np.ones((3, 4), np.float32), "z": np.zeros(4, np.float32)})
+    assert y.shape == (4, 4)
+
+
+def test_what_onnxruntime_refuses_is_not_written(monkeypatch):
+    given = model(
+        "f (float[N, 4] x, int64 i) => (float[4] y) "
+        "{ rows = SplitToSequence <keepdims = 0> (x) y = SequenceAt (rows, i) }"
+    )
+    refused = []
+
+    def refusal_of(one):
+        refused.append(one)
+        return "no such thing" if len(refused) == 1 else ""
+
+    monkeypatch.setattr(lowering, "refusal_of", refusal_of)
+    result, notes = lower_with_report(given)
+    assert result == given
+    assert [str(note) for note in notes] == [
+        "'rows' stays: onnxruntime refuses the lowered model: no such thing"
+    ]
+    refused.clear()
+    monkeypatch.setattr(lowering, "refusal_of", lambda one: "neither")
+    assert left_in(lower(given)) == []
+    refused.clear()
+    assert left_in(lower(given, target="openvino")) == []
+
+
+def test_an_unknown_target():
+    with pytest.raises(ValueError, match="target must be None or 'openvino', got 'onnxruntim'"):
+        lower(model(CROPS, 18), target="onnxruntim")
