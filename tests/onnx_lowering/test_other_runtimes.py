@@ -22,6 +22,9 @@ pytestmark = pytest.mark.mostly_slow(13)
 FAULTS_OF_OPENVINO = {
     "breadth_first": "takes a state for one number for good, since it starts with one",
     "kv_layers": "gives other numbers where several states of a loop grow",
+    "merge_sorted": "keeps the lengths of a run before where states of a loop shrink",
+    "chunk_heads": "gives other numbers for 33 rows after a run with 2",
+    "image_detections": "gives a box too few for 33 images",
 }
 FAULTS_OF_THE_EVALUATOR = {
     "class_detections": "its NonMaxSuppression gives no axis for boxes where there are none",
@@ -30,7 +33,7 @@ FAULTS_OF_THE_EVALUATOR = {
 }
 SIZES = [1, 4]
 # In one compiled model, because OpenVINO may plan for the shapes of a run before.
-MANY_SIZES = [1, 4, 2, 33, 0, 3]
+MANY_SIZES = [1, 4, 2, 33, 3]
 
 
 @cache
@@ -116,6 +119,12 @@ def test_openvino(name, openvino, tmp_path, request):
     used = openvino.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     for n in MANY_SIZES:
         feed, expected = fed(name, n)
+        found = used(feed)
+        assert_close([found[output] for output in used.outputs], expected)
+    if not any(value.name.endswith(("_lengths", "_extents")) for value in lowered(name).graph.output):
+        # In a compiled model that ran before, it may give the lengths of the last run.
+        feed, expected = fed(name, 0)
+        used = openvino.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         found = used(feed)
         assert_close([found[output] for output in used.outputs], expected)
 
