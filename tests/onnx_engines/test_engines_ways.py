@@ -50,15 +50,24 @@ SLICES = """g (float[N, 4] x, int64 n) => (float[M, 4] y)
 }"""
 
 
+# Long lists go in and out as values and lengths, and lists in nested loops are tensors.
+BY_TENSORS = """
+    bool_masks breadth_first finished_beams flattened kept_and_rest list_means list_to_list map_norms
+    moving_median reversed_list rolling_states tiles unbind_out
+"""
+
+
 class TestExported:
     @pytest.mark.mostly_slow(31)
     @pytest.mark.parametrize("name", MODELS)
     def test_who_comes_first(self, name):
         engines = InferenceSession(MODELS[name].path)._engines.compiled
         assert engines.whole is not None
+        ragged = engines.tier("ragged")
+        assert (ragged is not None) == (name in BY_TENSORS.split())
         has_second = engines.tier("lowered whole") is not None
         assert (not engines.whole.may_be_long) == (name in AT_EVERY_LENGTH.split())
-        assert has_second == (name in (*FROM_9_ON.split(), *FROM_65_ON.split()))
+        assert has_second == (ragged is None and name in (*FROM_9_ON.split(), *FROM_65_ON.split()))
         if has_second:
             assert engines.whole.limit == (FEW if name in FROM_9_ON.split() else LONG_FOR_LOOPS)
         loops = [note.otherwise for note in engines.loops if note.is_vectorised]

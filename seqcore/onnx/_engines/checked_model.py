@@ -156,7 +156,7 @@ class Checks:
         name = graph.outputs[k]
         if prepared.shape(name) not in ((), (1,)):
             nodes = self._at_the_end_of(graph)
-            _put_output(graph, k, nodes.op("Reshape", name, nodes.constant([])))
+            put_output(graph, k, nodes.op("Reshape", name, nodes.constant([])))
 
     def want_filled(self, name: str, prepared: Prepared) -> None:
         """Let the model fail where an element of a sequence is empty: wherever one is put into it."""
@@ -167,11 +167,14 @@ class Checks:
     def limit_loop(self, node: Node, prepared: Prepared) -> None:
         """Let a loop that carries sequences fail if it is long, or these are."""
         if self._counts_elements:
-            self._limit_elements(node, prepared)
-        else:
-            self._limit_trips(node, prepared)
+            self._limit_elements(node, prepared, self._most_elements)
+            return
+        self._limit_trips(node, prepared)
+        if any(inner.is_op("Loop") and carries_sequences(inner, prepared) for inner in node.body.all_nodes()):
+            # Few iterations of each make a long list.
+            self._limit_elements(node, prepared, self._limit)
 
-    def _limit_elements(self, node: Node, prepared: Prepared) -> None:
+    def _limit_elements(self, node: Node, prepared: Prepared, most: int) -> None:
         """Let an iteration fail that makes sequences too long: whether it goes on is looked up in a table."""
         parts, nodes = parts_of(node), self._at_the_end_of(node.body)
         names = [name for name in parts.next_states if not prepared.is_tensor(name)]
@@ -179,12 +182,12 @@ class Checks:
             raise Declined(f"{node.label()} carries values that may be no sequences")
         lengths = [nodes.op("SequenceLength", name) for name in names]
         count = reduce(lambda one, other: nodes.op("Add", one, other), lengths)
-        going = nodes.op("Gather", nodes.constant([True] * (self._most_elements + 1), bool), count, axis=0)
+        going = nodes.op("Gather", nodes.constant([True] * (most + 1), bool), count, axis=0)
         if not parts.passes_condition_on:
             going = nodes.op("And", parts.going_out, going)
         elif prepared.shape(parts.going_in) == (1,):
             going = nodes.unsqueeze(going, 0)
-        _put_output(node.body, 0, going)
+        put_output(node.body, 0, going)
 
     def _limit_trips(self, node: Node, prepared: Prepared) -> None:
         """Let a loop fail that has too many iterations."""
@@ -283,7 +286,12 @@ class Checks:
         node.inputs[1] = nodes.op("Add", split, nodes.op("Cast", nodes.fail_if(bad), to=number))
 
 
-def _put_output(graph: Graph, k: int, name: str) -> None:
+def carries_sequences(loop: Node, prepared: Prepared) -> bool:
+    """Return whether values that a loop carries are not tensors."""
+    return not all(map(prepared.is_tensor, loop.body.inputs[2:]))
+
+
+def put_output(graph: Graph, k: int, name: str) -> None:
     if graph.outputs[k] in graph.declared:
         graph.declared[name] = graph.declared[graph.outputs[k]]
     graph.outputs[k] = name

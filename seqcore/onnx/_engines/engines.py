@@ -5,6 +5,7 @@
                   ▼
             tiers, in order:
             whole           onnxruntime runs the given model or the lowered one, whichever is smaller
+            ragged          if none is left where they go in and out as values and lengths
             lowered whole   if that was the given one, and onnxruntime is quick with long lists in the other
             long            else the lowered model as long as its sequences are short, however long its loops
             lowered steps   if there are sequences left in the lowered model
@@ -23,12 +24,14 @@ from onnx import ModelProto
 
 from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little
 from seqcore.onnx._engines.interface import Interface
+from seqcore.onnx._engines.ragged_model import RaggedModel
 from seqcore.onnx._engines.random_numbers import drawing_nodes, give_seeds
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.tiers import (
     GivenStepsTier,
     LongLoopsTier,
     LoweredWholeTier,
+    RaggedTier,
     Run,
     StepsTier,
     Tier,
@@ -39,6 +42,7 @@ from seqcore.onnx._engines.whole import (
     carries_lists,
     has_lists,
     has_lists_inside,
+    has_nested_lists,
     made_whole,
     size_of,
 )
@@ -46,6 +50,7 @@ from seqcore.onnx._lowering.pipeline import Note, lower_prepared
 from seqcore.onnx._model.load import folder_of
 from seqcore.onnx._model.prepare import declare_types, message_has_lists, prepare
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import HEAVY, Weights, open_model, without_weights
 from seqcore.onnx._once import Once
@@ -207,7 +212,7 @@ class Compiled:
         ]
         self._may_learn = self.whole is not None and self.whole.limit < LONG
         self._may_learn &= self.tier("lowered whole") is None
-        if self.whole is None:
+        if self.whole is None and self.tier("ragged") is None:
             self._first_steps()  # a model that can't run raises now
 
     def _whole_tiers(self, given: Prepared, lowered: Prepared, first: WholeTier) -> Iterator[Tier]:
@@ -225,6 +230,12 @@ class Compiled:
                     first = candidates[0] = self._up_to(FEW if is_vectorised else LONG_FOR_LOOPS, first)
                     second = LoweredWholeTier("lowered whole", lambda: self._made_whole(lowered))
         whole = next((one for one in candidates if one.get() is not None), candidates[0])
+        ragged = RaggedTier("ragged", lambda: self._made_ragged(given))
+        is_nested = has_nested_lists(given)
+        if (self.interface.has_sequences or is_nested) and ragged.get() is not None:
+            yield whole if is_nested else self._up_to(LONG_FOR_LOOPS, whole)
+            yield ragged
+            return
         yield whole
         if second is not None and whole is first:
             yield second
@@ -243,10 +254,17 @@ class Compiled:
         whole = tier.get()
         if whole is None or whole.limit <= longest:
             return tier
-        return WholeTier("whole", lambda: self._made_whole(whole.prepared, longest=longest))
+        limited = WholeTier("whole", lambda: self._made_whole(whole.prepared, longest=longest))
+        return tier if limited.get() is None else limited
 
     def _made_whole(self, prepared: Prepared, **limits: Any) -> WholeModel:
         return made_whole(prepared, self.interface, self._sessions, self._max_workers, **limits)
+
+    def _made_ragged(self, given: Prepared) -> RaggedModel:
+        has_maps = any(node.is_op("SequenceMap") for node in given.model.graph.all_nodes())
+        if has_maps and self._max_workers != 1:
+            raise Declined("its maps are for several workers")
+        return RaggedModel(given, self.interface, self._sessions)
 
     def _steps_of(self, prepared: Prepared) -> StepsEngine:
         return StepsEngine(prepared, self.interface, self._sessions, self._max_workers)

@@ -34,6 +34,8 @@ class Interface:
         The inputs that are declared as tensors without axes.
     declares_elements : bool
         True if the model declares element shapes for an input sequence.
+    has_sequences : bool
+        True if one goes in or out.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -51,6 +53,8 @@ class Interface:
         self.names = list(model.graph.outputs)
         self._sequences = [(name, feed) for name, feed in self.feeds.items() if feed.declares_elements]
         self.declares_elements = bool(self._sequences)
+        outside = (*model.graph.inputs, *model.graph.outputs)
+        self.has_sequences = any(prepared.is_sequence(name) for name in outside)
         args = [NodeArg(feed.name, feed.kind) for feed in self.feeds.values()]
         self.inputs = [one for one in args if one.name not in model.defaults]
         self.overridable = [one for one in args if one.name in model.defaults]

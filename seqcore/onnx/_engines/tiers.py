@@ -197,6 +197,13 @@ class LoweredWholeTier(Tier):
     says = "onnxruntime  the lowered model, whole, where they are long"
 
 
+class RaggedTier(Tier):
+    """The lowered model in one go, with values and lengths in place of sequences."""
+
+    copes_with = (Refused,)
+    says = "onnxruntime  the lowered model, whole, with tensors in place of lists, where they are long"
+
+
 class LongLoopsTier(Tier):
     """A model in one go whose loops may be long, but not its sequences."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from onnx import TensorProto
 
-from seqcore.onnx._engines.checked_model import LONG, add_checks, limit_of, why_not_whole
+from seqcore.onnx._engines.checked_model import LONG, add_checks, carries_sequences, limit_of, why_not_whole
 from seqcore.onnx._engines.executable import Executable
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._model.graph import Graph, Model
@@ -169,9 +169,18 @@ def has_lists(prepared: Prepared) -> bool:
 
 def carries_lists(prepared: Prepared) -> bool:
     """Return whether a loop of a model carries sequences."""
+    loops = (node for node in prepared.model.graph.all_nodes() if node.is_op("Loop"))
+    return any(carries_sequences(loop, prepared) for loop in loops)
+
+
+def has_nested_lists(prepared: Prepared) -> bool:
+    """Return whether a loop that carries sequences is inside of another."""
+    loops = [node for node in prepared.model.graph.all_nodes() if node.is_op("Loop")]
     return any(
-        node.is_op("Loop") and not all(map(prepared.is_tensor, node.body.inputs[2:]))
-        for node in prepared.model.graph.all_nodes()
+        inner.is_op("Loop") and carries_sequences(inner, prepared)
+        for loop in loops
+        if carries_sequences(loop, prepared)
+        for inner in loop.body.all_nodes()
     )
 
 

@@ -18,6 +18,7 @@ from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
+from seqcore.onnx._model.weights import MOST_NUMBERS
 from seqcore.onnx._rewrite.emit import Builder
 
 # Up to here all pieces are made at once although not all may be read.
@@ -156,7 +157,8 @@ class UnitPieces(Pieces):
         self.count = self.total if isinstance(self.total, int) else None
 
     def known_lengths(self):
-        return None if not self.count else [1] * self.count
+        is_short = self.count is not None and 0 < self.count <= MOST_NUMBERS
+        return [1] * self.count if is_short else None
 
     def plan(self, name, prepared, read):
         super().plan(name, prepared, read)

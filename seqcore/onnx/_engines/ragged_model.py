@@ -1,0 +1,167 @@
+"""A model without sequences: they go in and out as values and lengths, and loops carry them as tensors.
+
+onnxruntime takes and gives a sequence element by element. If the lowered model takes the elements joined, and
+their lengths, a long sequence costs little more than the copy of its values.
+
+A loop that stays copies a list that is one tensor at each edit. Other tiers take less time for that, except
+where loops that carry lists are inside of others: there few iterations of each make long lists.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from seqcore.core.sequence import TensorSequence
+from seqcore.onnx._engines.checked_model import put_output
+from seqcore.onnx._engines.interface import Interface
+from seqcore.onnx._engines.whole import WholeModel, has_lists, has_nested_lists
+from seqcore.onnx._lists.boundary import open_sequences
+from seqcore.onnx._lowering.pipeline import lower_prepared
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined
+from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._model.types import Shape
+from seqcore.onnx._rewrite.emit import Builder, Nodes
+from seqcore.onnx._runtimes.sessions import Sessions
+from seqcore.operators import split_to_sequence
+
+# Loops that copy lists of more numbers at each edit are slower than steps, which edit them in place.
+_MOST_COPIED = 1 << 16
+
+
+class RaggedModel:
+    """A model that onnxruntime runs in one go on values and lengths, and tensors in place of lists.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The given model.
+    interface : Interface
+    sessions : Sessions
+
+    Attributes
+    ----------
+    may_be_long : bool
+        True if a run may fail because a list in a loop gets long.
+
+    Raises
+    ------
+    Declined
+        If a sequence would be left in it.
+    """
+
+    def __init__(self, prepared: Prepared, interface: Interface, sessions: Sessions) -> None:
+        self._interface = interface
+        nodes = prepared.model.graph.all_nodes()
+        if not any(node.is_op("Loop", "SequenceMap") for node in nodes):
+            raise Declined("it has no loop")  # steps edit its lists in place, and copy nothing
+        opened = open_sequences(prepared, kept=set())
+        names = {*interface.feeds, *interface.names}
+        sequences = {name for name in names if not prepared.is_tensor(name)}
+        tensors = opened.inputs | opened.outputs
+        if sequences != tensors.keys():
+            raise Declined("it takes or returns optional values, or sequences of unknown rank")
+        second = [(name, words[1]) for name, words in tensors.items() if len(words) > 1]
+        if any(not word.startswith(f"{name}_lengths") for name, word in second):
+            raise Declined("elements of its sequences differ in more than their first axis")
+        lowered = lower_prepared(opened.prepared, is_checked=False, packs=True).prepared
+        if has_lists(lowered):
+            raise Declined("there are sequences left in it")
+        loops_stay = any(node.is_op("Loop") for node in lowered.model.graph.nodes)
+        if loops_stay and not has_nested_lists(prepared):
+            raise Declined("loops stay in it")
+        _check_conditions(lowered)
+        self._inputs, self._outputs = opened.inputs, opened.outputs
+        self._shapes = {name: prepared.shape(name) or () for name in opened.inputs}
+        self._dtypes = {name: dtype_of(prepared.type(name).number) for name in sequences}
+        self.may_be_long = _limit_sizes(lowered)
+        if self.may_be_long:
+            lowered = lowered.again(lowered.model)
+        self._model = WholeModel(lowered, Interface(lowered), sessions)
+
+    def feed_of(self, run: Any) -> dict[str, Any] | None:
+        """Return what onnxruntime is fed, None where elements are not as the model declares them."""
+        if not run.fits():
+            return None
+        feed = {}
+        for name, value in run.feed.items():
+            checked = self._interface.feeds[name].check(value)
+            if name not in self._inputs:
+                feed[name] = checked
+                continue
+            values, *lengths = self._inputs[name]
+            feed[values] = checked.values() if len(checked) else self._no_values(name)
+            if lengths:
+                feed[lengths[0]] = checked.lengths()
+        return feed
+
+    def _no_values(self, name: str) -> np.ndarray:
+        behind = [length if isinstance(length, int) else 0 for length in self._shapes[name][1:]]
+        return np.empty((0, *behind), self._dtypes[name])
+
+    def run(self, names: Any, feed: dict[str, Any], options: Any) -> list[Any]:
+        """Return the outputs of these names, of all if there are none.
+
+        Raises
+        ------
+        Refused
+            If onnxruntime raises one of its exceptions: that is the cause.
+        """
+        names = names or self._interface.names
+        wanted = [tensor for name in names for tensor in self._outputs.get(name, [name])]
+        results = iter(self._model.run(wanted, feed, options))
+        return [self._result(name, results) for name in names]
+
+    def _result(self, name: str, results: Any) -> Any:
+        tensors = self._outputs.get(name)
+        if tensors is None:
+            return next(results)
+        if len(tensors) == 1:
+            return split_to_sequence(next(results), keepdims=0)
+        values, lengths = next(results), next(results)
+        return TensorSequence.from_lengths(values, lengths)
+
+
+def _check_conditions(prepared: Prepared) -> None:
+    """Raise Declined where a condition may have several items: onnxruntime takes the first."""
+    for node in prepared.model.graph.all_nodes():
+        names = [node.inputs[0]] if node.is_op("If") else []
+        if node.is_op("Loop"):
+            parts = parts_of(node)
+            names = [parts.trips, parts.condition, parts.going_out]
+        if any(name and prepared.shape(name) not in ((), (1,)) for name in names):
+            raise Declined(f"{node.label()} may have a condition of several items")
+
+
+def _limit_sizes(prepared: Prepared) -> bool:
+    """Let loops fail that carry large tensors of unknown length; return whether there are such."""
+    model = prepared.model
+    builder = Builder(model, "check")
+    found = False
+    for loop in [node for node in model.graph.all_nodes() if node.is_op("Loop")]:
+        parts = parts_of(loop)
+        names = [name for name in parts.next_states if _may_grow(prepared.shape(name))]
+        if not names:
+            continue
+        found = True
+        nodes = Nodes(builder, "check")
+        nodes.nodes = loop.body.nodes
+        size = reduce(
+            lambda one, other: nodes.op("Add", one, other), [nodes.op("Size", one) for one in names]
+        )
+        zero = nodes.fail_if(nodes.op("Greater", size, nodes.constant(_MOST_COPIED)))
+        going = nodes.op("Gather", nodes.constant([True], bool), zero, axis=0)
+        if not parts.passes_condition_on:
+            going = nodes.op("And", parts.going_out, going)
+        elif prepared.shape(parts.going_in) == (1,):
+            going = nodes.unsqueeze(going, 0)
+        put_output(loop.body, 0, going)
+    return found
+
+
+def _may_grow(shape: Shape) -> bool:
+    return shape is None or None in shape

@@ -1,0 +1,150 @@
+"""Models that run on values and lengths: lists that go in and out, and lists in nested loops."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.engines import Used, ran
+from support.models.sessions import by_reference, f32, i64, model
+
+import seqcore as sq
+from seqcore.onnx import InferenceSession
+from seqcore.onnx._engines import ragged_model
+from seqcore.onnx._engines.engines import LONG_FOR_LOOPS
+
+LONG = LONG_FOR_LOOPS + 1
+EACH = """
+    each (seq({kind}) s, {number} k) => (seq({result}) t, int64 n) <bool yes = {{1}}> {{
+        n = SequenceLength (s)
+        none = SequenceEmpty <dtype = {dtype}> ()
+        t = Loop (n, yes, none) <body = b (int64 i, bool go, seq({result}) a)
+                                        => (bool on, seq({result}) c) {{
+            on = Identity (go)
+            one = SequenceAt (s, i)
+            {made}
+            c = SequenceInsert (a, two)
+        }}>
+    }}
+"""
+NESTED = """
+    nested (float[N, 2] x, int64 n) => (float[M, 2] y) <bool yes = {1}, float zero = {0}> {
+        none = SequenceEmpty ()
+        l = Loop (n, yes, none) <body = b (int64 i, bool go, seq(float[2]) s) => (bool on, seq(float[2]) t) {
+            on = Identity (go)
+            t = Loop (n, yes, s) <body = c (int64 j, bool go2, seq(float[2]) u)
+                                          => (bool on2, seq(float[2]) v) {
+                on2 = Identity (go2)
+                r = Gather (x, j)
+                sum = ReduceSum <keepdims = 0> (r)
+                c = Greater (sum, zero)
+                v = If (c) <then_branch = d () => (seq(float[2]) w) { w = SequenceInsert (u, r) },
+                            else_branch = e () => (seq(float[2]) q) { q = Identity (u) }>
+            }>
+        }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+    }
+"""
+
+
+def each(kind="float[N, 3]", made="two = Add (one, k)", number="float", dtype=1, result=None):
+    return EACH.format(kind=kind, made=made, number=number, dtype=dtype, result=result or kind)
+
+
+def clips(n, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, 9, (rng.integers(0, 5), 3)).astype(dtype) for _ in range(n)]
+
+
+CASES = {
+    "lengths": (each(), lambda n: clips(n), np.float32(2)),
+    "rank 0": (each("float"), lambda n: [np.array(k, np.float32) for k in range(n)], np.float32(2)),
+    "one axis": (each("float[N]"), lambda n: [one.reshape(-1) for one in clips(n)], np.float32(2)),
+    "int64": (each("int64[N, 3]", number="int64", dtype=7), lambda n: clips(n, np.int64), np.int64(2)),
+    "sums": (
+        each("float[N, 3]", "r = Mul (one, k) two = ReduceSum <keepdims = 0> (r)", result="float"),
+        lambda n: clips(n),
+        np.float32(2),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_lists_in_and_out(kind):
+    text, made, k = CASES[kind]
+    given = model(text)
+    used = InferenceSession(given)
+    for n in (0, 1, 3, LONG, 300, 0, 1, LONG, 3):
+        feed = {"s": made(n), "k": np.array(k)}
+        expected = by_reference(given, feed)[0]
+        for one in (feed["s"], tuple(feed["s"]), sq.TensorSequence(feed["s"], dtype=k.dtype)):
+            t, count = used.run(None, {"s": one, "k": feed["k"]})
+            assert (len(t), count, t.dtype) == (n, n, k.dtype)
+            for a, b in zip(t, expected, strict=True):
+                np.testing.assert_allclose(a, b, 1e-6)
+        (count,) = used.run(["n"], feed)
+        assert count == n
+    assert ran(used._engines.compiled)["ragged"][0] > 0
+
+
+def test_results_are_apart_from_the_feed():
+    used = Used(each())
+    s = clips(LONG)
+    before = [one.copy() for one in s]
+    for _ in range(3):
+        t, _ = used.run(s=s, k=np.float32(0))
+        t.extend(t)
+        t[0] = np.full((1, 3), 9, np.float32)
+        again, twice = used.session.run(["t", "t"], {"s": s, "k": np.float32(0)})
+        assert again == twice
+        again.clear()
+        assert len(twice) == LONG
+    for one, other in zip(s, before, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_elements_of_other_shapes_than_declared():
+    """They run in steps, which believe nothing."""
+    used = Used(each())
+    used.run(s=clips(LONG), k=np.float32(0))
+    odd = [np.zeros((2, 4), np.float32)] * LONG
+    t, _ = used.run(s=odd, k=np.float32(1))
+    assert {one.shape for one in t} == {(2, 4)}
+    assert ran(used.engines)["unsure steps"] == (1, 0)
+
+
+def test_errors_name_the_node():
+    text = each(made="[add] two = Add (one, k)", number="float[A]")
+    used = InferenceSession(model(text))
+    for _ in range(3):
+        used.run(None, {"s": clips(LONG), "k": f32(1, 2, 3)})
+        with pytest.raises(Exception, match="'add'"):
+            used.run(None, {"s": clips(LONG), "k": f32(1, 2, 3, 4)})
+
+
+@pytest.mark.parametrize("most", [ragged_model._MOST_COPIED, 100])
+def test_nested_loops(monkeypatch, most):
+    """What gets too large for tensors runs in steps."""
+    monkeypatch.setattr(ragged_model, "_MOST_COPIED", most)
+    given = model(NESTED)
+    used = InferenceSession(given)
+    for n in (2, 3, 30, 30, 2, 30, 30, 30):
+        x = np.random.default_rng(n).standard_normal((n, 2)).astype(np.float32)
+        x[0] = 1  # else there may be nothing to join
+        feed = {"x": x, "n": i64(n)}
+        np.testing.assert_array_equal(used.run(None, feed)[0], by_reference(given, feed)[0])
+    counts = ran(used._engines.compiled)
+    assert counts["ragged"][0 if most > 100 else 1] > 0
+    assert ("given steps" in counts) == (most == 100)
+
+
+def test_what_stays_as_it_was():
+    """An edit without a loop copies nothing in steps; maps on threads stay maps."""
+    text = "g (seq(float[N]) s, float[N] x) => (seq(float[N]) t) { t = SequenceInsert (s, x) }"
+    assert InferenceSession(model(text))._engines.compiled.tier("ragged") is None
+    text = """g (seq(float[N]) s) => (seq(float[N]) t) {
+        t = SequenceMap (s) <body = b (float[N] x) => (float[N] y) { y = Neg (x) }>
+    }"""
+    assert InferenceSession(model(text))._engines.compiled.tier("ragged") is not None
+    assert InferenceSession(model(text), max_workers=2)._engines.compiled.tier("ragged") is None
