@@ -12,7 +12,7 @@ from support.models.sessions import assert_values, constant, f32, floats, i64, m
 
 from seqcore.onnx import InferenceSession  # noqa: E402
 from seqcore.onnx._engines import planner as planner_module  # noqa: E402
-from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little  # noqa: E402
+from seqcore.onnx._engines.checked_model import FEW, LONG  # noqa: E402
 from seqcore.onnx._engines.engines import LONG_FOR_LOOPS  # noqa: E402
 from seqcore.onnx._engines.tiers import Attempts  # noqa: E402
 from seqcore.onnx._engines.whole import MOST_INSERTS, size_of  # noqa: E402
@@ -201,13 +201,6 @@ class TestLimits:
         assert_values(used.run(None, {"s": [], "x": x}), [[x + 1]])
         assert (used._engines.compiled.whole is not None) is is_whole
         assert is_whole or used._engines.compiled.declined == "its weights would be held twice"
-
-    @pytest.mark.parametrize(
-        ("iterations", "copied", "little"),
-        [(999, 0, False), (1000, 0, True), (1000, 9999, True), (1000, 10_000, False), (2000, 10_000, True)],
-    )
-    def test_copies_that_are_little(self, iterations, copied, little):
-        assert copies_little(iterations, copied) is little
 
     @pytest.mark.parametrize(("count", "is_numpy"), [(3, True), (4, True), (5, False)])
     def test_small_parts(self, count, is_numpy):

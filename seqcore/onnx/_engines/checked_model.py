@@ -31,8 +31,6 @@ LONG, LONG_TO_COPY = 512, 128
 MOST_EDITED = 2048
 # Up to here a loop costs no more than all its iterations in one go.
 FEW = 8
-# Iterations enough to go by; the costs in µs of a step's overhead, and of an element that onnxruntime copies.
-_ENOUGH, _STEP, _COPY = 1000, 5.0, 0.25
 
 
 def add_checks(model: Model, prepared: Prepared, limit: int, counts_elements: bool = False) -> list[FedLimit]:
@@ -58,11 +56,6 @@ def add_checks(model: Model, prepared: Prepared, limit: int, counts_elements: bo
     checks.guard(model.graph, prepared)
     checks.finish()
     return [*dict.fromkeys(checks.fed)]
-
-
-def copies_little(iterations: int, copied: int) -> bool:
-    """Return whether copies of so many elements cost less than the steps of so many iterations."""
-    return iterations >= _ENOUGH and copied * _COPY < iterations * _STEP / 2
 
 
 def limit_of(graph: Graph, prepared: Prepared) -> int:

@@ -183,7 +183,6 @@ class LoopStep:
         self._expected = [planner.expected(name, body) for name in parts.scans]
         self._to = [planner.place(name) for name in node.outputs]
         self._plan = planner.plan_of(entry.inner["body"], in_loop=True)
-        self._counts = planner.counts
 
     def __call__(self, frame):
         trips = only_item(frame[self._trips], "the number of trips") if self._trips else None
@@ -210,7 +209,6 @@ class LoopStep:
                 frame[place] = value
 
     def _iterate(self, frame, i, stacks):
-        self._counts.iterations += 1
         if self._iteration:
             frame[self._iteration] = np.array([i] if self._counts_in_vectors else i)
         if self._going_in:

@@ -22,7 +22,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from seqcore.onnx._engines.checked_model import FEW, LONG, copies_little
+from seqcore.onnx._engines.checked_model import FEW
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.ragged_model import RaggedModel
 from seqcore.onnx._engines.random_numbers import drawing_nodes, give_seeds
@@ -201,17 +201,14 @@ class Compiled:
         self.tiers: list[Tier]
         if drawing_nodes(given):
             self.tiers = list(self._drawing_tiers(given, lowered))
-            self._may_learn = False
             self._first_steps()
             return
         self.tiers = [
             *self._whole_tiers(given, lowered, first),
             *([self._steps_tier("lowered steps", lowered)] if has_lowered_steps else []),
             self._steps_tier("given steps", given),
-            GivenStepsTier("unsure steps", lambda: self._steps_of(_without_beliefs(given)), self._learn),
+            GivenStepsTier("unsure steps", lambda: self._steps_of(_without_beliefs(given))),
         ]
-        self._may_learn = self.whole is not None and self.whole.limit < LONG
-        self._may_learn &= self.tier("lowered whole") is None
         if self.whole is None and self.tier("ragged") is None:
             self._first_steps()  # a model that can't run raises now
 
@@ -247,7 +244,7 @@ class Compiled:
         unsure = _without_beliefs(given)
         one = unsure if self.interface.declares_elements else lowered
         yield self._steps_tier("lowered steps", one)
-        yield GivenStepsTier("unsure steps", lambda: self._steps_of(unsure), self._learn)
+        yield GivenStepsTier("unsure steps", lambda: self._steps_of(unsure))
 
     def _up_to(self, longest: int, tier: WholeTier) -> WholeTier:
         """Return a tier for at most so many elements and iterations."""
@@ -271,7 +268,7 @@ class Compiled:
 
     def _steps_tier(self, name: str, prepared: Prepared) -> StepsTier:
         kind = GivenStepsTier if name == "given steps" else StepsTier
-        return kind(name, lambda: self._steps_of(prepared), self._learn)
+        return kind(name, lambda: self._steps_of(prepared))
 
     def _first_steps(self) -> StepsEngine:
         """Return the steps that come first, made now."""
@@ -298,18 +295,6 @@ class Compiled:
             if (results := tier.attempt(run)) is not None:
                 return results
         raise AssertionError("the last tier returns or raises")
-
-    def _learn(self, steps: StepsEngine) -> None:
-        """Learn from what steps did whether loops copy little: then runs may go whole."""
-        counts, whole = steps.planner.counts, self.tiers[0]
-        if self._may_learn and copies_little(counts.iterations, counts.copied):
-            self._may_learn = False
-            prepared = whole.made.prepared
-            better = WholeTier("whole", lambda: self._made_whole(prepared, copies_little=True))
-            if better.get() is not None:
-                self.tiers[0] = better
-            else:
-                whole.declined = better.declined  # it goes on
 
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where, in order, and why not elsewhere."""

@@ -54,21 +54,6 @@ class Plan:
             raise located from error
 
 
-class Counts:
-    """Counts of the copies that steps avoid and onnxruntime would make. Threads may lose some.
-
-    Attributes
-    ----------
-    iterations : int
-        Of loops that carry sequences.
-    copied : int
-        Elements of the sequences that these handed on as they were, which onnxruntime copies.
-    """
-
-    def __init__(self) -> None:
-        self.iterations = self.copied = 0
-
-
 class Planner:
     """Makes the plans for a model.
 
@@ -83,7 +68,6 @@ class Planner:
     ----------
     own, by_numpy : set of Node
         Which nodes don't run in onnxruntime, and the first ones of parts that NumPy runs.
-    counts : Counts
     """
 
     def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: int | None) -> None:
@@ -96,7 +80,6 @@ class Planner:
         self.takes = find_takes(self.schedule)
         self.own: set[Node] = set()
         self.by_numpy: set[Node] = set()
-        self.counts = Counts()
         self.plan = self.plan_of(self.schedule)
 
     def place(self, name: str) -> int:

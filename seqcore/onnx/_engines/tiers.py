@@ -12,7 +12,7 @@ from typing import Any
 
 from seqcore._arguments.shown import add_note
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._engines.steps_engine import StepsEngine, lines_of
+from seqcore.onnx._engines.steps_engine import lines_of
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._once import Once
@@ -226,16 +226,6 @@ class StepsTier(Tier):
 
     copes_with = _OF_DATA
     declines_by: tuple[type[Exception], ...] = (Declined, ValueError)
-
-    def __init__(self, name: str, make: Callable[[], Any], learn: Callable[[StepsEngine], None]) -> None:
-        super().__init__(name, make)
-        self._learn = learn
-
-    def attempt(self, run: Run) -> list[Any] | None:
-        results = super().attempt(run)
-        if results is not None:
-            self._learn(self.made)
-        return results
 
     def explain(self) -> Iterator[str]:
         if (steps := self.get()) is not None:

@@ -38,8 +38,6 @@ class WholeModel(Executable):
     sessions : Sessions
     longest : int, optional
         The most elements and iterations, where another tier is quicker with more.
-    copies_little : bool, optional
-        If True, loops copy only short sequences, however long others get.
     counts_elements : bool, optional
         If True, loops may have any number of iterations, as long as their sequences are short.
 
@@ -62,7 +60,6 @@ class WholeModel(Executable):
         interface: Interface,
         sessions: Sessions,
         longest: int = LONG,
-        copies_little: bool = False,
         counts_elements: bool = False,
     ) -> None:
         graph = prepared.model.graph
@@ -72,7 +69,7 @@ class WholeModel(Executable):
         if why := why or (_why_not_inside(prepared) if self.may_be_long else ""):
             raise Declined(why)
         self.prepared = prepared
-        self.limit = longest if copies_little else min(longest, limit_of(graph, prepared))
+        self.limit = min(longest, limit_of(graph, prepared))
         model = prepared.model.copy()
         declare_types(model, prepared)
         for name in (*graph.inputs, *graph.outputs):

@@ -31,16 +31,11 @@ class Identity(Operator):
     def step(self, entry, planner, in_loop):
         (node,) = entry.nodes
         source, to = planner.reader(node, node.inputs[0]), planner.place(node.outputs[0])
-        counts = planner.counts
 
         def step(frame):
             frame[to] = source(frame)
 
-        def counted(frame):
-            frame[to] = value = source(frame)
-            counts.copied += len(value)
-
-        return counted if in_loop and planner.prepared.is_sequence(node.inputs[0]) else step
+        return step
 
     def why_not_packed(self, node, forms, prepared, read):
         return ""

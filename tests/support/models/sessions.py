@@ -15,7 +15,7 @@ from seqcore.onnx import InferenceSession
 MODELS = Path(__file__).parents[2] / "models"
 HEADER = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
 
-# A session learns from its runs, and may take another way after some: so tests run the same again, so often.
+# A session compiles a model after some runs, and goes by failures: so tests run the same again, so often.
 AGAIN = 4
 
 # ONNX's names of the element types in model text, and where they differ, NumPy's.
@@ -239,5 +239,5 @@ def in_steps(model):
     """A session that runs the model as it was, step by step."""
     session = InferenceSession(model)
     engines = session._engines.compiled
-    engines.tiers, engines._may_learn = engines.tiers[-2:], False
+    engines.tiers = engines.tiers[-2:]
     return session
