@@ -90,16 +90,6 @@ def after_five_runs(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "limit"), [("finished_beams", LONG), ("split_at_marks", LONG_TO_COPY)])
-def test_what_steps_copy_settles_the_limit(name, limit):
-    """Lists of 512: of the one, branches hand on short ones, of the other long ones."""
-    used = after_five_runs(name)
-    assert used._engines.compiled.whole.limit == limit
-    used.run(None, MODELS[name].example(512))
-    assert (used._engines.compiled.tiers[0].taken > 0) is (limit == LONG)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "are_short"), [("replay_memory", True), ("split_at_marks", False)])
 def test_long_loops(name, are_short):
     """Of 512 iterations: of the one, the lists stay short, of the other they get long."""

@@ -84,9 +84,10 @@ class TestWhole:
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
-        ("n", "m", "quick"), [(3, LONG, True), (3, LONG + 1, False), (0, LONG + 1, True)]
+        ("n", "m", "quick"), [(3, 170, True), (3, 171, False), (1, LONG + 1, False), (0, LONG + 1, True)]
     )
     def test_loops_inside_of_so_many_iterations(self, n, m, quick):
+        """Both together, of two elements and those that they add."""
         used = Used("""g (seq(float[]) s, float[N] x, int64 n, int64 m) => (seq(float[]) t) {
             t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
                 r = Loop (m, "", p) <body = c (int64 j, bool g, seq(float[]) v) => (bool g, seq(float[]) w) {
