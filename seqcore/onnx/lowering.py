@@ -259,7 +259,7 @@ def _why_refused(lowered: Prepared, given: Prepared) -> str:
 def _correct_outputs(lowered: Prepared) -> None:
     """Declare of outputs what is known, where the given model declares other shapes than they have.
 
-    PyTorch does so for what comes out of lists. onnxruntime only warns, and onnx's full check fails.
+    PyTorch does so for tensors that come out of lists. onnxruntime only warns, and onnx's full check fails.
     """
     declared = lowered.model.graph.declared
     for name in lowered.model.graph.outputs:
