@@ -1,5 +1,5 @@
-# `cimport seqcore`: what other compiled extensions call. The functions are described in core/embedding.pxd and,
-# with a worked example, in docs/c-api.md. Every other .pxd file is seqcore's own and may change.
+# `cimport seqcore`: what other compiled extensions call. The functions are described in core/embedding.pxd
+# and, with a worked example, in docs/c-api.md. Every other .pxd file is seqcore's own and may change.
 
 from seqcore.core.embedding cimport (
     MAX_NDIM, Snapshot,

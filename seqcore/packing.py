@@ -124,6 +124,6 @@ def as_capacity(name: str, capacity: SupportsIndex | None, lengths: NDArray[np.i
         at = int(np.argmax(lengths > limit))
         raise ValueError(
             f"element {at} has length {lengths[at]}, which is more than {name}={limit}: cut longer elements "
-            f"into several, as 'Training data' shows, or pass a larger {name}: left out, their values are lost"
+            f"into several, as 'Training data' shows, or pass a larger {name}; leaving them out loses data"
         )
     return min(limit, LONGEST)

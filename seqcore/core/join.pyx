@@ -342,7 +342,9 @@ cdef int raise_for(Status status, Join *plan, Store *store) except -1:
     if status == DAMAGED or not read_one(store, plan.seen, &piece, plan.dims):
         raise_damaged(store, min(plan.reader.at, size_of(store) - 1))
     what = "rank" if status == RANK_DIFFERS else "shape"
-    also = "; seq.to_padded() stacks them padded, list(seq) is a list of them" if plan.stacking and status != RANK_DIFFERS else ""
+    also = ""
+    if plan.stacking and status != RANK_DIFFERS:
+        also = "; seq.to_padded() stacks them padded, list(seq) is a list of them"
     raise ValueError(
         f"element {plan.seen} has shape {shape_of(&piece)}, which can't be {joined} with "
         f"element 0 of shape {shape_of(&plan.first)}: their {what}s differ{also}"

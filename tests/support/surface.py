@@ -117,6 +117,7 @@ ROWS, RANK5, EACH = np.zeros((3000, 2)), np.zeros((2,) * 5), np.array([1000, 200
 OFFSETS, LENGTHS = np.array([0, 3, 3, 20]), np.array([3, 0, 17])
 BATCH, LARGE_NUMBERS = np.zeros((5, 4, 2), np.float32), np.arange(1000, 1020)
 SIZES = np.arange(40) % 7
+SOURCES = [i % 2 for i in range(len(SIZES))]  # of a mixture
 WATCHED = [TENSOR, RANK3, BASE, *MORE, ROWS, RANK5, EACH, WORDS, LARGE, BATCH, LARGE_NUMBERS, SIZES]
 
 
@@ -838,9 +839,8 @@ section("training", [
         sampler.state_dict() if state is None else state), lambda: None),
     call("BatchSampler.__getstate__", lambda sampler: pickle.loads(pickle.dumps(sampler))),
     call("BatchSampler.__setstate__", lambda sampler: copy.copy(sampler)),
-    call("BatchSampler, mixed", lambda sources=[0, 1] * (len(SIZES) // 2) + [0] * (len(SIZES) % 2), weights=(3, 1),
-         unit="tokens", stop="all": [*BatchSampler(
-             SIZES, batch_size=4, sources=sources, weights=weights, unit=unit, stop=stop)]),
+    call("BatchSampler, mixed", lambda sources=SOURCES, weights=(3, 1), unit="tokens", stop="all": [
+        *BatchSampler(SIZES, batch_size=4, sources=sources, weights=weights, unit=unit, stop=stop)]),
     error("pack, too long", ValueError, lambda: sq.pack(SIZES, 5)),
     error("BatchSampler, no limit", ValueError, lambda: BatchSampler(SIZES)),
 ], memory="loose")  # fmt: skip
