@@ -20,8 +20,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqcore._arguments.integers import LONGEST
-from seqcore.core.order import by_length, cut_by_padded, deal, exchange_last, narrowed, sample, seeded, strata
-from seqcore.core.pack import packed
+from seqcore.core.training import (
+    by_length,
+    cut_by_padded,
+    deal,
+    exchange_last,
+    narrowed,
+    packed,
+    sample,
+    seeded,
+    strata,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

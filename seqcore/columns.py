@@ -11,9 +11,8 @@ from seqcore._arguments.other_names import NamesOfColumns
 from seqcore._arguments.shown import got, shown, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
-from seqcore.core.batches import stack
-from seqcore.core.layout import first_misfit
-from seqcore.core.operations import key_of, split_equally
+from seqcore.core.arrow import first_misfit
+from seqcore.core.maps import key_of, split_equally, stack
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 

@@ -15,7 +15,7 @@ from seqcore._maps.job import Job, run_serially
 from seqcore._maps.outputs import Outputs, complete
 from seqcore._maps.reductions import reduction_work
 from seqcore._maps.work import ElementWork, read_only, runs_many
-from seqcore.core.calls import Bound
+from seqcore.core.maps import Bound
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
 from seqcore.operators import as_sequence

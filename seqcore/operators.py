@@ -11,7 +11,7 @@ from seqcore._arguments.integers import LONGEST, flag, integers
 from seqcore._arguments.shown import got, shown_number
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
-from seqcore.core.operations import element_at, join_elements, split_by_lengths, split_equally
+from seqcore.core.maps import element_at, join_elements, split_by_lengths, split_equally
 from seqcore.core.sequence import TensorSequence
 
 if TYPE_CHECKING:

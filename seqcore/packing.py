@@ -9,9 +9,8 @@ import numpy as np
 from seqcore._arguments.integers import LONGEST, as_count, integer, integers, within_64_bits
 from seqcore._arguments.other_names import NamesOfColumns
 from seqcore._arguments.shown import shown, shown_number
-from seqcore.core.order import narrowed
-from seqcore.core.pack import STRATEGIES, packed
 from seqcore.core.sequence import TensorSequence
+from seqcore.core.training import STRATEGIES, narrowed, packed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

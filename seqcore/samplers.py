@@ -12,7 +12,7 @@ from seqcore._arguments.integers import as_count, as_integer, boolean, integer, 
 from seqcore._arguments.other_names import NamesOfSamplers, explains_arguments
 from seqcore._arguments.shown import got, shown, shown_error
 from seqcore._batches import Draws, MixedBatches, SortedBatches
-from seqcore.core.order import narrowed
+from seqcore.core.training import narrowed
 from seqcore.packing import as_capacity, as_lengths
 
 if TYPE_CHECKING:

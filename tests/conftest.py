@@ -6,7 +6,7 @@ import sys
 from collections import Counter, defaultdict
 
 import pytest
-from seqcore.core.counters import SMALL_LIMITS
+from seqcore.core.store import SMALL_LIMITS
 from support import random_cases
 
 FEW = 8  # cases of a product of parameters that pytest runs without -m

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from seqcore._arguments.shown import got, shown
-from seqcore.core.integers import row_of_integers
+from seqcore.core.lists import row_of_integers
 
 LONGEST = int(np.iinfo(np.int64).max)
 _OF_ONE_KIND = (range, array, memoryview, bytearray)

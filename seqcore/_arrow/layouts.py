@@ -34,8 +34,8 @@ from seqcore._arrow.fields import (
     extended,
 )
 from seqcore._arrow.items import Items, field_like, only_child
-from seqcore.core.batches import items_of, stack
-from seqcore.core.layout import as_lists, first_misfit, memory_bounds, one_array, shapes_of
+from seqcore.core.arrow import as_lists, first_misfit, memory_bounds, one_array, shapes_of
+from seqcore.core.maps import items_of, stack
 from seqcore.dtypes import STRING, type_name
 
 _MOST = np.iinfo(np.int32).max  # the largest 32-bit offset, length or extent

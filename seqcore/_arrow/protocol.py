@@ -6,8 +6,14 @@ from seqcore._arguments.shown import got, shown
 from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.layouts import layout_of
 from seqcore._format.text import snapshot_of
-from seqcore.core.arrow_export import array_capsule, schema_capsule, stream_capsule
-from seqcore.core.arrow_import import read_array, read_schema, read_stream
+from seqcore.core.arrow import (
+    array_capsule,
+    read_array,
+    read_schema,
+    read_stream,
+    schema_capsule,
+    stream_capsule,
+)
 
 
 def give_schema(seq):

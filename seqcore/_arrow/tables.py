@@ -23,9 +23,8 @@ from seqcore._arrow.items import Items
 from seqcore._arrow.layouts import MOST_PARTS, Layout, check_levels, layout_of
 from seqcore._arrow.regular import fixed_shape_of
 from seqcore._arrow.text import TEXTS
-from seqcore.core.arrow_export import schema_capsule, stream_capsule
-from seqcore.core.arrow_import import read_array, read_stream
-from seqcore.core.batches import stack
+from seqcore.core.arrow import read_array, read_stream, schema_capsule, stream_capsule
+from seqcore.core.maps import stack
 
 
 class Arrays(Layout):

@@ -13,10 +13,8 @@ from seqcore._arrow.tables import check_names, inner_shape
 from seqcore._files.arrow import pyarrow
 from seqcore._files.paths import StoredIn
 from seqcore.columns import Columns
-from seqcore.core.arrow_import import read_schema
-from seqcore.core.batches import chained
-from seqcore.core.foreign import address_of, mark_origin
-from seqcore.core.mapped import MappedFile
+from seqcore.core.arrow import address_of, mark_origin, read_schema
+from seqcore.core.maps import MappedFile, chained
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 

@@ -19,8 +19,7 @@ from seqcore._files.parts import slices_of
 from seqcore._files.reading import read_batches
 from seqcore._files.targets import Temporary, naming, target_of
 from seqcore.columns import Columns
-from seqcore.core.arrow_export import array_capsule, schema_capsule
-from seqcore.core.layout import lie_together
+from seqcore.core.arrow import array_capsule, lie_together, schema_capsule
 from seqcore.dtypes import type_name
 
 COLUMN = "tensors"

@@ -53,7 +53,7 @@ def _sorted_lengths(snapshot):
 
 def _have_one_shape(snapshot):
     """Return whether all elements, one at least, have one shape."""
-    from seqcore.core.layout import first_misfit  # a circular import
+    from seqcore.core.arrow import first_misfit  # a circular import
 
     (shape,) = snapshot[:1].shapes
     return first_misfit(snapshot, len(shape), len(shape), shape) == len(snapshot)

@@ -18,10 +18,8 @@ import numpy as np
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.outputs import Chunk, dtypes_of, values_of
 from seqcore._maps.work import Work, part_of, suitable_nbytes, typical_nbytes
-from seqcore.core.batches import chained, cut_batch, empty_sequences, stack
-from seqcore.core.calls import OutputError
-from seqcore.core.layout import first_misfit
-from seqcore.core.operations import split_equally
+from seqcore.core.arrow import first_misfit
+from seqcore.core.maps import OutputError, chained, cut_batch, empty_sequences, split_equally, stack
 from seqcore.core.sequence import TensorSequence
 
 LEAST_NBYTES = 1 << 14  # bytes of a batch of automatic size, at least, for any number of workers

@@ -13,8 +13,8 @@ import numpy as np
 
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.work import BlockWork, part_of, suitable_nbytes, typical_nbytes
-from seqcore.core.batches import cut_as, items_of
-from seqcore.core.layout import first_misfit, first_other_shape
+from seqcore.core.arrow import first_misfit, first_other_shape
+from seqcore.core.maps import cut_as, items_of
 from seqcore.core.sequence import TensorSequence
 
 FEW = 64  # elements: for fewer a ufunc is called for each, which takes less time than to join and split them

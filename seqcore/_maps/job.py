@@ -12,7 +12,7 @@ import heapq
 import math
 import time
 
-from seqcore.core.calls import Bound
+from seqcore.core.maps import Bound
 
 ENOUGH, MOST = 4e-4, 2e-3  # seconds of work to measure a unit by; and of few units
 REPORT = 5e-2  # seconds between two reports of progress

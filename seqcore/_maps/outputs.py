@@ -6,8 +6,7 @@ import numpy as np
 
 from seqcore._arguments.shown import add_note, shown_error
 from seqcore._arguments.tensors import as_tensor, has_type
-from seqcore.core.batches import empty_sequences
-from seqcore.core.calls import OutputError, absorb, put_results
+from seqcore.core.maps import OutputError, absorb, empty_sequences, put_results
 from seqcore.dtypes import ELEMENT_TYPES, STRING
 
 _PLAIN = frozenset(ELEMENT_TYPES.values()) - {STRING}

@@ -20,7 +20,7 @@ from seqcore._arguments.shown import described, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.outputs import Chunk
 from seqcore._maps.sharing import FileNotVisible, fetch
-from seqcore.core.calls import Bound, OutputError
+from seqcore.core.maps import Bound, OutputError
 
 
 class UnpickleError(Exception):

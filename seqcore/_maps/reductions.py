@@ -10,7 +10,7 @@ import numpy as np
 
 from seqcore._arguments.reductions import is_reduction
 from seqcore._maps.work import BlockWork
-from seqcore.core.operations import split_equally
+from seqcore.core.maps import split_equally
 from seqcore.dtypes import STRING
 
 KIND = type(np.sum)  # all of them are of it, which is quicker to compare

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqcore._maps.outputs import Chunk, complete, dtypes_of, types_of
-from seqcore.core.batches import empty_sequences
-from seqcore.core.calls import Arguments, absorb, apply, apply_raw, put_results, rows
+from seqcore.core.maps import Arguments, absorb, apply, apply_raw, empty_sequences, put_results, rows
 from seqcore.core.sequence import TensorSequence
 
 if TYPE_CHECKING:

@@ -1,11 +1,14 @@
 # Arrow's C data interface: the three structs that libraries hand each other columns in.
+
+from libc.stdint cimport int64_t
+
+# -- arrow -----------------------------------------------------------------------------------------------
+# Arrow's C data interface: the three structs that libraries hand each other columns in.
 #
 # Who releases what: whoever has a struct whose `release` is not NULL calls it once. To move a struct is to
 # copy it and to set `release` in the old place to NULL. A parent releases those children that nobody
 # has moved.
 # Source: https://arrow.apache.org/docs/format/CDataInterface.html and CStreamInterface.html.
-
-from libc.stdint cimport int64_t
 
 cdef enum:
     ARROW_NULLABLE = 2          # among a schema's flags

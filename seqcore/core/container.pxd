@@ -1,9 +1,11 @@
 # The base of TensorSequence: a store, a type and a lock.
 
 cimport numpy as cnp
-from seqcore.core.share cimport Share
-from seqcore.core.source cimport Piece, Source, Status
-from seqcore.core.store cimport Store
+
+from seqcore.core.store cimport Piece, Share, Source, Status, Store
+
+# -- container -------------------------------------------------------------------------------------------
+# The base of TensorSequence: a store, a type and a lock.
 
 cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple positional=*, dict named=*)
 cdef Source *take_tensor(object tensor, cnp.dtype dtype, Py_ssize_t at) except NULL
@@ -45,3 +47,12 @@ cdef class Container:
 
     cdef int turn_round(self) except -1
     cdef int move_together(self) except -1
+
+# -- iterator --------------------------------------------------------------------------------------------
+# Iterators of a container.
+
+cdef class ElementIterator:
+    cdef Container sequence             # never replaced, so that threads can read it without a lock
+    cdef Py_ssize_t position            # of the next element, or -1 when it has come to its end
+    cdef Py_ssize_t run                 # that the last element was in, where there are runs
+    cdef bint backwards

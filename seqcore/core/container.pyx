@@ -1,50 +1,56 @@
-"""Container: a store, a type and a lock; all that TensorSequence does to its elements goes through here.
+"""The container: the lock, edits under it, and iterators.
 
-How an edit goes, always in this order:
+::
 
-1. Foreign code first: positions are read, tensors converted, iterables run dry. The callers do this.
-2. Then, under the lock of the sequence, plain C: the state goes from whole to whole, or nothing happens.
-3. Then what was taken out is released, because that can run finalizers, and those may use the sequence.
+    seq.insert(i, a)   check a (no lock)  →  lock, edit the store, unlock  →  release the old store
 
-The lock is a critical section: without the GIL it is the object's own lock; with the GIL, that is the lock,
-and nothing in step 2 releases it. Work that takes long, or releases the GIL, uses a snapshot. If others have
-edited meanwhile, it begins again; the fourth time it goes on under the lock, so that it ends however often
-others edit.
+Sections::
+
+    container  the lock, edits and lookups
+    iterator   iterate while others edit
 """
 
-cimport cython
 from cpython.mem cimport PyMem_RawFree
 from cpython.object cimport PyObject
 from cpython.slice cimport PySlice_AdjustIndices, PySlice_Unpack
-cimport numpy as cnp
-
 from libc.stdint cimport int64_t
+cimport cython
+cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport descr_of, is_scalar
-from seqcore.core.buffer cimport (
-    put_all, put_one, replace_each, replace_one, replace_span, reverse_all, take_marked, take_one, take_range,
-)
-from seqcore.core.compare cimport find
-from seqcore.core.directory cimport Slot
-from seqcore.core.like cimport tighten
 from seqcore.core.lists cimport array_of, is_python_value
-from seqcore.core.owner cimport check_type, make_element, release_slots, release_source, take_whole
-from seqcore.core.positions cimport raise_for
-from seqcore.core.reader cimport raise_damaged, read_one
-from seqcore.core.runs cimport slice_of_store
-from seqcore.core.selection cimport check_positions, is_mask, mark, raise_for_selection, select
-from seqcore.core.share cimport Share, share_of
-from seqcore.core.slots cimport retain_elements, unshare, write_slots
-from seqcore.core.source cimport (
-    DAMAGED, LENGTH_DIFFERS, MAX_NDIM, NEEDS_SLOTS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Source, Status,
-)
+from seqcore.core.numpy_loops cimport find
+from seqcore.core.padding cimport tighten
+from seqcore.core.split_join cimport check_positions, is_mask, mark, raise_for_selection, select
 from seqcore.core.store cimport (
-    Store, empty_store, fill, has_runs, new_slots, release, share as retained, size_of,
+    DAMAGED, LENGTH_DIFFERS, MAX_NDIM, NEEDS_SLOTS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Run, Share, Slot,
+    Source, Status, Store, begin_of, check_type, empty_store, fill, find_run, has_runs, locate, make_element,
+    new_slots, put_all, put_one, raise_damaged, raise_for, read_one, release, release_slots, release_source,
+    replace_each, replace_one, replace_span, resolve, retain_elements, reverse_all, runs_of,
+    share as retained, share_of, size_of, slice_of_store, take_marked, take_one, take_range, take_whole,
+    unshare, write_slots,
 )
-
 from seqcore._arguments.other_names import SEQUENCE, other_names, without_other_names
 from seqcore._arguments.tensors import as_tensor
+
+cnp.import_array()
+
+
+# == container ===========================================================================================
+#
+# Container: a store, a type and a lock; all that TensorSequence does to its elements goes through here.
+#
+# How an edit goes, always in this order:
+#
+# 1. Foreign code first: positions are read, tensors converted, iterables run dry. The callers do this.
+# 2. Then, under the lock of the sequence, plain C: the state goes from whole to whole, or nothing happens.
+# 3. Then what was taken out is released, because that can run finalizers, and those may use the sequence.
+#
+# The lock is a critical section: without the GIL it is the object's own lock; with the GIL, that is the lock,
+# and nothing in step 2 releases it. Work that takes long, or releases the GIL, uses a snapshot. If others
+# have edited meanwhile, it begins again; the fourth time it goes on under the lock, so that it ends however
+# often others edit.
 
 cdef extern from *:
     """
@@ -60,7 +66,6 @@ cdef extern from *:
     """
     int add_names "seqcore_add_names"(object type, object names) except -1
 
-cnp.import_array()
 
 cdef enum:
     PATIENCE = 3                # beginnings beside others who edit
@@ -614,3 +619,62 @@ cdef class Container:
 
 # They are names of the base class, so that a method of a subclass is found first.
 add_names(Container, other_names(SEQUENCE))
+
+
+# == iterator ============================================================================================
+#
+# Iterators of a container.
+
+cdef class ElementIterator:
+    """Elements one by one, from the front or the back, as the sequence stands at each step."""
+
+    def __cinit__(self, Container sequence not None, bint backwards):
+        self.sequence = sequence
+        self.backwards = backwards
+        self.position = sequence.size() - 1 if backwards else 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef Container sequence = self.sequence
+        cdef object element = None
+        cdef Py_ssize_t position, number
+        cdef Source *source
+        cdef const Run *run
+        cdef Piece piece
+        cdef Py_ssize_t[2 * MAX_NDIM] dims
+        cdef bint damaged = False
+        with cython.critical_section(self, sequence):
+            position = self.position
+            if 0 <= position < size_of(sequence._store):
+                if has_runs(sequence._store):
+                    self.run = find_run(sequence._store, position, self.run)
+                    run = &runs_of(sequence._store)[self.run]
+                    source = run.source
+                    number = run.first + (position - begin_of(sequence._store, self.run)) * run.step
+                else:
+                    source = locate(sequence._store, position, &number)
+                # First past it, so that a loop that goes on after a damaged element comes to its end.
+                self.position = position - 1 if self.backwards else position + 1
+                damaged = not resolve(source, number, &piece, dims)
+                if not damaged:
+                    element = make_element(&piece, sequence._dtype)
+            else:
+                self.position = -1
+        if damaged:
+            sequence.raise_damaged_at(position)
+        if element is None:
+            raise StopIteration
+        return element
+
+    def __length_hint__(self):
+        cdef Container sequence = self.sequence
+        cdef Py_ssize_t n
+        with cython.critical_section(self, sequence):
+            n = self.position + 1
+            if n > size_of(sequence._store):       # it has come to its end, as the next step will find
+                n = 0
+            elif n and not self.backwards:
+                n = size_of(sequence._store) - self.position
+        return n

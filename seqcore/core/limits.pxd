@@ -25,6 +25,7 @@ cdef extern from *:
 
         /* Loops. */
         SEQCORE_RELEASE_FROM = SEQCORE_LIMIT(1024, 2),
+        SEQCORE_RELEASE_NBYTES = SEQCORE_LIMIT(1 << 17, 64),
         SEQCORE_SIGNALS_EVERY = SEQCORE_LIMIT(1 << 14, 4),
         SEQCORE_GATHERED_WITH_GIL = SEQCORE_LIMIT(1 << 18, 16),
         SEQCORE_CAST_NBYTES = SEQCORE_LIMIT(1 << 18, 64),
@@ -33,8 +34,6 @@ cdef extern from *:
 
         /* Comparisons. */
         SEQCORE_COMPARED_TOGETHER = SEQCORE_LIMIT(64, 2),
-        SEQCORE_COMPARED_WITH_GIL = SEQCORE_LIMIT(1 << 16, 16),
-        SEQCORE_COMPARED_BETWEEN_SIGNALS = SEQCORE_LIMIT(1 << 26, 64),
 
         /* Pickles. */
         SEQCORE_PICKLED_ALONE_FROM = SEQCORE_LIMIT(4096, 16),
@@ -67,6 +66,8 @@ cdef extern from *:
 
         # Elements. With fewer, releasing the GIL takes longer than the work.
         RELEASE_FROM "SEQCORE_RELEASE_FROM"
+        # Bytes. The same of fewer elements.
+        RELEASE_NBYTES "SEQCORE_RELEASE_NBYTES"
         # Elements between two checks for signals, of loops that make a Python object or two for each; a power
         # of two.
         SIGNALS_EVERY "SEQCORE_SIGNALS_EVERY"
@@ -81,10 +82,6 @@ cdef extern from *:
 
         # Items that are compared without a branch.
         COMPARED_TOGETHER "SEQCORE_COMPARED_TOGETHER"
-        # Bytes. With fewer, releasing the GIL takes longer than the comparison.
-        COMPARED_WITH_GIL "SEQCORE_COMPARED_WITH_GIL"
-        # Bytes between two checks for signals, about ten milliseconds.
-        COMPARED_BETWEEN_SIGNALS "SEQCORE_COMPARED_BETWEEN_SIGNALS"
 
         # Bytes. Smaller arrays cost more to pickle than to copy together.
         PICKLED_ALONE_FROM "SEQCORE_PICKLED_ALONE_FROM"

@@ -4,7 +4,11 @@ from cpython.list cimport PyList_CheckExact, PyList_GET_SIZE
 from cpython.ref cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 cimport numpy as cnp
-from seqcore.core.source cimport MAX_NDIM
+
+from seqcore.core.store cimport MAX_NDIM
+
+# -- lists -----------------------------------------------------------------------------------------------
+# Python numbers, strings and nested lists of them, read straight into memory.
 
 cdef extern from *:
     """

@@ -4,35 +4,72 @@
 
     [[1, 2, 3], [4, 5, 6]]      shape (2, 3)      memory   1 2 3 4 5 6
 
-A value is read quickly if it is a number or string, or a list or tuple, regular at each level, of such. All
-must be of exactly `bool`, `int`, `float`, `complex` or `str`, and each must fit the dtype. Anything else is
-left to NumPy, by `_arguments.tensors`, which gives the same result or says what is wrong.
+Sections::
 
-Nothing here runs foreign code: exact numbers and strings have no methods of their own. A list can still be
-changed by another thread on builds without the GIL. So a row is read under the lock of its list, if it is as
-long as before, and inner lists are retained while they are read.
+    integers  lists of integers
+    lists     lists of numbers and strings of any type
 """
 
-cimport cython
 from cpython.bool cimport PyBool_Check
 from cpython.complex cimport PyComplex_CheckExact, PyComplex_ImagAsDouble, PyComplex_RealAsDouble
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
-from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.math cimport isfinite
-from libc.stdint cimport (
-    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
-)
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 cimport numpy as cnp
-
+cimport cython
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.source cimport MAX_BYTES, MAX_NDIM
+from seqcore.core.store cimport MAX_BYTES, MAX_NDIM
 
 cnp.import_array()
+
+
+# == integers ============================================================================================
+#
+# Lists of Python integers, read in one loop. A bool doesn't count as one, as it would for NumPy.
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+
+
+def row_of_integers(items):
+    """Return the integers of a list or tuple as an int64 array; None for other or too large items."""
+    # A copy, which nobody else edits meanwhile.
+    cdef tuple own = tuple(items)
+    cdef Py_ssize_t n = len(own), i
+    cdef cnp.ndarray row = np.empty(n, np.int64)
+    cdef int64_t *numbers = <int64_t *>cnp.PyArray_DATA(row)
+    cdef int beyond = 0
+    for i in range(n):
+        item = own[i]
+        if not PyLong_CheckExact(item):
+            return None
+        numbers[i] = PyLong_AsLongLongAndOverflow(item, &beyond)
+        if beyond:
+            return None
+    return row
+
+
+# == lists ===============================================================================================
+#
+# Python numbers, strings and nested lists of them, read straight into memory.
+#
+# ::
+#
+#     [[1, 2, 3], [4, 5, 6]]      shape (2, 3)      memory   1 2 3 4 5 6
+#
+# A value is read quickly if it is a number or string, or a list or tuple, regular at each level, of such. All
+# must be of exactly `bool`, `int`, `float`, `complex` or `str`, and each must fit the dtype. Anything else is
+# left to NumPy, by `_arguments.tensors`, which gives the same result or says what is wrong.
+#
+# Nothing here runs foreign code: exact numbers and strings have no methods of their own. A list can still be
+# changed by another thread on builds without the GIL. So a row is read under the lock of its list, if it is
+# as long as before, and inner lists are retained while they are read.
 
 cdef extern from *:
     """

@@ -1,43 +1,629 @@
-"""Padding: elements of different extents side by side in one array, and back.
+"""The values of a sequence as one array: as they are, converted, or padded.
 
 ::
 
-    elements      padded, side="right"    side="left"       mask
-    [1 2 3]          1 2 3                  1 2 3           T T T
-    [4]              4 · ·                  · · 4           T · ·
+    elements   [a b] [c] [d e f]
+    values     a b c d e f                   a view if the elements are one behind the other, else a copy
+    padded     a b 0 / c 0 0 / d e f         one row for each element
 
-The output is gone through once, from its front to its back: for each element, the outermost axis that falls
-short is filled behind (or in front of) what is copied, and so on inwards. From the innermost such axis on an
-element is one block, whose copy is one `memcpy` where it lies together. For another dtype the elements are
-cast some at a time, and then padded from there.
+Sections::
+
+    values   join along axis 0, or a view
+    like     convert and move elements together
+    padding  pad to a batch
 """
 
+from cpython.ref cimport PyObject
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
+cimport cython
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.counters cimport COPIED_WITHOUT_GIL, count
-from seqcore.core.copying cimport copy_strided
-from seqcore.core.join cimport count_strings, new_array
-from seqcore.core.like cimport cast_some, convertible, count_to_cast
-from seqcore.core.limits cimport RELEASE_FROM
-from seqcore.core.owner cimport shape_of
-from seqcore.core.reader cimport (
-    Reader, Span, begin, fetch_data, next_block, next_pieces, raise_damaged, read_one, take_singly,
+from seqcore.core.arrays cimport array_from
+from seqcore.core.limits cimport CAST_NBYTES, RELEASE_FROM
+from seqcore.core.split_join cimport (
+    compact_items, copy_strided, count_strings, join, joined_view, new_array, total_nbytes,
 )
-from seqcore.core.share cimport Share
-from seqcore.core.source cimport (
-    DAMAGED, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, Piece, Source, Status, Table, extent,
-    number_at, same_layout, solid, strides_of,
+from seqcore.core.store cimport (
+    COPIED_WITHOUT_GIL, DAMAGED, EVEN, JOINED, LEFT_IN_PLACE, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK,
+    RANK_DIFFERS, Piece, Reader, Run, Share, Source, Span, Status, Store, Table, TableOwner, add_run, begin,
+    count, empty_store, ends_of, even_table, even_table_like, extent, fetch_data, finished, fits_behind,
+    has_runs, new_runs, next_block, next_pieces, next_span, number_at, offsets_table, offsets_table_like,
+    owner_of, raise_damaged, raise_for, read_one, runs_of, same_layout, sealed, shape_of, shaped_table,
+    share_of, size_of, slice_of_store, solid, solid_row, store_of, strides_of, take_singly,
 )
-from seqcore.core.store cimport Store, size_of
-
 from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
 )
 from seqcore._arguments.shown import shown
+from seqcore.dtypes import element_type, numpy_type, type_name
 
 cnp.import_array()
+
+
+# == values ==============================================================================================
+#
+# A sequence as one array and numbers: what other systems know ragged data as.
+#
+# ::
+#
+#     elements   [a b c]  []  [d e]
+#     values     [a b c d e]              joined along axis 0
+#     lengths    3 0 2                    extents along it
+#     offsets    0 3 3 5                  where each begins, and where the last one ends
+#
+# Where elements are one behind the other in one memory, as after a split, values are a view of it. Otherwise
+# they are joined, in one copy.
+
+# -- values ------------------------------------------------------------------------------------------
+
+cdef object in_place_or_copied(Store *store, cnp.dtype dtype, bint stacking):
+    values = joined_view(store, dtype, stacking)
+    if values is not None:
+        count(LEFT_IN_PLACE, 1)
+        return values
+    values = join(store, dtype, 0, stacking)
+    count(JOINED, 1)
+    return sealed(values, dtype)
+
+
+cdef object values_of(Store *store, cnp.dtype dtype):
+    """Return the elements joined along axis 0, read-only; those of rank 0 stacked."""
+    cdef Py_ssize_t none = 0
+    cdef Piece first
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    if size_of(store) == 0:
+        return sealed(new_array(dtype, 1, &none), dtype)
+    # Numbers, which have no axis to join along, become an array of them.
+    return in_place_or_copied(store, dtype, read_one(store, 0, &first, dims) and first.source.ndim == 0)
+
+
+cdef object stack_of(Store *store, cnp.dtype dtype):
+    """Return the elements, of one shape, along a new first axis: read-only, a view where they lie evenly."""
+    return in_place_or_copied(store, dtype, True)
+
+
+cdef object items_of_store(Store *store, cnp.dtype dtype):
+    """Return all items, each element's in C order, read-only: a view where they are one behind the other."""
+    items = items_view(store, dtype)
+    count(JOINED if items is None else LEFT_IN_PLACE, 1)
+    return sealed(compact_items(store, dtype), dtype) if items is None else items
+
+
+cdef object items_view(Store *store, cnp.dtype dtype):
+    cdef Reader reader
+    cdef Span span
+    cdef Piece last
+    cdef Piece *piece
+    cdef Source *source = NULL
+    cdef char *data = NULL
+    cdef char *end = NULL
+    cdef Py_ssize_t i, row = 0, items
+    begin(&reader, store, 0, size_of(store))
+    while next_block(&reader, &span):
+        if span.n:
+            # One piece stands for all of them, if they are one behind the other.
+            piece = &reader.pieces[0]
+            if span.step == 1 and span.source.kind in (EVEN, OFFSETS) and ends_of(
+                    &span, piece, &last, reader.dims) and last.start >= piece.start and (
+                    span.source.axis == 0 or (<Table *>span.source).pitch == solid_row(piece)):
+                piece.length = last.start - piece.start + last.length
+                reader.n = 1
+            else:
+                take_singly(&reader, &span)
+        for i in range(reader.n):
+            piece = &reader.pieces[i]
+            if source == NULL:
+                source = piece.source
+                row = solid_row(piece)
+                if row == NOT_SOLID or row == 0:
+                    return None
+                data = end = piece.data
+            elif piece.source != source:
+                return None
+            elif piece.shape != source.shape:           # of a shape of its own, and then in C order
+                row = solid_row(piece)
+                if row == NOT_SOLID:
+                    return None
+            if piece.data != end:
+                return None
+            end += row * piece.length
+    if source == NULL or reader.damaged:
+        return None
+    items = (end - data) // source.itemsize
+    return array_from(<PyObject *>dtype, 1, &items, NULL, data, owner_of(source))
+
+
+# -- lengths and offsets -----------------------------------------------------------------------------
+
+cdef Status write_some(Reader *reader, int64_t *into) noexcept nogil:
+    """Write the lengths of the elements that are left; the reader is then at the one at fault, if any."""
+    cdef Span span
+    cdef Source *source
+    cdef Table *table
+    cdef Piece *piece
+    cdef Py_ssize_t i, start, stop
+    while next_block(reader, &span):
+        if span.n:
+            source = span.source
+            table = <Table *>source
+            if source.axis == 0 and source.kind == EVEN and span.step:
+                for i in range(span.n):
+                    into[i] = source.length
+                # The last element of a table is at one of the ends, if it is among them.
+                if span.first == (<Table *>source).n - 1:
+                    into[0] = table.last
+                elif span.first + (span.n - 1) * span.step == (<Table *>source).n - 1:
+                    into[span.n - 1] = table.last
+                into += span.n
+                continue
+            elif source.axis == 0 and source.kind == OFFSETS and span.step == 1:
+                stop = number_at(table.starts, span.first, table.width)
+                for i in range(span.n):
+                    start = stop
+                    stop = number_at(table.starts, span.first + i + 1, table.width)
+                    if not table.low <= start <= stop <= table.high:
+                        reader.at += i - span.n
+                        return DAMAGED
+                    into[i] = stop - start
+                into += span.n
+                continue
+            elif source.axis != 0 and source.ndim:
+                for i in range(span.n):
+                    into[i] = source.shape[0]
+                into += span.n
+                continue
+            else:
+                take_singly(reader, &span)
+        for i in range(reader.n):
+            piece = &reader.pieces[i]
+            if piece.source.ndim == 0:
+                reader.at += i - reader.n
+                return RANK_DIFFERS
+            into[i] = piece.length if piece.source.axis == 0 else piece.shape[0]
+        into += reader.n
+    return DAMAGED if reader.damaged else OK
+
+
+cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into,
+                       bint keep_gil=False) except -1:
+    """Write the extents of elements along axis 0."""
+    cdef Reader reader
+    cdef Status status
+    begin(&reader, store, start, stop)
+    if keep_gil or stop - start < RELEASE_FROM:
+        status = write_some(&reader, into)
+    else:
+        with nogil:
+            status = write_some(&reader, into)
+    if status == DAMAGED:
+        raise_damaged(store, reader.at)
+    if status != OK:
+        raise ValueError(f"element {reader.at} has rank 0 and so no length along axis 0")
+    return 0
+
+
+cdef object lengths_of(Store *store, object dtype):
+    """Return the extents along axis 0, as an array of an integer type."""
+    dtype = integer_type(dtype, "lengths")
+    cdef cnp.ndarray lengths = np.empty(size_of(store), np.int64)
+    write_lengths(store, 0, size_of(store), <int64_t *>cnp.PyArray_DATA(lengths))
+    return fitted(lengths, dtype, "lengths")
+
+
+cdef object offsets_of(Store *store, object dtype):
+    """Return the running sum of the lengths, from 0, as an array of an integer type."""
+    cdef Py_ssize_t n = size_of(store), i = 0
+    cdef cnp.ndarray offsets
+    cdef int64_t *each
+    dtype = integer_type(dtype, "offsets")
+    found = offsets_in_place(store, dtype, True)
+    if found is not None:
+        return found
+    offsets = np.empty(n + 1, np.int64)
+    each = <int64_t *>cnp.PyArray_DATA(offsets)
+    each[0] = 0
+    write_lengths(store, 0, n, each + 1)
+    with nogil:
+        while i < n and each[i + 1] <= MAX_BYTES - each[i]:
+            each[i + 1] += each[i]
+            i += 1
+    if i < n:
+        raise OverflowError(f"the lengths of the first {i + 1} elements sum to more than fits int64")
+    return fitted(offsets, dtype, "offsets")
+
+
+cdef object offsets_in_place(Store *store, object dtype, bint from_zero):
+    """Return offsets as a table has them, read-only and checked, where it has them of a type; else None."""
+    cdef const Run *run
+    cdef Table *table
+    cdef Py_ssize_t noffsets
+    if not has_runs(store) or store.nruns != 1:
+        return None
+    run = &runs_of(store)[0]
+    table = <Table *>run.source
+    if run.source.kind != OFFSETS or run.source.axis != 0 or run.step != 1:
+        return None
+    if dtype.kind != "i" or dtype.itemsize != table.width or not dtype.isnative or (
+            from_zero and number_at(table.starts, run.first, table.width)):
+        return None
+    check_offsets(store, run)
+    noffsets = run.end + 1
+    cdef cnp.dtype own = np.dtype(dtype)
+    return array_from(<PyObject *>own, 1, &noffsets, NULL,
+                      <char *>table.starts + run.first * table.width, owner_of(run.source))
+
+
+cdef int check_offsets(const Store *store, const Run *run) except -1:
+    """Check the offsets of a store's only run before others get them, once for each table.
+
+    Other systems trust offsets. Those of files and Arrow were checked only where elements were used.
+    """
+    cdef TableOwner owner = <TableOwner><object>owner_of(run.source)
+    cdef const Table *table = <const Table *>run.source
+    cdef Py_ssize_t low, high, start = run.first, stop = run.first + run.end, at
+    with cython.critical_section(owner):
+        low, high = owner.checked_from, owner.checked_to
+    if low <= start and stop <= high:
+        return 0
+    if low <= start <= high:
+        start = high
+    if stop - start < RELEASE_FROM:
+        at = first_falling(table, start, stop)
+    else:
+        with nogil:
+            at = first_falling(table, start, stop)
+    if at < stop:
+        raise_damaged(store, at - run.first)
+    with cython.critical_section(owner):
+        low, high = owner.checked_from, owner.checked_to
+        if start <= high and low <= stop:           # the known range and the new one are one
+            owner.checked_from, owner.checked_to = min(low, start), max(high, stop)
+        elif stop - start > high - low:
+            owner.checked_from, owner.checked_to = start, stop
+    return 0
+
+
+cdef Py_ssize_t first_falling(const Table *table, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Return the first of elements start to stop whose offsets leave the values or fall, or stop."""
+    cdef Py_ssize_t i, before = table.low, offset
+    for i in range(start, stop + 1):
+        offset = number_at(table.starts, i, table.width)
+        if offset < before or offset > table.high:
+            return max(i - 1, start)
+        before = offset
+    return stop
+
+
+cdef object integer_type(object dtype, str what):
+    given = numpy_type(dtype)
+    if given is None or given.kind not in "iu":
+        raise TypeError(f"the dtype of {what} must be an integer type, got "
+                        f"{shown(dtype) if given is None else given}")
+    return given
+
+
+cdef object fitted(cnp.ndarray numbers, object dtype, str what):
+    cdef Py_ssize_t i
+    cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(numbers)
+    if dtype == np.int64 and dtype.isnative:
+        return numbers
+    most = min(int(np.iinfo(dtype).max), MAX_BYTES)
+    cdef int64_t limit = most
+    for i in range(cnp.PyArray_SIZE(numbers)):
+        if each[i] > limit:
+            raise OverflowError(f"{what}[{i}] is {each[i]}, which does not fit {dtype} (at most {most})")
+    return numbers.astype(dtype)
+
+
+# -- numbers for each row of the values ----------------------------------------------------------------
+
+cdef object segment_ids_of(Store *store, object dtype):
+    """Return which element each row of the values is of, as an array of an integer type."""
+    return ids_of(store, integer_type(dtype, "segment_ids"), True)
+
+
+cdef object position_ids_of(Store *store, object dtype):
+    """Return the position of each row of the values in its element, as an array of an integer type."""
+    return ids_of(store, integer_type(dtype, "position_ids"), False)
+
+
+cdef object ids_of(Store *store, object dtype, bint segments):
+    cdef cnp.ndarray lengths = lengths_of(store, np.int64)      # our own: they change no more
+    cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(lengths)
+    cdef Py_ssize_t n = size_of(store), i, total = 0, largest = -1
+    for i in range(n):
+        if each[i] > MAX_BYTES - total:
+            raise OverflowError(f"the lengths of the first {i + 1} elements sum to more than fits int64")
+        total += each[i]
+        if each[i]:
+            largest = i if segments else max(largest, each[i] - 1)
+    if total > MAX_BYTES // 8:
+        raise MemoryError(f"no memory for {total} ids of {n} elements")
+    most = np.iinfo(dtype).max
+    if largest > most:
+        raise OverflowError(f"{'segment_ids' if segments else 'position_ids'} go up to {largest}, which does "
+                            f"not fit {dtype} (at most {most})")
+    cdef cnp.ndarray ids = np.empty(total, np.int32 if dtype == np.int32 else np.int64)
+    if dtype == np.int32:
+        with nogil:
+            fill_ids(<int32_t *>cnp.PyArray_DATA(ids), each, n, segments)
+    else:
+        with nogil:
+            fill_ids(<int64_t *>cnp.PyArray_DATA(ids), each, n, segments)
+    return (<object>ids).astype(dtype, copy=False)
+
+
+ctypedef fused index:
+    int32_t
+    int64_t
+
+
+cdef void fill_ids(index *ids, const int64_t *lengths, Py_ssize_t n, bint segments) noexcept nogil:
+    cdef Py_ssize_t i, k
+    for i in range(n):
+        if segments:
+            for k in range(lengths[i]):
+                ids[k] = <index>i
+        else:
+            for k in range(lengths[i]):
+                ids[k] = <index>k
+        ids += lengths[i]
+
+
+# == like ================================================================================================
+#
+# Sequences of new memory whose elements are as long as another's: results of maps, `astype` and `compact`.
+#
+# ::
+#
+#     elements      [[1 2] [3 4]]  [5 6]          shapes (2, 2), (2,)
+#     items         [a b c d e f]                 of a map's body, say
+#     store_like    [[a b] [c d]]  [e f]          of the same shapes
+#     store_along   an array as long as all elements, in parts as long as each
+#
+# Elements of one rank become one table: of one length, with offsets, or, where they differ behind axis 0,
+# with shapes. A table's own numbers are copied: those in a file would keep it open, and may change.
+
+cdef cnp.dtype convertible(cnp.dtype own, object dtype):
+    """Return the element type that a dtype names; raise if elements of a type can't be cast to it."""
+    cdef cnp.dtype wanted = element_type(dtype)
+    if wanted is not own and cnp.NPY_OBJECT in (wanted.type_num, own.type_num):
+        raise TypeError(f"dtype {type_name(own)} can't be converted to {type_name(wanted)}: use sequence_map "
+                        "with a body that converts between strings and numbers")
+    return wanted
+
+
+cdef Py_ssize_t count_to_cast(Store *store) except -1:
+    """Return how many elements to cast at a time, so that they stay in the cache."""
+    cdef Py_ssize_t n = size_of(store)
+    return max(1, min(n, n * CAST_NBYTES // max(total_nbytes(store), 1)))
+
+
+cdef Share cast_some(Store *store, Py_ssize_t first, Py_ssize_t n, cnp.dtype own, object wanted):
+    """Elements first to first + n cast to another type, in memory of their own."""
+    cdef Store *slice_ = NULL
+    cdef Share part
+    raise_for(slice_of_store(store, first, 1, n, &slice_), None, n)
+    part = share_of(slice_)
+    return share_of(store_like((<object>compact_items(part.store, own)).astype(wanted), part.store))
+
+
+cdef Store *tighten(Store *store, cnp.dtype dtype, bint keep_gil=False) except NULL:
+    """The same elements in fresh memory, without space between them."""
+    return store_like(compact_items(store, dtype, keep_gil), store)
+
+
+cdef Store *store_like(cnp.ndarray items, Store *store) except NULL:
+    """Elements of the shapes that a store's have, in a row of as many items, each in C order."""
+    cdef Py_ssize_t n = size_of(store), done = 0, ntogether, first = 0
+    cdef bint alike
+    cdef Store *into
+    cdef TableOwner owner
+    cdef list owners = []
+    while done < n:
+        ntogether = count_group(store, done, &alike)
+        if alike:
+            owner, taken = alike_group(items, first, store, done, ntogether)
+        else:
+            owner, taken = shaped_group(items, first, store, done, ntogether)
+        owners.append(owner)
+        first += taken
+        done += ntogether
+    if first > cnp.PyArray_SIZE(items):
+        raise ValueError(f"{n} elements have {first} items together, and there are {cnp.PyArray_SIZE(items)}")
+    into = new_runs(len(owners))
+    if into != NULL:
+        for owner in owners:
+            add_run(into, &owner.table.source, 0, 1, owner.table.n)
+        into = finished(into)
+    if into == NULL:
+        raise MemoryError(f"no memory for a sequence of {n} tensors")
+    return into
+
+
+cdef Py_ssize_t count_group(Store *store, Py_ssize_t start, bint *alike) except -1:
+    """Return how many elements from `start` on have one rank, and whether they differ along axis 0 only."""
+    cdef Reader reader
+    cdef Span span
+    cdef Piece first, last
+    cdef Piece *piece
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef Py_ssize_t[2 * MAX_NDIM] other
+    cdef Source *known = NULL
+    cdef Py_ssize_t room, i, n
+    cdef int axis
+    if not read_one(store, start, &first, dims):
+        raise_damaged(store, start)
+    alike[0] = True
+    # Elements without items may be longer together than can be counted.
+    room = MAX_BYTES // first.source.itemsize
+    for axis in range(1, first.source.ndim):
+        room //= max(extent(&first, axis), 1)
+    n = 0
+    begin(&reader, store, start, size_of(store))
+    while next_block(&reader, &span):
+        if span.n:
+            if span.source.axis == 0 and span.step == 1 and span.source.kind in (EVEN, OFFSETS) and ends_of(
+                    &span, &reader.pieces[0], &last, other) and (
+                    0 <= last.start - reader.pieces[0].start <= room - last.length):
+                if span.source.ndim != first.source.ndim:
+                    return n
+                alike[0] &= fits_behind(&first, &reader.pieces[0])
+                room -= last.start - reader.pieces[0].start + last.length
+                n += span.n
+                continue
+            take_singly(&reader, &span)
+        for i in range(reader.n):
+            piece = &reader.pieces[i]
+            if not same_layout(known, piece) or known.axis > 0:
+                if piece.source.ndim != first.source.ndim:
+                    return n
+                alike[0] &= fits_behind(&first, piece)
+                known = piece.source
+            if piece.source.ndim:
+                if room < extent(piece, 0):
+                    return max(n, 1)
+                room -= extent(piece, 0)
+            n += 1
+    if reader.damaged:
+        raise_damaged(store, reader.at)
+    return n
+
+
+cdef tuple alike_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ssize_t start, Py_ssize_t n):
+    """A table of n elements that are alike except for axis 0, and how many items they take."""
+    cdef Reader reader
+    cdef Span span
+    cdef Piece like
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef Py_ssize_t row = 1, length, last, i
+    cdef int64_t *each
+    cdef int axis
+    if not read_one(store, start, &like, dims):
+        raise_damaged(store, start)
+    for axis in range(1, like.source.ndim):
+        row *= extent(&like, axis)
+    if like.source.ndim == 0:
+        return even_table_like(items, first, &like, n, 1, 1), n
+    begin(&reader, store, start, start + n)
+    next_span(&reader, &span)
+    if span.n == n and span.source.kind == EVEN and span.step == 1:
+        # All are as long as the first, except perhaps the last: there is no need to write the lengths.
+        length = span.source.length if span.source.axis == 0 else like.shape[0]
+        last = (<Table *>span.source).last if (
+            span.source.axis == 0 and span.first + n == (<Table *>span.source).n) else length
+        if n == 1:
+            length = last
+        if length:
+            return even_table_like(items, first, &like, n, length, last), ((n - 1) * length + last) * row
+    offsets = np.empty(n + 1, np.int64)
+    each = <int64_t *>cnp.PyArray_DATA(offsets)
+    each[0] = 0
+    # With the GIL, as the sums: `move_together` relies on it where others edit all the time.
+    write_lengths(store, start, start + n, each + 1, True)
+    length, last = each[1], each[n]
+    for i in range(n):
+        each[i + 1] += each[i]
+    if each[n - 1] == (n - 1) * length and is_even(each, n, length):
+        return even_table_like(items, first, &like, n, length, last), each[n] * row
+    return offsets_table_like(items, first, &like, offsets), each[n] * row
+
+
+cdef bint is_even(const int64_t *offsets, Py_ssize_t n, Py_ssize_t length) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if offsets[i] != i * length:
+            return False
+    return 0 < offsets[n] - offsets[n - 1] <= length
+
+
+cdef tuple shaped_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ssize_t start, Py_ssize_t n):
+    """A table of n elements of one rank, each of a shape of its own, and how many items they take."""
+    cdef Reader reader
+    cdef Span span
+    cdef Piece *piece
+    cdef Py_ssize_t done = 0, taken, largest, i
+    cdef int rank = 0, axis
+    cdef int64_t *shape
+    cdef int64_t *offset
+    begin(&reader, store, start, start + n)
+    reader.singly = reader.stop
+    while next_block(&reader, &span):
+        if done == 0:
+            rank = reader.pieces[0].source.ndim
+            shapes, offsets = np.empty((n, rank), np.int64), np.empty(n + 1, np.int64)
+            shape, offset = <int64_t *>cnp.PyArray_DATA(shapes), <int64_t *>cnp.PyArray_DATA(offsets)
+            offset[0] = 0
+        for i in range(reader.n):
+            piece = &reader.pieces[i]
+            taken = 1
+            largest = cnp.PyArray_ITEMSIZE(items)
+            for axis in range(rank):
+                shape[axis] = extent(piece, axis)
+                if largest > MAX_BYTES // max(shape[axis], 1):
+                    raise ValueError("an element without items has a shape that is too large for an array of "
+                                     "another dtype")
+                largest *= max(shape[axis], 1)
+                taken *= shape[axis]
+            shape += rank
+            offset[done + 1] = offset[done] + taken
+            done += 1
+    if reader.damaged:
+        raise_damaged(store, reader.at)
+    taken = offset[n]
+    owner = shaped_table(items, offsets, 0, taken, shapes, None)
+    (<TableOwner>owner).table.source.data += first * cnp.PyArray_ITEMSIZE(items)
+    return owner, taken
+
+
+cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
+    """Elements as long as a store's, of an array whose axis 0 is as long as they are together.
+
+    The sum of the lengths fits int64, because the store's elements have been joined.
+    """
+    cdef Py_ssize_t n = size_of(store), whole = cnp.PyArray_DIM(array, 0) if array.ndim else -1, i
+    cdef Reader reader
+    cdef Span span
+    cdef int64_t *each
+    if n == 0:
+        return empty_store()
+    if whole < 0:
+        raise ValueError("an array of rank 0 can't be split")
+    begin(&reader, store, 0, n)
+    next_span(&reader, &span)
+    if span.n == n and span.source.kind == EVEN and span.source.axis == 0 and span.step == 1 and (
+            whole == (n - 1) * span.source.length + (
+                (<Table *>span.source).last if span.first + n == (<Table *>span.source).n
+                else span.source.length)):
+        return store_of(even_table(array, 0, False, span.source.length))
+    offsets = np.empty(n + 1, np.int64)
+    each = <int64_t *>cnp.PyArray_DATA(offsets)
+    each[0] = 0
+    write_lengths(store, 0, n, each + 1)
+    for i in range(n):
+        each[i + 1] += each[i]
+    if each[n] != whole:
+        raise ValueError(f"the array has length {whole} along axis 0, which is not the sum of the lengths of "
+                         f"{n} elements")
+    return store_of(offsets_table(array, 0, offsets, 0, whole, True))
+
+
+# == padding =============================================================================================
+#
+# Padding: elements of different extents side by side in one array, and back.
+#
+# ::
+#
+#     elements      padded, side="right"    side="left"       mask
+#     [1 2 3]          1 2 3                  1 2 3           T T T
+#     [4]              4 · ·                  · · 4           T · ·
+#
+# The output is gone through once, from its front to its back: for each element, the outermost axis that falls
+# short is filled behind (or in front of) what is copied, and so on inwards. From the innermost such axis on
+# an element is one block, whose copy is one `memcpy` where it lies together. For another dtype the elements
+# are cast some at a time, and then padded from there.
 
 cdef struct Layout:
     # Where elements go: a place for each along the output's first axis, of this shape.

@@ -1,14 +1,13 @@
-"""A store as few arrays for pickle, and back.
+"""Copies and pickles: subclasses by Python's protocol, elements as few arrays.
 
 ::
 
-    parts    ("even", array, axis, length), …                      tables, with no more than is used of them
-             ("file", path, size, time, column, length)            files, which the other side opens itself
-    order    runs [[part, first, step, n], …], or (parts, numbers) of each element
+    store   →   parts (tables and files)  +  the order of the elements among them   →   store
 
-Elements in files go as the numbers that they have there, all others with their memory. So data goes out once,
-in arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for runs, however many
-elements there are, and for slots each takes as few bytes as it can.
+Sections::
+
+    subclasses  copies and pickles of subclasses
+    pickling    a store as few arrays, and back
 """
 
 from cpython.ref cimport PyObject
@@ -16,37 +15,119 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 cimport numpy as cnp
+import copyreg
 import numpy as np
+from copy import deepcopy
 
 from seqcore.core.arrays cimport array_from, own_view
 from seqcore.core.container cimport Container
 from seqcore.core.interrupts cimport let_others_in
-from seqcore.core.compact cimport span_length
-from seqcore.core.like cimport tighten
 from seqcore.core.limits cimport PICKLED_ALONE_FROM, RUNS_AS_INTEGERS, SIGNALS_EVERY
-from seqcore.core.owner cimport TableOwner, check_type, make_element, release_source, take_whole
-from seqcore.core.positions cimport raise_for
-from seqcore.core.reader cimport (
-    Reader, Span, begin, next_block, next_span, raise_damaged, take_singly,
+from seqcore.core.padding cimport tighten
+from seqcore.core.split_join cimport (
+    select, span_length, split_equal, split_lengths, split_shaped, split_views,
 )
-from seqcore.core.runs cimport joined_stores, slice_of_store
-from seqcore.core.selection cimport select
-from seqcore.core.share cimport Share, share_of
-from seqcore.core.source cimport (
-    EVEN, MAX_NDIM, OFFSETS, PADDED, SHAPED, VIEWS, WHOLE, Piece, Source, Status, Table, owner_of,
-    piece_nbytes,
-    resolve, row_nbytes,
+from seqcore.core.store cimport (
+    EVEN, MAX_NDIM, OFFSETS, PADDED, SHAPED, VIEWS, WHOLE, Piece, Reader, Run, Share, Source, Span, Status,
+    Store, Table, TableOwner, begin, begin_of, check_type, has_runs, joined_stores, make_element, next_block,
+    next_span, one_run, owner_of, piece_nbytes, raise_damaged, raise_for, release_source, resolve, row_nbytes,
+    runs_of, share_of, size_of, slice_of_store, take_singly, take_whole,
 )
-from seqcore.core.split cimport split_equal, split_lengths, split_shaped, split_views
-from seqcore.core.store cimport Run, Store, begin_of, has_runs, one_run, runs_of, size_of
-
 from seqcore._arguments.shown import shown
 from seqcore._arguments.tensors import as_tensor
 
+cnp.import_array()
+
+
+# == subclasses ==========================================================================================
+#
+# Copy and pickle subclasses by Python's protocol, as `list` does.
+#
+# It consists of `__getnewargs_ex__`, `__getnewargs__`, `__getstate__`, `__setstate__`, `__reduce_ex__`,
+# `__reduce__`, functions registered with `copyreg`, and `__slots__`. The elements are copied together, not
+# one by one.
+
+def new_arguments(seq):
+    """Return the arguments of `__new__` for a copy of an instance: a tuple and a dict."""
+    cls = type(seq)
+    if hasattr(cls, "__getnewargs_ex__"):
+        arguments = seq.__getnewargs_ex__()
+        if not (type(arguments) is tuple and list(map(type, arguments)) == [tuple, dict]):
+            raise TypeError(f"{cls.__name__}.__getnewargs_ex__ must return a tuple of a tuple and a dict")
+        return arguments
+    if hasattr(cls, "__getnewargs__"):
+        arguments = seq.__getnewargs__()
+        if type(arguments) is not tuple:
+            raise TypeError(
+                f"{cls.__name__}.__getnewargs__ must return a tuple, got a {type(arguments).__name__}"
+            )
+        return arguments, {}
+    return (), {}
+
+
+def own_reduction(seq, base):
+    """Return a subclass's own reduction; None if it uses that of `base`."""
+    cls = type(seq)
+    if cls in copyreg.dispatch_table:
+        return copyreg.dispatch_table[cls](seq)
+    if cls.__reduce_ex__ is not base.__reduce_ex__ or cls.__reduce__ is not base.__reduce__:
+        return seq.__reduce_ex__(4)  # as the module copy calls it
+    return None
+
+
+def rebuilt(seq, reduction, memo=None):
+    """Make an instance from a reduction, as `copy.copy` does, or with a memo `copy.deepcopy`."""
+    if isinstance(reduction, str):
+        return seq  # the name of a global object
+
+    def own(part):
+        return part if memo is None else deepcopy(part, memo)
+
+    make, arguments, state, items, pairs = (*reduction, None, None, None)[:5]
+    new = make(*own(arguments))
+    if memo is not None:
+        memo[id(seq)] = new
+    set_state(new, own(state))
+    for item in () if items is None else items:
+        new.append(own(item))
+    for key, value in () if pairs is None else pairs:
+        new[own(key)] = own(value)
+    return new
+
+
+def set_state(new, state):
+    """Restore the state that `__getstate__` of another instance returned."""
+    if state is None:
+        return
+    if hasattr(new, "__setstate__"):
+        new.__setstate__(state)
+        return
+    slots = None
+    if isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    if state is not None:
+        new.__dict__.update(state)
+    if slots is not None:
+        for name in slots:
+            setattr(new, name, slots[name])
+
+
+# == pickling ============================================================================================
+#
+# A store as few arrays for pickle, and back.
+#
+# ::
+#
+#     parts    ("even", array, axis, length), …                      tables, with no more than is used of them
+#              ("file", path, size, time, column, length)            files, which the other side opens itself
+#     order    runs [[part, first, step, n], …], or (parts, numbers) of each element
+#
+# Elements in files go as the numbers that they have there, all others with their memory. So data goes out
+# once, in arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for runs, however
+# many elements there are, and for slots each takes as few bytes as it can.
+
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
-
-cnp.import_array()
 
 
 # -- out -----------------------------------------------------------------------------------------------

@@ -1,42 +1,1466 @@
-"""TensorSequence: the interface of a Python list, on a gap buffer of views."""
+"""`TensorSequence`: its methods, on top of the container, and what they compute.
 
-cimport cython
+::
+
+    sequence      the class: list methods, positions, selections, pickle
+    ragged        values, lengths, offsets, padding, reductions, Arrow
+    gather        from many arrays and lists, into one buffer
+    conversion    to lists, arrays and other dtypes
+
+Sections::
+
+    pinned      bytes that elements keep alive
+    gather      many tensors put into one buffer
+    conversion  from and to arrays, lists, dtypes
+    ragged      values, lengths, padding, reductions
+    sequence    the class `TensorSequence`
+"""
+
+from cpython.buffer cimport PyBUF_RECORDS_RO, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_CheckExact
+from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
+from cpython.memoryview cimport PyMemoryView_Check
+from cpython.ref cimport PyObject, Py_INCREF
 from cpython.slice cimport PySlice_AdjustIndices, PySlice_Check
+from libc.stdint cimport SIZE_MAX, int64_t
+from libc.stdlib cimport qsort
+from libc.string cimport memcpy, memset
 cimport numpy as cnp
-
+cimport cython
+import numpy as np
 from collections.abc import MutableSequence
 from copy import deepcopy
 from types import GenericAlias
 
-import numpy as np
-
-from seqcore.core.compare cimport count_equal, equal_stores, find
-from seqcore.core.container cimport new_container
-from seqcore.core.gather cimport Gathering, gather
-from seqcore.core.iterator cimport ElementIterator
-from seqcore.core.owner cimport release_source
+from seqcore.core.arrays cimport array_from, base_of, descr_of, is_scalar, own_view
+from seqcore.core.container cimport Container, ElementIterator, new_container, take_tensor
+from seqcore.core.interrupts cimport let_others_in
+from seqcore.core.limits cimport GATHERED_WITH_GIL, SIGNALS_EVERY
+from seqcore.core.lists cimport (
+    Shape, is_list, is_python_value, items_of, length_of, measure, type_of_items, write_value, writer_for,
+)
+from seqcore.core.numpy_loops cimport count_equal, equal_stores, find, reduced_elements
+from seqcore.core.padding cimport (
+    convertible, lengths_of, offsets_of, padded, position_ids_of, segment_ids_of, store_like, tighten,
+    values_of,
+)
 from seqcore.core.pickling cimport reduced, restored
-from seqcore.core.positions cimport as_position
-from seqcore.core.ragged cimport Ragged
-from seqcore.core.reader cimport read_one
-from seqcore.core.selection cimport selection_in_rows, selection_of
-from seqcore.core.share cimport Share
-from seqcore.core.source cimport MAX_NDIM, Piece, Source, resolve
-from seqcore.core.store cimport Store, broken_invariant, release, size_of
-from seqcore.core.values cimport values_of
-
+from seqcore.core.split_join cimport (
+    compact_items, copy_strided, join, new_array, selection_in_rows, selection_of, split_lengths,
+    split_offsets, split_padded, total_nbytes,
+)
+from seqcore.core.store cimport (
+    MAX_BYTES, MAX_NDIM, OK, ArrayOwner, Piece, Reader, Share, Slot, Source, Span, Store, TableOwner,
+    as_position, begin, broken_invariant, check_type, empty_store, even_table, extent, give_id, grow, kept_by,
+    kept_memory, make_element, new_slots, next_block, next_pieces, offsets_table, one_run, owner_of,
+    piece_nbytes, raise_damaged, read_one, release, release_source, resolve, retain_source, same_shape,
+    shape_of, share as retained, size_of, slot_for, strides_of, take_singly, take_whole,
+)
 from seqcore._arguments.other_names import refuse_arguments
+from seqcore._arguments.padding import left_side
 from seqcore._arguments.protocols import UnreadableTensorError
 from seqcore._arguments.shown import got, shown
-from seqcore.core.subclasses import new_arguments, own_reduction, rebuilt, set_state
-from seqcore._arguments.tensors import not_an_array
+from seqcore._arguments.tensors import as_tensor, as_tensors, has_type, mismatch, not_an_array
+from seqcore.core.pickling import new_arguments, own_reduction, rebuilt, set_state
 from seqcore.dtypes import element_type, type_name
+
+cnp.import_array()
+
+
+# == pinned ==============================================================================================
+#
+# The memory that the elements of a sequence keep alive.
+#
+# ::
+#
+#     element ── owner ── view ── np.memmap ── memoryview ── mmap     what keeps what
+#                                                            └── from here to there, what is counted
+#
+# The last one in the chain tells where its memory is. Where it doesn't tell, or elements lie elsewhere,
+# memory is what lies from the first to the last of them. Memory that several have is counted once, by its
+# addresses.
+
+# The objects between the views of as_strided or sliding_window_view and their array.
+cdef object STRIDED = type(np.lib.stride_tricks.as_strided(np.zeros(1)).base)
+
+
+cdef struct Reach:
+    # From the first to behind the last byte.
+    size_t low
+    size_t high
+
+cdef struct Reaches:
+    Reach *each
+    Py_ssize_t n
+    Py_ssize_t room
+    bint rising                 # each begins where the one before it does, or behind
+
+
+cdef object pinned_nbytes(Store *store):
+    """Bytes of all memory that the elements keep alive, in one pass."""
+    cdef Reaches reaches = Reaches(NULL, 0, 0, True)
+    try:
+        add_memories(&reaches, store)
+        return united(&reaches)
+    finally:
+        PyMem_RawFree(reaches.each)
+
+
+cdef int add_memories(Reaches *reaches, Store *store) except -1:
+    cdef Reader reader
+    cdef Span span
+    cdef Py_ssize_t i, seen = 0
+    cdef Source *known = NULL
+    cdef Reach told = Reach(SIZE_MAX, 0), reach = Reach(SIZE_MAX, 0)
+    cdef dict ends = {}                 # of chains, by the ids of their objects, and these
+    cdef dict untold = {}               # of memories that don't tell, by their ids: how far elements reach
+    memory = None
+    begin(&reader, store, 0, size_of(store))
+    while next_block(&reader, &span):
+        if span.n:
+            if span.source != known:
+                known = span.source
+                if kept_memory(known) is not memory:
+                    widen_range(untold, memory, &reach)
+                    memory = kept_memory(known)
+                    told = end_of(memory, ends)
+                    add_reach(reaches, &told)
+            if told.low <= <size_t>known.data <= told.high:
+                continue                # and so are all elements of the table
+            take_singly(&reader, &span)
+        seen += reader.n
+        if seen >= SIGNALS_EVERY:
+            seen = 0
+            let_others_in()
+        for i in range(reader.n):
+            if reader.pieces[i].source != known:
+                known = reader.pieces[i].source
+                if kept_memory(known) is not memory:
+                    widen_range(untold, memory, &reach)
+                    memory = kept_memory(known)
+                    told = end_of(memory, ends)
+                    add_reach(reaches, &told)
+            if not told.low <= <size_t>reader.pieces[i].data <= told.high:
+                add_piece(&reach, &reader.pieces[i])
+    if reader.damaged:
+        raise_damaged(store, reader.at)
+    widen_range(untold, memory, &reach)
+    for low, high in untold.values():
+        reach = Reach(low, high)
+        add_reach(reaches, &reach)
+    return 0
+
+
+cdef int widen_range(dict untold, memory, Reach *reach) except -1:
+    """Note how far elements reach in a memory, and begin anew."""
+    if reach.low < reach.high:
+        low, high = untold.get(id(memory), (SIZE_MAX, 0))
+        untold[id(memory)] = min(low, reach.low), max(high, reach.high)
+    reach[0] = Reach(SIZE_MAX, 0)
+    return 0
+
+
+# -- who keeps whom ----------------------------------------------------------------------------------
+
+cdef Reach end_of(memory, dict ends) except *:
+    """The memory that an object leads to, or none where that doesn't tell."""
+    cdef Reach reach
+    cdef list chain = []
+    if cnp.PyArray_Check(memory) and keeper_of(memory) is None:
+        # The usual case, an array of its own memory, is worth no note.
+        return reach_of_array(memory)
+    keeper = memory
+    # Views of views may be long chains, with elements at each link: no link is followed twice.
+    while keeper is not None and id(keeper) not in ends:
+        ends[id(keeper)] = SIZE_MAX, 0, keeper
+        chain.append(keeper)
+        keeper = keeper_of(keeper)
+    if keeper is None:
+        reach = reach_of(chain[-1])
+    else:
+        low, high, _ = ends[id(keeper)]
+        reach = Reach(low, high)
+    for keeper in chain:
+        ends[id(keeper)] = reach.low, reach.high, keeper
+    return reach
+
+
+cdef object keeper_of(memory):
+    """Return who keeps the memory that an object shows, or None where it does so itself, or doesn't tell."""
+    cdef PyObject *base
+    if cnp.PyArray_Check(memory):
+        base = NULL if cnp.PyArray_CHKFLAGS(memory, cnp.NPY_ARRAY_OWNDATA) else base_of(memory)
+        return <object>base if base != NULL else None
+    if type(memory) is ArrayOwner or type(memory) is TableOwner:
+        return kept_by(memory)
+    if PyMemoryView_Check(memory):
+        try:
+            return memory.obj
+        except ValueError:          # it was released: NumPy doesn't hold it
+            pass        # not a return: see take_or_null
+        return None
+    return memory.base if type(memory) is STRIDED else None
+
+
+cdef Reach reach_of(memory) except *:
+    """Return where the memory is that an object has, or Reach(SIZE_MAX, 0) where it doesn't tell."""
+    cdef Py_buffer view
+    cdef Py_ssize_t one = 1
+    cdef Reach reach = Reach(SIZE_MAX, 0)
+    if cnp.PyArray_Check(memory):
+        return reach_of_array(memory)
+    if not PyObject_CheckBuffer(memory):
+        return reach
+    try:
+        PyObject_GetBuffer(memory, &view, PyBUF_RECORDS_RO)
+        # ctypes gives no strides, though they are asked for: then all lies in C order.
+        if view.shape == NULL or view.strides == NULL:
+            add_items(&reach, <char *>view.buf, 1, &view.len, &one, 1)
+        else:
+            add_items(&reach, <char *>view.buf, view.ndim, view.shape, view.strides, view.itemsize)
+        PyBuffer_Release(&view)
+    except (TypeError, ValueError, BufferError):
+        pass        # not a return: see take_or_null
+    return reach
+
+
+cdef Reach reach_of_array(cnp.ndarray array) noexcept:
+    cdef Reach reach = Reach(SIZE_MAX, 0)
+    add_items(&reach, cnp.PyArray_BYTES(array), cnp.PyArray_NDIM(array),
+              <Py_ssize_t *>cnp.PyArray_DIMS(array), <Py_ssize_t *>cnp.PyArray_STRIDES(array),
+              cnp.PyArray_ITEMSIZE(array))
+    return reach
+
+
+# -- addresses ---------------------------------------------------------------------------------------
+
+cdef void add_piece(Reach *reach, const Piece *piece) noexcept:
+    cdef Py_ssize_t[MAX_NDIM] shape
+    cdef int axis
+    if piece_nbytes(piece) == 0:
+        return
+    for axis in range(piece.source.ndim):
+        shape[axis] = extent(piece, axis)
+    add_items(reach, piece.data, piece.source.ndim, shape, strides_of(piece), piece.source.itemsize)
+
+
+cdef void add_items(Reach *reach, const char *data, int ndim, const Py_ssize_t *shape,
+                    const Py_ssize_t *strides, Py_ssize_t itemsize) noexcept:
+    cdef size_t first = <size_t>data, last = first + itemsize, far
+    cdef Py_ssize_t stride
+    cdef int axis
+    for axis in range(ndim):
+        if shape[axis] == 0:
+            return
+        stride = strides[axis]
+        far = product(shape[axis] - 1, 0 - <size_t>stride if stride < 0 else <size_t>stride)
+        # Views may be made that leave what addresses there are: there they end.
+        if stride < 0:
+            first -= min(first, far)
+        else:
+            last += min(SIZE_MAX - last, far)
+    reach.low = min(reach.low, first)
+    reach.high = max(reach.high, last)
+
+
+cdef size_t product(size_t a, size_t b) noexcept:
+    return SIZE_MAX if a and b > SIZE_MAX // a else a * b
+
+
+cdef int add_reach(Reaches *reaches, const Reach *reach) except -1:
+    cdef Reach *more
+    cdef Py_ssize_t room
+    if reach.low >= reach.high:
+        return 0
+    if reaches.n == reaches.room:
+        room = 2 * reaches.room + 16
+        more = <Reach *>PyMem_RawRealloc(reaches.each, room * sizeof(Reach))
+        if more == NULL:
+            raise MemoryError(f"no memory for a table of {room} buffers")
+        reaches.each, reaches.room = more, room
+    if reaches.n and reach.low < reaches.each[reaches.n - 1].low:
+        reaches.rising = False
+    reaches.each[reaches.n] = reach[0]
+    reaches.n += 1
+    return 0
+
+
+cdef int by_beginning(const void *a, const void *b) noexcept nogil:
+    cdef size_t left = (<const Reach *>a).low, right = (<const Reach *>b).low
+    return (left > right) - (left < right)
+
+
+cdef object united(Reaches *reaches):
+    """Bytes that lie in one of them or in several."""
+    cdef size_t low, high = 0, total = 0        # which can't be more than there are addresses
+    cdef Py_ssize_t i
+    if not reaches.rising:
+        with nogil:
+            qsort(reaches.each, reaches.n, sizeof(Reach), by_beginning)
+    for i in range(reaches.n):
+        low = max(reaches.each[i].low, high)
+        high = max(high, reaches.each[i].high)
+        total += high - low
+    return total
+
+
+# == gather ==============================================================================================
+#
+# Many tensors that are put in together: what is copied goes into one block, arrays are taken by reference.
+#
+# ::
+#
+#     [[1, 2], [3], array, [4, 5]]
+#
+#     block   1 2 3 4 5          one group of rank 1          offsets   0 2 3 5
+#     slots   FIRST NEXT array NEXT
+#
+# A *group* is elements in the block that are behind each other and of one shape except for axis 0. It becomes
+# one table. As long as everything is of one group, that is all there is, and the store becomes one run. With
+# arrays, and with more groups, each element has a slot: an array's own, or a mark, which becomes a slot of
+# the group's table in the end.
+#
+# A list without items has no type. If such lists come first, they wait until a tensor has one.
+
+cdef cnp.dtype INT64 = np.dtype(np.int64)
+cdef cnp.dtype UNKNOWN = np.dtype(np.float64)       # NumPy's type for lists without items
+
+cdef enum:
+    NEXT = 1                    # the mark of an element of the block
+    FIRST = 3                   # … which is the first one of its group
+
+
+cdef Gathering gather(object tensors, cnp.dtype dtype, bint copied=False):
+    """Take the tensors of an iterable. Without any that has a type, the dtype may stay None."""
+    cdef Gathering news = Gathering.__new__(Gathering)
+    cdef Share share
+    news.copied = copied
+    if isinstance(tensors, Container):
+        share = (<Container>tensors).whole()
+        news.dtype = (<Container>tensors)._dtype
+        if dtype is not None and news.dtype is not dtype:
+            raise TypeError(mismatch("the sequence", news.dtype, dtype))
+        if copied and size_of(share.store):
+            news.store = tighten(share.store, news.dtype)
+        else:
+            news.store = retained(share.store)
+        return news
+    if type(tensors) is list or type(tensors) is tuple:
+        news.expected = len(tensors)
+        news.likely = likely_items(tensors, copied)
+    else:
+        tensors = as_tensors(tensors)
+    if dtype is not None:
+        news.set_type(dtype)
+    for tensor in tensors:
+        news.add(tensor)
+        if news.given % SIGNALS_EVERY == 0:
+            let_others_in()
+    return news
+
+
+cdef Py_ssize_t likely_items(object tensors, bint copied) noexcept:
+    """Return how many items the lists and numbers in a list have, and the arrays if they are copied."""
+    cdef Py_ssize_t i, n = 0, limit = MAX_BYTES >> 8
+    cdef PyObject *tensor
+    with cython.critical_section(tensors):
+        for i in range(length_of(tensors)):
+            tensor = items_of(tensors)[i]
+            if is_list(<object>tensor):
+                n += min(length_of(<object>tensor), limit - n)
+            elif cnp.PyArray_CheckExact(<object>tensor):
+                n += min(cnp.PyArray_SIZE(<object>tensor), limit - n) if copied else 0
+            else:
+                n += n < limit
+    return n
+
+
+cdef cnp.ndarray resized(cnp.ndarray block, Py_ssize_t used, Py_ssize_t room):
+    """Move the first `used` items of a block to a new one with room for more, and return that."""
+    cdef Py_ssize_t nbytes = used * cnp.PyArray_ITEMSIZE(block)
+    cdef cnp.ndarray new = array_from(descr_of(block), 1, &room, NULL, NULL, NULL)
+    memcpy(cnp.PyArray_DATA(new), cnp.PyArray_DATA(block), nbytes)
+    if cnp.PyArray_TYPE(block) == cnp.NPY_OBJECT:
+        memset(cnp.PyArray_DATA(block), 0, nbytes)
+    return new
+
+
+@cython.final
+@cython.no_gc           # what it has that could lead back to it are lists without items
+cdef class Gathering:
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        release(self.store)
+        if self.slots != NULL:
+            for i in range(self.slots.lo):
+                if not self.slots.slots[i] & 1:
+                    release_source(<Source *><size_t>self.slots.slots[i], 1)
+            PyMem_RawFree(self.slots)
+
+    # -- tensors -------------------------------------------------------------------------------------
+
+    cdef int add(self, object tensor) except -1:
+        """Take one more tensor."""
+        cdef Shape shape
+        cdef cnp.ndarray array
+        cdef cnp.dtype dtype = None
+        cdef Py_ssize_t at = self.given
+        self.given += 1
+        if self.dtype is None:
+            if is_python_value(tensor):
+                if measure(tensor, &shape):
+                    dtype = type_of_items(tensor, &shape)
+            elif cnp.PyArray_CheckExact(tensor):
+                dtype = <cnp.dtype>descr_of(tensor)
+                if dtype.type_num == cnp.NPY_OBJECT or writer_for(dtype) == NULL:
+                    dtype = None        # perhaps no element type
+                else:
+                    dtype = element_type(dtype)
+            if dtype is None:
+                if not has_type(tensor):
+                    if self.untyped is None:
+                        self.untyped = []
+                    self.untyped.append(tensor)
+                    return 0
+                array = as_tensor(tensor, at=at)
+                self.set_type(element_type(array.dtype))
+                return self.add_array(array, is_fresh(tensor))
+            self.set_type(dtype)
+        return self.add_typed(tensor, at)
+
+    cdef int set_type(self, cnp.dtype dtype) except -1:
+        """Set the type of all elements, and take the tensors that have waited for one."""
+        cdef Py_ssize_t at = 0
+        self.writer = writer_for(dtype)
+        self.itemsize = dtype.itemsize
+        self.strings = dtype.type_num == cnp.NPY_OBJECT
+        self.dtype = dtype
+        if self.untyped is not None:
+            untyped, self.untyped = self.untyped, None
+            for tensor in untyped:
+                self.add_typed(tensor, at)
+                at += 1
+        return 0
+
+    cdef int add_typed(self, object tensor, Py_ssize_t at) except -1:
+        if cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self.dtype and not self.strings:
+            return self.add_array(tensor, False)
+        if is_python_value(tensor) and self.write(tensor):
+            return 0
+        return self.add_other(tensor, at)
+
+    cdef int add_other(self, object tensor, Py_ssize_t at) except -1:
+        cdef cnp.ndarray array
+        cdef bint fresh = is_fresh(tensor)
+        if fresh and not self.strings and is_scalar(tensor):
+            array = cnp.PyArray_FROM_O(tensor)
+            if descr_of(array) == <PyObject *>self.dtype:
+                return self.copy_in(array)
+        if not (fresh or self.copied or self.strings):
+            self.have_slot()
+            self.take_in(take_tensor(tensor, self.dtype, at))
+            return 0
+        array = as_tensor(tensor, self.dtype, at=at)
+        check_type(array, self.dtype)
+        return self.add_array(array, fresh)
+
+    cdef int add_array(self, cnp.ndarray array, bint fresh) except -1:
+        """Take an array of the type; a copy if nobody else has it, or copies are wanted."""
+        if fresh or self.copied or self.strings:
+            return self.copy_in(array)
+        self.have_slot()
+        self.take_in(take_whole(array))
+        return 0
+
+    cdef bint write(self, object value) except -1:
+        """Write Python values to the block; return False if NumPy has to convert them."""
+        cdef Shape shape
+        if self.writer == NULL or not measure(value, &shape):
+            return False
+        self.make_room(&shape)
+        if not write_value(value, &shape, self.writer, self.itemsize,
+                           self.items + self.used * self.itemsize):
+            return False
+        self.count_in(&shape)
+        return True
+
+    cdef int copy_in(self, cnp.ndarray array) except -1:
+        """Copy an array to the block."""
+        cdef Shape shape
+        cdef Py_ssize_t[MAX_NDIM] strides
+        cdef Py_ssize_t i
+        cdef int axis
+        cdef char *to
+        shape.ndim = cnp.PyArray_NDIM(array)
+        shape.items = 1
+        for axis in range(shape.ndim - 1, -1, -1):
+            shape.extents[axis] = cnp.PyArray_DIM(array, axis)
+            strides[axis] = shape.items * self.itemsize
+            shape.items *= shape.extents[axis]
+        self.make_room(&shape)
+        to = self.items + self.used * self.itemsize
+        if cnp.PyArray_IS_C_CONTIGUOUS(array):
+            copy_bytes(to, cnp.PyArray_BYTES(array), shape.items * self.itemsize)
+        else:
+            copy_strided(to, strides, cnp.PyArray_BYTES(array), <Py_ssize_t *>cnp.PyArray_STRIDES(array),
+                         shape.extents, shape.ndim, self.itemsize)
+        if self.strings:
+            for i in range(shape.items):
+                Py_INCREF(<object>(<PyObject **>to)[i])
+        self.count_in(&shape)
+        return 0
+
+    # -- the block and the slots ---------------------------------------------------------------------
+
+    cdef int make_room(self, const Shape *shape) except -1:
+        """Have room for one more element of a shape, in the current group or a new one."""
+        cdef bint fits = self.n > 0 and shape.ndim == self.current.ndim
+        cdef Py_ssize_t room
+        cdef int axis
+        for axis in range(1, shape.ndim):
+            fits = fits and shape.extents[axis] == self.current.extents[axis]
+        if not fits:
+            self.end_group()
+            self.current.ndim = shape.ndim
+            for axis in range(shape.ndim):
+                self.current.extents[axis] = shape.extents[axis]
+            self.even = True
+            self.first = self.used
+            self.first_end = self.nends
+        if self.done and (self.slots != NULL or self.n == 0):
+            self.have_slot()
+        if self.block is None or shape.items > self.room - self.used:
+            room = max(self.likely, self.used + max(self.used, shape.items))
+            if self.block is None:
+                self.block = array_from(<PyObject *>self.dtype, 1, &room, NULL, NULL, NULL)
+            else:
+                self.block = resized(self.block, self.used, room)
+            self.items = cnp.PyArray_BYTES(self.block)
+            self.room = room
+        if shape.ndim and (self.ends is None
+                           or self.nends + 1 + (self.n == 0) > cnp.PyArray_SIZE(self.ends)):
+            room = max(self.expected + 1, 2 * self.nends + 2)
+            if self.ends is None:
+                self.ends = array_from(<PyObject *>INT64, 1, &room, NULL, NULL, NULL)
+            else:
+                self.ends = resized(self.ends, self.nends, room)
+            self.end = <int64_t *>cnp.PyArray_DATA(self.ends)
+        return 0
+
+    cdef void count_in(self, const Shape *shape) noexcept:
+        """Count an element that was written behind the others, where there was room for it."""
+        self.used += shape.items
+        if shape.ndim:
+            if self.n == 0:
+                self.end[self.nends] = 0
+                self.nends += 1
+            self.end[self.nends] = self.end[self.nends - 1] + shape.extents[0]
+            self.nends += 1
+            self.even = self.even and shape.extents[0] == self.current.extents[0]
+        if self.slots != NULL:
+            self.slots.slots[self.slots.lo] = NEXT if self.n else FIRST
+            self.slots.lo += 1
+        self.n += 1
+        self.done += 1
+
+    cdef void take_in(self, Source *whole) noexcept:
+        """Take over a use of a source, for which there is a slot."""
+        self.slots.slots[self.slots.lo] = <Slot><size_t>whole
+        self.slots.lo += 1
+        self.done += 1
+
+    cdef int have_slot(self) except -1:
+        """Have slots for the elements so far, and one more."""
+        cdef Py_ssize_t i
+        if self.slots == NULL:
+            self.slots = new_slots(max(self.expected, self.done + 1))
+            if self.slots == NULL:
+                raise MemoryError(f"no memory for {self.done + 1} elements")
+            for i in range(self.done):
+                self.slots.slots[i] = NEXT if i else FIRST
+            self.slots.lo = self.done
+        elif self.slots.lo == self.slots.hi and grow(&self.slots, self.done + 1) != OK:
+            raise MemoryError(f"no memory for {self.done + 1} elements")
+        return 0
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    cdef int end_group(self) except -1:
+        """Put the current group behind the others."""
+        cdef Group *group
+        cdef Py_ssize_t nbytes = sizeof(Group) + self.current.ndim * <Py_ssize_t>sizeof(Py_ssize_t)
+        if self.n == 0:
+            return 0
+        kept = PyBytes_FromStringAndSize(NULL, nbytes)
+        group = <Group *>PyBytes_AS_STRING(kept)
+        self.describe(group)
+        memcpy(group + 1, self.current.extents, nbytes - sizeof(Group))
+        if self.groups is None:
+            self.groups = []
+        self.groups.append(kept)
+        self.n = 0
+        if group.length:
+            self.nends = self.first_end         # which it doesn't need
+        return 0
+
+    cdef void describe(self, Group *group) noexcept:
+        group.n = self.n
+        group.first = self.first
+        group.ndim = self.current.ndim
+        group.first_end = self.first_end
+        group.rows = self.end[self.nends - 1] if group.ndim else self.n
+        group.length = 0
+        if self.even:
+            group.length = self.current.extents[0] if group.ndim else 1
+
+    cdef object owner_of_group(self, const Group *group, const Py_ssize_t *extents):
+        """Return the owner of the elements of a group: a table, or an array if there is but one."""
+        cdef Py_ssize_t[MAX_NDIM] shape
+        cdef Source *whole
+        cdef cnp.ndarray items, ends
+        cdef int ndim = max(group.ndim, 1), axis
+        shape[0] = group.rows
+        for axis in range(1, ndim):
+            shape[axis] = extents[axis]
+        if group.n == 1 and self.slots != NULL:
+            ndim = group.ndim
+        items = array_from(<PyObject *>self.dtype, ndim, shape, NULL,
+                           self.items + group.first * self.itemsize, <PyObject *>self.block)
+        if group.n == 1 and self.slots != NULL:
+            whole = take_whole(items)
+            owner = <object>owner_of(whole)
+            release_source(whole, 1)
+            return owner
+        if group.length:
+            return even_table(items, 0, group.ndim == 0, group.length)
+        ends = self.ends
+        if group.first_end or group.n + 1 != cnp.PyArray_SIZE(ends):
+            ends = self.ends[group.first_end : group.first_end + group.n + 1].copy()
+        return offsets_table(items, 0, ends, 0, group.rows, True)
+
+    cdef Store *take_store(self) except NULL:
+        """Return the elements; the caller gets the share."""
+        cdef Store *store = self.store
+        cdef Group group
+        if store != NULL:
+            self.store = NULL
+            return store
+        if self.untyped is not None:
+            self.set_type(UNKNOWN)
+        if self.done == 0:
+            return empty_store()
+        if self.block is not None and self.used < self.room - (self.room >> 3):
+            self.block = resized(self.block, self.used, self.used)
+            self.items = cnp.PyArray_BYTES(self.block)
+        if self.slots != NULL:
+            return self.finished_slots()
+        self.describe(&group)
+        owner = self.owner_of_group(&group, self.current.extents)
+        store = one_run(&(<TableOwner>owner).table.source, self.done)
+        if store == NULL:
+            raise MemoryError("no memory for a sequence")
+        return store
+
+    cdef Store *finished_slots(self) except NULL:
+        """Return the slots, with elements of groups in the place of marks."""
+        cdef Store *store = self.slots
+        cdef Source *source = NULL
+        cdef Py_ssize_t i, number = 0, group = 0
+        cdef list owners = []
+        cdef const Group *one
+        self.end_group()
+        for bytes_ in self.groups or ():
+            one = <const Group *>PyBytes_AS_STRING(bytes_)
+            owner = self.owner_of_group(one, <const Py_ssize_t *>(one + 1))
+            owners.append(owner)
+            if type(owner) is TableOwner and not give_id(&(<TableOwner>owner).table.source):
+                raise MemoryError("no memory for a sequence")
+        for i in range(self.done):
+            if not store.slots[i] & 1:
+                continue
+            if store.slots[i] == FIRST:
+                owner = owners[group]
+                if type(owner) is TableOwner:
+                    source = &(<TableOwner>owner).table.source
+                else:
+                    source = &(<ArrayOwner>owner).source
+                one = <const Group *>PyBytes_AS_STRING(self.groups[group])
+                retain_source(source, one.n)
+                group += 1
+                number = 0
+            store.slots[i] = slot_for(source, number)
+            number += 1
+        self.slots = NULL
+        return store
+
+
+cdef bint is_fresh(object tensor) noexcept:
+    """Return whether a tensor becomes an array that nobody else has."""
+    return is_scalar(tensor) or isinstance(tensor, (list, tuple, str))
+
+
+cdef void copy_bytes(char *to, const char *data, Py_ssize_t nbytes) noexcept:
+    if nbytes < GATHERED_WITH_GIL:
+        memcpy(to, data, nbytes)
+        return
+    with nogil:
+        memcpy(to, data, nbytes)
+
+
+# == conversion ==========================================================================================
+#
+# Conversions of a TensorSequence: other dtypes, lists, NumPy arrays, padded batches, and Arrow.
+
+cdef bint of_one_shape(Share share) noexcept:
+    cdef Reader reader
+    cdef Piece first
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef Py_ssize_t i
+    if not read_one(share.store, 0, &first, dims):
+        return False
+    begin(&reader, share.store, 0, size_of(share.store))
+    while next_pieces(&reader):
+        for i in range(reader.n):
+            if not same_shape(&reader.pieces[i], &first):
+                return False
+    return not reader.damaged
+
+
+@cython.auto_pickle(False)
+@cython.no_gc           # as its base
+cdef class Convertible(Container):
+    """The methods of `TensorSequence` that convert all elements at once."""
+
+    # -- Arrow -----------------------------------------------------------------------------------------
+
+    def __arrow_c_schema__(self):
+        """Return the type of the array that `__arrow_c_array__` exports, as a capsule."""
+        self.check_initialised(NULL)
+        from seqcore._arrow.protocol import give_schema
+
+        return give_schema(self)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        """Export the elements as an Arrow array. `pyarrow.array(seq)` and other libraries call this method.
+
+        Parameters
+        ----------
+        requested_schema : capsule, optional
+            The wanted type: list, large list, list view, fixed-size list or fixed-shape tensor. If the
+            elements don't fit this type, it is ignored.
+
+        Returns
+        -------
+        tuple of two capsules
+            The type and the array, as in https://arrow.apache.org/docs/format/CDataInterface.html
+
+        Raises
+        ------
+        TypeError
+            If Arrow doesn't support the dtype: complex numbers and bfloat16.
+        ValueError
+            If the elements differ in rank.
+
+        Notes
+        -----
+        Elements of rank 1 become a `large_list`. Further axes become fixed-size lists if all elements agree
+        in them, otherwise the array is an `arrow.variable_shape_tensor`. Elements of rank 0 become plain
+        numbers. O(1) if `values` and `offsets` are views, otherwise O(n) for the offsets. The values are
+        copied if `values` is not a view in C order; bools and strings always are. The array is a snapshot:
+        later edits of the sequence don't show in it.
+        """
+        self.check_initialised(NULL)
+        from seqcore._arrow.protocol import give_array
+
+        return give_array(self, requested_schema)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """Export the elements as a stream of Arrow arrays. `pyarrow.chunked_array(seq)` calls this method.
+
+        It works as `__arrow_c_array__`, with one array or a few: elements in several large memories become
+        one array for each memory, without a copy.
+        """
+        self.check_initialised(NULL)
+        from seqcore._arrow.protocol import give_stream
+
+        return give_stream(self, requested_schema)
+
+    @classmethod
+    def from_arrow(cls, array):
+        """Make a sequence from an Arrow array of pyarrow, Polars, DuckDB, pandas or another library.
+
+        Parameters
+        ----------
+        array : object with `__arrow_c_array__` or `__arrow_c_stream__`
+            The array, chunked array, series, or table with a single column. Its items are lists of numbers,
+            bools or strings (32- and 64-bit lists, list views, fixed-size lists), or Arrow's tensors of fixed
+            or variable shape. Plain numbers become elements of rank 0.
+
+        Returns
+        -------
+        TensorSequence
+            The elements, read-only views of Arrow's memory, which they keep alive. Bools, strings,
+            dictionary-encoded and run-end-encoded arrays are copied.
+
+        Raises
+        ------
+        TypeError
+            If an element is null or has nulls, the type is not supported, or the object has neither method.
+        ValueError
+            If one element is a ragged list of lists, or the array is damaged or was consumed before.
+
+        Notes
+        -----
+        O(1) for each chunk, unless data is copied. An element's offsets are checked when it is used: damaged
+        ones are then a ValueError that names the element. No package is needed.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence.from_arrow(TensorSequence([[1, 2], [3]]))  # or pyarrow.array([[1, 2], [3]])
+        <TensorSequence of 2 int64 tensors: (2,) (1,)>
+        """
+        from seqcore._arrow.protocol import take
+
+        cdef Container taken = take(array)
+        return new_container(cls, taken._dtype, taken.snapshot())
+
+    # -- all elements alike --------------------------------------------------------------------------
+
+    def astype(self, dtype):
+        """Return a sequence of the elements converted to another dtype.
+
+        Parameters
+        ----------
+        dtype : data-type
+            The new element type, a number or bool type.
+
+        Returns
+        -------
+        TensorSequence
+            The elements in the same shapes, in new memory. If the dtype doesn't change, the elements are
+            shared.
+
+        Raises
+        ------
+        TypeError
+            If one of the dtypes is that of strings, or the new one is not supported.
+
+        Notes
+        -----
+        Values are converted as by `np.ndarray.astype`: integers that don't fit wrap around, fractions are cut
+        off. O(n) and O(bytes).
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[1, 2], [3]]).astype("float32")[1]
+        array([3.], dtype=float32)
+        """
+        cdef Share share = self.whole()
+        cdef cnp.dtype wanted = convertible(self._dtype, dtype)
+        if wanted is self._dtype:
+            return new_container(type(self), wanted, retained(share.store))
+        items = compact_items(share.store, self._dtype).astype(wanted)
+        return new_container(type(self), wanted, store_like(items, share.store))
+
+    def tolist(self):
+        """Return the elements as nested lists of Python numbers or strings.
+
+        Returns
+        -------
+        list
+            The elements, each as from `np.ndarray.tolist`.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[[1, 2]], [3]]).tolist()
+        [[[1, 2]], [3]]
+        """
+        cdef Share share = self.shared()
+        cdef Reader reader
+        cdef Py_ssize_t i, done = 0, items = 0
+        cdef list lists = [None] * size_of(share.store)
+        cdef cnp.ndarray element
+        begin(&reader, share.store, 0, size_of(share.store))
+        while next_pieces(&reader):
+            for i in range(reader.n):
+                element = make_element(&reader.pieces[i], self._dtype)
+                items += 1 + cnp.PyArray_SIZE(element)
+                if items >= SIGNALS_EVERY:
+                    let_others_in()
+                    items = 0
+                lists[done] = (<object>element).tolist()
+                done += 1
+        if reader.damaged:
+            raise_damaged(share.store, reader.at)
+        return lists
+
+    def __array__(self, dtype=None, copy=None):
+        """Return the elements stacked along a new first axis, for `np.array(seq)`.
+
+        Parameters
+        ----------
+        dtype : data-type, optional
+            The dtype of the result, by default the sequence's. With `object` elements of different shapes
+            become the items of a 1-D array.
+        copy : bool, optional
+            If False, raise, because the elements are always copied.
+
+        Returns
+        -------
+        np.ndarray
+            The elements, of shape (n, …). The shape is (0,) for an empty sequence.
+
+        Raises
+        ------
+        ValueError
+            If the elements differ in shape (`to_padded` pads them), or copy is False.
+
+        Notes
+        -----
+        O(bytes). The GIL is released.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqcore import TensorSequence
+        >>> np.array(TensorSequence([[1, 2], [3, 4]]))
+        array([[1, 2],
+               [3, 4]])
+        """
+        cdef Share share
+        cdef Reader reader
+        cdef Py_ssize_t i, none = 0
+        if copy is not None and not copy:
+            raise ValueError("a TensorSequence can't become an array without a copy: leave out copy=False, "
+                             "or use seq.values(), which is a view where the elements are contiguous")
+        share = self.whole()
+        if size_of(share.store) == 0:
+            array = new_array(self._dtype, 1, &none)
+        elif dtype is not None and np.dtype(dtype) == object and not of_one_shape(share):
+            array = np.empty(size_of(share.store), object)
+            begin(&reader, share.store, 0, size_of(share.store))
+            while next_pieces(&reader):
+                for i in range(reader.n):
+                    array[reader.at - reader.n + i] = make_element(&reader.pieces[i], self._dtype)
+            if reader.damaged:
+                raise_damaged(share.store, reader.at)
+        else:
+            array = join(share.store, self._dtype, 0, True)
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    # -- padding -------------------------------------------------------------------------------------
+
+    @cython.embedsignature(False)
+    def to_padded(self, padding_value=0, *given, side="right", shape=None, multiple_of=None, truncate=False,
+                  dtype=None, return_mask=False, out=None, **named):        # more, to name what is meant
+        """to_padded($self, /, padding_value=0, *, side='right', shape=None, multiple_of=None, \
+truncate=False, dtype=None, return_mask=False, out=None)\n--\n
+        Return one array of all elements, each padded to the longest.
+
+        Parameters
+        ----------
+        padding_value : scalar, optional
+            The value of the padding, of the batch's dtype. The default is the zero value of the dtype: 0,
+            False, or the empty string. Lengths go in `shape`: `to_padded(512)` pads with the value 512.
+        side : {"right", "left"}, optional
+            The side of the padding along every axis: "right" pads at the end, "left" in front.
+        shape : int or sequence of int or None, optional
+            The size to pad to: an int for axis 0, or one for each axis. None pads to the longest element.
+        multiple_of : int or sequence of int or None, optional
+            The padded size is rounded up to a multiple of this number: one for each axis, or an int for
+            axis 0 and all other axes in which elements differ.
+        truncate : bool, optional
+            If True, cut elements that are longer than `shape` at their end. By default they are an error.
+        dtype : data-type, optional
+            The dtype of the batch, to which the elements are converted as by `astype`. The default is the
+            sequence's.
+        return_mask : bool, optional
+            If True, also return a mask.
+        out : np.ndarray, optional
+            The array to write to, of the result's shape and dtype.
+
+        Returns
+        -------
+        batch : np.ndarray
+            The padded elements, of shape (n, …); `out` if it was given. For an empty sequence the shape is
+            (0, 0), or (0, …) as `shape` says.
+        mask : np.ndarray of bool
+            True at the positions of elements along axis 0, False at padding, of shape (n, L). Only if
+            `return_mask` is True.
+
+        Raises
+        ------
+        ValueError
+            If the elements differ in rank, an element is longer than `shape`, or `out` has another shape or
+            is read-only.
+        TypeError
+            If the padding value or `out` has another dtype, or `dtype` is not supported, or would convert
+            between strings and numbers.
+        OverflowError
+            If the padding value does not fit the dtype.
+
+        Notes
+        -----
+        O(bytes of the result). The GIL is released. Another dtype needs no copy of the whole sequence: the
+        elements are converted some at a time.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> batch, mask = TensorSequence([[1, 2, 3], [4]]).to_padded(-1, return_mask=True)
+        >>> batch
+        array([[ 1,  2,  3],
+               [ 4, -1, -1]])
+        >>> mask
+        array([[ True,  True,  True],
+               [ True, False, False]])
+        """
+        if given or named:
+            refuse_arguments("to_padded", 1, given, named)
+        cdef Share share = self.whole()
+        return padded(share.store, self._dtype, padding_value, side, shape, multiple_of, truncate,
+                      dtype, return_mask, out)
+
+    @classmethod
+    @cython.embedsignature(False)
+    def from_padded(cls, batch, lengths=None, *given, side="right", **named):   # to name what is meant
+        """from_padded($type, batch, lengths, *, side='right')\n--\n
+        Make a sequence of the rows of a padded batch, without their padding.
+
+        Parameters
+        ----------
+        batch : array_like
+            The batch, of shape (n, L, …). The sequence shares its memory; strings are copied.
+        lengths : array_like of int
+            The lengths of the elements along axis 1 of the batch, of shape (n,). A mask gives them by
+            `mask.sum(axis=1)`.
+        side : {"right", "left"}, optional
+            The side of the padding.
+
+        Returns
+        -------
+        TensorSequence
+            The n elements, whose rank is one less than that of the batch.
+
+        Raises
+        ------
+        ValueError
+            If a length is not from 0 to L, there are not n of them, or the batch has rank 0 or 1.
+        TypeError
+            If the lengths are missing or not integers, or the dtype of the batch is not supported.
+
+        Notes
+        -----
+        O(n), without a copy of the values; 8 bytes for each element.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence.from_padded([[1, 2, 0], [3, 0, 0]], [2, 1])[1]
+        array([3])
+        """
+        if given or named:
+            refuse_arguments("from_padded", 2, given, named)
+        cdef bint left = left_side(side)
+        array = own_view(as_tensor(batch))      # as in values_given
+        return new_container(cls, element_type(array.dtype), split_padded(array, lengths, left))
+
+
+# == ragged ==============================================================================================
+#
+# The elements together: values and lengths, numbers for each element, and sequences made of them.
+
+cdef cnp.ndarray values_given(object values):
+    # A view of our own: reading the lengths runs foreign code, which may set the given one's shape or type.
+    cdef cnp.ndarray array = own_view(as_tensor(values))
+    if array.ndim == 0:
+        raise ValueError("values has rank 0 and so no axis to split along: pass an array of rank 1 or more")
+    return array
+
+
+@cython.auto_pickle(False)
+@cython.no_gc           # as its base
+cdef class Ragged(Convertible):
+    """The methods of `TensorSequence` about the elements together, and what makes a sequence of values."""
+
+    # -- what it is as a whole ---------------------------------------------------------------------
+
+    @property
+    def nbytes(self):
+        """The size of all elements in bytes. O(n), or O(1) after a split or load."""
+        cdef Share share = self.shared()
+        return total_nbytes(share.store)
+
+    @property
+    def pinned_nbytes(self):
+        """The size in bytes of the memory that the elements keep alive. O(n), or O(1) after a split or load.
+
+        It is more than `nbytes` if elements are small views of large arrays, and less if elements share
+        memory. `compact` makes the two equal. Memory of unknown size, as from DLPack, counts from the first
+        to the last element in it.
+        """
+        cdef Share share = self.shared()
+        return pinned_nbytes(share.store)
+
+    @property
+    def shapes(self):
+        """The shapes of the elements, a list of tuples of int. O(n)."""
+        cdef Share share = self.shared()
+        cdef Reader reader
+        cdef Py_ssize_t i, done = 0
+        cdef list shapes = [None] * size_of(share.store)
+        begin(&reader, share.store, 0, size_of(share.store))
+        while next_pieces(&reader):
+            for i in range(reader.n):
+                shapes[done] = shape_of(&reader.pieces[i])
+                done += 1
+            if done % SIGNALS_EVERY == 0:
+                let_others_in()
+        if reader.damaged:
+            raise_damaged(share.store, reader.at)
+        return shapes
+
+    # -- values and numbers --------------------------------------------------------------------------
+
+    def values(self):
+        """Return the elements concatenated along axis 0, as a read-only array.
+
+        With `offsets` this is the ragged layout of PyTorch, Arrow and Awkward Array.
+
+        Returns
+        -------
+        np.ndarray
+            The values, of shape (sum of the lengths, …), in C order if they are a copy. Elements of rank 0
+            become an array of shape (n,), one number for each element. The shape is (0,) for an empty
+            sequence.
+
+        Raises
+        ------
+        ValueError
+            If an element differs from the first one in rank or in an axis other than axis 0.
+
+        See Also
+        --------
+        concat_from_sequence : Join along any axis, into a writable array.
+
+        Notes
+        -----
+        A view, without a copy, if the elements are contiguous in one memory, as after a split along axis 0;
+        otherwise one copy. A view after a split or load is O(1), any other O(n), and a copy O(bytes).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[1, 2], [], [3]], dtype="int64").values()
+        array([1, 2, 3])
+        """
+        cdef Share share = self.whole()
+        return values_of(share.store, self._dtype)
+
+    def lengths(self, dtype="int64"):
+        """Return the lengths of the elements along axis 0.
+
+        Parameters
+        ----------
+        dtype : data-type, optional
+            The integer dtype of the result.
+
+        Returns
+        -------
+        np.ndarray
+            The lengths, of shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If an element has rank 0.
+        OverflowError
+            If a length does not fit the dtype.
+        TypeError
+            If the dtype is not an integer type.
+
+        Notes
+        -----
+        O(n), about 1 ns for each element. For many elements the GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[1, 2], [3]]).lengths()
+        array([2, 1])
+        """
+        cdef Share share = self.whole()
+        return lengths_of(share.store, dtype)
+
+    def offsets(self, dtype="int64"):
+        """Return the offsets of the elements in `values`: element i is `values[offsets[i]:offsets[i + 1]]`.
+
+        Parameters
+        ----------
+        dtype : data-type, optional
+            The integer dtype of the result.
+
+        Returns
+        -------
+        np.ndarray
+            The running sum of the lengths, from 0, of shape (n + 1,). Read-only if the sequence already
+            stores these offsets in this dtype, as int64 after a split by lengths.
+
+        Raises
+        ------
+        ValueError
+            If an element has rank 0.
+        OverflowError
+            If an offset does not fit the dtype.
+        TypeError
+            If the dtype is not an integer type.
+
+        Notes
+        -----
+        O(1) for stored offsets, without a copy; otherwise O(n). For many elements the GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[1, 2], [3]]).offsets("int32")
+        array([0, 2, 3], dtype=int32)
+        """
+        cdef Share share = self.whole()
+        return offsets_of(share.store, dtype)
+
+    def segment_ids(self, dtype="int64"):
+        """Return, for each row of `values`, which element it is of.
+
+        Parameters
+        ----------
+        dtype : data-type, optional
+            The integer dtype of the result.
+
+        Returns
+        -------
+        np.ndarray
+            The positions of the elements, of shape (sum of the lengths,).
+
+        Raises
+        ------
+        ValueError
+            If an element has rank 0.
+        OverflowError
+            If a position does not fit the dtype.
+        TypeError
+            If the dtype is not an integer type.
+
+        See Also
+        --------
+        position_ids : The position of each row in its element.
+
+        Notes
+        -----
+        O(sum of the lengths). The GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[7, 8, 9], [], [7]], dtype="int64").segment_ids()
+        array([0, 0, 0, 2])
+        """
+        cdef Share share = self.whole()
+        return segment_ids_of(share.store, dtype)
+
+    def position_ids(self, dtype="int64"):
+        """Return, for each row of `values`, its position in its element.
+
+        Parameters
+        ----------
+        dtype : data-type, optional
+            The integer dtype of the result.
+
+        Returns
+        -------
+        np.ndarray
+            The positions from 0, of shape (sum of the lengths,).
+
+        Raises
+        ------
+        ValueError
+            If an element has rank 0.
+        OverflowError
+            If a position does not fit the dtype.
+        TypeError
+            If the dtype is not an integer type.
+
+        See Also
+        --------
+        segment_ids : Which element each row is of.
+
+        Notes
+        -----
+        O(sum of the lengths). The GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[7, 8, 9], [], [7]], dtype="int64").position_ids("int32")
+        array([0, 1, 2, 0], dtype=int32)
+        """
+        cdef Share share = self.whole()
+        return position_ids_of(share.store, dtype)
+
+    @cython.embedsignature(False)
+    def reduce(self, how=None, *given, axis=0, initial=None, empty=None, dtype=None,
+               **named):               # more, to name what is meant
+        """reduce($self, /, how, *, axis=0, initial=None, empty=None, dtype=None)\n--\n
+        Reduce each element along an axis, to one array with a result for each element.
+
+        Parameters
+        ----------
+        how : ufunc or function
+            A NumPy ufunc of two arguments such as `np.add` or `np.maximum`, or one of `np.sum`, `np.prod`,
+            `np.mean`, `np.std`, `np.var`, `np.min`, `np.max`, `np.any`, `np.all`, `np.argmin` and
+            `np.argmax`.
+        axis : int or None, optional
+            The axis of the elements to reduce. None reduces each element to one number.
+        initial : scalar, optional
+            The number that the reduction of every element begins with, as in NumPy: `initial=0` makes 0 of a
+            maximum of negative numbers. The default is the ufunc's identity, such as 0 for `np.add`.
+            `np.mean`, `np.std`, `np.var`, `np.argmin` and `np.argmax` don't take it.
+        empty : scalar, optional
+            The result for elements whose extent along the axis is 0; other elements don't see it. It must
+            fit the dtype of the results. By default they give `initial` or the identity.
+        dtype : data-type, optional
+            The dtype to compute in. The default is NumPy's, such as int64 for sums of smaller integers.
+
+        Returns
+        -------
+        np.ndarray
+            The results, of shape (n, …): the shape of an element without the axis. For an empty sequence the
+            shape is (0,).
+
+        Raises
+        ------
+        ValueError
+            If an element is empty and there is neither an identity nor `initial` nor `empty`, lacks the
+            axis, or its result has another shape than that of element 0.
+        TypeError
+            If `how` is not a reduction, the elements are strings, or a dtype, `initial` or `empty` doesn't
+            fit.
+        OverflowError
+            If `initial` or `empty` is too large for the dtype of the results.
+
+        See Also
+        --------
+        sequence_map : Apply any function to each element.
+
+        Notes
+        -----
+        O(bytes), in one pass without the GIL, and without joining the elements. Sums are pairwise like
+        NumPy's, float16 is computed in float32. Ufuncs other than `np.add`, `np.multiply`, `np.minimum`,
+        `np.maximum`, `np.logical_or` and `np.logical_and`, and minima and deviations of complex numbers, are
+        called once for each element.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqcore import TensorSequence
+        >>> seq = TensorSequence([[1, 2, 3], [], [4, 5]], dtype="int64")
+        >>> seq.reduce(np.sum)
+        array([6, 0, 9])
+        >>> seq.reduce(np.max, empty=-1)
+        array([ 3, -1,  5])
+        """
+        if given or named:
+            refuse_arguments("reduce", 1, given, named)
+        cdef Share share = self.whole()
+        return reduced_elements(share.store, self._dtype, how, axis, initial, empty, dtype)
+
+    @classmethod
+    def from_lengths(cls, values, lengths):
+        """Make a sequence from values and the lengths of the elements along axis 0.
+
+        Parameters
+        ----------
+        values : array_like
+            The concatenated elements, of rank 1 or more. The sequence shares its memory; strings are copied.
+        lengths : array_like of int
+            The lengths, of shape (n,), 0 or more. Their sum is the length of `values`. For offsets use
+            `from_offsets`.
+
+        Returns
+        -------
+        TensorSequence
+
+        Raises
+        ------
+        ValueError
+            If a length is negative, the lengths don't sum to the length of `values`, `values` has rank 0, or
+            `lengths` is not 1-D.
+        TypeError
+            If the lengths are not integers, or the dtype of `values` is not supported.
+
+        Notes
+        -----
+        O(n), without a copy of the values; 8 bytes for each element. For many elements the GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence.from_lengths([1, 2, 3], [2, 0, 1]).shapes
+        [(2,), (0,), (1,)]
+        """
+        array = values_given(values)
+        return new_container(cls, element_type(array.dtype), split_lengths(array, 0, lengths, "lengths"))
+
+    @classmethod
+    def from_offsets(cls, values, offsets):
+        """Make a sequence from values and offsets: element i is `values[offsets[i]:offsets[i + 1]]`.
+
+        Parameters
+        ----------
+        values : array_like
+            The concatenated elements, of rank 1 or more. The sequence shares its memory; strings are copied.
+        offsets : array_like of int
+            The offsets, of shape (n + 1,), not decreasing, within the length of `values`. The first one need
+            not be 0, nor the last one the end, so lengths passed by mistake can go unnoticed: for lengths use
+            `from_lengths`.
+
+        Returns
+        -------
+        TensorSequence
+
+        Raises
+        ------
+        ValueError
+            If an offset is less than the one before it or outside `values`, `values` has rank 0, or
+            `offsets` is not 1-D.
+        TypeError
+            If the offsets are not integers, or the dtype of `values` is not supported.
+
+        Notes
+        -----
+        O(n), without a copy of the values; 8 bytes for each element. For many elements the GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence.from_offsets([1, 2, 3], [0, 2, 2, 3]).shapes
+        [(2,), (0,), (1,)]
+        """
+        array = values_given(values)
+        return new_container(cls, element_type(array.dtype), split_offsets(array, offsets))
+
+
+# == sequence ============================================================================================
+#
+# TensorSequence: the interface of a Python list, on a gap buffer of views.
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
-
-cnp.import_array()
 
 
 cdef TensorSequence new_sequence(cnp.dtype dtype, Store *store):

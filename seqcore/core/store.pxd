@@ -1,7 +1,325 @@
-# Stores: the elements of a sequence, as runs or as slots.
+# Counts of the fast paths that this thread's calls took; tests read them.
 
-from seqcore.core.directory cimport Slot, number_in, slot_for, source_of
-from seqcore.core.source cimport Source
+from cpython.object cimport PyObject
+from cpython.ref cimport PyObject
+from libc.stdint cimport int64_t, uint64_t
+cimport numpy as cnp
+
+from seqcore.core.limits cimport BLOCK, FETCH_AHEAD
+
+# -- counters --------------------------------------------------------------------------------------------
+# Counts of the fast paths that this thread's calls took; tests read them.
+
+cdef enum Counter:
+    SLOTS_COPIED                # buffers that an edit, or one who needed it alone, has made its own
+    GAP_MOVED                   # moves of the gap that had slots to move
+    GROWN                       # buffers that got longer
+    SHRUNK                      # buffers that got shorter
+    CUT_WITHOUT_GIL             # splits
+    COPIED_WITHOUT_GIL          # joins, padded batches, and elements copied together
+    RUNS_COPIED                 # by joins, and where elements are copied together
+    LEFT_IN_PLACE               # values, stacks and rows of items that are views
+    JOINED                      # … that had to be copied
+    SPLICED                     # edits that made runs anew
+    LOOSENED                    # edits that made slots of runs
+    REDUCED                     # elements that kernels of reductions were given
+    COMPARED_ON                 # times that a comparison let others in and went on
+    ARGUMENTS_MADE              # arrays that maps made for calls of a body
+    NCOUNTERS
+
+cdef void count(Counter counter, Py_ssize_t n) noexcept nogil
+
+# -- source ----------------------------------------------------------------------------------------------
+# Where the data of elements is: plain structs that need neither Python objects nor the GIL.
+
+cdef extern from *:
+    """
+    /* Counters that several threads may change at once. With the GIL they need nothing; without it,
+       the compiler's own atomics: C11's <stdatomic.h> is not on every compiler that builds wheels. */
+    #ifndef SEQCORE_COUNTERS
+    #define SEQCORE_COUNTERS
+    #if !defined(Py_GIL_DISABLED)
+    static inline Py_ssize_t seqcore_add(Py_ssize_t *counter, Py_ssize_t n)
+    { Py_ssize_t before = *counter; *counter += n; return before; }
+    static inline Py_ssize_t seqcore_read(Py_ssize_t *counter) { return *counter; }
+    #elif defined(_MSC_VER)
+    #include <intrin.h>
+    static inline Py_ssize_t seqcore_add(Py_ssize_t *counter, Py_ssize_t n)
+    { return _InterlockedExchangeAdd64((volatile __int64 *)counter, n); }
+    static inline Py_ssize_t seqcore_read(Py_ssize_t *counter) { return seqcore_add(counter, 0); }
+    #else
+    static inline Py_ssize_t seqcore_add(Py_ssize_t *counter, Py_ssize_t n)
+    { return __atomic_fetch_add(counter, n, __ATOMIC_ACQ_REL); }
+    static inline Py_ssize_t seqcore_read(Py_ssize_t *counter)
+    { return __atomic_load_n(counter, __ATOMIC_ACQUIRE); }
+    #endif
+    #endif
+    """
+    Py_ssize_t add_to "seqcore_add"(Py_ssize_t *counter, Py_ssize_t n) noexcept nogil   # the value before
+    Py_ssize_t read_counter "seqcore_read"(Py_ssize_t *counter) noexcept nogil
+
+cdef extern from *:
+    """
+    #define SEQCORE_MAX_BYTES ((Py_ssize_t)(((size_t)-1) >> 1))
+
+    /* Memory that is about to be read, where elements are out of order. */
+    #if defined(__GNUC__) || defined(__clang__)
+    #define seqcore_prefetch(address) __builtin_prefetch(address)
+    #else
+    #define seqcore_prefetch(address) ((void)(address))
+    #endif
+
+    /* One number of a table. Another process may change it at any time, so it is read once: the compiler
+       must not read it again after it was checked. */
+    static inline Py_ssize_t seqcore_number(const void *numbers, Py_ssize_t i, int width)
+    {
+        return width == 8 ? (Py_ssize_t)((const volatile long long *)numbers)[i]
+                          : (Py_ssize_t)((const volatile int *)numbers)[i];
+    }
+    """
+    Py_ssize_t MAX_BYTES "SEQCORE_MAX_BYTES"    # that an address can count
+    void prefetch "seqcore_prefetch"(const void *address) noexcept nogil
+    Py_ssize_t number_at "seqcore_number"(const void *numbers, Py_ssize_t i, int width) noexcept nogil
+
+cdef enum:
+    MAX_NDIM = 64               # NumPy's limit
+    NOT_SOLID = -1
+
+cdef enum Status:
+    OK
+    NO_MEMORY
+    OUT_OF_RANGE
+    DAMAGED                     # a table's numbers lead outside of its values
+    NEEDS_SLOTS                 # the edit has to wait until a large sequence has slots
+    NEGATIVE_LENGTH             # split: a length below zero
+    LENGTHS_TOO_LONG            # split: the lengths exceed the axis
+    LENGTHS_TOO_SHORT           # split: the lengths leave a rest
+    RANK_DIFFERS                # join
+    SHAPE_DIFFERS               # join
+    TOO_LARGE                   # join: more bytes than an address can count
+    LENGTH_DIFFERS              # slice assignment with a step
+
+cdef enum Kind:
+    WHOLE                       # one array that was put in: a single element
+    EVEN                        # a table of elements of one length; the last one may be shorter
+    OFFSETS                     # … from each offset to the next
+    VIEWS                       # … each with a start and a length of its own
+    PADDED                      # … each a row of a batch without its padding
+    SHAPED                      # … from each offset to the next, in C order, each of a shape of its own
+
+cdef struct Source:
+    # The data that all elements of an array share; the first field of the Python object that owns it.
+    # Shape and strides are an element's; where `axis` is not negative, shape[axis] is not valid, and each
+    # element has a length of its own there.
+    Py_ssize_t users            # slots and runs, of all sequences, that name it
+    Py_ssize_t *shape           # then ndim strides, in bytes; SHAPED: the order of the axes in memory
+    short itemsize              # bytes
+    signed char ndim
+    signed char axis
+    char kind
+    bint solid                  # whether elements are in memory in C order; not of SHAPED
+    char *data                  # of element 0, or where position `low` of a table is
+    Py_ssize_t length           # along `axis`: WHOLE and EVEN, of each element but a table's last; 1 without
+
+cdef struct Table:
+    # Element i is at data + i * pitch + (start(i) - low) * step.
+    Source source               # first, so that a pointer to one is a pointer to the other
+    Py_ssize_t n                # elements
+    size_t id                   # that slots name it by, or 0 while there are none
+    Py_ssize_t pitch            # bytes: EVEN and PADDED
+    Py_ssize_t step             # bytes from one position to the next
+    Py_ssize_t last             # EVEN: the last element's length
+    Py_ssize_t low              # positions are from low to high
+    Py_ssize_t high
+    const void *starts          # OFFSETS and SHAPED: n + 1 of them
+    const void *lengths         # VIEWS, PADDED; SHAPED: n shapes of `ndim` extents
+    short width                 # bytes of each start
+    short lengths_width         # bytes of each length or extent
+    short left                  # PADDED: whether the padding is in front
+
+cdef struct Piece:
+    # One element as it was read and checked: use it, and never its table's numbers again.
+    Source *source
+    char *data                  # its first item
+    Py_ssize_t start            # its first position in a table
+    Py_ssize_t length           # along source.axis
+    const Py_ssize_t *shape     # then its strides
+
+cdef inline PyObject *owner_of(const Source *source) noexcept nogil:
+    return <PyObject *>(<char *>source - sizeof(PyObject))
+
+cdef inline const Py_ssize_t *strides_of(const Piece *piece) noexcept nogil:
+    return piece.shape + piece.source.ndim
+
+cdef inline Py_ssize_t extent(const Piece *piece, int axis) noexcept nogil:
+    return piece.length if axis == piece.source.axis else piece.shape[axis]
+
+cdef inline bint same_layout(const Source *known, const Piece *piece) noexcept nogil:
+    """Return whether a piece has strides, and extents but along its axis, as the last one of `known` had."""
+    return piece.source == known and known.kind != SHAPED
+
+cdef inline void resolve_whole(Source *source, Piece *piece) noexcept nogil:
+    """Read the single element of a source, which needs no check."""
+    piece.source = source
+    piece.shape = source.shape
+    piece.data = source.data
+    piece.start = 0
+    piece.length = source.length
+
+cdef inline bint resolve(Source *source, Py_ssize_t number, Piece *piece, Py_ssize_t *dims) noexcept nogil:
+    """Read and check an element of a source; whether it is within its values.
+
+    `dims` has room for a shape and strides of the source's rank: where each element has its own, they are
+    written there.
+    """
+    cdef Table *table = <Table *>source
+    cdef Py_ssize_t start, stop
+    if source.kind == WHOLE:
+        resolve_whole(source, piece)
+        return True
+    piece.source = source
+    piece.shape = source.shape
+    if source.kind == EVEN:
+        piece.data = source.data + number * table.pitch
+        piece.start = number * source.length
+        piece.length = source.length if number + 1 < table.n else table.last
+        return True
+    if source.kind == OFFSETS:
+        start = number_at(table.starts, number, table.width)
+        stop = number_at(table.starts, number + 1, table.width)
+        if not table.low <= start <= stop <= table.high:
+            return False
+        piece.data = source.data + (start - table.low) * table.step
+        piece.start = start
+        piece.length = stop - start
+        return True
+    return resolve_other(table, number, piece, dims)
+
+cdef bint resolve_other(Table *table, Py_ssize_t number, Piece *piece, Py_ssize_t *dims) noexcept nogil
+
+cdef inline bint is_solid(Py_ssize_t itemsize, int ndim, int axis, const Py_ssize_t *dims) noexcept nogil:
+    """Return whether elements of a shape and strides are in C order, however long they are along an axis."""
+    cdef Py_ssize_t stride = itemsize
+    cdef int i
+    if axis > 0:
+        return False
+    for i in range(ndim - 1, axis, -1):
+        if dims[i] != 1 and dims[ndim + i] != stride:
+            return False
+        stride *= dims[i]
+    # An element of length 1 would do with any step, but the next one may be longer; without items there is
+    # none.
+    return axis < 0 or dims[ndim] == stride
+
+cdef inline bint solid(const Piece *piece) noexcept nogil:
+    if piece.source.kind == SHAPED:
+        return is_solid(piece.source.itemsize, piece.source.ndim, 0, piece.shape)
+    return piece.source.solid
+
+cdef inline Py_ssize_t row_nbytes(const Piece *piece) noexcept nogil:
+    """Bytes for each position along the axis."""
+    cdef Py_ssize_t row = piece.source.itemsize
+    cdef int axis
+    for axis in range(piece.source.ndim):
+        if axis != piece.source.axis:
+            row *= piece.shape[axis]
+    return row
+
+cdef inline Py_ssize_t solid_row(const Piece *piece) noexcept nogil:
+    """Bytes for each position along the axis, if the element is in memory in C order, or NOT_SOLID."""
+    return row_nbytes(piece) if solid(piece) else NOT_SOLID
+
+cdef Py_ssize_t piece_nbytes(const Piece *piece) noexcept nogil
+cdef bint same_shape(const Piece *a, const Piece *b) noexcept nogil
+cdef bint fits_behind(const Piece *first, const Piece *piece) noexcept nogil
+
+# -- directory -------------------------------------------------------------------------------------------
+# Slots: an element in 8 bytes; and the directory of tables that slots name.
+
+# An even number is the address of a source that is a single element. An odd one is a table's id and an
+# element's number in that table.
+ctypedef uint64_t Slot
+
+cdef enum:
+    NUMBER_BITS = 37
+    ID_SHIFT = 38               # behind the tag and the number
+    BLOCK_BITS = 13             # of an id: ids of a block of the directory
+    BLOCK_SHIFT = 51            # ID_SHIFT + BLOCK_BITS
+
+cdef Table ***directory         # blocks of tables, by id
+
+cdef inline Source *source_of(Slot slot) noexcept nogil:
+    if slot & 1:
+        return <Source *>directory[slot >> BLOCK_SHIFT][(slot >> ID_SHIFT) & ((1 << BLOCK_BITS) - 1)]
+    return <Source *><size_t>slot
+
+cdef inline Py_ssize_t number_in(Slot slot) noexcept nogil:
+    return <Py_ssize_t>((slot >> 1) & ((<Slot>1 << NUMBER_BITS) - 1)) if slot & 1 else 0
+
+cdef inline bint same_source(Slot a, Slot b) noexcept nogil:
+    return a == b or (a & b & 1 and (a ^ b) >> ID_SHIFT == 0)
+
+cdef inline Slot slot_for(const Source *source, Py_ssize_t number) noexcept nogil:
+    """The slot of an element; of a table that has an id."""
+    if source.kind == WHOLE:
+        return <Slot><size_t>source
+    return <Slot>(<const Table *>source).id << ID_SHIFT | <Slot>number << 1 | 1
+
+cdef bint give_id(Source *source) noexcept nogil
+cdef void forget_id(Table *table) noexcept nogil
+
+# -- owner -----------------------------------------------------------------------------------------------
+# The Python objects that own sources: they keep memory alive and are the base of every element.
+
+cdef class ArrayOwner:
+    cdef Source source                          # first, so that owner_of finds its way back
+    cdef Py_ssize_t[4] dims                     # shape and strides up to rank 2
+    cdef object memory                          # what owns the data: an array, or a Keeper of another object
+    cdef object more                            # None, or bytes: shape and strides of a higher rank
+
+cdef class TableOwner:
+    cdef Table table                            # first
+    cdef Py_ssize_t[9] dims                     # shape, strides and a dropped axis's stride up to rank 4
+    cdef object memory
+    cdef object more
+    cdef object numbers                         # what keeps starts and lengths alive
+    cdef object origin                          # None, or which file the elements are in
+    cdef Py_ssize_t first                       # which element of the file is the first one
+    cdef Py_ssize_t checked_from                # OFFSETS: those of elements checked_from to checked_to rise
+    cdef Py_ssize_t checked_to                  # within the values: nothing else is handed on
+
+cdef class Keeper:
+    cdef object memory
+
+cdef void retain_source(Source *source, Py_ssize_t n) noexcept
+cdef void release_source(Source *source, Py_ssize_t n) noexcept
+
+cdef void retain_slots(const Slot *slots, Py_ssize_t n) noexcept
+cdef void release_slots(const Slot *slots, Py_ssize_t n) noexcept
+
+cdef object memory_of(cnp.ndarray array)
+cdef object kept_memory(const Source *source)
+cdef object kept_by(object owner)
+cdef int check_type(cnp.ndarray array, cnp.dtype dtype) except -1
+cdef Source *take_whole(cnp.ndarray array) except NULL
+cdef object make_element(const Piece *piece, cnp.dtype dtype)
+cdef bint move_element(PyObject *element, int flags, const Piece *piece, cnp.dtype dtype) noexcept
+cdef object sealed(cnp.ndarray array, cnp.dtype dtype)
+cdef tuple shape_of(const Piece *piece)
+
+# -- positions -------------------------------------------------------------------------------------------
+# Positions as arguments, and the exceptions that name them.
+
+cdef extern from "Python.h":
+    # With no exception given, a number that is too large becomes the largest.
+    Py_ssize_t PyNumber_AsSsize_t(object number, PyObject *overflow) except? -1
+    bint PyIndex_Check(object number)
+
+cdef Py_ssize_t as_position(position) except? -1
+cdef int raise_for(Status status, object position, Py_ssize_t n, bint inserting=*) except -1
+
+# -- store -----------------------------------------------------------------------------------------------
+# Stores: the elements of a sequence, as runs or as slots.
 
 cdef extern from *:
     """
@@ -85,3 +403,149 @@ cdef void fill(Store *store) noexcept nogil
 cdef Store *share(Store *store) noexcept nogil
 cdef void release(Store *store) noexcept
 cdef str broken_invariant(Store *store)
+
+# -- slots -----------------------------------------------------------------------------------------------
+
+
+cdef Status give_ids(const Store *store) noexcept nogil
+cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                        Slot *into) noexcept nogil
+cdef void retain_elements(const Store *store) noexcept
+cdef Status as_slots(Store *store, Py_ssize_t start, Py_ssize_t step, Store *into) noexcept
+cdef Status unshare(Store **store) noexcept
+
+# -- runs ------------------------------------------------------------------------------------------------
+
+
+cdef void add_run(Store *store, Source *source, Py_ssize_t first, Py_ssize_t step,
+                  Py_ssize_t n) noexcept nogil
+cdef Store *finished(Store *store) noexcept
+cdef Status slice_of_store(Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                           Store **into) noexcept
+cdef Status joined_stores(Store **stores, Py_ssize_t nstores, Store **into) noexcept
+cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t stop,
+                   const Store *news) noexcept
+cdef Store *reversed_runs(const Store *store) noexcept
+
+# -- buffer ----------------------------------------------------------------------------------------------
+# Edits of stores; whoever edits holds the lock of the sequence.
+
+cdef Status grow(Store **store, Py_ssize_t n) noexcept nogil
+cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *whole, bint patient) noexcept
+cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *news, bint patient) noexcept
+cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *taken, bint patient) noexcept
+cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                       Store **taken, bint patient) noexcept
+cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken,
+                        bint patient) noexcept
+cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot *slot, bint patient) noexcept
+cdef Status replace_each(Store **store, Store **stale, const int64_t *positions, Py_ssize_t start,
+                         Py_ssize_t step, Store *news, bint patient) noexcept
+cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t n, Store **removed,
+                         Store *news, bint patient) noexcept
+cdef Status reverse_all(Store **store, Store **stale) noexcept
+
+# -- share -----------------------------------------------------------------------------------------------
+# A share of a store for as long as an object lives.
+
+cdef class Share:
+    cdef Store *store
+
+cdef Share share_of(Store *store)
+
+# -- table -----------------------------------------------------------------------------------------------
+# Tables: an array, and numbers that say where in it each of many elements is.
+
+cdef TableOwner even_table(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t length)
+cdef TableOwner offsets_table(cnp.ndarray array, int axis, cnp.ndarray offsets, Py_ssize_t low,
+                              Py_ssize_t high, bint checked)
+cdef TableOwner views_table(cnp.ndarray array, int axis, cnp.ndarray starts, cnp.ndarray lengths)
+cdef TableOwner padded_table(cnp.ndarray batch, cnp.ndarray lengths, bint left)
+cdef TableOwner shaped_table(cnp.ndarray items, cnp.ndarray offsets, Py_ssize_t low, Py_ssize_t high,
+                             cnp.ndarray shapes, tuple order)
+cdef TableOwner even_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like, Py_ssize_t n,
+                                Py_ssize_t length, Py_ssize_t last)
+cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like,
+                                   cnp.ndarray offsets)
+cdef Store *store_of(TableOwner owner) except NULL
+cdef TableOwner twin_of(TableOwner owner)
+
+# -- reader ----------------------------------------------------------------------------------------------
+# Reading the elements of a store: one way for runs and slots alike.
+
+cdef enum:
+    DIMS = 8 * MAX_NDIM         # extents and strides of elements that have shapes of their own
+
+cdef struct Span:
+    # Elements first, first + step, … of one source.
+    Source *source
+    Py_ssize_t first
+    Py_ssize_t step
+    Py_ssize_t n
+
+cdef struct Reader:
+    const Store *store
+    Py_ssize_t at               # of the next element; of the one at fault where `damaged` is set
+    Py_ssize_t stop
+    Py_ssize_t run              # that `at` was found in
+    Py_ssize_t singly           # elements before this position are given as pieces
+    bint damaged
+    Py_ssize_t n                # pieces that were read last
+    Piece pieces[BLOCK]
+    Py_ssize_t dims[DIMS]
+
+cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
+cdef bint next_span(Reader *reader, Span *span) noexcept nogil
+cdef Py_ssize_t next_pieces(Reader *reader) noexcept nogil
+cdef bint next_block(Reader *reader, Span *span) noexcept nogil
+cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexcept nogil
+cdef Py_ssize_t take_singly(Reader *reader, Span *span) noexcept nogil
+cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil
+cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1
+
+cdef inline bint read_one(const Store *store, Py_ssize_t position, Piece *piece,
+                          Py_ssize_t *dims) noexcept nogil:
+    """Read the element at a position in range; whether it is within its source."""
+    cdef Py_ssize_t number
+    cdef Source *source = locate(store, position, &number)
+    return resolve(source, number, piece, dims)
+
+cdef inline void fetch_data(const Reader *reader, Py_ssize_t i) noexcept nogil:
+    """Have the data brought near that a loop over pieces will come to from its i-th one on.
+
+    The data of runs is in order already.
+    """
+    if reader.store.nruns == SLOTS and i + FETCH_AHEAD < reader.n:
+        prefetch(reader.pieces[i + FETCH_AHEAD].data)
+
+cdef struct Block:
+    # The next elements of a store that have one layout, read and checked: what a loop works with.
+    const Store *store
+    Py_ssize_t at               # behind the elements of the block; of the one at fault where `damaged` is set
+    Py_ssize_t stop
+    Py_ssize_t first            # the position of the first element of the block
+    int together                # an axis: consecutive elements of a table along it are given as one; or -1
+    bint mixes                  # whether elements of different sources may be in one block
+    Py_ssize_t run              # that the last element was found in
+    bint damaged
+    Source *source              # whose layout the elements have
+    const Py_ssize_t *shape     # of each element, except along source.axis; then its strides
+    bint solid                  # whether each is in memory in C order
+    Py_ssize_t row              # bytes for each position along the axis
+    Py_ssize_t n
+    char *data[BLOCK]
+    Py_ssize_t rows[BLOCK]      # lengths along source.axis; 1 without one
+    Py_ssize_t dims[2 * MAX_NDIM]
+
+cdef void begin_blocks(Block *block, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
+cdef void begin_joint_blocks(Block *block, const Store *store, int axis, bint mixes) noexcept nogil
+cdef bint read_block(Block *block) noexcept nogil
+cdef bint is_worth_releasing(const Store *store) noexcept nogil
+
+cdef inline void element_of(const Block *block, Py_ssize_t i, Piece *piece) noexcept nogil:
+    """An element of a block by itself."""
+    piece.source = block.source
+    piece.data = block.data[i]
+    piece.start = 0
+    piece.length = block.rows[i]
+    piece.shape = block.shape

@@ -1,28 +1,670 @@
-"""Stores: how the elements of a sequence are kept.
+"""Where the elements of a sequence are: sources, runs, slots, the gap buffer, and the reader.
 
-A sequence that was split, loaded, sliced, reversed or joined is *runs*: nothing is stored per element::
+::
 
-    run     source, first, step, end         elements first, first + step, … of one source
-    runs    [A 0 1 500] [B 9 -1 510]         500 elements of A from the front, ten of B from the back
+    TensorSequence ── Store ─┬─ runs   [source, first, step, end] …       split, loaded, sliced, joined
+                             └─ slots  [source and number] … gap … […]    edited, selected
+                                          │
+                                          ▼
+                      Source   memory, dtype, shape, strides; of a table also where each element begins
+                                          │  resolve(): reads and checks an element's numbers once
+                                          ▼
+                      Piece    address, length, strides: what loops work with
 
-After many edits, and for a selection, the sequence has *slots*, 8 bytes for each element, in a gap buffer::
+Every loop reads elements through `blocks` or, where it wasn't changed to that yet, `reader`. Edits are in the
+section `buffer`, and `container.pyx` makes them under its lock. An element's address is computed in `resolve`
+in store.pxd.
 
-    slots    0            lo            hi                  capacity
-             ├─ elements ─┤···· gap ····├───── elements ─────┤
+Sections::
 
-    position i  is  slots[i]              where i < lo
-                    slots[i + (hi - lo)]  from there on
-
-Invariants: 0 ≤ lo ≤ hi ≤ capacity. Each slot outside the gap is one user of its source, and so is each run.
-
-Stores are shared: a copy of a sequence, and every reader that works without the lock, takes a share instead
-of the elements. Runs never change, and neither do shared slots.
+    counters   counters of fast paths, for tests
+    source     tables: how an element is found and checked
+    directory  the ids of tables in slots
+    owner      the Python objects that own sources
+    positions  positions as arguments, and errors that name them
+    store      stores of runs or slots, and shares of them
+    slots      make slots
+    runs       make, slice, join and splice runs
+    buffer     the gap buffer: edits of a store
+    share      a share of a store as an object
+    table      make tables
+    reader     read elements as spans and pieces
+    blocks     read elements in blocks of one layout
 """
 
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
-from seqcore.core.directory cimport Slot
-from seqcore.core.owner cimport release_slots, release_source, retain_source
-from seqcore.core.source cimport MAX_BYTES, WHOLE, Source, Table, add_to, read_counter
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.long cimport PyLong_CheckExact
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
+from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from libc.stdint cimport int64_t, uintptr_t
+from libc.string cimport memcpy, memmove
+cimport cython
+cimport numpy as cnp
+import numpy as np
+
+from seqcore.core.arrays cimport array_from, array_moved, base_of, descr_of
+from seqcore.core.limits cimport (
+    BLOCK, FETCH_AHEAD, IS_SMALL, MOST_RUNS, RELEASE_FROM, RELEASE_NBYTES, RUNS_OF_AN_EDIT, SINGLE_RUNS,
+    SLOTS_UNDER_LOCK, SPAN_FROM,
+)
+from seqcore._arguments.integers import MASKED
+from seqcore._arguments.shown import got, shown, shown_number
+
+cnp.import_array()
+
+
+# == counters ============================================================================================
+#
+# Counters of fast paths: where one falls back, the result is the same, and nothing else would tell.
+#
+# Counting takes about two nanoseconds, and is done once for a call, a move or a comparison, in no loop over
+# elements. Each thread has counters of its own, so they need neither a lock nor the GIL, and threads that
+# edit different sequences don't wait for a line of memory that all write to.
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    static __declspec(thread) Py_ssize_t seqcore_counts[16];
+    #else
+    static __thread Py_ssize_t seqcore_counts[16];
+    #endif
+    """
+    Py_ssize_t *counts "seqcore_counts"
+
+# Whether the core was built with SEQCORE_SMALL=1.
+SMALL_LIMITS = bool(IS_SMALL)
+
+
+cdef void count(Counter counter, Py_ssize_t n) noexcept nogil:
+    counts[<int>counter] += n
+
+
+def counted():
+    """Return what this thread's calls have done so far, by name."""
+    return {
+        "slots_copied": counts[<int>SLOTS_COPIED],
+        "gap_moved": counts[<int>GAP_MOVED],
+        "grown": counts[<int>GROWN],
+        "shrunk": counts[<int>SHRUNK],
+        "cut_without_gil": counts[<int>CUT_WITHOUT_GIL],
+        "copied_without_gil": counts[<int>COPIED_WITHOUT_GIL],
+        "runs_copied": counts[<int>RUNS_COPIED],
+        "left_in_place": counts[<int>LEFT_IN_PLACE],
+        "joined": counts[<int>JOINED],
+        "spliced": counts[<int>SPLICED],
+        "loosened": counts[<int>LOOSENED],
+        "reduced": counts[<int>REDUCED],
+        "compared_on": counts[<int>COMPARED_ON],
+        "arguments_made": counts[<int>ARGUMENTS_MADE],
+    }
+
+
+assert NCOUNTERS <= 16, "there are more counters than room for them"
+
+
+# == source ==============================================================================================
+#
+# Elements of sources as they are read: where one begins, how long it is, and whether that is in the source.
+#
+# ::
+#
+#     kind       start of element i       its length                     e.g.
+#     WHOLE      0                        length                         an array that was put in
+#     EVEN       i * pitch                length, the last one `last`    a split into equal parts
+#     OFFSETS    offsets[i]               offsets[i + 1] - offsets[i]    a split by lengths, a file,
+#                                                                        Arrow's lists
+#     VIEWS      starts[i]                lengths[i]                     Arrow's list views
+#     PADDED     i * pitch, and padding   lengths[i]                     a padded batch
+#     SHAPED     offsets[i]               shapes[i][0]                   images, in a file
+#
+# Numbers of files and of Arrow are used where they are, and are never trusted: each use reads a number once,
+# checks it, and then uses the `Piece` that it made alone.
+
+cdef bint resolve_other(Table *table, Py_ssize_t number, Piece *piece, Py_ssize_t *dims) noexcept nogil:
+    """As `resolve`, for the kinds of tables that are rarer."""
+    cdef Source *source = &table.source
+    cdef Py_ssize_t start, stop, room, items, stride
+    cdef int axis, place, ndim = source.ndim
+    if source.kind == VIEWS:
+        start = number_at(table.starts, number, table.width)
+        piece.length = number_at(table.lengths, number, table.lengths_width)
+        if not (table.low <= start <= table.high and 0 <= piece.length <= table.high - start):
+            return False
+        piece.data = source.data + (start - table.low) * table.step
+        piece.start = start
+        return True
+    if source.kind == PADDED:
+        piece.length = number_at(table.lengths, number, table.lengths_width)
+        if not 0 <= piece.length <= table.high:
+            return False
+        piece.start = table.high - piece.length if table.left else 0
+        piece.data = source.data + number * table.pitch + piece.start * table.step
+        return True
+    # SHAPED: each in C order, except for the order in which its axes are in memory.
+    start = number_at(table.starts, number, table.width)
+    stop = number_at(table.starts, number + 1, table.width)
+    if not table.low <= start <= stop <= table.high:
+        return False
+    piece.data = source.data + (start - table.low) * table.step
+    piece.start = start
+    piece.shape = dims
+    items = 1
+    stride = source.itemsize
+    room = MAX_BYTES // source.itemsize     # NumPy counts an extent of 0 as 1 where it limits the size
+    for axis in range(ndim - 1, -1, -1):
+        place = source.shape[axis]
+        dims[place] = number_at(table.lengths, number * ndim + axis, table.lengths_width)
+        dims[ndim + place] = stride
+        if dims[place] < 0 or (dims[place] > 1 and dims[place] > room):
+            return False
+        room //= max(dims[place], 1)
+        stride *= max(dims[place], 1)
+        items *= dims[place]
+    piece.length = dims[0]
+    return items == stop - start
+
+
+cdef Py_ssize_t piece_nbytes(const Piece *piece) noexcept nogil:
+    # NumPy has checked that the product fits, for the array that this is a part of.
+    cdef Py_ssize_t nbytes = piece.source.itemsize
+    cdef int axis
+    for axis in range(piece.source.ndim):
+        nbytes *= extent(piece, axis)
+    return nbytes
+
+
+cdef bint same_shape(const Piece *a, const Piece *b) noexcept nogil:
+    cdef int axis
+    if same_layout(a.source, b):
+        return a.length == b.length
+    if a.source.ndim != b.source.ndim:
+        return False
+    for axis in range(a.source.ndim):
+        if extent(a, axis) != extent(b, axis):
+            return False
+    return True
+
+
+cdef bint fits_behind(const Piece *first, const Piece *piece) noexcept nogil:
+    """Return whether two elements have one shape except for axis 0."""
+    cdef int axis
+    if piece.source.ndim != first.source.ndim:
+        return False
+    for axis in range(1, first.source.ndim):
+        if extent(piece, axis) != extent(first, axis):
+            return False
+    return True
+
+
+# == directory ===========================================================================================
+#
+# The directory of tables: ids of the process, so that slots can be copied and moved as they are.
+#
+# ::
+#
+#     slot       id (26 bits) · number (37 bits) · 1
+#     directory  block ──▶ [table or next free id, …]       2¹³ blocks of 2¹³ tables
+#
+# A table gets an id when its first slot is made and returns it when it dies. Then no slot names it, so nobody
+# reads an entry that changes. Free entries are a list: each holds the next free id.
+
+cdef extern from *:
+    """
+    /* A lock for a few instructions. With the GIL too, because tables get ids without it. */
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    static volatile long seqcore_directory_lock;
+    static inline void seqcore_lock_directory(void)
+    { while (_InterlockedExchange(&seqcore_directory_lock, 1)) ; }
+    static inline void seqcore_unlock_directory(void) { _InterlockedExchange(&seqcore_directory_lock, 0); }
+    #else
+    static char seqcore_directory_lock;
+    static inline void seqcore_lock_directory(void)
+    { while (__atomic_test_and_set(&seqcore_directory_lock, __ATOMIC_ACQUIRE)) ; }
+    static inline void seqcore_unlock_directory(void)
+    { __atomic_clear(&seqcore_directory_lock, __ATOMIC_RELEASE); }
+    #endif
+    static void *seqcore_directory_blocks[1 << 13];
+
+    /* A forked child has the thread alone that forked. If another one had the lock then, the child would wait
+       for it for ever. */
+    #if defined(_WIN32)
+    static int seqcore_guard_forks(void) { return 0; }
+    #else
+    #include <pthread.h>
+    static int seqcore_guard_forks(void)
+    {
+        return pthread_atfork(seqcore_lock_directory, seqcore_unlock_directory, seqcore_unlock_directory);
+    }
+    #endif
+    """
+    void lock_directory "seqcore_lock_directory"() noexcept nogil
+    void unlock_directory "seqcore_unlock_directory"() noexcept nogil
+    void **directory_blocks "seqcore_directory_blocks"
+    int guard_forks "seqcore_guard_forks"() noexcept nogil
+
+cdef enum:
+    MOST_BLOCKS = 1 << 13
+
+cdef size_t used = 1            # ids that were ever given; 0 is none
+cdef size_t free_id = 0         # the first of the list of free ones
+
+directory = <Table ***>directory_blocks
+if guard_forks():
+    raise MemoryError("no memory to be told of forks")
+
+
+cdef inline Table **entry_of(size_t id) noexcept nogil:
+    return &directory[id >> BLOCK_BITS][id & ((1 << BLOCK_BITS) - 1)]
+
+
+cdef bint give_id(Source *source) noexcept nogil:
+    """Let slots name a source; False where there is no memory or no id left."""
+    cdef Table *table = <Table *>source
+    cdef Table **block = NULL
+    cdef bint lacks_block
+    if source.kind == WHOLE:
+        return True
+    if table.n >> NUMBER_BITS:
+        return False
+    while True:
+        lock_directory()
+        lacks_block = take_id(table, &block)
+        unlock_directory()
+        if not lacks_block:
+            break
+        # Not under the lock: an allocator that is traced takes the GIL, and a thread may have that which
+        # waits for the lock.
+        block = <Table **>PyMem_RawCalloc(1 << BLOCK_BITS, sizeof(Table *))
+        if block == NULL:
+            return False
+    PyMem_RawFree(block)            # another thread was faster
+    return table.id != 0
+
+
+cdef bint take_id(Table *table, Table ***block) noexcept nogil:
+    """Give a table an id, if there is one left, under the lock; whether that needs a new block.
+
+    If there is a block, the directory takes it over.
+    """
+    global used, free_id
+    if table.id:
+        return False
+    if free_id:
+        table.id = free_id
+        free_id = <uintptr_t>entry_of(free_id)[0]
+    elif used >> BLOCK_BITS == MOST_BLOCKS:
+        return False
+    else:
+        if directory[used >> BLOCK_BITS] == NULL:
+            if block[0] == NULL:
+                return True
+            directory[used >> BLOCK_BITS] = block[0]
+            block[0] = NULL
+        table.id = used
+        used += 1
+    entry_of(table.id)[0] = table
+    return False
+
+
+cdef void forget_id(Table *table) noexcept nogil:
+    global free_id
+    if table.id == 0:
+        return
+    lock_directory()
+    entry_of(table.id)[0] = <Table *><uintptr_t>free_id
+    free_id = table.id
+    unlock_directory()
+    table.id = 0
+
+
+# == owner ===============================================================================================
+#
+# The Python objects that own sources: arrays that elements are views of.
+#
+# ::
+#
+#     ArrayOwner   one array that was put in: a single element
+#     TableOwner   an array and numbers that say where each of its elements is (see `table`)
+#
+# Two counts keep an owner alive::
+#
+#     slots and runs ──count──▶ source (inside the owner) ◀──reference── elements in use (their .base)
+#
+# The slots and runs of all sequences together hold one Python reference, for as long as there are any; a
+# split or a bulk edit then costs one addition, not one for each element. An element that is in use is a NumPy
+# array whose base is the owner. Since an owner has no buffer, NumPy can't make such an array writeable.
+
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #ifdef Py_GIL_DISABLED
+    #define SEQCORE_OWN_TRASHCAN 1
+    #ifdef _MSC_VER
+    #define SEQCORE_THREAD_LOCAL __declspec(thread)
+    #else
+    #define SEQCORE_THREAD_LOCAL __thread
+    #endif
+    typedef struct seqcore_waiting { PyObject *object; struct seqcore_waiting *next; } seqcore_waiting;
+    static SEQCORE_THREAD_LOCAL int seqcore_depth = 0;
+    static SEQCORE_THREAD_LOCAL seqcore_waiting *seqcore_first = NULL;
+
+    /* Release an object. At a depth of 50 such calls it waits until the first of them goes on. */
+    static void seqcore_release(PyObject *object)
+    {
+        seqcore_waiting *one = seqcore_depth < 50 ? NULL : malloc(sizeof(seqcore_waiting));
+        if (one != NULL) {
+            one->object = object;
+            one->next = seqcore_first;
+            seqcore_first = one;
+            return;
+        }
+        ++seqcore_depth;
+        Py_DECREF(object);
+        while (seqcore_depth == 1 && seqcore_first != NULL) {
+            one = seqcore_first;
+            seqcore_first = one->next;
+            object = one->object;
+            free(one);
+            Py_DECREF(object);
+        }
+        --seqcore_depth;
+    }
+    #else
+    #define SEQCORE_OWN_TRASHCAN 0
+    #define seqcore_release(object) Py_DECREF(object)
+    #endif
+    """
+    const bint OWN_TRASHCAN "SEQCORE_OWN_TRASHCAN"
+    void release_in_turn "seqcore_release"(PyObject *object) noexcept
+
+cdef Slot ID_AND_TAG = (~<Slot>0 << ID_SHIFT) | 1
+
+
+# -- owners ------------------------------------------------------------------------------------------
+
+@cython.final
+@cython.no_gc               # like an ndarray, whose place it takes; what it keeps is memory, not containers
+@cython.freelist(256)
+cdef class ArrayOwner:
+    pass
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class TableOwner:
+
+    def __dealloc__(self):
+        forget_id(&self.table)
+
+
+@cython.final
+@cython.trashcan(True)
+cdef class Keeper:
+    # An object that is not a plain array may lead to another owner: a memoryview of an element, a DLPack
+    # capsule. Put in and taken out again and again that makes a chain, and freeing a chain must not recurse.
+
+    def __cinit__(self, memory):
+        self.memory = memory
+
+    def __dealloc__(self):
+        # Cython 3.3 has no trashcan on builds without the GIL.
+        cdef PyObject *memory = <PyObject *>self.memory
+        if OWN_TRASHCAN and memory != NULL:
+            Py_INCREF(<object>memory)
+            self.memory = None
+            release_in_turn(memory)
+
+
+cdef object memory_of(cnp.ndarray array):
+    """Return what keeps the data of an array alive, so that the array object itself need not."""
+    cdef object holder = array
+    cdef PyObject *base
+    # Views of elements lead through the element to its owner. All the way, or owners would make chains.
+    while cnp.PyArray_CheckExact(holder) and not cnp.PyArray_CHKFLAGS(holder, cnp.NPY_ARRAY_OWNDATA):
+        base = base_of(holder)
+        if base == NULL:
+            break
+        holder = <object>base
+    if type(holder) is ArrayOwner:
+        return (<ArrayOwner>holder).memory
+    if type(holder) is TableOwner:
+        return (<TableOwner>holder).memory
+    return holder if cnp.PyArray_CheckExact(holder) else Keeper.__new__(Keeper, holder)
+
+
+cdef object kept_memory(const Source *source):
+    return kept_by(<object>owner_of(source))
+
+
+cdef object kept_by(object owner):
+    """Return what keeps the memory of an owner's elements alive."""
+    memory = (<ArrayOwner>owner).memory if type(owner) is ArrayOwner else (<TableOwner>owner).memory
+    return (<Keeper>memory).memory if type(memory) is Keeper else memory
+
+
+cdef void retain_source(Source *source, Py_ssize_t n) noexcept:
+    """Count n more slots or runs that name a source."""
+    # From zero only where the caller has a reference of its own: the owner it has just made.
+    if n and add_to(&source.users, n) == 0:
+        Py_INCREF(<object>owner_of(source))
+
+
+cdef void release_source(Source *source, Py_ssize_t n) noexcept:
+    """Count n fewer. The last may run foreign code: call it with no lock and nothing half done."""
+    cdef PyObject *owner = owner_of(source)
+    if n and add_to(&source.users, -n) == n:
+        Py_DECREF(<object>owner)
+
+
+cdef inline Py_ssize_t count_of_source(const Slot *slots, Py_ssize_t n) noexcept nogil:
+    """Return how many slots, from the first, are elements of one source."""
+    cdef Py_ssize_t i = 1
+    cdef Slot first = slots[0], mask = ID_AND_TAG if first & 1 else ~<Slot>0
+    while i < n and (slots[i] ^ first) & mask == 0:
+        i += 1
+    return i
+
+
+cdef void retain_slots(const Slot *slots, Py_ssize_t n) noexcept:
+    cdef Py_ssize_t i = 0, k
+    while i < n:
+        if i + FETCH_AHEAD < n and not slots[i + FETCH_AHEAD] & 1:
+            prefetch(<void *><size_t>slots[i + FETCH_AHEAD])
+        k = count_of_source(slots + i, n - i)
+        retain_source(source_of(slots[i]), k)
+        i += k
+
+
+cdef void release_slots(const Slot *slots, Py_ssize_t n) noexcept:
+    """The last may run foreign code: call it with no lock and nothing half done."""
+    cdef Py_ssize_t i = 0, k
+    while i < n:
+        if i + FETCH_AHEAD < n and not slots[i + FETCH_AHEAD] & 1:
+            prefetch(<void *><size_t>slots[i + FETCH_AHEAD])
+        k = count_of_source(slots + i, n - i)
+        release_source(source_of(slots[i]), k)
+        i += k
+
+
+# -- whole arrays --------------------------------------------------------------------------------------
+
+cdef int check_type(cnp.ndarray array, cnp.dtype dtype) except -1:
+    """Refuse an array whose type was set after it was read: others have it too."""
+    if descr_of(array) == <PyObject *>dtype:
+        return 0
+    if not cnp.PyArray_EquivTypes(<cnp.dtype>descr_of(array), dtype):
+        raise TypeError(f"the tensor's dtype changed from {dtype} to {array.dtype} while it was read")
+    return 0
+
+
+cdef Source *take_whole(cnp.ndarray array) except NULL:
+    """Return a source of the array as a single element, with one user.
+
+    `array` is an exact ndarray of an element type. Its shape and strides are copied: whatever becomes of the
+    array object, the element stays as it is.
+    """
+    cdef ArrayOwner owner = ArrayOwner.__new__(ArrayOwner)
+    cdef Source *source = &owner.source
+    cdef int ndim = cnp.PyArray_NDIM(array), i
+    cdef Py_ssize_t *dims = owner.dims
+    if ndim > 2:
+        owner.more = PyBytes_FromStringAndSize(NULL, 2 * ndim * <int>sizeof(Py_ssize_t))
+        dims = <Py_ssize_t *>PyBytes_AS_STRING(owner.more)
+    for i in range(ndim):
+        dims[i] = cnp.PyArray_DIM(array, i)
+        dims[ndim + i] = cnp.PyArray_STRIDE(array, i)
+    source.itemsize = cnp.PyArray_ITEMSIZE(array)
+    source.ndim = ndim
+    source.kind = WHOLE
+    source.axis = 0 if ndim else -1
+    source.shape = dims
+    source.data = cnp.PyArray_BYTES(array)
+    source.length = dims[0] if ndim else 1
+    source.solid = is_solid(source.itemsize, ndim, source.axis, dims)
+    owner.memory = memory_of(array)
+    source.users = 1
+    Py_INCREF(owner)
+    return source
+
+
+# -- elements ------------------------------------------------------------------------------------------
+
+cdef const Py_ssize_t *dims_of(const Piece *piece, Py_ssize_t *shape) noexcept nogil:
+    """The extents of a piece, in `shape` if they are not at hand."""
+    cdef Source *source = piece.source
+    if source.axis < 0 or piece.shape[source.axis] == piece.length:
+        return piece.shape
+    memcpy(shape, piece.shape, source.ndim * sizeof(Py_ssize_t))
+    shape[source.axis] = piece.length
+    return shape
+
+
+cdef object make_element(const Piece *piece, cnp.dtype dtype):
+    """Return a new read-only array of an element, without a copy. The caller keeps the source alive."""
+    cdef Py_ssize_t[MAX_NDIM] shape
+    return array_from(<PyObject *>dtype, piece.source.ndim, dims_of(piece, shape), strides_of(piece),
+                      piece.data, owner_of(piece.source))
+
+
+cdef bint move_element(PyObject *element, int flags, const Piece *piece, cnp.dtype dtype) noexcept:
+    """Make an array that was made for another element one of this, and return whether that was possible.
+
+    It is if nobody else has the array and the elements differ in nothing but their addresses. `flags` are
+    those of the array when it was new. This is about 40 ns faster than a new array.
+    """
+    cdef Py_ssize_t[MAX_NDIM] shape
+    return array_moved(element, flags, <PyObject *>dtype, piece.source.ndim,
+                       dims_of(piece, shape), strides_of(piece), piece.data, owner_of(piece.source))
+
+
+cdef object sealed(cnp.ndarray array, cnp.dtype dtype):
+    """Return the array as an element is: read-only, and nobody can make it writeable again."""
+    cdef Piece piece
+    cdef Source *source = take_whole(array)
+    resolve(source, 0, &piece, NULL)
+    try:
+        return make_element(&piece, dtype)
+    finally:
+        release_source(source, 1)
+
+
+cdef tuple shape_of(const Piece *piece):
+    # Here and elsewhere no list comprehension: Cython 3.3's drop a reference too many where there is no
+    # memory for the list to grow.
+    cdef tuple shape = PyTuple_New(piece.source.ndim)
+    cdef int axis
+    cdef object length
+    for axis in range(piece.source.ndim):
+        length = extent(piece, axis)
+        Py_INCREF(length)
+        PyTuple_SET_ITEM(shape, axis, length)
+    return shape
+
+
+def _owner_of_finds_its_way():
+    cdef ArrayOwner array = ArrayOwner.__new__(ArrayOwner)
+    cdef TableOwner table = TableOwner.__new__(TableOwner)
+    return (owner_of(&array.source) == <PyObject *>array
+            and owner_of(&table.table.source) == <PyObject *>table)
+
+
+assert _owner_of_finds_its_way(), "a source is not right behind its owner's object header"
+
+
+# == positions ===========================================================================================
+#
+# Positions as arguments, and the exceptions that name them.
+
+cdef Py_ssize_t as_position(position) except? -1:
+    """A position from a Python or NumPy integer or an int32 or int64 array of one element."""
+    if PyLong_CheckExact(position):
+        return PyNumber_AsSsize_t(position, NULL)
+    if cnp.PyArray_Check(position):
+        return position_in(position)
+    if isinstance(position, bool):      # as from seq[len(seq) > 2], which would be element 0 or 1
+        raise TypeError(f"a position must be an integer, got {position}: seq[seq.lengths() > 2] selects "
+                        "elements by a mask of one bool for each")
+    if PyIndex_Check(position):
+        return PyNumber_AsSsize_t(position, NULL)
+    if type(position) is tuple and len(position) == 1 and cnp.PyArray_Check(position[0]):
+        raise TypeError("the index is a tuple with one array, as from np.where: pass the array itself, or "
+                        "seq[mask], or seq[np.flatnonzero(mask)]")
+    if type(position) is tuple and len(position) > 1:
+        raise TypeError(f"a sequence has one axis, got the index {shown(position)}: seq[i][j] indexes one "
+                        "element, sequence_map(lambda a: a[j], seq) or map_batches all")
+    raise TypeError(f"a position must be an integer, got {got(position)}")
+
+
+cdef Py_ssize_t position_in(cnp.ndarray position) except? -1:
+    """The position in an array, as its own memory has it: a subclass may say anything."""
+    cdef cnp.ndarray array = position
+    if not cnp.PyArray_CheckExact(position):
+        if isinstance(position, np.ma.MaskedArray):
+            raise TypeError(f"a position must be an integer, got {MASKED}")
+        array = np.ndarray.view(position, np.ndarray)
+    dtype = array.dtype
+    if cnp.PyArray_SIZE(array) != 1 or dtype.kind != "i" or dtype.itemsize not in (4, 8):
+        raise TypeError(f"a position must be one int32 or int64, got {got(array)}")
+    return PyNumber_AsSsize_t((<object>array).item(), NULL)
+
+
+cdef int raise_for(Status status, object position, Py_ssize_t n, bint inserting=False) except -1:
+    """Turn a status into an exception; `n` is the length that the operation found."""
+    if status == NO_MEMORY:
+        raise MemoryError(f"no memory for a sequence of {n} tensors")
+    if status == OUT_OF_RANGE:
+        position = shown_number(position)
+        if n == 0 and not inserting:
+            raise IndexError(f"position {position} is out of range: the sequence is empty")
+        raise IndexError(f"position {position} is out of range for a sequence of {n} "
+                         f"tensor{'s' if n != 1 else ''} ({-n} to {n if inserting else n - 1})")
+    return 0
+
+
+# == store ===============================================================================================
+#
+# Stores: how the elements of a sequence are kept.
+#
+# A sequence that was split, loaded, sliced, reversed or joined is *runs*: nothing is stored per element::
+#
+#     run     source, first, step, end         elements first, first + step, … of one source
+#     runs    [A 0 1 500] [B 9 -1 510]         500 elements of A from the front, ten of B from the back
+#
+# After many edits, and for a selection, the sequence has *slots*, 8 bytes for each element, in a gap buffer::
+#
+#     slots    0            lo            hi                  capacity
+#              ├─ elements ─┤···· gap ····├───── elements ─────┤
+#
+#     position i  is  slots[i]              where i < lo
+#                     slots[i + (hi - lo)]  from there on
+#
+# Invariants: 0 ≤ lo ≤ hi ≤ capacity. Each slot outside the gap is one user of its source, and so is each run.
+#
+# Stores are shared: a copy of a sequence, and every reader that works without the lock, takes a share instead
+# of the elements. Runs never change, and neither do shared slots.
 
 # Sequences without elements share this one, which is never theirs alone and so never edited or freed.
 cdef Store nothing
@@ -162,3 +804,1409 @@ cdef str broken_invariant(Store *store):
         if used[key] > read_counter(&source.users):
             return f"the source of element {i} counts {source.users} users, but has more"
     return None
+
+
+# == slots ===============================================================================================
+#
+# Slots: the elements of a store, 8 bytes for each, written one by one.
+
+cdef Status give_ids(const Store *store) noexcept nogil:
+    """Let slots name the sources of a store."""
+    cdef Py_ssize_t i
+    for i in range(store.nruns):            # none of slots
+        if not give_id(runs_of(store)[i].source):
+            return NO_MEMORY
+    return OK
+
+
+cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                        Slot *into) noexcept nogil:
+    """Write the slots of elements start, start + step, …, which don't count as users of their sources yet."""
+    cdef Py_ssize_t i = 0, k, j, front, which = 0, begin
+    cdef const Run *run
+    cdef Slot slot, distance
+    if n == 0:
+        return OK
+    if not has_runs(store):
+        if step == 1:
+            front = min(max(store.lo - start, 0), n)
+            memcpy(into, &store.slots[start], front * sizeof(Slot))
+            memcpy(into + front, slot_at(store, start + front), (n - front) * sizeof(Slot))
+        else:
+            for i in range(n):
+                into[i] = slot_at(store, start + i * step)[0]
+        return OK
+    if give_ids(store) != OK:
+        return NO_MEMORY
+    while i < n:
+        which = find_run(store, start, which)
+        run = &runs_of(store)[which]
+        begin = begin_of(store, which)
+        k = (run.end - 1 - start) // step if step > 0 else (start - begin) // -step
+        k = min(k + 1, n - i)
+        slot = slot_for(run.source, run.first + (start - begin) * run.step)
+        # Of numbers, and of a single element nothing.
+        distance = <Slot>(2 * run.step * step) if k > 1 else 0
+        for j in range(k):
+            into[i + j] = slot + <Slot>j * distance
+        i += k
+        if i < n:                                   # a single element may have any step
+            start += k * step
+    return OK
+
+
+cdef void retain_elements(const Store *store) noexcept:
+    """Count a slot more for each element of a store."""
+    cdef Py_ssize_t i
+    for i in range(store.nruns):
+        retain_source(runs_of(store)[i].source, runs_of(store)[i].end - begin_of(store, i))
+    if not has_runs(store):
+        retain_slots(store.slots, store.lo)
+        retain_slots(&store.slots[store.hi], back_size(store))
+
+
+cdef Status as_slots(Store *store, Py_ssize_t start, Py_ssize_t step, Store *into) noexcept:
+    """Fill slots, all gap before, with elements start, start + step, …"""
+    if write_slots(store, start, step, into.capacity, into.slots) != OK:
+        return NO_MEMORY
+    if step == 1 and into.capacity == size_of(store):
+        retain_elements(store)
+    else:
+        retain_slots(into.slots, into.capacity)
+    fill(into)
+    return OK
+
+
+cdef Status unshare(Store **store) noexcept:
+    """Make a store slots of the caller's own, if need be by a copy that its share is given for."""
+    cdef Store *old = store[0]
+    cdef Store *new
+    if has_runs(old) or read_counter(&old.shares) > 1:
+        new = new_slots(size_of(old))
+        if new == NULL:
+            return NO_MEMORY
+        if as_slots(old, 0, 1, new) != OK:
+            PyMem_RawFree(new)
+            return NO_MEMORY
+        count(SLOTS_COPIED, 1)
+        store[0] = new
+        release(old)
+    return OK
+
+
+# == runs ================================================================================================
+#
+# Runs: elements at equal distances in one source; nothing is stored for each.
+#
+# ::
+#
+#     seq                    [A 0 1 500] [B 9 -1 510]
+#     seq[::-1]              [B 0 1 10] [A 499 -1 510]
+#     seq.insert(2, x)       [A 0 1 2] [x 0 1 3] [A 2 1 501] [B 9 -1 511]      a splice
+#
+# Neighbours that continue each other are merged. A splice makes a new, equally small store. When there are
+# many runs, slots take less room, and an edit that moves a gap less time.
+
+cdef void add_run(Store *store, Source *source, Py_ssize_t first, Py_ssize_t step,
+                  Py_ssize_t n) noexcept nogil:
+    """Write a run behind the others, or make the last one longer. It counts as no user of its source yet."""
+    cdef Run *runs = runs_of(store)
+    cdef Run *last
+    cdef Py_ssize_t before
+    if n == 0:
+        return
+    if n == 1:
+        step = 1
+    if store.nruns and runs[store.nruns - 1].source == source:
+        last = &runs[store.nruns - 1]
+        before = last.end - begin_of(store, store.nruns - 1)
+        if before == 1 and (first - last.first == step or (n == 1 and first - last.first == -1)):
+            last.step = first - last.first
+            last.end += n
+            store.capacity += n
+            return
+        if before > 1 and first == last.first + before * last.step and (n == 1 or step == last.step):
+            last.end += n
+            store.capacity += n
+            return
+    last = &runs[store.nruns]
+    last.source = source
+    last.first = first
+    last.step = step
+    store.capacity += n
+    last.end = store.capacity
+    store.nruns += 1
+
+
+cdef void add_runs(Store *store, const Store *of, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Write the runs of elements start to stop of another store."""
+    cdef const Run *run
+    cdef Py_ssize_t which, begin, n
+    if start >= stop:
+        return
+    which = find_run(of, start, 0)
+    while start < stop:
+        run = &runs_of(of)[which]
+        begin = begin_of(of, which)
+        n = min(run.end, stop) - start
+        add_run(store, run.source, run.first + (start - begin) * run.step, run.step, n)
+        start += n
+        which += 1
+
+
+cdef void retain_runs(const Store *store) noexcept:
+    cdef Py_ssize_t i
+    for i in range(store.nruns):
+        retain_source(runs_of(store)[i].source, 1)
+
+
+cdef Store *finished(Store *store) noexcept:
+    """A store to which runs were added, from now on a user of its sources; NULL, and freed, without memory.
+
+    As slots where so many runs would be larger.
+    """
+    cdef Store *slots = store
+    if store == NULL:
+        return NULL
+    if store.capacity == 0:
+        PyMem_RawFree(store)
+        return empty_store()
+    if store.nruns <= MOST_RUNS or store.nruns <= store.capacity >> 3:
+        retain_runs(store)
+        return store
+    slots = new_slots(store.capacity)
+    if slots != NULL and as_slots(store, 0, 1, slots) != OK:
+        PyMem_RawFree(slots)
+        slots = NULL
+    PyMem_RawFree(store)
+    return slots
+
+
+cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t stop,
+                   const Store *news) noexcept:
+    """Put the elements of `news`, which may be NULL, in the place of elements start to stop of runs.
+
+    Nothing has happened where NEEDS_SLOTS is returned.
+    """
+    cdef Store *old = store[0]
+    cdef Store *new
+    cdef Py_ssize_t n = old.capacity, more = 0, i, number, spent
+    cdef Source *source
+    if news != NULL and size_of(news):
+        more = news.nruns if has_runs(news) else size_of(news)
+        if not has_runs(news) and more > SINGLE_RUNS:
+            return NEEDS_SLOTS
+        if size_of(news) > MAX_BYTES // 2 - n:
+            return NO_MEMORY
+    new = new_runs(old.nruns + more + 1)
+    if new == NULL:
+        return NO_MEMORY
+    add_runs(new, old, 0, start)
+    if more and has_runs(news):
+        add_runs(new, news, 0, size_of(news))
+    else:
+        for i in range(more):
+            source = locate(news, i, &number)
+            add_run(new, source, number, 1, 1)
+    add_runs(new, old, stop, n)
+    spent = old.lo + new.nruns + RUNS_OF_AN_EDIT
+    if new.capacity == 0:
+        PyMem_RawFree(new)
+        new = empty_store()
+    elif spent > max(n, 4 * RUNS_OF_AN_EDIT) or (new.nruns > MOST_RUNS >= old.nruns):
+        # By now, slots would have been cheaper.
+        PyMem_RawFree(new)
+        return NEEDS_SLOTS
+    else:
+        new.lo = new.hi = spent
+        retain_runs(new)
+    store[0] = new
+    stale[0] = old
+    count(SPLICED, 1)
+    return OK
+
+
+cdef Status slice_of_store(Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                           Store **into) noexcept:
+    """A store of elements start, start + step, …, n of them: runs of runs, slots of slots."""
+    cdef Store *new
+    cdef const Run *run
+    cdef Py_ssize_t which, last, begin, k
+    if n == 0:
+        into[0] = empty_store()
+        return OK
+    if n == size_of(store) and step == 1:
+        into[0] = share(store)
+        return OK
+    if not has_runs(store):
+        new = new_slots(n)
+        if new == NULL:
+            return NO_MEMORY
+        as_slots(store, start, step, new)           # of slots it can't fail
+        into[0] = new
+        return OK
+    which = find_run(store, start, 0)
+    last = find_run(store, start + (n - 1) * step, which)
+    new = new_runs(abs(last - which) + 1)
+    if new == NULL:
+        return NO_MEMORY
+    while n:
+        which = find_run(store, start, which)
+        run = &runs_of(store)[which]
+        begin = begin_of(store, which)
+        k = (run.end - 1 - start) // step if step > 0 else (start - begin) // -step
+        k = min(k + 1, n)
+        add_run(new, run.source, run.first + (start - begin) * run.step, run.step * step if k > 1 else 1, k)
+        n -= k
+        if n:                                       # a single element may have any step
+            start += k * step
+    into[0] = finished(new)
+    return OK if into[0] != NULL else NO_MEMORY
+
+
+cdef Status joined_stores(Store **stores, Py_ssize_t nstores, Store **into) noexcept:
+    """A store of the elements of several, one behind the other."""
+    cdef Store *new
+    cdef Py_ssize_t i, n = 0, nruns = 0
+    cdef bint loose = False
+    for i in range(nstores):
+        if size_of(stores[i]) > MAX_BYTES // 2 - n:
+            return NO_MEMORY
+        n += size_of(stores[i])
+        nruns += max(stores[i].nruns, 0)
+        loose |= size_of(stores[i]) and not has_runs(stores[i])
+        if n and size_of(stores[i]) == n:
+            into[0] = stores[i]                     # the only one so far
+    if n == 0:
+        into[0] = empty_store()
+        return OK
+    if size_of(into[0]) == n:
+        into[0] = share(into[0])
+        return OK
+    if not loose:
+        new = new_runs(nruns)
+        if new == NULL:
+            return NO_MEMORY
+        for i in range(nstores):
+            if has_runs(stores[i]):
+                add_runs(new, stores[i], 0, size_of(stores[i]))
+        into[0] = finished(new)
+        return OK if into[0] != NULL else NO_MEMORY
+    new = new_slots(n)
+    if new == NULL:
+        return NO_MEMORY
+    for i in range(nstores):
+        if write_slots(stores[i], 0, 1, size_of(stores[i]), &new.slots[new.lo]) != OK:
+            PyMem_RawFree(new)
+            return NO_MEMORY
+        new.lo += size_of(stores[i])
+    retain_slots(new.slots, n)
+    into[0] = new
+    return OK
+
+
+cdef Store *reversed_runs(const Store *store) noexcept:
+    """The same runs from back to front; NULL without memory."""
+    cdef Store *new = new_runs(store.nruns)
+    cdef const Run *run
+    cdef Py_ssize_t i, n
+    if new == NULL:
+        return NULL
+    for i in range(store.nruns - 1, -1, -1):
+        run = &runs_of(store)[i]
+        n = run.end - begin_of(store, i)
+        add_run(new, run.source, run.first + (n - 1) * run.step, -run.step, n)
+    new.lo = new.hi = store.lo
+    retain_runs(new)
+    return new
+
+
+# == buffer ==============================================================================================
+#
+# The gap buffer: edits of a store, each O(1) near the last one.
+#
+# An insert or erase at the gap moves `lo` or `hi` by one. Elsewhere the gap is moved there first: a memmove
+# of the slots in between, 8 bytes for each, however long the sequence is. A store of runs is spliced instead,
+# until slots are cheaper.
+#
+# An edit of what others share makes the editor's own first. Either way the old store comes back in `stale`,
+# which the caller releases when its lock is gone, because releasing runs finalizers, and those may come back.
+# No function here runs foreign code. On a failure nothing has changed.
+#
+# An edit that must turn a large sequence's runs into slots says NEEDS_SLOTS to a patient caller, which makes
+# them without the lock and tries again.
+
+cdef Py_ssize_t grown(Py_ssize_t n) noexcept nogil:
+    """Slots for n elements and the next n/4, so that n appends cost O(n) together."""
+    return n + (n >> 2) + 6
+
+
+cdef Status loosen(Store **store, Store **stale, bint patient) noexcept:
+    """Have slots in the place of runs."""
+    cdef Store *old = store[0]
+    cdef Store *new
+    if not has_runs(old):
+        return OK
+    if patient and size_of(old) > SLOTS_UNDER_LOCK:
+        return NEEDS_SLOTS
+    new = new_slots(size_of(old))
+    if new == NULL:
+        return NO_MEMORY
+    if as_slots(old, 0, 1, new) != OK:
+        PyMem_RawFree(new)
+        return NO_MEMORY
+    store[0] = new
+    stale[0] = old
+    count(LOOSENED, 1)
+    return OK
+
+
+cdef Status edit_runs(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t stop, const Store *news,
+                      bint patient, bint *done) noexcept:
+    """Of runs, put `news` in the place of elements start to stop, or have slots for whoever does it then."""
+    cdef Status status = OK
+    done[0] = False
+    if has_runs(store[0]):
+        status = splice(store, stale, start, stop, news)
+        done[0] = status == OK
+        if status == NEEDS_SLOTS:
+            status = loosen(store, stale, patient)
+    return status
+
+
+# -- the gap ----------------------------------------------------------------------------------------------
+
+cdef void move_gap(Store *store, Py_ssize_t position) noexcept nogil:
+    cdef Py_ssize_t lo = store.lo, hi = store.hi, n
+    if position < lo:
+        n = lo - position
+        memmove(&store.slots[hi - n], &store.slots[position], n * sizeof(Slot))
+    elif position > lo:
+        n = position - lo
+        memmove(&store.slots[lo], &store.slots[hi], n * sizeof(Slot))
+    else:
+        return
+    count(GAP_MOVED, 1)
+    store.hi = hi + (position - lo)
+    store.lo = position
+
+
+cdef Status grow(Store **store, Py_ssize_t n) noexcept nogil:
+    """Have capacity for n elements; the gap becomes longer at its back."""
+    cdef Store *old = store[0]
+    cdef Store *new
+    cdef Py_ssize_t capacity = grown(n), back = back_size(old)
+    if capacity > (MAX_BYTES - <Py_ssize_t>sizeof(Store)) // <Py_ssize_t>sizeof(Slot):
+        return NO_MEMORY
+    new = <Store *>PyMem_RawRealloc(old, sizeof(Store) + capacity * sizeof(Slot))
+    if new == NULL:
+        return NO_MEMORY
+    use_huge_pages(new, capacity * sizeof(Slot))
+    memmove(&new.slots[capacity - back], &new.slots[new.hi], back * sizeof(Slot))
+    new.hi = capacity - back
+    new.capacity = capacity
+    store[0] = new
+    count(GROWN, 1)
+    return OK
+
+
+cdef void shrink(Store **store) noexcept nogil:
+    """Return memory once three quarters of slots of one's own are gap."""
+    cdef Store *old = store[0]
+    cdef Py_ssize_t n = size_of(old), back = back_size(old), capacity
+    if old.capacity < 64 or n > old.capacity >> 2 or read_counter(&old.shares) > 1:
+        return
+    capacity = grown(n)
+    memmove(&old.slots[capacity - back], &old.slots[old.hi], back * sizeof(Slot))
+    old.hi = capacity - back
+    old.capacity = capacity
+    cdef Store *new = <Store *>PyMem_RawRealloc(old, sizeof(Store) + capacity * sizeof(Slot))
+    if new != NULL:                 # else the old block stays, longer than it need be
+        store[0] = new
+        count(SHRUNK, 1)
+
+
+cdef Status open_gap(Store **store, Store **stale, Py_ssize_t position, Py_ssize_t room) noexcept:
+    """Have the gap at `position`, with `room` free slots, in slots of one's own."""
+    cdef Store *old = store[0]
+    cdef Store *new
+    cdef Py_ssize_t n = size_of(old)
+    if room > MAX_BYTES // 2 - n:
+        return NO_MEMORY
+    if read_counter(&old.shares) > 1:
+        new = new_slots(grown(n + room) if room else n)
+        if new == NULL:
+            return NO_MEMORY
+        new.lo = position
+        new.hi = new.capacity - (n - position)
+        write_slots(old, 0, 1, position, new.slots)
+        write_slots(old, position, 1, n - position, &new.slots[new.hi])
+        retain_slots(new.slots, position)
+        retain_slots(&new.slots[new.hi], n - position)
+        store[0] = new
+        stale[0] = old
+        count(SLOTS_COPIED, 1)
+        return OK
+    if old.hi - old.lo < room:
+        if grow(store, n + room) != OK:
+            return NO_MEMORY
+    move_gap(store[0], position)
+    return OK
+
+
+# -- elements in and out ----------------------------------------------------------------------------------
+
+cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *whole, bint patient) noexcept:
+    """Insert a whole array; the caller's use of it becomes the store's."""
+    cdef Store *own = store[0]
+    cdef Store news
+    cdef Status status
+    cdef bint done
+    if has_runs(own):
+        news.nruns = SLOTS
+        news.capacity = news.lo = news.hi = 1
+        news.slots[0] = <Slot><size_t>whole
+        status = edit_runs(store, stale, position, position, &news, patient, &done)
+        if done:
+            add_to(&whole.users, -1)        # the run counts itself
+        if status != OK or done:
+            return status
+        own = store[0]
+    if own.lo != position or own.lo == own.hi or read_counter(&own.shares) > 1:
+        if open_gap(store, stale, position, 1) != OK:
+            return NO_MEMORY
+        own = store[0]
+    own.slots[own.lo] = <Slot><size_t>whole
+    own.lo += 1
+    return OK
+
+
+cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *news, bint patient) noexcept:
+    """Insert the elements of `news`. If these are slots that are the caller's alone, it may be left empty."""
+    cdef Py_ssize_t n = size_of(news)
+    cdef Store *own
+    cdef Status status
+    cdef bint done
+    if n == 0:
+        return OK
+    if size_of(store[0]) == 0:
+        stale[0] = store[0]
+        store[0] = share(news)
+        return OK
+    status = edit_runs(store, stale, position, position, news, patient, &done)
+    if status != OK or done:
+        return status
+    if give_ids(news) != OK or open_gap(store, stale, position, n) != OK:
+        return NO_MEMORY
+    own = store[0]
+    write_slots(news, 0, 1, n, &own.slots[own.lo])
+    if has_runs(news) or read_counter(&news.shares) > 1:
+        retain_slots(&own.slots[own.lo], n)
+    else:
+        news.lo = 0
+        news.hi = news.capacity
+    own.lo += n
+    return OK
+
+
+cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *taken, bint patient) noexcept:
+    """Remove an element; a slot's use of its source is the caller's. The gap comes from the nearer side."""
+    cdef bint done
+    cdef Status status = edit_runs(store, stale, position, position + 1, NULL, patient, &done)
+    cdef Store *own = store[0]
+    if status != OK or done:
+        return status
+    if read_counter(&own.shares) > 1:
+        if open_gap(store, stale, position, 0) != OK:
+            return NO_MEMORY
+        own = store[0]
+    elif position < own.lo:
+        move_gap(own, position + 1)
+    else:
+        move_gap(own, position)
+    if position < own.lo:
+        own.lo -= 1
+        taken[0] = own.slots[own.lo]
+    else:
+        taken[0] = own.slots[own.hi]
+        own.hi += 1
+    shrink(store)
+    return OK
+
+
+cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                       Store **taken, bint patient) noexcept:
+    """Move elements start, start + step, … into a store that is made; step > 0.
+
+    Of runs they stay in `stale` alone.
+    """
+    cdef Py_ssize_t i = 0, found = 0
+    cdef Store *own
+    cdef Store *into
+    cdef Status status
+    cdef bint done = False
+    if step == 1:
+        status = edit_runs(store, stale, start, start + n, NULL, patient, &done)
+    else:
+        status = loosen(store, stale, patient)
+    if status != OK or done:
+        return status
+    into = taken[0] = new_slots(n)
+    if into == NULL or open_gap(store, stale, start, 0) != OK:
+        return NO_MEMORY
+    own = store[0]
+    # Elements come through the gap from its back: those to take leave, the others line up before it.
+    while found < n:
+        if i == found * step:
+            into.slots[found] = own.slots[own.hi]
+            found += 1
+        else:
+            own.slots[own.lo] = own.slots[own.hi]
+            own.lo += 1
+        own.hi += 1
+        i += 1
+    fill(into)
+    shrink(store)
+    return OK
+
+
+cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken,
+                        bint patient) noexcept:
+    """Move the n elements whose mark is 1 into a store that is made. Without any, nothing is edited."""
+    cdef Py_ssize_t i = 0, found = 0, marked
+    cdef Store *own
+    cdef Store *into
+    cdef Slot slot
+    cdef Status status
+    if n == 0:
+        return OK
+    status = loosen(store, stale, patient)
+    if status != OK:
+        return status
+    while not marks[i]:
+        i += 1
+    into = taken[0] = new_slots(n)
+    if into == NULL or open_gap(store, stale, i, 0) != OK:
+        return NO_MEMORY
+    own = store[0]
+    while found < n:
+        # Written to both sides, and one of them moves on: without a branch that nobody could predict. The
+        # first element is marked, so that the gap always has a slot for what stays.
+        slot = own.slots[own.hi]
+        own.hi += 1
+        marked = marks[i]
+        into.slots[found] = slot
+        found += marked
+        own.slots[own.lo] = slot
+        own.lo += 1 - marked
+        i += 1
+    fill(into)
+    shrink(store)
+    return OK
+
+
+cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot *slot, bint patient) noexcept:
+    """Exchange the element at a position for a whole array, and the uses of their sources with them.
+
+    Of runs the old element stays in `stale` alone: `slot` is then 0.
+    """
+    cdef Store news
+    cdef Slot *place
+    cdef Status status
+    cdef bint done
+    if has_runs(store[0]):
+        news.nruns = SLOTS
+        news.capacity = news.lo = news.hi = 1
+        news.slots[0] = slot[0]
+        status = edit_runs(store, stale, position, position + 1, &news, patient, &done)
+        if done:
+            add_to(&source_of(slot[0]).users, -1)       # the run counts itself
+            slot[0] = 0
+        if status != OK or done:
+            return status
+    if read_counter(&store[0].shares) > 1 and open_gap(store, stale, position, 0) != OK:
+        return NO_MEMORY
+    place = slot_at(store[0], position)
+    place[0], slot[0] = slot[0], place[0]
+    return OK
+
+
+cdef Status own_slots(Store **store, Store **stale, bint patient) noexcept:
+    """Have slots of one's own."""
+    cdef Status status = loosen(store, stale, patient)
+    if status == OK and read_counter(&store[0].shares) > 1:
+        status = open_gap(store, stale, size_of(store[0]), 0)
+    return status
+
+
+cdef Status replace_each(Store **store, Store **stale, const int64_t *positions, Py_ssize_t start,
+                         Py_ssize_t step, Store *news, bint patient) noexcept:
+    """Exchange elements for those of `news`, slots of the caller's own, one after the other.
+
+    They are at positions in range, or where that is NULL at start, start + step, …
+    """
+    cdef Py_ssize_t i, at, n = size_of(store[0])
+    cdef Status status = OK
+    cdef Slot *place
+    cdef Slot *new
+    if size_of(news):
+        status = own_slots(store, stale, patient)
+    if status == OK:
+        for i in range(size_of(news)):
+            at = start + i * step if positions == NULL else positions[i]
+            place, new = slot_at(store[0], at + (n if at < 0 else 0)), slot_at(news, i)
+            place[0], new[0] = new[0], place[0]
+    return status
+
+
+cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t n, Store **removed,
+                         Store *news, bint patient) noexcept:
+    """Put the elements of `news` in the place of n others, which move into a store that is made.
+
+    Of runs those that were removed stay in `stale` alone.
+    """
+    cdef Store *own
+    cdef bint done
+    cdef Status status = edit_runs(store, stale, start, start + n, news, patient, &done)
+    if status != OK or done:
+        return status
+    removed[0] = new_slots(n)
+    if removed[0] == NULL or give_ids(news) != OK or open_gap(store, stale, start, size_of(news)) != OK:
+        return NO_MEMORY
+    own = store[0]
+    memcpy(removed[0].slots, &own.slots[own.hi], n * sizeof(Slot))
+    own.hi += n
+    fill(removed[0])
+    write_slots(news, 0, 1, size_of(news), &own.slots[own.lo])
+    retain_slots(&own.slots[own.lo], size_of(news))
+    own.lo += size_of(news)
+    shrink(store)
+    return OK
+
+
+cdef Status reverse_all(Store **store, Store **stale) noexcept:
+    cdef Store *own = store[0]
+    cdef Py_ssize_t n = size_of(own), i
+    if has_runs(own):
+        own = reversed_runs(own)
+        if own == NULL:
+            return NO_MEMORY
+        store[0], stale[0] = own, store[0]
+        return OK
+    if open_gap(store, stale, n, 0) != OK:
+        return NO_MEMORY
+    own = store[0]
+    for i in range(n // 2):
+        own.slots[i], own.slots[n - 1 - i] = own.slots[n - 1 - i], own.slots[i]
+    return OK
+
+
+# == share ===============================================================================================
+#
+# A share of a store as long as an object lives, so that no way out of a function forgets to release it.
+
+@cython.final
+@cython.no_gc
+@cython.freelist(32)
+cdef class Share:
+
+    def __cinit__(self):
+        self.store = empty_store()
+
+    def __dealloc__(self):
+        release(self.store)
+
+
+cdef Share share_of(Store *store):
+    """Take over a share, even when this fails."""
+    cdef Share share
+    try:
+        share = Share.__new__(Share)
+    except BaseException:
+        release(store)
+        raise
+    release(share.store)            # of nothing
+    share.store = store
+    return share
+
+
+# == table ===============================================================================================
+#
+# Tables: an array, and numbers that say where in it each of many elements is.
+#
+# A split of a (6, 4) float32 array into lengths 1, 3, 2 along axis 0 is one table::
+#
+#     source   itemsize 4, shape (·, 4), strides (16, 4), axis 0, data
+#     table    offsets 0 1 4 6, step 16
+#
+# and a split into rows is one without any numbers: length 1, pitch 16. `source` says how an element is read.
+#
+# A table refers to its array's memory and to that of its numbers, never to another table. Numbers of callers
+# are checked and copied before they come here; those of files and of Arrow may be anything.
+
+cdef TableOwner new_table(cnp.ndarray array, Kind kind, int ndim, Py_ssize_t n):
+    """A table of n elements of a rank, with room for their shape and strides, and for one more stride."""
+    cdef TableOwner owner
+    cdef Source *source
+    if n >> NUMBER_BITS:
+        raise MemoryError(f"no memory for {n} elements of one array")
+    owner = TableOwner.__new__(TableOwner)
+    source = &owner.table.source
+    source.shape = owner.dims
+    if ndim > 4:
+        owner.more = PyBytes_FromStringAndSize(NULL, (2 * ndim + 1) * <int>sizeof(Py_ssize_t))
+        source.shape = <Py_ssize_t *>PyBytes_AS_STRING(owner.more)
+    source.itemsize = cnp.PyArray_ITEMSIZE(array)
+    source.ndim = ndim
+    source.kind = kind
+    source.data = cnp.PyArray_BYTES(array)
+    owner.table.n = n
+    owner.memory = memory_of(array)
+    return owner
+
+
+cdef TableOwner table_along(cnp.ndarray array, Kind kind, int axis, bint drop_axis, Py_ssize_t n):
+    """A table of n parts of an array along an axis, which they lack where it is dropped."""
+    cdef int ndim = cnp.PyArray_NDIM(array) - drop_axis, i
+    cdef TableOwner owner = new_table(array, kind, ndim, n)
+    cdef Source *source = &owner.table.source
+    for i in range(ndim):
+        source.shape[i] = cnp.PyArray_DIM(array, i + (drop_axis and i >= axis))
+        source.shape[ndim + i] = cnp.PyArray_STRIDE(array, i + (drop_axis and i >= axis))
+    source.axis = -1 if drop_axis else axis
+    # Without items all data pointers are alike, so that none points outside the array's memory.
+    owner.table.step = cnp.PyArray_STRIDE(array, axis) if cnp.PyArray_SIZE(array) else 0
+    if not drop_axis:
+        source.shape[ndim + axis] = owner.table.step
+    source.solid = is_solid(source.itemsize, ndim, source.axis, source.shape)
+    return owner
+
+
+cdef TableOwner table_like(cnp.ndarray items, Kind kind, Py_ssize_t first, const Piece *like, Py_ssize_t n):
+    """A table of n elements in C order, from an item on, of a piece's shape except for axis 0."""
+    cdef int ndim = like.source.ndim, axis
+    cdef TableOwner owner = new_table(items, kind, ndim, n)
+    cdef Source *source = &owner.table.source
+    cdef Py_ssize_t stride = source.itemsize, nbytes = stride
+    source.axis = 0 if ndim else -1
+    source.data += first * stride
+    for axis in range(ndim - 1, -1, -1):
+        source.shape[axis] = extent(like, axis)
+        source.shape[ndim + axis] = stride
+        # Where there are no items, no memory has set a limit: NumPy's own counts an extent of 0 as 1.
+        if nbytes > MAX_BYTES // max(source.shape[axis], 1):
+            raise ValueError("an element without items has a shape that is too large for an array of another "
+                             "dtype")
+        nbytes *= max(source.shape[axis], 1)
+        if axis:
+            stride *= source.shape[axis]
+    owner.table.step = stride
+    source.solid = True
+    return owner
+
+
+cdef int use_numbers(TableOwner owner, cnp.ndarray starts, cnp.ndarray lengths) except -1:
+    """Let a table use integers of 4 or 8 bytes where they are, if they are aligned, or else a copy."""
+    cdef list used = []
+    for numbers in (starts, lengths):
+        if numbers is not None and not cnp.PyArray_CHKFLAGS(
+                numbers, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_ALIGNED):
+            numbers = numbers.copy()
+        used.append(numbers)
+    starts, lengths = used
+    if starts is not None:
+        owner.table.starts = cnp.PyArray_DATA(starts)
+        owner.table.width = cnp.PyArray_ITEMSIZE(starts)
+    if lengths is not None:
+        owner.table.lengths = cnp.PyArray_DATA(lengths)
+        owner.table.lengths_width = cnp.PyArray_ITEMSIZE(lengths)
+    owner.numbers = starts if lengths is None else lengths if starts is None else (starts, lengths)
+    return 0
+
+
+# -- parts of an array ---------------------------------------------------------------------------------
+
+cdef TableOwner even_table(cnp.ndarray array, int axis, bint drop_axis, Py_ssize_t length):
+    """Parts of `length` > 0 along an axis, the last one of what remains."""
+    cdef Py_ssize_t whole = cnp.PyArray_DIM(array, axis)
+    cdef Py_ssize_t n = whole // length + (whole % length != 0)
+    cdef TableOwner owner = table_along(array, EVEN, axis, drop_axis, n)
+    cdef Table *table = &owner.table
+    table.source.length = length
+    table.last = whole - (n - 1) * length
+    table.high = whole
+    # A single part may be shorter than `length`, whose product with the step could overflow.
+    table.pitch = length * table.step if n > 1 else 0
+    return owner
+
+
+cdef TableOwner offsets_table(cnp.ndarray array, int axis, cnp.ndarray offsets, Py_ssize_t low,
+                              Py_ssize_t high, bint checked):
+    """Parts from each offset to the next; the array begins at position `low`; no offset may pass `high`.
+
+    `checked` says that this is so, of offsets that nobody else can change.
+    """
+    cdef TableOwner owner = table_along(array, OFFSETS, axis, False, cnp.PyArray_SIZE(offsets) - 1)
+    owner.table.low = low
+    owner.table.high = high
+    owner.checked_to = owner.table.n if checked else 0
+    use_numbers(owner, offsets, None)
+    return owner
+
+
+cdef TableOwner views_table(cnp.ndarray array, int axis, cnp.ndarray starts, cnp.ndarray lengths):
+    """Parts wherever they are, each with a start and a length."""
+    cdef TableOwner owner = table_along(array, VIEWS, axis, False, cnp.PyArray_SIZE(starts))
+    owner.table.high = cnp.PyArray_DIM(array, axis)
+    use_numbers(owner, starts, lengths)
+    return owner
+
+
+cdef TableOwner padded_table(cnp.ndarray batch, cnp.ndarray lengths, bint left):
+    """Rows of a batch without their padding along axis 1."""
+    cdef Py_ssize_t n = cnp.PyArray_DIM(batch, 0)
+    cdef TableOwner owner = table_along(batch[0], PADDED, 0, False, n)
+    owner.memory = memory_of(batch)
+    owner.table.pitch = cnp.PyArray_STRIDE(batch, 0) if cnp.PyArray_SIZE(batch) else 0
+    owner.table.high = cnp.PyArray_DIM(batch, 1)
+    owner.table.left = left
+    use_numbers(owner, None, lengths)
+    return owner
+
+
+# -- parts of a row of items ---------------------------------------------------------------------------
+
+cdef TableOwner shaped_table(cnp.ndarray items, cnp.ndarray offsets, Py_ssize_t low, Py_ssize_t high,
+                             cnp.ndarray shapes, tuple order):
+    """Tensors of shapes of their own, (n, rank) in the order of their axes in memory, from offset to offset.
+
+    Axis k in memory is axis order[k] of the element.
+    """
+    cdef int ndim = cnp.PyArray_DIM(shapes, 1), axis
+    cdef TableOwner owner = new_table(items, SHAPED, ndim, cnp.PyArray_SIZE(offsets) - 1)
+    cdef Source *source = &owner.table.source
+    source.axis = 0
+    for axis in range(ndim):
+        source.shape[axis] = axis if order is None else order[axis]
+    owner.table.step = source.itemsize
+    owner.table.low = low
+    owner.table.high = high
+    use_numbers(owner, offsets, shapes)
+    return owner
+
+
+cdef TableOwner even_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like, Py_ssize_t n,
+                                Py_ssize_t length, Py_ssize_t last):
+    """n elements in C order, from item `first` on, of a piece's shape but of one length along axis 0."""
+    cdef TableOwner owner = table_like(items, EVEN, first, like, n)
+    cdef Table *table = &owner.table
+    table.source.length = length
+    table.last = last
+    table.high = (n - 1) * length + last
+    table.pitch = length * table.step if n > 1 else 0
+    return owner
+
+
+cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like,
+                                   cnp.ndarray offsets):
+    """Elements in C order, from item `first` on, of a piece's shape but from each offset to the next."""
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(offsets) - 1
+    cdef TableOwner owner = table_like(items, OFFSETS, first, like, n)
+    owner.table.high = (<int64_t *>cnp.PyArray_DATA(offsets))[n]
+    owner.checked_to = n
+    use_numbers(owner, offsets, None)
+    return owner
+
+
+cdef TableOwner twin_of(TableOwner owner):
+    """The same table with an owner of its own, so that threads needn't share the count of its references."""
+    cdef TableOwner twin = TableOwner.__new__(TableOwner)
+    twin.table = owner.table
+    twin.table.source.users = 0
+    twin.table.id = 0
+    twin.memory = owner.memory
+    twin.numbers = owner            # which has the shape, and keeps the starts and lengths alive
+    twin.origin = owner.origin
+    twin.first = owner.first
+    with cython.critical_section(owner):
+        twin.checked_from, twin.checked_to = owner.checked_from, owner.checked_to
+    return twin
+
+
+cdef Store *store_of(TableOwner owner) except NULL:
+    """All elements of a table."""
+    cdef Store *store = one_run(&owner.table.source, owner.table.n)
+    if store == NULL:
+        raise MemoryError("no memory for a sequence")
+    return store
+
+
+# == reader ==============================================================================================
+#
+# Reading the elements of a store, for all loops: spans, blocks of pieces, or whichever is longer.
+#
+# ::
+#
+#     next_span       elements at equal distances in one table, as many as there are
+#     next_pieces     up to 64 elements, each read and checked
+#     next_block      a span where it is long, pieces where spans would be short
+#
+# A loop that can take many elements of a table at once asks for spans: a whole run is one, and so are slots
+# whose numbers are at equal distances. All other loops take pieces and know neither runs nor slots.
+#
+# After `next_pieces` or `next_block` came to an end, `damaged` says whether that was at an element which is
+# outside of its source: `at` is then its position.
+
+cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Have elements start to stop read, which are in range."""
+    reader.store = store
+    reader.at = start
+    reader.stop = stop
+    reader.run = 0
+    reader.n = reader.singly = 0
+    reader.damaged = False
+
+
+# -- spans ---------------------------------------------------------------------------------------------
+
+cdef Py_ssize_t count_even(const Slot *slots, Py_ssize_t n) noexcept nogil:
+    """Return how many slots, from the first, are numbers at equal distances in one table."""
+    cdef Py_ssize_t i = 2, j
+    cdef Slot distance, differing
+    if n < 2 or not slots[0] & 1 or not slots[1] & 1 or slots[0] >> ID_SHIFT != slots[1] >> ID_SHIFT:
+        return 1
+    distance = slots[1] - slots[0]
+    while i < n and i < SPAN_FROM:       # most that are not long end here
+        if slots[i] - slots[i - 1] != distance:
+            break
+        i += 1
+    else:
+        while i + BLOCK <= n:
+            # No branch inside, so that compilers make vector instructions of it.
+            differing = 0
+            for j in range(i, i + BLOCK):
+                differing |= (slots[j] - slots[j - 1]) ^ distance
+            if differing:
+                break
+            i += BLOCK
+        while i < n and slots[i] - slots[i - 1] == distance:
+            i += 1
+    # Numbers at equal distances may lead into another table.
+    while slots[i - 1] >> ID_SHIFT != slots[0] >> ID_SHIFT:
+        i -= 1
+    return i
+
+
+cdef void find_span(Reader *reader, Span *span) noexcept nogil:
+    """The span at which the reader is."""
+    cdef const Store *store = reader.store
+    cdef const Run *run
+    cdef const Slot *slots
+    cdef Py_ssize_t n = reader.stop - reader.at
+    if has_runs(store):
+        reader.run = find_run(store, reader.at, reader.run)
+        run = &runs_of(store)[reader.run]
+        span.source = run.source
+        span.first = run.first + (reader.at - begin_of(store, reader.run)) * run.step
+        span.step = run.step
+        span.n = min(run.end, reader.stop) - reader.at
+        return
+    slots = slot_at(store, reader.at)
+    if reader.at < store.lo:
+        n = min(n, store.lo - reader.at)        # the gap is in between
+    span.source = source_of(slots[0])
+    span.first = number_in(slots[0])
+    span.n = count_even(slots, n)
+    span.step = number_in(slots[1]) - span.first if span.n > 1 else 1
+
+
+cdef bint next_span(Reader *reader, Span *span) noexcept nogil:
+    """The next elements at equal distances in one source; whether there are any. None is read."""
+    if reader.at >= reader.stop:
+        return False
+    find_span(reader, span)
+    reader.at += span.n
+    return True
+
+
+cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil:
+    """Read the first and the last element of a span; whether both are within their source."""
+    return (resolve(span.source, span.first + (span.n - 1) * span.step, last, dims)
+            and resolve(span.source, span.first, first, dims))
+
+
+# -- pieces --------------------------------------------------------------------------------------------
+
+cdef inline void fetch(Slot slot) noexcept nogil:
+    """Have what a slot leads to brought near."""
+    cdef Table *table
+    if not slot & 1:
+        prefetch(<void *><size_t>slot)
+        return
+    table = <Table *>source_of(slot)
+    if table.source.kind != EVEN:
+        prefetch(<const char *>(table.starts if table.starts != NULL else table.lengths)
+                 + number_in(slot) * table.width)
+
+
+cdef Py_ssize_t next_pieces(Reader *reader) noexcept nogil:
+    """Read the next elements into `pieces`, up to BLOCK of them; how many."""
+    cdef Py_ssize_t n = 0, used = 0, before = -1
+    # As long as there is room, and as the last ones were good.
+    while n < BLOCK and reader.at < reader.stop and n > before:
+        before = n
+        if has_runs(reader.store):
+            n = read_run(reader, n, &used)
+        else:
+            n = read_slots(reader, n, &used)
+    reader.damaged = n == 0 and reader.at < reader.stop
+    reader.n = n
+    return n
+
+
+cdef Py_ssize_t read_run(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexcept nogil:
+    """Read elements of the run at which the reader is behind n others; how many there are then."""
+    cdef const Store *store = reader.store
+    cdef const Run *run
+    cdef Source *source
+    cdef Py_ssize_t first = n, number, end, dims
+    reader.run = find_run(store, reader.at, reader.run)
+    run = &runs_of(store)[reader.run]
+    source = run.source
+    dims = 2 * source.ndim if source.kind == SHAPED else 0
+    number = run.first + (reader.at - begin_of(store, reader.run)) * run.step
+    end = n + min(BLOCK - n, min(run.end, reader.stop) - reader.at)
+    if source.kind == OFFSETS and run.step == 1:
+        n = read_offsets(reader, <Table *>source, number, n, end)
+    else:
+        while n < end and used[0] + dims <= DIMS and (
+                resolve(source, number, &reader.pieces[n], reader.dims + used[0])):
+            used[0] += dims
+            number += run.step
+            n += 1
+    reader.at += n - first
+    return n
+
+
+cdef Py_ssize_t read_offsets(Reader *reader, Table *table, Py_ssize_t number, Py_ssize_t n,
+                             Py_ssize_t end) noexcept nogil:
+    """As `read_run`, from each offset to the next: each is read once, not twice."""
+    cdef Py_ssize_t start, stop = number_at(table.starts, number, table.width)
+    cdef Piece *piece
+    while n < end:
+        number += 1
+        start = stop
+        stop = number_at(table.starts, number, table.width)
+        if not table.low <= start <= stop <= table.high:
+            break
+        piece = &reader.pieces[n]
+        piece.source = &table.source
+        piece.shape = table.source.shape
+        piece.data = table.source.data + (start - table.low) * table.step
+        piece.start = start
+        piece.length = stop - start
+        n += 1
+    return n
+
+
+cdef Py_ssize_t read_slots(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexcept nogil:
+    """Read elements of slots from the reader on, up to the gap, behind n others; how many there are then."""
+    cdef const Store *store = reader.store
+    cdef const Slot *slots = slot_at(store, reader.at)
+    cdef Source *source
+    cdef Py_ssize_t i, dims, first = n, there = reader.stop - reader.at
+    if reader.at < store.lo:
+        there = min(there, store.lo - reader.at)
+    for i in range(min(BLOCK - n, there)):
+        if i + FETCH_AHEAD < there:
+            fetch(slots[i + FETCH_AHEAD])
+        source = source_of(slots[i])
+        if not slots[i] & 1:
+            resolve_whole(source, &reader.pieces[n])
+            n += 1
+            continue
+        dims = 2 * source.ndim if source.kind == SHAPED else 0
+        if used[0] + dims > DIMS or not resolve(source, number_in(slots[i]), &reader.pieces[n],
+                                                reader.dims + used[0]):
+            break
+        used[0] += dims
+        n += 1
+    reader.at += n - first
+    return n
+
+
+cdef bint next_block(Reader *reader, Span *span) noexcept nogil:
+    """The next span if it is long, else pieces, and then span.n is 0; whether there is anything."""
+    span.n = 0
+    if reader.at >= reader.stop or reader.damaged:
+        return False
+    if reader.at >= reader.singly:
+        find_span(reader, span)
+        if span.n >= SPAN_FROM or (span.n > 1 and reader.at + span.n == reader.stop):
+            reader.at += span.n
+            reader.n = 0
+            return True
+        span.n = 0
+    return next_pieces(reader) > 0
+
+
+cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexcept nogil:
+    """Return how many of the next elements have one length in one even table and are not in a span; or 0.
+
+    None of them needs to be read: element `number` is at data + number * pitch.
+    """
+    cdef const Store *store = reader.store
+    cdef const Slot *slots = slot_at(store, reader.at)
+    cdef const Run *run
+    cdef Py_ssize_t i = 1, n = reader.stop - reader.at
+    if not has_runs(store) and reader.at < store.lo:
+        n = min(n, store.lo - reader.at)
+    if n < SPAN_FROM:
+        return 0
+    if has_runs(store):
+        reader.run = find_run(store, reader.at, reader.run)
+        run = &runs_of(store)[reader.run]
+        source[0] = run.source
+        n = min(run.end, reader.stop) - reader.at if run.step != 1 and not stacking else 0
+    else:
+        if count_even(slots, SPAN_FROM) == SPAN_FROM:
+            return 0
+        source[0] = source_of(slots[0])
+    if source[0].kind != EVEN or (<Table *>source[0]).last != source[0].length:
+        return 0
+    if has_runs(store):
+        return n if n >= SPAN_FROM else 0
+    while i < n and same_source(slots[i], slots[0]):
+        i += 1
+    return i if i >= SPAN_FROM else 0
+
+
+cdef Py_ssize_t take_singly(Reader *reader, Span *span) noexcept nogil:
+    """Have the elements of the span that came last as pieces after all, from its first one on."""
+    reader.singly = reader.at
+    reader.at -= span.n
+    span.n = 0
+    return next_pieces(reader)
+
+
+# -- damage --------------------------------------------------------------------------------------------
+
+cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1:
+    """Say which element is outside of its values. Its numbers are not read again: they may have changed."""
+    cdef Py_ssize_t number = 0
+    cdef Source *source = locate(store, position, &number)
+    cdef TableOwner owner = <TableOwner>owner_of(source)
+    where = "its Arrow array" if owner.origin is None else owner.origin.path
+    whose = "" if owner.origin is None else f", number {owner.first + number} of the file,"
+    what = "leave its values, or make no tensor of its shape" if source.kind == SHAPED else "leave its values"
+    raise ValueError(f"element {position}{whose} can't be read: its offsets {what}, so {where} is damaged")
+
+
+# == blocks ==============================================================================================
+#
+# Reading elements by blocks that have one layout: rank, strides, and extents except for the length.
+#
+#     while read_block(&block):
+#         # what the layout says: block.source, block.shape, block.solid, block.row
+#         for i in range(block.n):
+#             # block.data[i], block.rows[i]
+#
+# Neighbours of different arrays are in one block if they are laid out alike. An element with a shape of its
+# own is a block of one. Each address and length was read once and checked; a loop never asks a table.
+
+cdef void begin_blocks(Block *block, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    block.store = store
+    block.at = start
+    block.stop = stop
+    block.first = start
+    block.together = -1
+    block.mixes = True
+    block.run = 0
+    block.damaged = False
+    block.source = NULL
+    block.n = 0
+
+
+cdef void begin_joint_blocks(Block *block, const Store *store, int axis, bint mixes) noexcept nogil:
+    """As `begin_blocks`, for a loop that joins all elements along an axis.
+
+    Consecutive elements of a table that was split along it are read as one element, in constant time.
+    """
+    begin_blocks(block, store, 0, size_of(store))
+    block.together = axis
+    block.mixes = mixes
+
+
+cdef bint are_alike(const Source *a, const Source *b) noexcept nogil:
+    """Return whether all elements of two sources have one layout."""
+    cdef int axis, ndim = a.ndim
+    if ndim != b.ndim or a.axis != b.axis or a.kind == SHAPED or b.kind == SHAPED:
+        return False
+    for axis in range(ndim):
+        if a.shape[ndim + axis] != b.shape[ndim + axis]:
+            return False
+        if axis != a.axis and a.shape[axis] != b.shape[axis]:
+            return False
+    return a.solid == b.solid
+
+
+cdef bint read_block(Block *block) noexcept nogil:
+    """Read the next elements; return False at the end, and at an element that can't be read."""
+    block.n = 0
+    block.first = block.at
+    if block.at >= block.stop or block.damaged:
+        return False
+    if has_runs(block.store):
+        read_block_of_runs(block)
+    else:
+        read_block_of_slots(block)
+    if block.n == 0:
+        block.damaged = True
+    return block.n > 0
+
+
+cdef bint begin_layout(Block *block, Source *source) noexcept nogil:
+    """Have elements of a source come next; return False where they don't fit into the block."""
+    cdef Piece piece
+    if block.n:
+        return source == block.source or (block.mixes and are_alike(block.source, source))
+    if source != block.source:
+        block.source = source
+        block.shape = source.shape
+        block.solid = source.solid
+        if source.kind != SHAPED:
+            piece.source = source
+            piece.shape = source.shape
+            block.row = row_nbytes(&piece)
+    return True
+
+
+cdef void own_layout(Block *block, const Piece *piece) noexcept nogil:
+    """Have the layout of the only element of a block."""
+    block.shape = piece.shape
+    block.solid = solid(piece)
+    block.row = row_nbytes(piece)
+
+
+cdef void read_block_of_runs(Block *block) noexcept nogil:
+    cdef const Store *store = block.store
+    cdef const Run *run
+    cdef Py_ssize_t number, n
+    while block.n < BLOCK and block.at < block.stop:
+        block.run = find_run(store, block.at, block.run)
+        run = &runs_of(store)[block.run]
+        if not begin_layout(block, run.source):
+            return
+        number = run.first + (block.at - begin_of(store, block.run)) * run.step
+        n = block.n
+        if (run.source.axis == block.together >= 0 and run.step == 1
+                and (run.source.kind == EVEN or run.source.kind == OFFSETS)):
+            if read_together(block, run.source, number, min(run.end, block.stop) - block.at):
+                block.at = min(run.end, block.stop)
+                continue
+        read_numbers(block, run.source, number, run.step, min(BLOCK - n, min(run.end, block.stop) - block.at))
+        block.at += block.n - n
+        if block.n == n or run.source.kind == SHAPED:
+            return
+
+
+cdef bint read_together(Block *block, Source *source, Py_ssize_t number, Py_ssize_t n) noexcept nogil:
+    """Add n consecutive elements of a table to a block as if they were one, if its ends can be read."""
+    cdef Piece first, last
+    if not resolve(source, number, &first, NULL) or not resolve(source, number + n - 1, &last, NULL):
+        return False
+    if last.start < first.start:
+        return False
+    block.data[block.n] = first.data
+    block.rows[block.n] = last.start + last.length - first.start
+    block.n += 1
+    return True
+
+
+cdef void read_numbers(Block *block, Source *source, Py_ssize_t number, Py_ssize_t step,
+                       Py_ssize_t n) noexcept nogil:
+    """Add elements of a source to a block, up to one that can't be read, or one with a shape of its own."""
+    cdef const Table *table = <const Table *>source
+    cdef char **data = &block.data[block.n]
+    cdef Py_ssize_t *rows = &block.rows[block.n]
+    cdef Py_ssize_t i = 0, start, stop
+    cdef Piece piece
+    if source.kind == EVEN:
+        for i in range(n):
+            data[i] = source.data + (number + i * step) * table.pitch
+            rows[i] = source.length
+        # The last one of the table is at one of the ends, if it is among them.
+        for i in range(n if step == 0 else 1):
+            if number + i * step == table.n - 1:
+                rows[i] = table.last
+        if number + (n - 1) * step == table.n - 1:
+            rows[n - 1] = table.last
+        block.n += n
+    elif source.kind == OFFSETS and step == 1:
+        stop = number_at(table.starts, number, table.width)
+        while i < n:
+            start = stop
+            stop = number_at(table.starts, number + i + 1, table.width)
+            if not table.low <= start <= stop <= table.high:
+                break
+            data[i] = source.data + (start - table.low) * table.step
+            rows[i] = stop - start
+            i += 1
+        block.n += i
+    else:
+        while i < n and resolve(source, number + i * step, &piece, block.dims):
+            data[i] = piece.data
+            rows[i] = piece.length
+            i += 1
+            if source.kind == SHAPED:
+                own_layout(block, &piece)
+                break
+        block.n += i
+
+
+cdef void read_block_of_slots(Block *block) noexcept nogil:
+    cdef const Store *store = block.store
+    cdef const Slot *slots = slot_at(store, block.at)
+    cdef Source *source
+    cdef Source *known = NULL
+    cdef Py_ssize_t i, there = block.stop - block.at
+    cdef Piece piece
+    if block.at < store.lo:
+        there = min(there, store.lo - block.at)
+    for i in range(min(BLOCK, there)):
+        if i + FETCH_AHEAD < there:
+            fetch(slots[i + FETCH_AHEAD])
+        source = source_of(slots[i])
+        if source != known:
+            if not begin_layout(block, source):
+                break
+            known = source
+        if not slots[i] & 1:
+            resolve_whole(source, &piece)
+        elif not resolve(source, number_in(slots[i]), &piece, block.dims):
+            break
+        prefetch(piece.data)
+        block.data[block.n] = piece.data
+        block.rows[block.n] = piece.length
+        block.n += 1
+        if source.kind == SHAPED:
+            own_layout(block, &piece)
+            break
+    block.at += block.n
+
+
+cdef bint is_worth_releasing(const Store *store) noexcept nogil:
+    """Return whether a loop over the elements is worth a release of the GIL: it takes about 20 µs or more.
+
+    A shorter one would wait longer to get the GIL back than it works.
+    """
+    cdef Block block
+    cdef Py_ssize_t i, nbytes = 0
+    if size_of(store) >= RELEASE_FROM:
+        return True
+    begin_blocks(&block, store, 0, size_of(store))
+    while nbytes < RELEASE_NBYTES and read_block(&block):
+        for i in range(block.n):
+            # No element has more bytes than an address counts; of a broadcast one it may be less in memory.
+            nbytes += min(block.rows[i] * block.row, RELEASE_NBYTES)
+    return nbytes >= RELEASE_NBYTES

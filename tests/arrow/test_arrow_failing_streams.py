@@ -6,8 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from seqcore.core.arrow_export import stream_capsule
-from seqcore.core.arrow_import import read_stream
+from seqcore.core.arrow import read_stream, stream_capsule
 
 from seqcore import TensorSequence
 from seqcore._arrow.layouts import layout_of

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from seqcore.core.operations import all_fit
+from seqcore.core.maps import all_fit
 
 FLOAT, INT = np.dtype(np.float32), np.dtype(np.int64)
 TWO_BY_THREE = np.zeros((2, 3), np.float32)

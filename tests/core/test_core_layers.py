@@ -11,40 +11,16 @@ import seqcore
 ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
-    ["limits"],
-    [
-        "arrays",
-        "arrow",
-        "interrupts",
-        "source",
-        "counters",
-        "system",
-        "integers",
-        "kernels",
-        "mapped",
-        "order",
-        "subclasses",
-    ],
-    ["directory", "copying", "lists", "pack", "equality", "arrow_export", "arrow_import"],
-    ["owner", "positions"],
-    ["store"],
-    ["slots"],
-    ["runs"],
-    ["buffer"],
-    ["share", "table", "reader"],
-    ["split", "compare", "selection"],
-    ["join", "pinned"],
-    ["compact"],
-    ["values"],
-    ["like"],
-    ["padding", "reduce"],
+    ["limits", "arrays", "interrupts"],
+    ["store", "training"],
+    ["lists"],
+    ["split_join"],
+    ["padding"],
+    ["numpy_loops"],
     ["container"],
-    ["pickling", "iterator", "results", "gather"],
-    ["calls"],
-    ["conversion"],
-    ["ragged"],
+    ["pickling"],
     ["sequence"],
-    ["batches", "foreign", "layout", "operations"],
+    ["arrow", "maps"],
     ["embedding"],
 ]
 RANK = {name: k for k, names in enumerate(ORDER) for name in names}
@@ -53,7 +29,7 @@ OUTSIDE = {"_arguments", "dtypes"}
 # And within a function alone, for what the methods of that name do.
 WITHIN_FUNCTIONS = {"_arrow", "_files", "_format"}
 # The Arrow import makes its Chunks.
-EXCEPTIONS = {("arrow_import", "_arrow")}
+EXCEPTIONS = {("arrow", "_arrow")}
 IMPORT = re.compile(r"^( *)(?:from seqcore\.(\S+) c?import|c?import seqcore\.(\S+))", re.MULTILINE)
 FILES = sorted([*ROOT.glob("*.pyx"), *ROOT.glob("*.pxd")])
 

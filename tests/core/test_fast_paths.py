@@ -7,9 +7,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from seqcore.core.batches import items_of, stack
-from seqcore.core.layout import as_lists
-from support.counting import done, pairs, rows, slots, tensor
+from seqcore.core.arrow import as_lists
+from seqcore.core.maps import items_of, stack
+from support.counting import done, pairs, rows, tensor
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -17,70 +17,6 @@ from seqcore import TensorSequence
 pytestmark = pytest.mark.usual_limits
 
 # -- joins --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [2, 33, 100, 1023])
-@pytest.mark.parametrize(
-    ("axis", "keepdims", "split"), [(0, 1, None), (0, 0, None), (1, 1, None), (1, 0, None), (0, 1, 3)]
-)
-def test_a_join_of_a_split_is_one_copy(n, axis, keepdims, split):
-    array = np.arange(2 * n).reshape((n, 2) if axis == 0 else (2, n))
-    seq = sq.split_to_sequence(array, split, axis, keepdims)
-    assert done(lambda: sq.concat_from_sequence(seq, axis, not keepdims)) == {"runs_copied": 1} | (
-        {"copied_without_gil": 1} if array.nbytes >= 8192 else {}
-    )
-
-
-def test_an_uneven_split_is_one_copy_too():
-    seq = TensorSequence.from_lengths(np.arange(60), [7, 0, 3, 50])
-    assert done(lambda: sq.concat_from_sequence(seq, 0)) == {"runs_copied": 1}
-
-
-@pytest.mark.parametrize("where", [slice(None, None, -1), slice(None, None, 3), slice(1, -1, 2), [5] * 40])
-def test_rows_at_equal_distances_are_stacked_in_one_copy(where):
-    seq = sq.split_to_sequence(np.arange(400).reshape(100, 4), keepdims=0)[where]
-    assert done(lambda: sq.concat_from_sequence(seq, 0, 1)) == {"runs_copied": 1}
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_runs_are_what_neighbours_make(axis):
-    array = np.arange(64).reshape(8, 8)
-    seq = sq.split_to_sequence(array, axis=axis)
-    other = sq.split_to_sequence(array + 100, axis=axis)
-    for mixed, runs in [
-        (seq[:3] + seq[5:7] + other[:1], 3),
-        (seq[:4] + seq[4:], 1),
-        (seq + other, 2),
-        (seq[::-1], 8),
-        (seq[:1] + other[1:2] + seq[1:2], 3),
-    ]:
-        assert done(lambda mixed=mixed: sq.concat_from_sequence(mixed, axis)) == {"runs_copied": runs}
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_runs_of_a_join_that_keeps_no_plan_of_them(axis):
-    """Forty runs of two: more than a plan keeps, so they are looked for again."""
-    array = np.arange(200 * 200).reshape(200, 200)
-    seq = sq.split_to_sequence(array, axis=axis)
-    pairs = seq[[5 * i + k for i in range(40) for k in (0, 1)]]
-    assert done(lambda: sq.concat_from_sequence(pairs, axis))["runs_copied"] == 40
-
-
-def test_the_gap_cuts_long_slots_in_two():
-    """A few are read together, whatever is in between."""
-    for n, at, copies in ((6, 3, 1), (100, 50, 2), (100, 3, 2), (100, 97, 2), (100, 0, 1), (100, 100, 1)):
-        seq = slots(n)
-        seq.insert(at, tensor())
-        seq.erase(at)
-        assert done(lambda seq=seq: sq.concat_from_sequence(seq, 0)) == {"runs_copied": copies}
-
-
-@pytest.mark.parametrize("at", [0, 1, 50, 99, 100])
-def test_edits_that_are_undone_leave_one_run(at):
-    seq = rows(100)
-    seq.insert(at, tensor())
-    seq.erase(at)
-    assert done(lambda: sq.concat_from_sequence(seq, 0)) == {"runs_copied": 1}
 
 
 @pytest.mark.parametrize("make_room", ["compact", "astype", "deepcopy"])
@@ -95,13 +31,6 @@ def test_copies_together_go_by_runs(make_room):
     seq = rows(100)
     seq = seq[50:] + seq[:50]
     assert done(lambda: make(seq)) == {"runs_copied": 2}
-
-
-def test_what_was_compacted_is_one_run():
-    seq = TensorSequence([tensor(i) for i in range(9)])
-    assert done(lambda: sq.concat_from_sequence(seq, 0)) == {"runs_copied": 9}
-    seq.compact()
-    assert done(lambda: sq.concat_from_sequence(seq, 0)) == {"runs_copied": 1}
 
 
 # -- views --------------------------------------------------------------------------------------------
@@ -139,23 +68,6 @@ def test_values_that_lie_together_are_a_view(make, tmp_path):
     assert np.array_equal(values[0], np.concatenate(list(seq)))
 
 
-@pytest.mark.parametrize(
-    ("make", "runs"),
-    [
-        (lambda: pairs()[::-1], 6),
-        (lambda: pairs()[::2], 3),
-        (lambda: pairs()[[0, 1, 4, 5]], 2),
-        (lambda: pairs() + pairs(), 2),
-        (lambda: rows() + [tensor()], 2),
-        (lambda: sq.split_to_sequence(np.arange(6).reshape(2, 3), axis=1), 3),
-    ],
-)
-def test_values_that_lie_apart_are_joined_by_runs(make, runs):
-    seq = make()
-    assert done(seq.values) == {"joined": 1, "runs_copied": runs}
-    assert np.array_equal(seq.values(), np.concatenate(list(seq)))
-
-
 @pytest.mark.parametrize("position", range(7))
 @pytest.mark.parametrize("of", ["rows", "pairs", "arrays"])
 def test_values_are_a_view_wherever_the_gap_is(position, of):
@@ -170,7 +82,7 @@ def test_values_are_a_view_wherever_the_gap_is(position, of):
     assert done(seq.values) == {"left_in_place": 1}
     assert np.array_equal(seq.values(), array)
     seq[position - 1] = array[:1] + 1
-    assert done(seq.values).keys() == {"joined", "runs_copied"}
+    assert done(seq.values).keys() == {"joined"}
 
 
 @pytest.mark.parametrize("position", range(7))
@@ -212,7 +124,7 @@ def test_a_body_gets_views():
 
 def test_arrow_takes_what_lies_together_as_it_is():
     assert done(rows(1000).__arrow_c_array__) == {}
-    assert done(pairs()[::-1].__arrow_c_array__) == {"joined": 1, "runs_copied": 6}
+    assert done(pairs()[::-1].__arrow_c_array__) == {"joined": 1}
 
 
 def functions_called(action):

@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from seqcore.core.counters import counted
+from seqcore.core.store import counted
 from support.counting import done, rows, slots, tensor
 
 import seqcore as sq

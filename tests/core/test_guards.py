@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from seqcore.core.calls import Bound
+from seqcore.core.maps import Bound
 
 import seqcore as sq
 from seqcore import TensorSequence

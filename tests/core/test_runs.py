@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from seqcore.core.batches import chained
+from seqcore.core.maps import chained
 from support.races import together
 from support.random_cases import examples
 from support.strategies import same, slices

@@ -16,7 +16,7 @@ import pickle
 
 import numpy as np
 import pytest
-from seqcore.core.batches import items_of
+from seqcore.core.maps import items_of
 from support.counting import done
 from support.strategies import assert_holds
 
@@ -87,24 +87,6 @@ def test_equality_of_small_and_large_elements(sizes, dtype):
             assert other != seq
 
 
-@pytest.mark.parametrize(
-    ("sizes", "pauses"),
-    [
-        ((AT_ONCE - 32 - 8,), 0),
-        ((AT_ONCE,), 0),
-        ((AT_ONCE - 32 - 8, 8), 0),
-        ((AT_ONCE - 32, 8), 1),
-        ((8,) * 1638, 0),  # of 40 bytes each, as work is counted
-        ((8,) * 1640, 1),
-        ((1 << 20,), 1),
-    ],
-)
-def test_long_comparisons_let_others_in(sizes, pauses):
-    seq = TensorSequence([element(nbytes) for nbytes in sizes])
-    other = TensorSequence(seq, copy=True)
-    assert done(lambda: seq == other).get("compared_on", 0) == pauses
-
-
 @pytest.mark.slow
 def test_strings_let_others_in_again_and_again():
     """Numbers go on without the GIL, and in large portions; strings, which may be of any length, have it."""
@@ -163,34 +145,6 @@ def assert_is(seq, model):
     assert compacted.tolist() == model
     assert TensorSequence.from_arrow(seq).tolist() == model
     assert pickle.loads(pickle.dumps(seq)).tolist() == model
-
-
-@pytest.mark.mostly_slow(7)
-@pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.parametrize("even", [True, False])
-def test_runs_of_each_length(n, even):
-    lengths = [2] * n if even else [1 + i % 3 for i in range(n)]
-    array = np.arange(sum(lengths))
-    model = [part.tolist() for part in np.split(array, np.cumsum(lengths)[:-1])]
-    make = (
-        (lambda: sq.split_to_sequence(array, 2))
-        if even
-        else (lambda: TensorSequence.from_lengths(array, lengths))
-    )
-    assert_is(make(), model)
-    for at in [k for k in BROKEN if k < n]:
-        # Exchanged, left out, or put in: the run ends there.
-        seq = make()
-        seq[at] = np.arange(5)
-        assert_is(seq, [*model[:at], [0, 1, 2, 3, 4], *model[at + 1 :]])
-        copies = copies_of([at, 1, n - at - 1])
-        for one in (seq, seq[np.arange(n)]):
-            assert done(lambda one=one: sq.concat_from_sequence(one, 0))["runs_copied"] == copies
-        seq = make()
-        del seq[at]
-        assert_is(seq, model[:at] + model[at + 1 :])
-        assert_is(make()[at:], model[at:])
-        assert_is(make()[[*range(at), *range(at + 1, n), at]], model[:at] + model[at + 1 :] + [model[at]])
 
 
 @pytest.mark.parametrize("n", LENGTHS)

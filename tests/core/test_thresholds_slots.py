@@ -19,7 +19,7 @@ import pickle
 
 import numpy as np
 import pytest
-from seqcore.core.batches import chained
+from seqcore.core.maps import chained
 from support.counting import done, rows, slots, tensor
 from support.strategies import assert_holds, filled, laid_out
 

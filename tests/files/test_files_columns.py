@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from seqcore.core.arrow_export import array_capsule, stream_capsule
+from seqcore.core.arrow import array_capsule, stream_capsule
 from support.random_cases import run_seed
 from support.saved import pa, write_table
 from support.strategies import assert_holds

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from seqcore.core.calls import Bound
+from seqcore.core.maps import Bound
 from support import bodies
 from support.bodies import Inline, Recording, numbers, within
 from support.strategies import assert_holds

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from seqcore.core.counters import counted
+from seqcore.core.store import counted
 from support.strategies import (
     NUMBER_NAMES,
     NUMERIC_NAMES,

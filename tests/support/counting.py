@@ -1,7 +1,7 @@
 """What the core's counters say of an action, and sequences to try it on."""
 
 import numpy as np
-from seqcore.core.counters import counted
+from seqcore.core.store import counted
 
 import seqcore as sq
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.thread_unsafe
 TRACED = """
 import threading, tracemalloc
 import numpy as np, seqcore as sq
-from seqcore.core.batches import chained
+from seqcore.core.maps import chained
 
 large = [chained([sq.split_to_sequence(np.arange(9.0)) for _ in range(9000)]) for _ in range(6)]
 small, ended = sq.split_to_sequence(np.arange(10.0)), []
@@ -37,7 +37,7 @@ print("ended")
 FORKED = """
 import os, signal, threading
 import numpy as np, seqcore as sq
-from seqcore.core.batches import chained
+from seqcore.core.maps import chained
 
 large = chained([sq.split_to_sequence(np.arange(9.0)) for _ in range(30_000)])
 ended = []

@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
-from seqcore.core.counters import counted
+from seqcore.core.store import counted
 
 import seqcore as sq
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from seqcore.core.order import by_length, cut_by_padded
-from seqcore.core.pack import packed
+from seqcore.core.training import by_length, cut_by_padded, packed
 
 import seqcore as sq
 from seqcore import TensorSequence

@@ -9,7 +9,7 @@ from onnx import TensorProto, TypeProto
 from seqcore._arguments.shown import add_note, got, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
-from seqcore.core.operations import all_fit
+from seqcore.core.maps import all_fit
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._model.tensors import dtype_of

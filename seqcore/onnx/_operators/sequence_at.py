@@ -1,6 +1,6 @@
 """SequenceAt: the element at a position."""
 
-from seqcore.core.operations import element_at
+from seqcore.core.maps import element_at
 from seqcore.onnx._model.positions import guard_position, position_of
 from seqcore.onnx._model.record import Looks, register
 from seqcore.onnx._model.types import tensor

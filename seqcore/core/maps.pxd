@@ -2,8 +2,12 @@
 
 from libc.stdint cimport int64_t
 cimport numpy as cnp
+
 from seqcore.core.container cimport Container
-from seqcore.core.source cimport MAX_NDIM
+from seqcore.core.store cimport MAX_NDIM
+
+# -- results ---------------------------------------------------------------------------------------------
+# Small results of a map, moved into blocks as they arrive.
 
 cdef class Results:
     cdef Container output

@@ -3,6 +3,9 @@
 from libc.stdint cimport int32_t, int64_t
 cimport numpy as cnp
 
+# -- order -----------------------------------------------------------------------------------------------
+# Positions sorted by length, divided into batches, and mixed.
+
 ctypedef fused narrow:
     # Positions and lengths: 32 bits where they fit, which halves the memory to go through.
     int32_t
