@@ -70,6 +70,8 @@ cdef struct Comparison:
     Py_ssize_t items            # of each position along the left one's axis
     Py_ssize_t lengths[2]       # of the pieces compared last
     bint fit                    # whether such pieces have one shape
+    Py_ssize_t work             # bytes to compare before signals are seen
+    bint locked                 # whether the caller has a lock, so that no signal is seen
 
 cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1
 cdef Equality equal_pieces(Comparison *comparison, const Piece *a, const Piece *b) noexcept nogil

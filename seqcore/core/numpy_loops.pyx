@@ -21,7 +21,9 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.interrupts cimport let_others_in
-from seqcore.core.limits cimport COMPARED_TOGETHER, REDUCED_BETWEEN_SIGNALS, REDUCED_TOGETHER, SIGNALS_EVERY
+from seqcore.core.limits cimport (
+    COMPARED_TOGETHER, REDUCED_BETWEEN_SIGNALS, REDUCED_TOGETHER, RELEASE_NBYTES, SIGNALS_EVERY,
+)
 from seqcore.core.padding cimport cast_some, count_to_cast
 from seqcore.core.split_join cimport copy_piece
 from seqcore.core.store cimport (
@@ -874,6 +876,8 @@ cdef struct Rows:
 
 cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
     comparison.left = comparison.right = NULL
+    comparison.work = 0
+    comparison.locked = False
     if dtype.type_num == cnp.NPY_OBJECT:
         comparison.kind = TEXT
     elif dtype.kind == c"i" or dtype.kind == c"u":
@@ -1068,7 +1072,7 @@ cdef Equality equal_halves(const char *a, Py_ssize_t a_step, const char *b, Py_s
 # Which elements are equal: in shape and in value, where NaN equals nothing, as in NumPy.
 #
 # Elements that are one behind the other on both sides are compared together. The caller has a share of the
-# stores, so nobody edits them while the GIL is released. No foreign code runs.
+# stores, so nobody edits them while the GIL is released. No foreign code runs but handlers of signals.
 
 
 cdef bint equal_stores(Store *a, Store *b, cnp.dtype dtype) except -1:
@@ -1081,6 +1085,7 @@ cdef bint equal_stores(Store *a, Store *b, cnp.dtype dtype) except -1:
     if n == 0:                          # where there may be no type either
         return True
     begin_comparison(&comparison, dtype)
+    comparison.work = RELEASE_NBYTES
     begin_blocks(&left, a, 0, n)
     begin_blocks(&right, b, 0, n)
     if comparison.kind == TEXT or not is_worth_releasing(a):
@@ -1131,15 +1136,20 @@ cdef Equality equal_blocks(Comparison *comparison, Block *left, Block *right) no
                 result = equal_pieces(comparison, &ours, &theirs)
                 if result != EQUAL:
                     return result
+                if not may_compare_on(comparison, left.rows[i + j] * left.row):
+                    return FAILED
                 continue
             if left.rows[i + j] != right.rows[k + j]:
                 return UNEQUAL
-            if left.data[i + j] != a + stretch or right.data[k + j] != b + stretch:
+            if (left.data[i + j] != a + stretch or right.data[k + j] != b + stretch
+                    or stretch > REDUCED_BETWEEN_SIGNALS):
                 if stretch:
                     result = equal_row(comparison.kind, a, itemsize, b, itemsize, stretch // itemsize,
                                        itemsize)
                     if result != EQUAL:
                         return result
+                    if not may_compare_on(comparison, stretch):
+                        return FAILED
                 a, b = left.data[i + j], right.data[k + j]
                 stretch = 0
             stretch += left.rows[i + j] * left.row
@@ -1148,6 +1158,22 @@ cdef Equality equal_blocks(Comparison *comparison, Block *left, Block *right) no
     if stretch == 0:
         return EQUAL
     return equal_row(comparison.kind, a, itemsize, b, itemsize, stretch // itemsize, itemsize)
+
+
+cdef inline bint may_compare_on(Comparison *comparison, Py_ssize_t nbytes) noexcept nogil:
+    """Count bytes compared, and now and then see signals; False if a handler has raised."""
+    comparison.work -= min(nbytes, REDUCED_BETWEEN_SIGNALS) + EACH
+    return comparison.work >= 0 or comparison.locked or see_signals(comparison)
+
+
+cdef bint see_signals(Comparison *comparison) noexcept with gil:
+    # Strings keep the GIL, and nobody knows how long they are.
+    comparison.work = RELEASE_NBYTES if comparison.kind == TEXT else REDUCED_BETWEEN_SIGNALS
+    if check_signals() != 0:
+        return False
+    with nogil:
+        pass
+    return True
 
 
 cdef bint fit_rows(const Block *left, const Block *right) noexcept nogil:
@@ -1185,6 +1211,8 @@ cdef Py_ssize_t search(Store *store, Py_ssize_t start, Py_ssize_t stop, const Pi
     if start >= stop:                   # where there may be no type either
         return 0
     begin_comparison(&comparison, dtype)
+    comparison.work = RELEASE_NBYTES
+    comparison.locked = locked
     begin_blocks(&block, store, start, stop)
     if locked or comparison.kind == TEXT or not is_worth_releasing(store):
         found = search_blocks(&comparison, &block, piece, first)
@@ -1208,7 +1236,7 @@ cdef Py_ssize_t search_blocks(Comparison *comparison, Block *block, const Piece 
         for i in range(block.n):
             element_of(block, i, &element)
             result = equal_pieces(comparison, &element, piece)
-            if result == FAILED:
+            if result == FAILED or not may_compare_on(comparison, block.rows[i] * block.row):
                 return -1
             found += result == EQUAL
             if found and first != NULL:
