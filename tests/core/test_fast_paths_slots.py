@@ -153,7 +153,6 @@ def test_large_copies_go_without_the_gil(nbytes, without):
     seq = TensorSequence([np.zeros(nbytes // 16), np.ones(nbytes // 8 - nbytes // 16)])
     even = TensorSequence([np.zeros(nbytes // 8)])
     for copy in (
-        lambda: sq.concat_from_sequence(seq, 0),
         seq.copy().compact,
         lambda: seq.astype("int64"),
         even.to_padded,

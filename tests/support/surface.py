@@ -839,8 +839,8 @@ section("training", [
         sampler.state_dict() if state is None else state), lambda: None),
     call("BatchSampler.__getstate__", lambda sampler: pickle.loads(pickle.dumps(sampler))),
     call("BatchSampler.__setstate__", lambda sampler: copy.copy(sampler)),
-    call("BatchSampler, mixed", lambda sources=SOURCES, weights=(3, 1), unit="tokens", stop="all": [
-        *BatchSampler(SIZES, batch_size=4, sources=sources, weights=weights, unit=unit, stop=stop)]),
+    call("BatchSampler, mixed", lambda: [
+        *BatchSampler(SIZES, batch_size=4, sources=SOURCES, weights=(3, 1), unit="tokens", stop="all")]),
     error("pack, too long", ValueError, lambda: sq.pack(SIZES, 5)),
     error("BatchSampler, no limit", ValueError, lambda: BatchSampler(SIZES)),
 ], memory="loose")  # fmt: skip
