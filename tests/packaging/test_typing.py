@@ -48,6 +48,7 @@ ALLOWED = """
 seqcore\\._typing                          # aliases that the stubs share: at run time there is no such module
 seqcore(\\.onnx)?\\.error                   # the name in an `except` clause, which is gone after it
 seqcore\\.core\\.sequence\\.__(pyx_capi|test)__   # Cython's
+seqcore\\.core\\.sequence\\.(Convertible|Gathering|Ragged)   # its bases, and what it is made from
 seqcore\\.mapping\\.(sequence_map|map_batches)   # which have their options by Unpack; see the test below
 # Sources without stubs, compared with themselves: the demo, and what is private but for the core.
 seqcore\\.(demo|(onnx\\.)?_\\w+)\\..*

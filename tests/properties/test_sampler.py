@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.known import UNSHRUNK
 from support.random_cases import examples
+from support.results import UNSHRUNK
 
 from seqcore import BatchSampler
 

@@ -761,7 +761,7 @@ section("maps", [
          lambda seq: seq),
     call("sequence_map, elementwise", lambda seq: sq.sequence_map(np.negative, seq),
          lambda seq: [-t for t in seq]),
-    call("sequence_map, sums", lambda seq: sq.sequence_map(np.sum, seq), lambda seq: [t.sum() for t in seq]),
+    call("sequence_map, sums", lambda seq: sq.sequence_map(np.sum, seq), lambda seq: [t.sum() for t in seq], memory="out"),
     call("sequence_map, sums of joined", lambda seq: sq.sequence_map(np.max, seq[::-1] + seq),
          lambda seq: [t.max() for t in [*seq[::-1], *seq]], on="even"),
     call("sequence_map, not all fit", lambda seq: sq.sequence_map(np.add, seq, seq[::-1]),
@@ -812,12 +812,12 @@ section("maps", [
 
 section("training", [
     call("pack", lambda lengths=SIZES, capacity=9, strategy="best_fit_decreasing", max_count=None: sq.pack(
-        lengths, capacity, strategy=strategy, max_count=max_count)),
-    call("pack, spaces far apart", lambda: sq.pack(SIZES, 2**62)),
-    call("pack, first fit", lambda: sq.pack(SIZES, 9, strategy="first_fit_decreasing")),
-    call("pack, next fit", lambda: sq.pack(SIZES, 9, strategy="next_fit", max_count=2)),
-    call("pack, a sequence", lambda seq: sq.pack(seq, 30), on="even"),
-    call("pack, a list", lambda: sq.pack([3, 1, 2], 9)),
+        lengths, capacity, strategy=strategy, max_count=max_count), memory="out"),
+    call("pack, spaces far apart", lambda: sq.pack(SIZES, 2**62), memory="out"),
+    call("pack, first fit", lambda: sq.pack(SIZES, 9, strategy="first_fit_decreasing"), memory="out"),
+    call("pack, next fit", lambda: sq.pack(SIZES, 9, strategy="next_fit", max_count=2), memory="out"),
+    call("pack, a sequence", lambda seq: sq.pack(seq, 30), on="even", memory="out"),
+    call("pack, a list", lambda: sq.pack([3, 1, 2], 9), memory="out"),
     call("BatchSampler", lambda lengths=SIZES, batch_size=4, shuffle=True, seed=0, rank=0, world_size=1,
          drop_last=False: BatchSampler(lengths, batch_size=batch_size, shuffle=shuffle, seed=seed, rank=rank,
                                        world_size=world_size, drop_last=drop_last)),
@@ -841,7 +841,7 @@ section("training", [
     call("BatchSampler.__setstate__", lambda sampler: copy.copy(sampler)),
     call("BatchSampler, mixed", lambda: [
         *BatchSampler(SIZES, batch_size=4, sources=SOURCES, weights=(3, 1), unit="tokens", stop="all")]),
-    error("pack, too long", ValueError, lambda: sq.pack(SIZES, 5)),
+    error("pack, too long", ValueError, lambda: sq.pack(SIZES, 5), memory="out"),
     error("BatchSampler, no limit", ValueError, lambda: BatchSampler(SIZES)),
 ], memory="loose")  # fmt: skip
 
@@ -863,7 +863,7 @@ section("columns", [
     call("Columns.__len__", lambda columns: len(columns), lambda seq: len(seq)),
     call("Columns.__repr__", lambda columns: repr(columns)),
     call("Columns.__contains__", lambda columns, name="a": name in columns, lambda: True),
-    call("Columns.__eq__", lambda columns: columns == columns[:]),
+    call("Columns.__eq__", lambda columns: columns == columns[:], memory="out"),
     call("Columns.__getitem__", lambda columns, key=-1: columns[key]),
     call("Columns.__getitem__, a sequence", lambda columns: columns["a"], lambda seq: seq),
     call("Columns.__getitem__, an array", lambda columns: columns["b"], lambda seq: np.arange(len(seq))),
@@ -927,7 +927,7 @@ section("files", [  # these need pyarrow
     call("load, a pattern", lambda parts: sq.load(parts / "*.arrow").lengths(), lambda: np.ones(12, int)),
     call("__reduce__, by path", lambda saved: pickle.loads(pickle.dumps(sq.load(saved)[::-1])),
          lambda seq: seq[::-1], memory="out"),
-    error("save, two ranks", ValueError, lambda path, seq: sq.save(path, seq), on="two ranks"),
+    error("save, two ranks", ValueError, lambda path, seq: sq.save(path, seq), on="two ranks", memory="out"),
     error("save, parts that fail", KeyError, lambda path, seq: sq.save(path, _failing([seq]))),
     error("load, nothing", FileNotFoundError, lambda folder: sq.load(folder / "none*.arrow")),
 ], on="even", memory="loose")  # fmt: skip

@@ -174,7 +174,7 @@ BOTH = {(1.0, 2.0, 3.0), (-1.0, -1.0, -1.0)}
 READS = {
     "join": lambda seq: sq.concat_from_sequence(seq, 0)[LARGE // 2 :: LARGE],
     "stack": lambda seq: sq.concat_from_sequence(seq, 1, 1)[-1],
-    "values": lambda seq: seq.values()[LARGE - 1 :: LARGE],
+    "values": lambda seq: seq[[1, 0, 2]].values()[LARGE - 1 :: LARGE][[1, 0, 2]],
     "to_padded": lambda seq: seq.to_padded(0, multiple_of=LARGE + 1)[:, -2],
     "astype": lambda seq: [t[-1] for t in seq.astype("float32")],
     "deepcopy": lambda seq: [t[-1] for t in TensorSequence(seq, copy=True)],

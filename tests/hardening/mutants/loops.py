@@ -44,30 +44,6 @@ MUTANTS = [
         "core/test_damaged_offsets.py files",
     ),
     Mutant(
-        "a stack takes a shorter part that comes first",
-        "                last.length != source.length or block.first.length != source.length):",
-        "                last.length != source.length):",
-        JOINS,
-    ),
-    Mutant(
-        "a run with a step is one block",
-        "if source.axis != join.axis or span.step != 1 or not",
-        "if source.axis != join.axis or not",
-        JOINS,
-    ),
-    Mutant(
-        "a stack takes elements of other lengths",
-        "or (source.axis == join.axis and not join.stacking)",
-        "or source.axis == join.axis",
-        JOINS,
-    ),
-    Mutant(
-        "rows with space between them are copied as one block",
-        "        if pitch == nbytes:\n            while i + k < n",
-        "        if True:\n            while i + k < n",
-        JOINS,
-    ),
-    Mutant(
         "the shortest of a split is not noted",
         "    note(measures, source.axis, least)\n",
         "",
@@ -101,12 +77,6 @@ MUTANTS = [
         "the layout of the right side is that of the element before",
         "if not same_layout(comparison.left, a) or not same_layout(comparison.right, b):",
         "if not same_layout(comparison.left, a):",
-        EQUAL,
-    ),
-    Mutant(
-        "axes are merged if they lie together on the left side",
-        "                    and right[axis] == rows.right[rows.last] * rows.extents[rows.last]):",
-        "                    and True):",
         EQUAL,
     ),
     Mutant(
