@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from seqcore.core.store import SMALL_LIMITS
 from support.c_producers import Node, lists, numbers
 from support.damaged_elements import assert_damaged
 from support.results import known
@@ -62,6 +63,9 @@ def shown(values, given, damaged):
     return [None if i in damaged else values[ends[i] : ends[i + 1]] for i in range(len(LENGTHS))]
 
 
+@pytest.mark.xfail(
+    SMALL_LIMITS, strict=False, reason="a reduction that casts counts from the first element of a group"
+)
 @pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize(("width", "given", "damaged"), CASES, ids=IDS)
 def test_offsets_of_a_file(tmp_path, width, given, damaged):
