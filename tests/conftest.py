@@ -77,10 +77,15 @@ def pytest_collection_modifyitems(config, items):
     counts, products = Counter(), defaultdict(list)
     for item in items:
         test = item.nodeid.partition("[")[0]
-        if mark := item.get_closest_marker("mostly_slow"):
-            if counts[test] % mark.args[0]:
-                item.add_marker(pytest.mark.slow)
-            counts[test] += 1
+        mark = item.get_closest_marker("mostly_slow")
+        if mark and counts[test] % mark.args[0]:
+            item.add_marker(pytest.mark.slow)
+        at_night = item.get_closest_marker("mostly_at_night")
+        if at_night and counts[test] % at_night.args[0]:
+            item.add_marker(pytest.mark.at_night)
+        if item.get_closest_marker("at_night"):
+            item.add_marker(pytest.mark.slow)
+        counts[test] += 1
         keeps_all = mark and mark.args[0] == 1
         if hasattr(item, "callspec") and not keeps_all and not item.get_closest_marker("slow"):
             products[test].append(item)

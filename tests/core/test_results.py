@@ -226,6 +226,7 @@ print(used, resident() - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.slow
+@pytest.mark.mostly_at_night(5)
 @pytest.mark.parametrize("items", [8, 64, 512])
 @pytest.mark.parametrize("max_workers", [1, 2])
 def test_memory_goes_back_to_the_system(items, max_workers):

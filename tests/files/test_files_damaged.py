@@ -30,10 +30,11 @@ def path(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", [KINDS[i::3] for i in range(3)], ids=" ".join)
 def test_no_damage_is_a_crash(tmp_path, kinds):
-    """In a process of its own, whose last line says what it crashed at; other cases with each seed."""
-    lines = lines_of(damaged_files, tmp_path, f"{(run_seed() or 0) % 13}::13", *kinds)
+    """In a process of its own, whose last line says what it crashed at; more and other cases with a seed."""
+    some = "::53" if run_seed() is None else f"{run_seed() % 13}::13"
+    lines = lines_of(damaged_files, tmp_path, some, *kinds)
     assert lines[-1] == "ended"
-    assert len(lines) > 1000
+    assert len(lines) > 250
 
 
 def test_no_odd_file_is_a_crash(tmp_path):

@@ -109,6 +109,7 @@ assert mapped("tensors.arrow") <= 1, mapped("tensors.arrow")
 
 
 @pytest.mark.slow
+@pytest.mark.mostly_at_night(2)
 @pytest.mark.parametrize("kind", ["strings", "compressed"])
 def test_files_that_were_removed_keep_no_memory(tmp_path, kind):
     """What can't be mapped is read, 10 MB of each of 60 files: some are kept, and none that is gone."""

@@ -179,7 +179,7 @@ def test_of_a_product_each_value_remains(run):
     assert left == every
 
 
-@pytest.mark.slow
+@pytest.mark.at_night
 def test_a_seed_gives_many_others_to_workers_too(run, without_seed):
     pytest.importorskip("xdist")
     here = run("--seed", "77", "test_them.py")

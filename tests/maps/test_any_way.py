@@ -171,7 +171,8 @@ def assert_equal(found, expected, exact):
         if exact or one.dtype.kind in "Ob":
             np.testing.assert_array_equal(one, other)
         else:
-            np.testing.assert_allclose(one, other, rtol=1e-6)
+            # NumPy's own std rounds each step to 16 bits, where a map of many elements rounds once.
+            np.testing.assert_allclose(one, other, rtol=5e-3 if one.dtype == np.float16 else 1e-6)
 
 
 def named(unit):
@@ -328,7 +329,7 @@ def any_case(count):
 
 
 @given(data=st.data(), kind=KINDS, n=COUNTS, chunksize=CHUNKSIZES)
-@any_case(40)
+@any_case(15)
 def test_elements_and_rows_of_graphs(way, in_others, data, kind, n, chunksize):
     usual = data.draw(st.sampled_from(LIKELY))
     make = data.draw(st.sampled_from([Scripted, Scripted, Rows]))

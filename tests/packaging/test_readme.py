@@ -16,7 +16,7 @@ def test_each_command_stands_on_a_line_of_its_own():
     assert commands == [
         'pip install ".[benchmark]" && python -m benchmarks',
         'pip install ".[demo]" && python -m seqcore.demo',
-        'pip install -e ".[test]" && pytest -n 2 -m ""',
+        'pip install -e ".[test]" && pytest -n 2 -m "not at_night"',
         'pip install -e ".[docs]" && python -m sphinx -W --keep-going -n -b html docs site',
     ]
 
