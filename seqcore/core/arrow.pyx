@@ -24,14 +24,14 @@ cimport cython
 import numpy as np
 
 from seqcore.core.arrays cimport array_from, own_view
-from seqcore.core.padding cimport offsets_in_place, offsets_of
+from seqcore.core.padding cimport lengths_of, offsets_in_place, offsets_of
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split_join cimport joined_view, split_shaped, split_views
 from seqcore.core.store cimport (
-    EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, VIEWS, WHOLE, Piece, Reader, Share, Source, Span, Table,
-    TableOwner, begin, empty_store, ends_of, extent, kept_memory, next_block, next_pieces, next_span,
-    offsets_table, owner_of, raise_damaged, same_layout, same_shape, shaped_table, size_of, solid_row,
-    store_of, take_singly,
+    EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, SEPARATE, SHAPED, VIEWS, WHOLE, Block, Piece, Share,
+    Source, Span, Spans, Table, TableOwner, begin_blocks, begin_joint_blocks, begin_spans, check_read,
+    element_of, empty_store, ends_of, extent, extent_in, first_span, kept_memory, next_span, offsets_table,
+    owner_of, raise_damaged, read_block, resolve, same_shape, shaped_table, size_of, solid_row, store_of,
 )
 from seqcore._arguments.shown import shown
 from seqcore._arrow.fields import Chunk, Field
@@ -651,27 +651,28 @@ def mark_origin(TensorSequence sequence not None, origin):
     Tables whose elements are not all there in order are left as they are: they don't tell.
     """
     cdef Share share = sequence.shared()
-    cdef Reader reader
+    cdef Spans spans
     cdef Span span
     cdef TableOwner owner
-    begin(&reader, share.store, 0, size_of(share.store))
-    while next_span(&reader, &span):
+    begin_spans(&spans, share.store, 0, size_of(share.store))
+    while next_span(&spans, &span):
         if span.source.kind == WHOLE or span.first != 0 or span.step != 1 or (
                 span.n != (<Table *>span.source).n):
             continue
         owner = <TableOwner><object>owner_of(span.source)
         if owner.origin is None:
             owner.origin = origin
-            owner.first = reader.at - span.n
+            owner.first = spans.at - span.n
 
 
 def address_of(TensorSequence sequence not None):
     """Return where the memory of the first element's table begins, without reading the element; 0 if none."""
     cdef Share share = sequence.shared()
-    cdef Reader reader
     cdef Span span
-    begin(&reader, share.store, 0, size_of(share.store))
-    return <size_t>span.source.data if next_span(&reader, &span) else 0
+    if size_of(share.store) == 0:
+        return 0
+    first_span(share.store, 0, 1, &span)
+    return <size_t>span.source.data
 
 
 # == layout ==============================================================================================
@@ -688,7 +689,6 @@ def as_lists(TensorSequence sequence not None, offset_type, bint with_prefix):
     which says nothing else about them.
     """
     cdef Share share = sequence.whole()
-    cdef Reader reader
     cdef Span span
     cdef Piece first, last
     cdef Py_ssize_t[MAX_NDIM] shape
@@ -696,13 +696,13 @@ def as_lists(TensorSequence sequence not None, offset_type, bint with_prefix):
     cdef Table *table
     if n == 0:
         return None
-    begin(&reader, share.store, 0, n)
-    next_span(&reader, &span)
+    first_span(share.store, 0, n, &span)
     if span.n != n or span.step != 1 or span.source.ndim == 0 or span.source.kind not in (EVEN, OFFSETS):
         return None
     table = <Table *>span.source
-    if not ends_of(&span, &first, &last, reader.dims):
-        raise_damaged(share.store, 0 if n == 1 else n - 1)
+    if not ends_of(&span, &first, &last, NULL):
+        lengths_of(share.store, np.int64)           # raises for the first that can't be read
+        raise_damaged(share.store, n - 1)           # unless that has changed meanwhile
     row = solid_row(&first)
     if row == NOT_SOLID or row == 0 or last.start < first.start or (
             span.source.axis < 0 and table.pitch != row):
@@ -730,48 +730,44 @@ def one_array(TensorSequence sequence not None):
     None where they are not.
     """
     cdef Share share = sequence.whole()
-    cdef Reader reader
-    cdef Piece *piece
+    cdef Block block
     cdef Source *source
-    cdef Py_ssize_t n = size_of(share.store), i, done = 0, low, high, step
+    cdef Py_ssize_t n = size_of(share.store), i, step
     cdef Py_ssize_t[MAX_NDIM] shape
     cdef cnp.ndarray starts, lengths
     cdef int64_t *start
     cdef int64_t *length
-    cdef char *data = NULL
+    cdef char *data
+    cdef char *end
     if n == 0:
         return None
     starts, lengths = np.empty(n, np.int64), np.empty(n, np.int64)
     start, length = <int64_t *>cnp.PyArray_DATA(starts), <int64_t *>cnp.PyArray_DATA(lengths)
-    begin(&reader, share.store, 0, n)
     source = NULL
-    low = high = step = 0
-    while next_pieces(&reader):
+    data = end = NULL
+    step = 0
+    begin_joint_blocks(&block, share.store, SEPARATE, False)
+    while read_block(&block):
         if source == NULL:
-            source = reader.pieces[0].source
+            source = block.source
             if source.axis != 0 or source.kind not in (WHOLE, EVEN, OFFSETS, VIEWS):
                 return None
             step = source.shape[source.ndim]
             if step <= 0:
                 return None
-            low = reader.pieces[0].start
-        for i in range(reader.n):
-            piece = &reader.pieces[i]
-            if piece.source != source:
-                return None
-            start[done] = piece.start
-            length[done] = piece.length
-            if piece.start <= low:
-                low = piece.start
-                data = piece.data
-            high = max(high, piece.start + piece.length)
-            done += 1
-    if reader.damaged:
-        raise_damaged(share.store, reader.at)
+            data = end = block.data[0]
+        if block.source != source:
+            return None
+        for i in range(block.n):
+            start[block.first + i] = <Py_ssize_t>block.data[i]
+            length[block.first + i] = block.rows[i]
+            data = min(data, block.data[i])
+            end = max(end, block.data[i] + block.rows[i] * step)
+    check_read(&block)
     for i in range(n):
-        start[i] -= low
+        start[i] = (start[i] - <Py_ssize_t>data) // step
     memcpy(shape, source.shape, source.ndim * sizeof(Py_ssize_t))
-    shape[0] = high - low
+    shape[0] = (end - data) // step
     array = array_from(<PyObject *>sequence._dtype, source.ndim, shape, source.shape + source.ndim, data,
                        owner_of(source))
     return array, starts, lengths
@@ -785,22 +781,22 @@ def lie_together(TensorSequence sequence not None):
 
 
 cdef bint has_axis(Share share):
-    cdef Reader reader
-    begin(&reader, share.store, 0, 1)
-    return next_pieces(&reader) == 0 or reader.pieces[0].source.ndim > 0
+    cdef Span span
+    first_span(share.store, 0, 1, &span)
+    return span.source.ndim > 0
 
 
 def memory_bounds(TensorSequence sequence not None, Py_ssize_t most):
     """Return the positions at which elements of another memory begin, then n; None if these are too many."""
     cdef Share share = sequence.whole()
-    cdef Reader reader
+    cdef Spans spans
     cdef Span span
     cdef Source *known = NULL
     cdef Py_ssize_t at = 0
     cdef list bounds = []
     memory = None
-    begin(&reader, share.store, 0, size_of(share.store))
-    while next_span(&reader, &span):
+    begin_spans(&spans, share.store, 0, size_of(share.store))
+    while next_span(&spans, &span):
         if span.source != known:
             known = span.source
             if at == 0 or kept_memory(known) is not memory:
@@ -808,7 +804,7 @@ def memory_bounds(TensorSequence sequence not None, Py_ssize_t most):
                 if len(bounds) == most:
                     return None
                 bounds.append(at)
-        at = reader.at
+        at = spans.at
     bounds.append(at)
     return bounds
 
@@ -818,21 +814,20 @@ def memory_bounds(TensorSequence sequence not None, Py_ssize_t most):
 def shapes_of(TensorSequence sequence not None, Py_ssize_t rank):
     """Return the shapes of elements of one rank, as an int64 array of shape (n, rank)."""
     cdef Share share = sequence.whole()
-    cdef Reader reader
+    cdef Block block
     cdef Py_ssize_t i
     cdef int axis
     cdef cnp.ndarray shapes = np.empty((size_of(share.store), rank), np.int64)
     cdef int64_t *row = <int64_t *>cnp.PyArray_DATA(shapes)
-    begin(&reader, share.store, 0, size_of(share.store))
-    while next_pieces(&reader):
-        for i in range(reader.n):
-            if reader.pieces[i].source.ndim != rank:
-                raise ValueError(f"tensor {reader.at - reader.n + i} is not of rank {rank}")
+    begin_blocks(&block, share.store, 0, size_of(share.store))
+    while read_block(&block):
+        if block.source.ndim != rank:
+            raise ValueError(f"tensor {block.first} is not of rank {rank}")
+        for i in range(block.n):
             for axis in range(rank):
-                row[0] = extent(&reader.pieces[i], axis)
+                row[0] = extent_in(&block, i, axis)
                 row += 1
-    if reader.damaged:
-        raise_damaged(share.store, reader.at)
+    check_read(&block)
     return shapes
 
 
@@ -840,29 +835,30 @@ def first_other_shape(TensorSequence a not None, TensorSequence b not None):
     """Return the first position at which elements of two sequences differ in shape, or their length."""
     cdef Share ours = a.whole()
     cdef Share theirs = b.whole()
-    cdef Reader left, right
-    cdef Py_ssize_t n = min(size_of(ours.store), size_of(theirs.store)), i = 0, at = 0, k = 0
-    begin(&left, ours.store, 0, n)
-    begin(&right, theirs.store, 0, n)
+    cdef Block left, right
+    cdef Piece one, other
+    cdef Py_ssize_t n = min(size_of(ours.store), size_of(theirs.store)), i = 0, k = 0, at = 0
+    begin_blocks(&left, ours.store, 0, n)
+    begin_blocks(&right, theirs.store, 0, n)
     with nogil:
         while at < n:
             if i == left.n:
                 i = 0
-                if not next_pieces(&left):
+                if not read_block(&left):
                     break
             if k == right.n:
                 k = 0
-                if not next_pieces(&right):
+                if not read_block(&right):
                     break
-            if not same_shape(&left.pieces[i], &right.pieces[k]):
+            element_of(&left, i, &one)
+            element_of(&right, k, &other)
+            if not same_shape(&one, &other):
                 break
             i += 1
             k += 1
             at += 1
-    if left.damaged:
-        raise_damaged(ours.store, left.at)
-    if right.damaged:
-        raise_damaged(theirs.store, right.at)
+    check_read(&left)
+    check_read(&right)
     return at
 
 
@@ -872,43 +868,35 @@ def first_misfit(TensorSequence sequence not None, Py_ssize_t least, Py_ssize_t 
     An extent of -1 stands for any. The length of the sequence if all fit.
     """
     cdef Share share
-    cdef Py_ssize_t i, naxes = len(behind), k, n
+    cdef Py_ssize_t naxes = len(behind), k, i, n
     cdef Py_ssize_t[MAX_NDIM] extents
-    cdef Source *known = NULL
-    cdef Reader reader
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef Spans spans
     cdef Span span
-    cdef Piece *piece
+    cdef Piece piece
+    cdef bint differ, is_good = True
     if naxes > MAX_NDIM:
         return 0
     for k in range(naxes):
         extents[k] = behind[k]
     share = sequence.whole()
     n = size_of(share.store)
-    begin(&reader, share.store, 0, n)
+    begin_spans(&spans, share.store, 0, n)
     with nogil:
-        while next_block(&reader, &span):
-            if span.n:
-                # Elements of one table differ along its axis alone, or in all extents.
-                if span.source.kind in (EVEN, OFFSETS) and span.source.axis < span.source.ndim - naxes and (
-                        ends_of(&span, &reader.pieces[0], &reader.pieces[1], reader.dims)):
-                    if not fits(&reader.pieces[0], least, most, extents, naxes):
-                        n = reader.at - span.n
-                        break
-                    continue
-                take_singly(&reader, &span)
-            for i in range(reader.n):
-                piece = &reader.pieces[i]
-                if same_layout(known, piece) and known.axis < known.ndim - naxes:
-                    continue
-                known = piece.source
-                if not fits(piece, least, most, extents, naxes):
-                    n = reader.at - reader.n + i
+        while is_good and next_span(&spans, &span):
+            # Elements of one table differ along its axis alone, or in all extents.
+            piece.source = span.source
+            piece.shape = span.source.shape
+            differ = span.source.kind == SHAPED or span.source.axis >= span.source.ndim - naxes
+            for i in range(span.n if differ else 1):
+                is_good = not differ or resolve(span.source, span.first + i * span.step, &piece, dims)
+                if not is_good or not fits(&piece, least, most, extents, naxes):
+                    n = spans.at - span.n + i
                     break
-            else:
-                continue
-            break
-    if reader.damaged:
-        raise_damaged(share.store, reader.at)
+            if n < spans.at:
+                break
+    if not is_good:
+        raise_damaged(share.store, n)
     return n
 
 

@@ -20,7 +20,6 @@ cdef extern from *:
 
         /* The reader. */
         SEQCORE_BLOCK = SEQCORE_LIMIT(64, 3),
-        SEQCORE_SPAN_FROM = SEQCORE_LIMIT(8, 2),
         SEQCORE_FETCH_AHEAD = SEQCORE_LIMIT(16, 1),
 
         /* Loops. */
@@ -29,7 +28,6 @@ cdef extern from *:
         SEQCORE_SIGNALS_EVERY = SEQCORE_LIMIT(1 << 14, 4),
         SEQCORE_GATHERED_WITH_GIL = SEQCORE_LIMIT(1 << 18, 16),
         SEQCORE_CAST_NBYTES = SEQCORE_LIMIT(1 << 18, 64),
-        SEQCORE_REDUCED_TOGETHER = SEQCORE_LIMIT(64, 2),
         SEQCORE_REDUCED_BETWEEN_SIGNALS = SEQCORE_LIMIT(1 << 26, 64),
 
         /* Comparisons. */
@@ -59,8 +57,6 @@ cdef extern from *:
 
         # Elements that are read together.
         BLOCK "SEQCORE_BLOCK"
-        # Elements at equal distances that are read as a span.
-        SPAN_FROM "SEQCORE_SPAN_FROM"
         # Elements or slots between the one that is read and the one that is fetched.
         FETCH_AHEAD "SEQCORE_FETCH_AHEAD"
 
@@ -75,8 +71,6 @@ cdef extern from *:
         GATHERED_WITH_GIL "SEQCORE_GATHERED_WITH_GIL"
         # Bytes of elements that are cast together.
         CAST_NBYTES "SEQCORE_CAST_NBYTES"
-        # Elements that go to a kernel together.
-        REDUCED_TOGETHER "SEQCORE_REDUCED_TOGETHER"
         # Numbers between two checks for signals, about ten milliseconds.
         REDUCED_BETWEEN_SIGNALS "SEQCORE_REDUCED_BETWEEN_SIGNALS"
 

@@ -33,10 +33,6 @@ cdef enum Numbers:
     C8 = 15
     C16 = 16
 
-cdef void reduce_items(Operation operation, Numbers numbers, char *out, const char *data,
-                       const Py_ssize_t *lengths, Py_ssize_t step, Py_ssize_t k, Py_ssize_t inner,
-                       Py_ssize_t nbytes, const void *initial) noexcept nogil
-
 # -- reduce ----------------------------------------------------------------------------------------------
 # Elements reduced along an axis: one result for each.
 

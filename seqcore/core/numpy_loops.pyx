@@ -22,16 +22,15 @@ import numpy as np
 
 from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport (
-    COMPARED_TOGETHER, REDUCED_BETWEEN_SIGNALS, REDUCED_TOGETHER, RELEASE_NBYTES, SIGNALS_EVERY,
+    BLOCK, COMPARED_TOGETHER, REDUCED_BETWEEN_SIGNALS, RELEASE_NBYTES, SIGNALS_EVERY,
 )
 from seqcore.core.padding cimport cast_some, count_to_cast
 from seqcore.core.split_join cimport copy_piece
 from seqcore.core.store cimport (
-    DAMAGED, MAX_BYTES, MAX_NDIM, NOT_SOLID, NO_MEMORY, OFFSETS, OK, RANK_DIFFERS, REDUCED, SHAPE_DIFFERS,
-    Block, Piece, Reader, Share, Source, Span, Store, Table, begin, begin_blocks, count, element_of, extent,
-    fetch_data, is_worth_releasing, make_element, next_block, next_pieces, number_at, piece_nbytes,
-    raise_damaged, read_block, read_one, resolve, row_nbytes, same_layout, same_shape, shape_of, size_of,
-    solid, solid_row, strides_of, take_singly,
+    DAMAGED, MAX_BYTES, MAX_NDIM, NO_MEMORY, OK, RANK_DIFFERS, REDUCED, SHAPE_DIFFERS, Block, Piece, Share,
+    Store, begin_blocks, check_read, count, element_of, extent, extent_in, is_worth_releasing,
+    make_element, piece_nbytes, raise_damaged, read_block, read_one, row_nbytes, same_layout, same_shape,
+    shape_of, size_of, solid, strides_of,
 )
 from seqcore._arguments.reductions import plan_of
 from seqcore._arguments.shown import shown
@@ -402,62 +401,49 @@ cdef void reduce_rows(Operation operation, char *out, const number *items, Py_ss
             index_rows(out, items, n, inner, operation == ARGMAX)
 
 
-cdef void reduce_groups(Operation operation, char *out, const number *items, const Py_ssize_t *lengths,
-                        Py_ssize_t step, Py_ssize_t k, Py_ssize_t inner, Py_ssize_t nbytes,
+cdef void reduce_groups(Operation operation, char *out, const number *like, char *const *data,
+                        const Py_ssize_t *lengths, Py_ssize_t k, Py_ssize_t inner, Py_ssize_t nbytes,
                         const void *initial) noexcept nogil:
-    cdef Py_ssize_t i, n
+    """As `reduce_items`, of the type that `like` has."""
+    cdef Py_ssize_t i
     for i in range(k):
-        n = lengths[i * step]
-        if n:
-            reduce_rows(operation, out, items, n, inner, initial)
-            items += n * inner
+        if lengths[i]:
+            reduce_rows(operation, out, <const number *>data[i], lengths[i], inner, initial)
         out += nbytes
 
 
-cdef void reduce_items(Operation operation, Numbers numbers, char *out, const char *data,
-                       const Py_ssize_t *lengths, Py_ssize_t step, Py_ssize_t k, Py_ssize_t inner,
-                       Py_ssize_t nbytes, const void *initial) noexcept nogil:
-    """Make one row of `nbytes` of each of k groups of rows, which lie one behind the other.
+cdef void reduce_items(Operation operation, Numbers numbers, char *out, char *const *data,
+                       const Py_ssize_t *lengths, Py_ssize_t k, Py_ssize_t inner, Py_ssize_t nbytes,
+                       const void *initial) noexcept nogil:
+    """Make one row of `nbytes` of each of k groups of rows, which are aligned and in C order.
 
-    Group i has lengths[i * step] rows of `inner` numbers. For one without rows nothing is written. Sums and
-    products begin with `initial`, of the type of the results; nothing else reads it.
+    Group i has lengths[i] rows of `inner` numbers. For one without rows nothing is written. Sums and products
+    begin with `initial`, of the type of the results; nothing else reads it.
     """
     if numbers == F4:
-        reduce_groups(operation, out, <const float *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const float *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == F8:
-        reduce_groups(operation, out, <const double *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const double *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == I8:
-        reduce_groups(operation, out, <const int64_t *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const int64_t *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == I4:
-        reduce_groups(operation, out, <const int32_t *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const int32_t *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == I2:
-        reduce_groups(operation, out, <const int16_t *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const int16_t *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == I1:
-        reduce_groups(operation, out, <const int8_t *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const int8_t *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == U8:
-        reduce_groups(operation, out, <const uint64_t *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const uint64_t *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == U4:
-        reduce_groups(operation, out, <const uint32_t *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const uint32_t *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == U2:
-        reduce_groups(operation, out, <const uint16_t *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const uint16_t *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == U1:
-        reduce_groups(operation, out, <const uint8_t *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const uint8_t *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == C8:
-        reduce_groups(operation, out, <const cfloat *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const cfloat *>NULL, data, lengths, k, inner, nbytes, initial)
     elif numbers == C16:
-        reduce_groups(operation, out, <const cdouble *>data, lengths, step, k, inner, nbytes,
-                      initial)
+        reduce_groups(operation, out, <const cdouble *>NULL, data, lengths, k, inner, nbytes, initial)
 
 
 # == reduce ==============================================================================================
@@ -505,76 +491,46 @@ cdef struct Reduction:
 
 # -- the elements --------------------------------------------------------------------------------------
 
-cdef int fit(const Reduction *reduction, const Piece *piece) noexcept nogil:
-    """Return whether an element's result has the shape of the first one's."""
+cdef int fit(Reduction *reduction, const Block *block) noexcept nogil:
+    """Check that the results of a block's elements have the shape of the first one's."""
+    cdef Py_ssize_t length, i
     cdef int axis
+    reduction.at = block.first
     if reduction.axis < 0:
         return OK
-    if piece.source.ndim != reduction.first.source.ndim:
+    if block.source.ndim != reduction.first.source.ndim:
         return RANK_DIFFERS
-    for axis in range(piece.source.ndim):
-        if axis != reduction.axis and extent(piece, axis) != extent(&reduction.first, axis):
-            return SHAPE_DIFFERS
+    for axis in range(block.source.ndim):
+        length = extent(&reduction.first, axis)
+        if axis == reduction.axis:
+            continue
+        if axis != block.source.axis:
+            if block.shape[axis] != length:
+                return SHAPE_DIFFERS
+            continue
+        for i in range(block.n):
+            if block.rows[i] != length:
+                reduction.at = block.first + i
+                return SHAPE_DIFFERS
     return OK
 
 
-cdef const char *in_order(Reduction *reduction, const Piece *piece, Py_ssize_t row) noexcept nogil:
+cdef char *in_order(Reduction *reduction, const Block *block, Py_ssize_t i) noexcept nogil:
     """An element's items in C order, aligned: where they are, or copied; NULL if there is no memory."""
     cdef Py_ssize_t nbytes
-    if row != NOT_SOLID and <size_t>piece.data % min(piece.source.itemsize, 8) == 0:
-        return piece.data
-    nbytes = piece_nbytes(piece)
+    cdef Piece piece
+    if block.solid and <size_t>block.data[i] % min(block.source.itemsize, 8) == 0:
+        return block.data[i]
+    element_of(block, i, &piece)
+    nbytes = piece_nbytes(&piece)
     if nbytes > reduction.room:
         free(reduction.copied)
         reduction.copied = <char *>malloc(nbytes)
         reduction.room = nbytes if reduction.copied != NULL else 0
         if reduction.copied == NULL:
             return NULL
-    copy_piece(reduction.copied, piece)
+    copy_piece(reduction.copied, &piece)
     return reduction.copied
-
-
-cdef bint can_take(const Reduction *reduction, const Span *span) noexcept nogil:
-    """Return whether a span's elements are rows of one table in order; only their offsets tell them apart."""
-    cdef Source *source = span.source
-    cdef Py_ssize_t align = min(source.itemsize, 8)
-    return (source.kind == OFFSETS and span.step == 1 and source.axis == 0 and source.solid
-            and reduction.axis <= 0 and reduction.inner and <size_t>source.data % align == 0
-            and (<Table *>source).step % align == 0)
-
-
-cdef int reduce_span(Reduction *reduction, const Span *span, char *out, int64_t *counts,
-                     Py_ssize_t row) noexcept nogil:
-    """Write the results of such elements, each of them `row` numbers long at each position."""
-    cdef Table *table = <Table *>span.source
-    cdef Py_ssize_t[REDUCED_TOGETHER] lengths
-    cdef Py_ssize_t i = 0, k, first, start, stop = number_at(table.starts, span.first, table.width)
-    cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize
-    while i < span.n:
-        first = stop
-        k = 0
-        while i < span.n and k < REDUCED_TOGETHER and (
-                (stop - first) * row * reduction.inner < REDUCED_BETWEEN_SIGNALS):
-            start = stop
-            stop = number_at(table.starts, span.first + i + 1, table.width)
-            reduction.at = i - span.n
-            if not table.low <= start <= stop <= table.high:
-                return DAMAGED
-            lengths[k] = (stop - start) * row
-            if counts != NULL:
-                counts[i] = lengths[k]
-            if lengths[k] == 0 and not fill_result(reduction, out + k * step, reduction.inner):
-                return EMPTY
-            i += 1
-            k += 1
-        reduction.work -= (stop - first) * row * reduction.inner + k * EACH
-        if reduction.work < 0 and not may_go_on(reduction):
-            return INTERRUPTED
-        reduce_items(reduction.operation, reduction.numbers, out,
-                     table.source.data + (first - table.low) * table.step, lengths, 1, k, reduction.inner,
-                     step, reduction.initial)
-        out += k * step
-    return OK
 
 
 cdef bint fill_result(const Reduction *reduction, char *out, Py_ssize_t n) noexcept nogil:
@@ -587,75 +543,86 @@ cdef bint fill_result(const Reduction *reduction, char *out, Py_ssize_t n) noexc
     return True
 
 
+cdef int reduce_block(Reduction *reduction, const Block *block, char *out, int64_t *counts) noexcept nogil:
+    """Write the results of a block's elements, and how many numbers each is of."""
+    cdef Py_ssize_t lengths[BLOCK]
+    cdef char *data[BLOCK]
+    cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize, results, row, work, i = 0, k
+    cdef bint is_plain = reduction.outer == 1 and block.solid
+    results = reduction.outer * reduction.inner
+    row = block.row // block.source.itemsize
+    while i < block.n:
+        k = work = 0
+        # A few arrays may be elements over and over, so that their number says nothing of the time.
+        while i < block.n and work < REDUCED_BETWEEN_SIGNALS:
+            if reduction.axis >= 0:
+                lengths[k] = extent_in(block, i, reduction.axis)
+            else:
+                lengths[k] = row * block.rows[i]
+            if counts != NULL:
+                counts[i] = lengths[k]
+            reduction.at = block.first + i
+            if lengths[k] == 0 and results and not fill_result(reduction, out + k * results
+                                                               * reduction.result_itemsize, results):
+                return EMPTY
+            data[k] = block.data[i]
+            is_plain &= <size_t>data[k] % min(block.source.itemsize, 8) == 0
+            work += lengths[k] * results + EACH
+            k += 1
+            i += 1
+        reduction.work -= work
+        if reduction.work < 0 and not may_go_on(reduction):
+            return INTERRUPTED
+        if results == 0:
+            continue
+        if is_plain:
+            reduce_items(reduction.operation, reduction.numbers, out, data, lengths, k, reduction.inner, step,
+                         reduction.initial)
+        elif not reduce_each(reduction, block, i - k, out, lengths, k):
+            return NO_MEMORY
+        out += k * reduction.outer * step
+    return OK
+
+
+cdef bint reduce_each(Reduction *reduction, const Block *block, Py_ssize_t start, char *out,
+                      const Py_ssize_t *lengths, Py_ssize_t k) noexcept nogil:
+    """As `reduce_items`, of k elements that have several groups each or are to be copied first."""
+    cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize, i, _group
+    cdef Py_ssize_t nbytes
+    cdef char *data
+    for i in range(k):
+        if lengths[i] == 0:
+            out += reduction.outer * step
+            continue
+        data = in_order(reduction, block, start + i)
+        if data == NULL:
+            return False
+        nbytes = lengths[i] * reduction.inner * block.source.itemsize
+        for _group in range(reduction.outer):
+            reduce_items(reduction.operation, reduction.numbers, out, &data, &lengths[i], 1, reduction.inner,
+                         step, reduction.initial)
+            out += step
+            data += nbytes
+    return True
+
+
 cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t *counts) noexcept nogil:
     """Write the result of each element, and, unless it is NULL, how many numbers each of it is of."""
-    cdef Reader reader
-    cdef Span span
-    cdef Piece *piece
-    cdef Source *known = NULL
-    cdef const char *data
-    cdef Py_ssize_t i, n, row = 0, solid_nbytes = 0
-    cdef Py_ssize_t results = reduction.outer * reduction.inner
-    cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize
+    cdef Block block
     cdef int status
-    begin(&reader, store, 0, size_of(store))
-    while next_block(&reader, &span):
-        if span.n:
-            if can_take(reduction, &span) and resolve(span.source, span.first, &reader.pieces[0],
-                                                      reader.dims):
-                piece = &reader.pieces[0]
-                status = fit(reduction, piece)
-                if status == OK:
-                    row = 1 if reduction.axis >= 0 else row_nbytes(piece) // span.source.itemsize
-                    status = reduce_span(reduction, &span, out, counts, row)
-                else:
-                    reduction.at = -span.n
-                if status != OK:
-                    reduction.at += reader.at
-                    return status
-                out += span.n * step
-                if counts != NULL:
-                    counts += span.n
-                continue
-            take_singly(&reader, &span)
-        for i in range(reader.n):
-            piece = &reader.pieces[i]
-            if not same_layout(known, piece) or (known.axis != reduction.axis and reduction.axis >= 0):
-                known = piece.source
-                row = row_nbytes(piece) // known.itemsize
-                solid_nbytes = solid_row(piece)
-                status = fit(reduction, piece)
-                if status != OK:
-                    reduction.at = reader.at - reader.n + i
-                    return status
-            fetch_data(&reader, i)
-            if reduction.axis >= 0:
-                n = extent(piece, reduction.axis)
-            else:
-                n = row * piece.length if known.axis >= 0 else row
-            if counts != NULL:
-                counts[0] = n
-                counts += 1
-            if results == 0:
-                continue
-            if n == 0:
-                if not fill_result(reduction, out, results):
-                    reduction.at = reader.at - reader.n + i
-                    return EMPTY
-                out += reduction.outer * step
-                continue
-            # A few arrays may be elements over and over, so that their number says nothing of the time.
-            reduction.work -= n * results + EACH
-            if reduction.work < 0 and not may_go_on(reduction):
-                return INTERRUPTED
-            data = in_order(reduction, piece, solid_nbytes)
-            if data == NULL:
-                return NO_MEMORY
-            reduce_items(reduction.operation, reduction.numbers, out, data, &n, 0, reduction.outer,
-                         reduction.inner, step, reduction.initial)
-            out += reduction.outer * step
-    reduction.at = reader.at
-    return DAMAGED if reader.damaged else OK
+    begin_blocks(&block, store, 0, size_of(store))
+    block.fetches = True
+    while read_block(&block):
+        status = fit(reduction, &block)
+        if status == OK:
+            status = reduce_block(reduction, &block, out, counts)
+        if status != OK:
+            return status
+        out += block.n * reduction.outer * reduction.inner * reduction.result_itemsize
+        if counts != NULL:
+            counts += block.n
+    reduction.at = block.at
+    return DAMAGED if block.damaged else OK
 
 
 cdef bint may_go_on(Reduction *reduction) noexcept with gil:
@@ -807,13 +774,15 @@ cdef tuple shape_without(tuple shape, object axis):
 
 cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):
     """Return what no kernel does: NumPy's own call for each element."""
-    cdef Reader reader
+    cdef Block block
+    cdef Piece piece
     cdef Py_ssize_t i, done = 0
     cdef object result = np.empty(shape, plan.dtype)
-    begin(&reader, store, 0, size_of(store))
-    while next_pieces(&reader):
-        for i in range(reader.n):
-            element = make_element(&reader.pieces[i], dtype)
+    begin_blocks(&block, store, 0, size_of(store))
+    while read_block(&block):
+        for i in range(block.n):
+            element_of(&block, i, &piece)
+            element = make_element(&piece, dtype)
             if plan.axis is not None and not -element.ndim <= plan.axis < element.ndim:
                 raise_without_axis(done, element.ndim, plan.axis)
             expected = () if plan.axis is None else shape_without(element.shape, plan.axis)
@@ -832,8 +801,7 @@ cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):
             done += 1
             if done % SIGNALS_EVERY == 0:
                 let_others_in()
-    if reader.damaged:
-        raise_damaged(store, reader.at)
+    check_read(&block)
     return result
 
 
@@ -1088,6 +1056,7 @@ cdef bint equal_stores(Store *a, Store *b, cnp.dtype dtype) except -1:
     comparison.work = RELEASE_NBYTES
     begin_blocks(&left, a, 0, n)
     begin_blocks(&right, b, 0, n)
+    left.fetches = right.fetches = True
     if comparison.kind == TEXT or not is_worth_releasing(a):
         result = equal_blocks(&comparison, &left, &right)
     else:
@@ -1214,6 +1183,7 @@ cdef Py_ssize_t search(Store *store, Py_ssize_t start, Py_ssize_t stop, const Pi
     comparison.work = RELEASE_NBYTES
     comparison.locked = locked
     begin_blocks(&block, store, start, stop)
+    block.fetches = True
     if locked or comparison.kind == TEXT or not is_worth_releasing(store):
         found = search_blocks(&comparison, &block, piece, first)
     else:

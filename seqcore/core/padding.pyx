@@ -26,12 +26,13 @@ from seqcore.core.split_join cimport (
     compact_items, copy_strided, count_strings, join, joined_view, new_array, total_nbytes,
 )
 from seqcore.core.store cimport (
-    COPIED_WITHOUT_GIL, DAMAGED, EVEN, JOINED, LEFT_IN_PLACE, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK,
-    RANK_DIFFERS, Piece, Reader, Run, Share, Source, Span, Status, Store, Table, TableOwner, add_run, begin,
-    count, empty_store, ends_of, even_table, even_table_like, extent, fetch_data, finished, fits_behind,
-    has_runs, new_runs, next_block, next_pieces, next_span, number_at, offsets_table, offsets_table_like,
-    owner_of, raise_damaged, raise_for, read_one, runs_of, same_layout, sealed, shape_of, shaped_table,
-    share_of, size_of, slice_of_store, solid, solid_row, store_of, strides_of, take_singly,
+    COPIED_WITHOUT_GIL, DAMAGED, EVEN, IN_MEMORY, JOINED, LEFT_IN_PLACE, MAX_BYTES, MAX_NDIM, NOT_SOLID,
+    OFFSETS, OK, RANK_DIFFERS, Block, Piece, Run, Share, Source, Span, Status, Store, Table, TableOwner,
+    add_run, begin_blocks, begin_joint_blocks, check_read, count, element_of, empty_store, even_table,
+    even_table_like, extent, extent_in, finished, first_span, fits_behind, has_runs, new_runs,
+    number_at, offsets_table, offsets_table_like, owned_offsets, owner_of, raise_damaged, raise_for,
+    read_block, read_one, runs_of, sealed, shape_of, shaped_table, share_of, size_of, slice_of_store,
+    store_of, strides_of,
 )
 from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
@@ -40,6 +41,8 @@ from seqcore._arguments.shown import shown
 from seqcore.dtypes import element_type, numpy_type, type_name
 
 cnp.import_array()
+
+cdef cnp.dtype INT64 = np.dtype(np.int64)
 
 
 # == values ==============================================================================================
@@ -92,44 +95,23 @@ cdef object items_of_store(Store *store, cnp.dtype dtype):
 
 
 cdef object items_view(Store *store, cnp.dtype dtype):
-    cdef Reader reader
-    cdef Span span
-    cdef Piece last
-    cdef Piece *piece
+    cdef Block block
     cdef Source *source = NULL
     cdef char *data = NULL
     cdef char *end = NULL
-    cdef Py_ssize_t i, row = 0, items
-    begin(&reader, store, 0, size_of(store))
-    while next_block(&reader, &span):
-        if span.n:
-            # One piece stands for all of them, if they are one behind the other.
-            piece = &reader.pieces[0]
-            if span.step == 1 and span.source.kind in (EVEN, OFFSETS) and ends_of(
-                    &span, piece, &last, reader.dims) and last.start >= piece.start and (
-                    span.source.axis == 0 or (<Table *>span.source).pitch == solid_row(piece)):
-                piece.length = last.start - piece.start + last.length
-                reader.n = 1
-            else:
-                take_singly(&reader, &span)
-        for i in range(reader.n):
-            piece = &reader.pieces[i]
-            if source == NULL:
-                source = piece.source
-                row = solid_row(piece)
-                if row == NOT_SOLID or row == 0:
-                    return None
-                data = end = piece.data
-            elif piece.source != source:
+    cdef Py_ssize_t i, items
+    begin_joint_blocks(&block, store, IN_MEMORY, False)
+    while read_block(&block):
+        if source == NULL:
+            source = block.source
+            data = end = block.data[0]
+        if block.source != source or not block.solid or block.row == 0:
+            return None
+        for i in range(block.n):
+            if block.data[i] != end:
                 return None
-            elif piece.shape != source.shape:           # of a shape of its own, and then in C order
-                row = solid_row(piece)
-                if row == NOT_SOLID:
-                    return None
-            if piece.data != end:
-                return None
-            end += row * piece.length
-    if source == NULL or reader.damaged:
+            end += block.row * block.rows[i]
+    if source == NULL or block.damaged:
         return None
     items = (end - data) // source.itemsize
     return array_from(<PyObject *>dtype, 1, &items, NULL, data, owner_of(source))
@@ -137,70 +119,38 @@ cdef object items_view(Store *store, cnp.dtype dtype):
 
 # -- lengths and offsets -----------------------------------------------------------------------------
 
-cdef Status write_some(Reader *reader, int64_t *into) noexcept nogil:
-    """Write the lengths of the elements that are left; the reader is then at the one at fault, if any."""
-    cdef Span span
-    cdef Source *source
-    cdef Table *table
-    cdef Piece *piece
-    cdef Py_ssize_t i, start, stop
-    while next_block(reader, &span):
-        if span.n:
-            source = span.source
-            table = <Table *>source
-            if source.axis == 0 and source.kind == EVEN and span.step:
-                for i in range(span.n):
-                    into[i] = source.length
-                # The last element of a table is at one of the ends, if it is among them.
-                if span.first == (<Table *>source).n - 1:
-                    into[0] = table.last
-                elif span.first + (span.n - 1) * span.step == (<Table *>source).n - 1:
-                    into[span.n - 1] = table.last
-                into += span.n
-                continue
-            elif source.axis == 0 and source.kind == OFFSETS and span.step == 1:
-                stop = number_at(table.starts, span.first, table.width)
-                for i in range(span.n):
-                    start = stop
-                    stop = number_at(table.starts, span.first + i + 1, table.width)
-                    if not table.low <= start <= stop <= table.high:
-                        reader.at += i - span.n
-                        return DAMAGED
-                    into[i] = stop - start
-                into += span.n
-                continue
-            elif source.axis != 0 and source.ndim:
-                for i in range(span.n):
-                    into[i] = source.shape[0]
-                into += span.n
-                continue
-            else:
-                take_singly(reader, &span)
-        for i in range(reader.n):
-            piece = &reader.pieces[i]
-            if piece.source.ndim == 0:
-                reader.at += i - reader.n
-                return RANK_DIFFERS
-            into[i] = piece.length if piece.source.axis == 0 else piece.shape[0]
-        into += reader.n
-    return DAMAGED if reader.damaged else OK
+cdef Status write_some(Block *block, int64_t *into) noexcept nogil:
+    """Write the lengths of the elements that are left; the block is then at the one at fault, if any."""
+    cdef Py_ssize_t i
+    while read_block(block):
+        if block.source.ndim == 0:
+            return RANK_DIFFERS
+        for i in range(block.n):
+            into[i] = block.rows[i] if block.source.axis == 0 else block.shape[0]
+        into += block.n
+    return DAMAGED if block.damaged else OK
 
 
 cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into,
                        bint keep_gil=False) except -1:
     """Write the extents of elements along axis 0."""
-    cdef Reader reader
+    cdef const int64_t *offsets = owned_offsets(store, start, stop) if start < stop else NULL
+    cdef Block block
     cdef Status status
-    begin(&reader, store, start, stop)
+    cdef Py_ssize_t i
+    if offsets != NULL:
+        for i in range(stop - start):
+            into[i] = offsets[i + 1] - offsets[i]
+        return 0
+    begin_blocks(&block, store, start, stop)
     if keep_gil or stop - start < RELEASE_FROM:
-        status = write_some(&reader, into)
+        status = write_some(&block, into)
     else:
         with nogil:
-            status = write_some(&reader, into)
-    if status == DAMAGED:
-        raise_damaged(store, reader.at)
+            status = write_some(&block, into)
+    check_read(&block)
     if status != OK:
-        raise ValueError(f"element {reader.at} has rank 0 and so no length along axis 0")
+        raise ValueError(f"element {block.first} has rank 0 and so no length along axis 0")
     return 0
 
 
@@ -445,14 +395,10 @@ cdef Store *store_like(cnp.ndarray items, Store *store) except NULL:
 
 cdef Py_ssize_t count_group(Store *store, Py_ssize_t start, bint *alike) except -1:
     """Return how many elements from `start` on have one rank, and whether they differ along axis 0 only."""
-    cdef Reader reader
-    cdef Span span
-    cdef Piece first, last
-    cdef Piece *piece
+    cdef Block block
+    cdef Piece first, piece
     cdef Py_ssize_t[2 * MAX_NDIM] dims
-    cdef Py_ssize_t[2 * MAX_NDIM] other
-    cdef Source *known = NULL
-    cdef Py_ssize_t room, i, n
+    cdef Py_ssize_t room, length, i
     cdef int axis
     if not read_one(store, start, &first, dims):
         raise_damaged(store, start)
@@ -461,45 +407,32 @@ cdef Py_ssize_t count_group(Store *store, Py_ssize_t start, bint *alike) except 
     room = MAX_BYTES // first.source.itemsize
     for axis in range(1, first.source.ndim):
         room //= max(extent(&first, axis), 1)
-    n = 0
-    begin(&reader, store, start, size_of(store))
-    while next_block(&reader, &span):
-        if span.n:
-            if span.source.axis == 0 and span.step == 1 and span.source.kind in (EVEN, OFFSETS) and ends_of(
-                    &span, &reader.pieces[0], &last, other) and (
-                    0 <= last.start - reader.pieces[0].start <= room - last.length):
-                if span.source.ndim != first.source.ndim:
-                    return n
-                alike[0] &= fits_behind(&first, &reader.pieces[0])
-                room -= last.start - reader.pieces[0].start + last.length
-                n += span.n
-                continue
-            take_singly(&reader, &span)
-        for i in range(reader.n):
-            piece = &reader.pieces[i]
-            if not same_layout(known, piece) or known.axis > 0:
-                if piece.source.ndim != first.source.ndim:
-                    return n
-                alike[0] &= fits_behind(&first, piece)
-                known = piece.source
-            if piece.source.ndim:
-                if room < extent(piece, 0):
-                    return max(n, 1)
-                room -= extent(piece, 0)
-            n += 1
-    if reader.damaged:
-        raise_damaged(store, reader.at)
-    return n
+    begin_joint_blocks(&block, store, 0, True)
+    block.at = start
+    while read_block(&block):
+        if block.source.ndim != first.source.ndim:
+            return block.first - start
+        for i in range(block.n):
+            if i == 0 or block.source.axis > 0:
+                element_of(&block, i, &piece)
+                alike[0] &= fits_behind(&first, &piece)
+            length = extent_in(&block, i, 0) if first.source.ndim else 0
+            if room < length:
+                return max(block.first - start, 1)
+            room -= length
+    check_read(&block)
+    return size_of(store) - start
 
 
 cdef tuple alike_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ssize_t start, Py_ssize_t n):
     """A table of n elements that are alike except for axis 0, and how many items they take."""
-    cdef Reader reader
     cdef Span span
     cdef Piece like
     cdef Py_ssize_t[2 * MAX_NDIM] dims
     cdef Py_ssize_t row = 1, length, last, i
+    cdef Py_ssize_t noffsets
     cdef int64_t *each
+    cdef const int64_t *shared
     cdef int axis
     if not read_one(store, start, &like, dims):
         raise_damaged(store, start)
@@ -507,8 +440,7 @@ cdef tuple alike_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ssi
         row *= extent(&like, axis)
     if like.source.ndim == 0:
         return even_table_like(items, first, &like, n, 1, 1), n
-    begin(&reader, store, start, start + n)
-    next_span(&reader, &span)
+    first_span(store, start, start + n, &span)
     if span.n == n and span.source.kind == EVEN and span.step == 1:
         # All are as long as the first, except perhaps the last: there is no need to write the lengths.
         length = span.source.length if span.source.axis == 0 else like.shape[0]
@@ -518,6 +450,12 @@ cdef tuple alike_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ssi
             length = last
         if length:
             return even_table_like(items, first, &like, n, length, last), ((n - 1) * length + last) * row
+    shared = owned_offsets(store, start, start + n)
+    numbers = (<TableOwner><object>owner_of(span.source)).numbers if shared != NULL else None
+    if type(numbers) is np.ndarray:             # and not what keeps values of another table
+        noffsets = n + 1
+        offsets = array_from(<PyObject *>INT64, 1, &noffsets, NULL, <char *>shared, <PyObject *>numbers)
+        return offsets_table_like(items, first, &like, offsets), (shared[n] - shared[0]) * row
     offsets = np.empty(n + 1, np.int64)
     each = <int64_t *>cnp.PyArray_DATA(offsets)
     each[0] = 0
@@ -541,38 +479,36 @@ cdef bint is_even(const int64_t *offsets, Py_ssize_t n, Py_ssize_t length) noexc
 
 cdef tuple shaped_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ssize_t start, Py_ssize_t n):
     """A table of n elements of one rank, each of a shape of its own, and how many items they take."""
-    cdef Reader reader
-    cdef Span span
-    cdef Piece *piece
-    cdef Py_ssize_t done = 0, taken, largest, i
-    cdef int rank = 0, axis
+    cdef Block block
+    cdef Piece piece
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef Py_ssize_t taken, largest, i
+    cdef int rank, axis
     cdef int64_t *shape
     cdef int64_t *offset
-    begin(&reader, store, start, start + n)
-    reader.singly = reader.stop
-    while next_block(&reader, &span):
-        if done == 0:
-            rank = reader.pieces[0].source.ndim
-            shapes, offsets = np.empty((n, rank), np.int64), np.empty(n + 1, np.int64)
-            shape, offset = <int64_t *>cnp.PyArray_DATA(shapes), <int64_t *>cnp.PyArray_DATA(offsets)
-            offset[0] = 0
-        for i in range(reader.n):
-            piece = &reader.pieces[i]
+    if not read_one(store, start, &piece, dims):
+        raise_damaged(store, start)
+    rank = piece.source.ndim
+    shapes, offsets = np.empty((n, rank), np.int64), np.empty(n + 1, np.int64)
+    shape, offset = <int64_t *>cnp.PyArray_DATA(shapes), <int64_t *>cnp.PyArray_DATA(offsets)
+    offset[0] = 0
+    begin_blocks(&block, store, start, start + n)
+    while read_block(&block):
+        for i in range(block.n):
             taken = 1
             largest = cnp.PyArray_ITEMSIZE(items)
             for axis in range(rank):
-                shape[axis] = extent(piece, axis)
+                shape[axis] = extent_in(&block, i, axis)
                 if largest > MAX_BYTES // max(shape[axis], 1):
                     raise ValueError("an element without items has a shape that is too large for an array of "
                                      "another dtype")
                 largest *= max(shape[axis], 1)
                 taken *= shape[axis]
             shape += rank
-            offset[done + 1] = offset[done] + taken
-            done += 1
-    if reader.damaged:
-        raise_damaged(store, reader.at)
-    taken = offset[n]
+            offset[1] = offset[0] + taken
+            offset += 1
+    check_read(&block)
+    taken = offset[0]
     owner = shaped_table(items, offsets, 0, taken, shapes, None)
     (<TableOwner>owner).table.source.data += first * cnp.PyArray_ITEMSIZE(items)
     return owner, taken
@@ -584,15 +520,13 @@ cdef Store *store_along(cnp.ndarray array, Store *store) except NULL:
     The sum of the lengths fits int64, because the store's elements have been joined.
     """
     cdef Py_ssize_t n = size_of(store), whole = cnp.PyArray_DIM(array, 0) if array.ndim else -1, i
-    cdef Reader reader
     cdef Span span
     cdef int64_t *each
     if n == 0:
         return empty_store()
     if whole < 0:
         raise ValueError("an array of rank 0 can't be split")
-    begin(&reader, store, 0, n)
-    next_span(&reader, &span)
+    first_span(store, 0, n, &span)
     if span.n == n and span.source.kind == EVEN and span.source.axis == 0 and span.step == 1 and (
             whole == (n - 1) * span.source.length + (
                 (<Table *>span.source).last if span.first + n == (<Table *>span.source).n
@@ -648,56 +582,28 @@ cdef struct Measures:
 
 cdef Status measure(Store *store, Measures *measures) noexcept nogil:
     """Find the extremes of each axis."""
-    cdef Reader reader
-    cdef Piece *piece
-    cdef Source *known = NULL
-    cdef Span span
-    cdef Py_ssize_t i
+    cdef Block block
+    cdef Py_ssize_t i, least, most
     cdef int axis
     for axis in range(measures.ndim):
         measures.longest[axis] = 0
         measures.shortest[axis] = MAX_BYTES
-    begin(&reader, store, 0, size_of(store))
-    while next_block(&reader, &span):
-        if span.n and not measure_span(measures, &span, &reader):
-            take_singly(&reader, &span)
-        for i in range(reader.n):
-            piece = &reader.pieces[i]
-            if same_layout(known, piece):
-                axis = known.axis               # all others are as they were
-                if axis >= 0:
-                    note(measures, axis, piece.length)
-                continue
-            known = piece.source
-            if known.ndim != measures.ndim:
-                measures.at = reader.at - reader.n + i
-                return RANK_DIFFERS
-            for axis in range(measures.ndim):
-                note(measures, axis, extent(piece, axis))
-    measures.at = reader.at
-    return DAMAGED if reader.damaged else OK
-
-
-cdef bint measure_span(Measures *measures, const Span *span, Reader *reader) noexcept nogil:
-    """As `measure`, for elements of a split; whether it could be done so."""
-    cdef Source *source = span.source
-    cdef Table *table = <Table *>source
-    cdef Py_ssize_t i, start, stop, least = MAX_BYTES, most = 0
-    cdef int axis
-    if source.ndim != measures.ndim or source.axis < 0 or source.kind != OFFSETS or span.step != 1:
-        return False
-    stop = number_at(table.starts, span.first, table.width)
-    for i in range(span.n):
-        start = stop
-        stop = number_at(table.starts, span.first + i + 1, table.width)
-        if not table.low <= start <= stop <= table.high:
-            return False                # the reader will find it
-        least = min(least, stop - start)
-        most = max(most, stop - start)
-    for axis in range(measures.ndim):
-        note(measures, axis, most if axis == source.axis else source.shape[axis])
-    note(measures, source.axis, least)
-    return True
+    begin_blocks(&block, store, 0, size_of(store))
+    while read_block(&block):
+        if block.source.ndim != measures.ndim:
+            measures.at = block.first
+            return RANK_DIFFERS
+        least = MAX_BYTES
+        most = 0
+        for i in range(block.n):
+            least = min(least, block.rows[i])
+            most = max(most, block.rows[i])
+        for axis in range(measures.ndim):
+            note(measures, axis, most if axis == block.source.axis else block.shape[axis])
+        if block.source.axis >= 0:
+            note(measures, block.source.axis, least)
+    measures.at = block.at
+    return DAMAGED if block.damaged else OK
 
 
 cdef inline void note(Measures *measures, int axis, Py_ssize_t length) noexcept nogil:
@@ -707,13 +613,13 @@ cdef inline void note(Measures *measures, int axis, Py_ssize_t length) noexcept 
 
 cdef Py_ssize_t first_beyond(Store *store, int axis, Py_ssize_t most) noexcept nogil:
     """The first element that is longer along an axis; where that has changed meanwhile, the last one."""
-    cdef Reader reader
+    cdef Block block
     cdef Py_ssize_t i
-    begin(&reader, store, 0, size_of(store))
-    while next_pieces(&reader):
-        for i in range(reader.n):
-            if extent(&reader.pieces[i], axis) > most:
-                return reader.at - reader.n + i
+    begin_blocks(&block, store, 0, size_of(store))
+    while read_block(&block):
+        for i in range(block.n):
+            if extent_in(&block, i, axis) > most:
+                return block.first + i
     return size_of(store) - 1
 
 
@@ -791,57 +697,62 @@ cdef void pad_axis(char *out, const char *data, const Piece *piece, int axis, in
         fill_block(out + copied * to.strides[axis], room, axis, to)
 
 
-cdef Py_ssize_t plain_row(const Piece *piece, const Layout *to) noexcept nogil:
+cdef Py_ssize_t plain_row(const Block *block, const Layout *to) noexcept nogil:
     """Items of each position along axis 0, if they lie together here and in the output; else NOT_SOLID."""
     cdef Py_ssize_t items = 1
     cdef int axis
-    if to.ndim == 0 or piece.source.axis > 0 or not solid(piece):
+    if to.ndim == 0 or block.source.axis > 0 or not block.solid:
         return NOT_SOLID
     for axis in range(to.ndim - 1, 0, -1):
-        if extent(piece, axis) != to.shape[axis] or to.strides[axis] != items * to.itemsize:
+        if block.shape[axis] != to.shape[axis] or to.strides[axis] != items * to.itemsize:
             return NOT_SOLID
         items *= to.shape[axis]
     return items if to.strides[0] == items * to.itemsize else NOT_SOLID
 
 
-cdef void pad_rows(char *out, const Piece *piece, Py_ssize_t items, const Layout *to) noexcept nogil:
+cdef void pad_rows(char *out, const char *data, Py_ssize_t rows, Py_ssize_t items,
+                   const Layout *to) noexcept nogil:
     """As `pad_piece`, for an element of plain rows: one copy, and one fill."""
-    cdef Py_ssize_t copied = min(extent(piece, 0), to.shape[0]) * items
+    cdef Py_ssize_t copied = min(rows, to.shape[0]) * items
     cdef Py_ssize_t room = to.shape[0] * items - copied
     if to.left:
         fill_row(out, room, to)
-        memcpy(out + room * to.itemsize, piece.data, copied * to.itemsize)
+        memcpy(out + room * to.itemsize, data, copied * to.itemsize)
     else:
-        memcpy(out, piece.data, copied * to.itemsize)
+        memcpy(out, data, copied * to.itemsize)
         fill_row(out + copied * to.itemsize, room, to)
+
+
+cdef void mark_rows(char *mask, Py_ssize_t there, Py_ssize_t width, bint left) noexcept nogil:
+    """Write a row of the mask: True where the element is."""
+    if left:
+        memset(mask, 0, width - there)
+        memset(mask + width - there, 1, there)
+    else:
+        memset(mask, 1, there)
+        memset(mask + there, 0, width - there)
 
 
 cdef Status pad_all(char *out, Py_ssize_t step, char *mask, Store *store, const Layout *to) noexcept nogil:
     """Write all elements, and, unless it is NULL, the mask. Elements that have become longer are cut."""
-    cdef Reader reader
-    cdef Piece *piece
-    cdef Source *known = NULL
-    cdef Py_ssize_t i, there, items = NOT_SOLID, width = to.shape[0] if to.ndim else 0
-    begin(&reader, store, 0, size_of(store))
-    while next_pieces(&reader):
-        for i in range(reader.n):
-            fetch_data(&reader, i)
-            piece = &reader.pieces[i]
-            if not same_layout(known, piece):
-                known = piece.source
-                items = plain_row(piece, to)
+    cdef Block block
+    cdef Piece piece
+    cdef Py_ssize_t i, items, width = to.shape[0] if to.ndim else 0
+    begin_blocks(&block, store, 0, size_of(store))
+    block.fetches = True
+    while read_block(&block):
+        items = plain_row(&block, to)
+        for i in range(block.n):
             if items != NOT_SOLID:
-                pad_rows(out, piece, items, to)
+                pad_rows(out, block.data[i], extent_in(&block, i, 0), items, to)
             else:
-                pad_piece(out, piece, to)
+                element_of(&block, i, &piece)
+                pad_piece(out, &piece, to)
             out += step
             if mask != NULL:
-                there = min(extent(piece, 0), width)
-                memset(mask, not to.left, there if not to.left else width - there)
-                memset(mask + (there if not to.left else width - there), to.left,
-                       width - there if not to.left else there)
+                mark_rows(mask, min(extent_in(&block, i, 0), width), width, to.left)
                 mask += width
-    return DAMAGED if reader.damaged else OK
+    return DAMAGED if block.damaged else OK
 
 
 cdef bint all_alike(const char *item, Py_ssize_t nbytes) noexcept:
@@ -988,23 +899,21 @@ cdef int write_cast(Store *store, cnp.dtype own, cnp.ndarray batch, mask, cnp.nd
 cdef bint overlaps(Store *store, cnp.ndarray out) noexcept:
     """Return whether an element has memory within the bounds of an array that is to be written to."""
     cdef size_t low, high, first, last
-    cdef Reader reader
-    cdef Piece *piece
+    cdef Block block
     cdef Py_ssize_t i
     cdef int axis
     low = high = <size_t>cnp.PyArray_BYTES(out)
     for axis in range(cnp.PyArray_NDIM(out)):
         widen(&low, &high, cnp.PyArray_STRIDE(out, axis), cnp.PyArray_DIM(out, axis))
-    begin(&reader, store, 0, size_of(store))
-    while next_pieces(&reader):
-        for i in range(reader.n):
-            piece = &reader.pieces[i]
-            first = last = <size_t>piece.data
-            for axis in range(piece.source.ndim):
-                widen(&first, &last, strides_of(piece)[axis], extent(piece, axis))
-            if first < high + cnp.PyArray_ITEMSIZE(out) and low < last + piece.source.itemsize:
+    begin_blocks(&block, store, 0, size_of(store))
+    while read_block(&block):
+        for i in range(block.n):
+            first = last = <size_t>block.data[i]
+            for axis in range(block.source.ndim):
+                widen(&first, &last, block.shape[block.source.ndim + axis], extent_in(&block, i, axis))
+            if first < high + cnp.PyArray_ITEMSIZE(out) and low < last + block.source.itemsize:
                 return True
-    return reader.damaged
+    return block.damaged
 
 
 cdef void widen(size_t *first, size_t *last, Py_ssize_t stride, Py_ssize_t length) noexcept nogil:

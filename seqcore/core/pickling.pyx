@@ -25,13 +25,13 @@ from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport PICKLED_ALONE_FROM, RUNS_AS_INTEGERS, SIGNALS_EVERY
 from seqcore.core.padding cimport tighten
 from seqcore.core.split_join cimport (
-    select, span_length, split_equal, split_lengths, split_shaped, split_views,
+    select, split_equal, split_lengths, split_shaped, split_views,
 )
 from seqcore.core.store cimport (
-    EVEN, MAX_NDIM, OFFSETS, PADDED, SHAPED, VIEWS, WHOLE, Piece, Reader, Run, Share, Source, Span, Status,
-    Store, Table, TableOwner, begin, begin_of, check_type, has_runs, joined_stores, make_element, next_block,
-    next_span, one_run, owner_of, piece_nbytes, raise_damaged, raise_for, release_source, resolve, row_nbytes,
-    runs_of, share_of, size_of, slice_of_store, take_singly, take_whole,
+    EVEN, MAX_NDIM, OFFSETS, OF_A_TABLE, PADDED, SHAPED, VIEWS, WHOLE, Block, Piece, Run, Share, Source, Span,
+    Spans, Status, Store, Table, TableOwner, begin_joint_blocks, begin_of, begin_spans, check_read,
+    check_type, has_runs, joined_stores, make_element, next_span, one_run, owner_of, piece_nbytes, raise_for,
+    read_block, release_source, resolve, row_nbytes, runs_of, share_of, size_of, slice_of_store, take_whole,
 )
 from seqcore._arguments.shown import shown
 from seqcore._arguments.tensors import as_tensor
@@ -265,11 +265,11 @@ cdef tuple find_numbers(Store *store, Parts parts):
     cdef cnp.ndarray numbers = np.empty(n, np.int64)
     cdef int64_t *of = <int64_t *>cnp.PyArray_DATA(which)
     cdef int64_t *number = <int64_t *>cnp.PyArray_DATA(numbers)
-    cdef Reader reader
+    cdef Spans spans
     cdef Span span
     cdef Source *known = NULL
-    begin(&reader, store, 0, n)
-    while next_span(&reader, &span):
+    begin_spans(&spans, store, 0, n)
+    while next_span(&spans, &span):
         seen += 1
         if seen % SIGNALS_EVERY == 0:
             let_others_in()
@@ -312,27 +312,16 @@ cdef bint is_in_order(const Source *source) noexcept:
 
 cdef object memory_nbytes(Store *store):
     """Bytes of the elements that are in no file."""
-    cdef Reader reader
-    cdef Span span
+    cdef Block block
     cdef Py_ssize_t i
     nbytes = 0
-    begin(&reader, store, 0, size_of(store))
-    while next_block(&reader, &span):
-        if span.n:
-            if span.source.kind != WHOLE and (<TableOwner><object>owner_of(span.source)).origin is not None:
-                continue
-            length = span_length(&span, reader.dims)
-            if length is not None:
-                resolve(span.source, span.first, &reader.pieces[0], reader.dims)
-                nbytes += length * row_nbytes(&reader.pieces[0])
-                continue
-            take_singly(&reader, &span)
-        for i in range(reader.n):
-            if reader.pieces[i].source.kind == WHOLE or (
-                    (<TableOwner><object>owner_of(reader.pieces[i].source)).origin is None):
-                nbytes += piece_nbytes(&reader.pieces[i])
-    if reader.damaged:
-        raise_damaged(store, reader.at)
+    begin_joint_blocks(&block, store, OF_A_TABLE, False)
+    while read_block(&block):
+        if block.source.kind != WHOLE and (<TableOwner><object>owner_of(block.source)).origin is not None:
+            continue
+        for i in range(block.n):
+            nbytes += block.row * block.rows[i]
+    check_read(&block)
     return nbytes
 
 

@@ -51,11 +51,12 @@ from seqcore.core.split_join cimport (
     split_offsets, split_padded, total_nbytes,
 )
 from seqcore.core.store cimport (
-    MAX_BYTES, MAX_NDIM, OK, ArrayOwner, Piece, Reader, Share, Slot, Source, Span, Store, TableOwner,
-    as_position, begin, broken_invariant, check_type, empty_store, even_table, extent, give_id, grow, kept_by,
-    kept_memory, make_element, new_slots, next_block, next_pieces, offsets_table, one_run, owner_of,
-    piece_nbytes, raise_damaged, read_one, release, release_source, resolve, retain_source, same_shape,
-    shape_of, share as retained, size_of, slot_for, strides_of, take_singly, take_whole,
+    MAX_BYTES, MAX_NDIM, OK, ArrayOwner, Block, Piece, Share, Slot, Source, Span, Spans, Store, TableOwner,
+    as_position, begin_blocks, begin_spans, broken_invariant, check_read, check_type, element_of, empty_store,
+    even_table, extent, give_id, grow, kept_by, kept_memory, make_element, new_slots, next_span,
+    offsets_table, one_run, owner_of, piece_nbytes, raise_damaged, read_block, read_one, release,
+    release_source, resolve, retain_source, same_shape, shape_of, share as retained, size_of, slot_for,
+    strides_of, take_whole,
 )
 from seqcore._arguments.other_names import refuse_arguments
 from seqcore._arguments.padding import left_side
@@ -108,43 +109,34 @@ cdef object pinned_nbytes(Store *store):
 
 
 cdef int add_memories(Reaches *reaches, Store *store) except -1:
-    cdef Reader reader
+    cdef Spans spans
     cdef Span span
+    cdef Piece piece
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
     cdef Py_ssize_t i, seen = 0
     cdef Source *known = NULL
     cdef Reach told = Reach(SIZE_MAX, 0), reach = Reach(SIZE_MAX, 0)
     cdef dict ends = {}                 # of chains, by the ids of their objects, and these
     cdef dict untold = {}               # of memories that don't tell, by their ids: how far elements reach
     memory = None
-    begin(&reader, store, 0, size_of(store))
-    while next_block(&reader, &span):
-        if span.n:
-            if span.source != known:
-                known = span.source
-                if kept_memory(known) is not memory:
-                    widen_range(untold, memory, &reach)
-                    memory = kept_memory(known)
-                    told = end_of(memory, ends)
-                    add_reach(reaches, &told)
-            if told.low <= <size_t>known.data <= told.high:
-                continue                # and so are all elements of the table
-            take_singly(&reader, &span)
-        seen += reader.n
-        if seen >= SIGNALS_EVERY:
-            seen = 0
+    begin_spans(&spans, store, 0, size_of(store))
+    while next_span(&spans, &span):
+        seen += 1
+        if seen % SIGNALS_EVERY == 0:
             let_others_in()
-        for i in range(reader.n):
-            if reader.pieces[i].source != known:
-                known = reader.pieces[i].source
-                if kept_memory(known) is not memory:
-                    widen_range(untold, memory, &reach)
-                    memory = kept_memory(known)
-                    told = end_of(memory, ends)
-                    add_reach(reaches, &told)
-            if not told.low <= <size_t>reader.pieces[i].data <= told.high:
-                add_piece(&reach, &reader.pieces[i])
-    if reader.damaged:
-        raise_damaged(store, reader.at)
+        if span.source != known:
+            known = span.source
+            if kept_memory(known) is not memory:
+                widen_range(untold, memory, &reach)
+                memory = kept_memory(known)
+                told = end_of(memory, ends)
+                add_reach(reaches, &told)
+        if told.low <= <size_t>known.data <= told.high:
+            continue                    # and so are all elements of the table
+        for i in range(span.n):
+            if not resolve(known, span.first + i * span.step, &piece, dims):
+                raise_damaged(store, spans.at - span.n + i)
+            add_piece(&reach, &piece)
     widen_range(untold, memory, &reach)
     for low, high in untold.values():
         reach = Reach(low, high)
@@ -714,18 +706,19 @@ cdef void copy_bytes(char *to, const char *data, Py_ssize_t nbytes) noexcept:
 # Conversions of a TensorSequence: other dtypes, lists, NumPy arrays, padded batches, and Arrow.
 
 cdef bint of_one_shape(Share share) noexcept:
-    cdef Reader reader
-    cdef Piece first
+    cdef Block block
+    cdef Piece first, piece
     cdef Py_ssize_t[2 * MAX_NDIM] dims
     cdef Py_ssize_t i
     if not read_one(share.store, 0, &first, dims):
         return False
-    begin(&reader, share.store, 0, size_of(share.store))
-    while next_pieces(&reader):
-        for i in range(reader.n):
-            if not same_shape(&reader.pieces[i], &first):
+    begin_blocks(&block, share.store, 0, size_of(share.store))
+    while read_block(&block):
+        for i in range(block.n):
+            element_of(&block, i, &piece)
+            if not same_shape(&piece, &first):
                 return False
-    return not reader.damaged
+    return not block.damaged
 
 
 @cython.auto_pickle(False)
@@ -881,22 +874,22 @@ cdef class Convertible(Container):
         [[[1, 2]], [3]]
         """
         cdef Share share = self.shared()
-        cdef Reader reader
-        cdef Py_ssize_t i, done = 0, items = 0
+        cdef Block block
+        cdef Piece piece
+        cdef Py_ssize_t i, items = 0
         cdef list lists = [None] * size_of(share.store)
         cdef cnp.ndarray element
-        begin(&reader, share.store, 0, size_of(share.store))
-        while next_pieces(&reader):
-            for i in range(reader.n):
-                element = make_element(&reader.pieces[i], self._dtype)
+        begin_blocks(&block, share.store, 0, size_of(share.store))
+        while read_block(&block):
+            for i in range(block.n):
+                element_of(&block, i, &piece)
+                element = make_element(&piece, self._dtype)
                 items += 1 + cnp.PyArray_SIZE(element)
                 if items >= SIGNALS_EVERY:
                     let_others_in()
                     items = 0
-                lists[done] = (<object>element).tolist()
-                done += 1
-        if reader.damaged:
-            raise_damaged(share.store, reader.at)
+                lists[block.first + i] = (<object>element).tolist()
+        check_read(&block)
         return lists
 
     def __array__(self, dtype=None, copy=None):
@@ -933,7 +926,8 @@ cdef class Convertible(Container):
                [3, 4]])
         """
         cdef Share share
-        cdef Reader reader
+        cdef Block block
+        cdef Piece piece
         cdef Py_ssize_t i, none = 0
         if copy is not None and not copy:
             raise ValueError("a TensorSequence can't become an array without a copy: leave out copy=False, "
@@ -943,12 +937,12 @@ cdef class Convertible(Container):
             array = new_array(self._dtype, 1, &none)
         elif dtype is not None and np.dtype(dtype) == object and not of_one_shape(share):
             array = np.empty(size_of(share.store), object)
-            begin(&reader, share.store, 0, size_of(share.store))
-            while next_pieces(&reader):
-                for i in range(reader.n):
-                    array[reader.at - reader.n + i] = make_element(&reader.pieces[i], self._dtype)
-            if reader.damaged:
-                raise_damaged(share.store, reader.at)
+            begin_blocks(&block, share.store, 0, size_of(share.store))
+            while read_block(&block):
+                for i in range(block.n):
+                    element_of(&block, i, &piece)
+                    array[block.first + i] = make_element(&piece, self._dtype)
+            check_read(&block)
         else:
             array = join(share.store, self._dtype, 0, True)
         return array if dtype is None else array.astype(dtype, copy=False)
@@ -1111,18 +1105,18 @@ cdef class Ragged(Convertible):
     def shapes(self):
         """The shapes of the elements, a list of tuples of int. O(n)."""
         cdef Share share = self.shared()
-        cdef Reader reader
-        cdef Py_ssize_t i, done = 0
+        cdef Block block
+        cdef Piece piece
+        cdef Py_ssize_t i
         cdef list shapes = [None] * size_of(share.store)
-        begin(&reader, share.store, 0, size_of(share.store))
-        while next_pieces(&reader):
-            for i in range(reader.n):
-                shapes[done] = shape_of(&reader.pieces[i])
-                done += 1
-            if done % SIGNALS_EVERY == 0:
-                let_others_in()
-        if reader.damaged:
-            raise_damaged(share.store, reader.at)
+        begin_blocks(&block, share.store, 0, size_of(share.store))
+        while read_block(&block):
+            for i in range(block.n):
+                element_of(&block, i, &piece)
+                shapes[block.first + i] = shape_of(&piece)
+                if (block.first + i + 1) % SIGNALS_EVERY == 0:
+                    let_others_in()
+        check_read(&block)
         return shapes
 
     # -- values and numbers --------------------------------------------------------------------------

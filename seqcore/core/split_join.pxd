@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 cimport numpy as cnp
 
-from seqcore.core.store cimport Piece, Span, Status, Store
+from seqcore.core.store cimport Piece, Status, Store
 
 # -- copying ---------------------------------------------------------------------------------------------
 # Copies of elements, without the GIL.
@@ -50,4 +50,3 @@ cdef void count_strings(cnp.ndarray array) noexcept
 
 cdef cnp.ndarray compact_items(Store *store, cnp.dtype dtype, bint keep_gil=*)
 cdef object total_nbytes(Store *store)
-cdef object span_length(const Span *span, Py_ssize_t *dims)

@@ -27,14 +27,13 @@ from collections.abc import Sequence
 from seqcore.core.arrays cimport array_from
 from seqcore.core.limits cimport RELEASE_FROM
 from seqcore.core.store cimport (
-    COPIED_WITHOUT_GIL, CUT_WITHOUT_GIL, DAMAGED, EVEN, LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, LENGTH_DIFFERS,
-    MAX_BYTES, MAX_NDIM, NEGATIVE_LENGTH, NOT_SOLID, NO_MEMORY, OFFSETS, OK, OUT_OF_RANGE, RANK_DIFFERS,
-    RUNS_COPIED, SHAPED, SHAPE_DIFFERS, TOO_LARGE, Block, Piece, PyIndex_Check, PyNumber_AsSsize_t, Reader,
-    Run, Slot, Source, Span, Status, Store, Table, begin, begin_joint_blocks, begin_of, count, empty_store,
-    ends_of, even_table, extent, fetch_data, fill, find_run, give_ids, has_runs, is_worth_releasing,
-    kept_memory, new_slots, next_block, offsets_table, owner_of, padded_table, raise_damaged, raise_for,
-    read_block, read_one, resolve, retain_slots, row_nbytes, runs_of, same_layout, shape_of, shaped_table,
-    size_of, slot_for, solid_row, store_of, strides_of, take_singly, views_table,
+    COPIED_WITHOUT_GIL, CUT_WITHOUT_GIL, DAMAGED, IN_MEMORY, LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT,
+    LENGTH_DIFFERS, MAX_BYTES, MAX_NDIM, NEGATIVE_LENGTH, NO_MEMORY, OF_A_TABLE, OK, OUT_OF_RANGE,
+    RANK_DIFFERS, SHAPED, SHAPE_DIFFERS, TOO_LARGE, Block, Piece, PyIndex_Check, PyNumber_AsSsize_t, Run,
+    Slot, Source, Status, Store, begin_joint_blocks, begin_of, check_read, count, element_of, empty_store,
+    even_table, extent, fill, find_run, give_ids, has_runs, is_worth_releasing, kept_memory, new_slots,
+    offsets_table, owner_of, padded_table, raise_damaged, raise_for, read_block, read_one, retain_slots,
+    runs_of, shape_of, shaped_table, size_of, slot_for, store_of, strides_of, views_table,
 )
 from seqcore._arguments.integers import MASKED, integers, within_64_bits
 from seqcore._arguments.shown import got, shown_number
@@ -747,6 +746,7 @@ cdef Status copy(Join *join, char *out, const Store *store) noexcept nogil:
         if join.shape[axis] == 0:
             return OK           # there is nothing to write, and strides are not those of items
     begin_joint_blocks(&block, store, -1 if join.stacking else join.axis, True)
+    block.fetches = True
     while read_block(&block):
         if fit(join, &block) != OK:
             return DAMAGED
@@ -933,120 +933,55 @@ cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking):
 # The caller has a share of the store. Numbers of files may change between adding up and copying, so that each
 # copy is checked against the room that is left, and all of it must have been written at the end.
 
-cdef object span_length(const Span *span, Py_ssize_t *dims):
-    """The positions of a span's elements together, a Python integer; None where each must be read."""
-    cdef Source *source = span.source
-    cdef Piece first, last
-    if source.kind == EVEN:
-        short = 0
-        if span.first == (<Table *>source).n - 1 or (
-                span.first + (span.n - 1) * span.step == (<Table *>source).n - 1):
-            short = span.n if span.step == 0 else 1
-        return <object>span.n * source.length - short * <object>(source.length - (<Table *>source).last)
-    if source.kind != OFFSETS or span.step != 1 or not ends_of(span, &first, &last, dims):
-        return None
-    length = last.start + last.length - first.start
-    return length if length >= 0 else None
-
-
 cdef object total_nbytes(Store *store):
     """Bytes of all elements. Views of broadcast arrays can have more together than 63 bits count."""
-    cdef Reader reader
-    cdef Span span
-    cdef Piece *piece
-    cdef Source *known = NULL
-    cdef Py_ssize_t i, nbytes, row = 0, total = 0
+    cdef Block block
+    cdef Py_ssize_t i, nbytes, total = 0
     carried = 0
-    begin(&reader, store, 0, size_of(store))
-    while next_block(&reader, &span):
-        if span.n:
-            length = span_length(&span, reader.dims)
-            if length is not None:
-                resolve(span.source, span.first, &reader.pieces[0], reader.dims)
-                carried += length * row_nbytes(&reader.pieces[0])
-                continue
-            take_singly(&reader, &span)
-        for i in range(reader.n):
-            piece = &reader.pieces[i]
-            if not same_layout(known, piece):
-                known = piece.source
-                row = row_nbytes(piece)
+    begin_joint_blocks(&block, store, OF_A_TABLE, True)
+    while read_block(&block):
+        for i in range(block.n):
             # NumPy has checked that the product fits, for the array that this is a part of.
-            nbytes = row * piece.length if piece.source.axis >= 0 else row
+            nbytes = block.row * block.rows[i]
             if nbytes > MAX_BYTES - total:
                 carried += total
                 total = 0
             total += nbytes
-    if reader.damaged:
-        raise_damaged(store, reader.at)
+    check_read(&block)
     return carried + total
 
 
 cdef Status copy_compact(const Store *store, char *out, Py_ssize_t room) noexcept nogil:
     """Copy all elements one behind the other, each in C order, into memory of their size."""
-    cdef Reader reader
-    cdef Span span
-    cdef Piece *piece
-    cdef Piece last
-    cdef Source *known = NULL
-    cdef Py_ssize_t i, nbytes, row = NOT_SOLID, nblocks = 0
-    begin(&reader, store, 0, size_of(store))
-    while next_block(&reader, &span):
-        if span.n:
-            nbytes = compact_nbytes(&span, &reader.pieces[0], &last, reader.dims)
-            if nbytes >= 0:
-                if nbytes > room:
-                    return DAMAGED
-                memcpy(out, reader.pieces[0].data, nbytes)
-                out += nbytes
-                room -= nbytes
-                nblocks += 1
-                continue
-            take_singly(&reader, &span)
-        i = 0
-        while i < reader.n:
-            piece = &reader.pieces[i]
-            if not same_layout(known, piece):
-                known = piece.source
-                row = solid_row(piece)
-            fetch_data(&reader, i)
-            nbytes = row_nbytes(piece) * (piece.length if piece.source.axis >= 0 else 1)
-            i += 1
-            if row != NOT_SOLID:
-                # Those that follow in the same memory are copied with it.
-                while (i < reader.n and same_layout(known, &reader.pieces[i])
-                       and reader.pieces[i].data == piece.data + nbytes
-                       and reader.pieces[i].length <= (room - nbytes) // max(row, 1)):
-                    nbytes += row * (reader.pieces[i].length if known.axis >= 0 else 1)
-                    i += 1
+    cdef Block block
+    cdef Piece piece
+    cdef Py_ssize_t i, nbytes, together = 0     # bytes that are one behind the other from `data` on
+    cdef const char *data = NULL
+    begin_joint_blocks(&block, store, IN_MEMORY, True)
+    block.fetches = True
+    while read_block(&block):
+        for i in range(block.n):
+            nbytes = block.row * block.rows[i]
             if nbytes > room:
                 return DAMAGED
-            if row != NOT_SOLID:
-                memcpy(out, piece.data, nbytes)
-            else:
-                copy_piece(out, piece)
-            out += nbytes
             room -= nbytes
-            nblocks += 1
-    count(RUNS_COPIED, nblocks)
-    return DAMAGED if reader.damaged or room else OK
-
-
-cdef Py_ssize_t compact_nbytes(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil:
-    """Bytes of a span whose elements are one behind the other in C order, or -1."""
-    cdef Source *source = span.source
-    cdef Py_ssize_t row, length
-    if span.step != 1 or (source.kind != EVEN and source.kind != OFFSETS) or (
-            not ends_of(span, first, last, dims)):
-        return -1
-    row = solid_row(first)
-    if row == NOT_SOLID or (source.axis < 0 and (<Table *>source).pitch != row):
-        return -1
-    if source.axis < 0:
-        return span.n * row
-    length = last.start - first.start
-    # Without items, elements may be longer together than can be counted; there is nothing to copy.
-    return 0 if row == 0 else -1 if length < 0 else (length + last.length) * row
+            if block.solid and block.data[i] == data + together:
+                together += nbytes
+                continue
+            if together:
+                memcpy(out, data, together)
+                out += together
+            if block.solid:
+                data = block.data[i]
+                together = nbytes
+            else:
+                element_of(&block, i, &piece)
+                copy_piece(out, &piece)
+                out += nbytes
+                together = 0
+    if together:
+        memcpy(out, data, together)
+    return DAMAGED if block.damaged or room else OK
 
 
 cdef cnp.ndarray compact_items(Store *store, cnp.dtype dtype, bint keep_gil=False):

@@ -5,7 +5,7 @@ from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
 cimport numpy as cnp
 
-from seqcore.core.limits cimport BLOCK, FETCH_AHEAD
+from seqcore.core.limits cimport BLOCK
 
 # -- counters --------------------------------------------------------------------------------------------
 # Counts of the fast paths that this thread's calls took; tests read them.
@@ -136,6 +136,7 @@ cdef struct Table:
     short width                 # bytes of each start
     short lengths_width         # bytes of each length or extent
     short left                  # PADDED: whether the padding is in front
+    bint owned                  # OFFSETS: they were checked, and nobody else can change them
 
 cdef struct Piece:
     # One element as it was read and checked: use it, and never its table's numbers again.
@@ -470,11 +471,8 @@ cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Pi
 cdef Store *store_of(TableOwner owner) except NULL
 cdef TableOwner twin_of(TableOwner owner)
 
-# -- reader ----------------------------------------------------------------------------------------------
-# Reading the elements of a store: one way for runs and slots alike.
-
-cdef enum:
-    DIMS = 8 * MAX_NDIM         # extents and strides of elements that have shapes of their own
+# -- spans -----------------------------------------------------------------------------------------------
+# Elements at equal distances in one table, and elements by themselves.
 
 cdef struct Span:
     # Elements first, first + step, … of one source.
@@ -483,23 +481,15 @@ cdef struct Span:
     Py_ssize_t step
     Py_ssize_t n
 
-cdef struct Reader:
+cdef struct Spans:
     const Store *store
-    Py_ssize_t at               # of the next element; of the one at fault where `damaged` is set
+    Py_ssize_t at               # behind the elements of the last span
     Py_ssize_t stop
     Py_ssize_t run              # that `at` was found in
-    Py_ssize_t singly           # elements before this position are given as pieces
-    bint damaged
-    Py_ssize_t n                # pieces that were read last
-    Piece pieces[BLOCK]
-    Py_ssize_t dims[DIMS]
 
-cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
-cdef bint next_span(Reader *reader, Span *span) noexcept nogil
-cdef Py_ssize_t next_pieces(Reader *reader) noexcept nogil
-cdef bint next_block(Reader *reader, Span *span) noexcept nogil
-cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexcept nogil
-cdef Py_ssize_t take_singly(Reader *reader, Span *span) noexcept nogil
+cdef void begin_spans(Spans *spans, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
+cdef bint next_span(Spans *spans, Span *span) noexcept nogil
+cdef void first_span(const Store *store, Py_ssize_t start, Py_ssize_t stop, Span *span) noexcept nogil
 cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil
 cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1
 
@@ -510,13 +500,14 @@ cdef inline bint read_one(const Store *store, Py_ssize_t position, Piece *piece,
     cdef Source *source = locate(store, position, &number)
     return resolve(source, number, piece, dims)
 
-cdef inline void fetch_data(const Reader *reader, Py_ssize_t i) noexcept nogil:
-    """Have the data brought near that a loop over pieces will come to from its i-th one on.
+# -- blocks ----------------------------------------------------------------------------------------------
+# Reading the elements of a store, for all loops: one way for runs and slots alike.
 
-    The data of runs is in order already.
-    """
-    if reader.store.nruns == SLOTS and i + FETCH_AHEAD < reader.n:
-        prefetch(reader.pieces[i + FETCH_AHEAD].data)
+cdef enum Together:
+    # Which consecutive elements of a table are read as one, in constant time: those along this axis, or
+    SEPARATE = -1               # none
+    IN_MEMORY = -2              # those that are one behind the other in C order
+    OF_A_TABLE = -3             # all: only their lengths together count
 
 cdef struct Block:
     # The next elements of a store that have one layout, read and checked: what a loop works with.
@@ -524,8 +515,9 @@ cdef struct Block:
     Py_ssize_t at               # behind the elements of the block; of the one at fault where `damaged` is set
     Py_ssize_t stop
     Py_ssize_t first            # the position of the first element of the block
-    int together                # an axis: consecutive elements of a table along it are given as one; or -1
+    int together                # an axis, or a Together
     bint mixes                  # whether elements of different sources may be in one block
+    bint fetches                # whether the data of slots is brought near, for a loop that reads it
     Py_ssize_t run              # that the last element was found in
     bint damaged
     Source *source              # whose layout the elements have
@@ -538,8 +530,10 @@ cdef struct Block:
     Py_ssize_t dims[2 * MAX_NDIM]
 
 cdef void begin_blocks(Block *block, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
-cdef void begin_joint_blocks(Block *block, const Store *store, int axis, bint mixes) noexcept nogil
+cdef void begin_joint_blocks(Block *block, const Store *store, int together, bint mixes) noexcept nogil
 cdef bint read_block(Block *block) noexcept nogil
+cdef const int64_t *owned_offsets(const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
+cdef int check_read(const Block *block) except -1
 cdef bint is_worth_releasing(const Store *store) noexcept nogil
 
 cdef inline void element_of(const Block *block, Py_ssize_t i, Piece *piece) noexcept nogil:
@@ -549,3 +543,6 @@ cdef inline void element_of(const Block *block, Py_ssize_t i, Piece *piece) noex
     piece.start = 0
     piece.length = block.rows[i]
     piece.shape = block.shape
+
+cdef inline Py_ssize_t extent_in(const Block *block, Py_ssize_t i, int axis) noexcept nogil:
+    return block.rows[i] if axis == block.source.axis else block.shape[axis]

@@ -9,9 +9,10 @@
                       Source   memory, dtype, shape, strides; of a table also where each element begins
                                           │  resolve(): reads and checks an element's numbers once
                                           ▼
-                      Piece    address, length, strides: what loops work with
+                      Piece    address, length, strides of one element
+                      Block    addresses and lengths of many that have one layout: what loops work with
 
-Every loop reads elements through `blocks` or, where it wasn't changed to that yet, `reader`. Edits are in the
+Every loop reads elements through `blocks`. Edits are in the
 section `buffer`, and `container.pyx` makes them under its lock. An element's address is computed in `resolve`
 in store.pxd.
 
@@ -28,7 +29,7 @@ Sections::
     buffer     the gap buffer: edits of a store
     share      a share of a store as an object
     table      make tables
-    reader     read elements as spans and pieces
+    spans      runs as they are, without a look at each element
     blocks     read elements in blocks of one layout
 """
 
@@ -46,7 +47,7 @@ import numpy as np
 from seqcore.core.arrays cimport array_from, array_moved, base_of, descr_of
 from seqcore.core.limits cimport (
     BLOCK, FETCH_AHEAD, IS_SMALL, MOST_RUNS, RELEASE_FROM, RELEASE_NBYTES, RUNS_OF_AN_EDIT, SINGLE_RUNS,
-    SLOTS_UNDER_LOCK, SPAN_FROM,
+    SLOTS_UNDER_LOCK,
 )
 from seqcore._arguments.integers import MASKED
 from seqcore._arguments.shown import got, shown, shown_number
@@ -1649,6 +1650,7 @@ cdef TableOwner offsets_table(cnp.ndarray array, int axis, cnp.ndarray offsets, 
     cdef TableOwner owner = table_along(array, OFFSETS, axis, False, cnp.PyArray_SIZE(offsets) - 1)
     owner.table.low = low
     owner.table.high = high
+    owner.table.owned = checked
     owner.checked_to = owner.table.n if checked else 0
     use_numbers(owner, offsets, None)
     return owner
@@ -1709,9 +1711,14 @@ cdef TableOwner even_table_like(cnp.ndarray items, Py_ssize_t first, const Piece
 
 cdef TableOwner offsets_table_like(cnp.ndarray items, Py_ssize_t first, const Piece *like,
                                    cnp.ndarray offsets):
-    """Elements in C order, from item `first` on, of a piece's shape but from each offset to the next."""
+    """Elements in C order, from item `first` on, of a piece's shape but from each offset to the next.
+
+    The offsets were checked, and nobody else can change them.
+    """
     cdef Py_ssize_t n = cnp.PyArray_SIZE(offsets) - 1
     cdef TableOwner owner = table_like(items, OFFSETS, first, like, n)
+    owner.table.owned = True
+    owner.table.low = (<int64_t *>cnp.PyArray_DATA(offsets))[0]
     owner.table.high = (<int64_t *>cnp.PyArray_DATA(offsets))[n]
     owner.checked_to = n
     use_numbers(owner, offsets, None)
@@ -1741,265 +1748,49 @@ cdef Store *store_of(TableOwner owner) except NULL:
     return store
 
 
-# == reader ==============================================================================================
+# == spans ===============================================================================================
 #
-# Reading the elements of a store, for all loops: spans, blocks of pieces, or whichever is longer.
-#
-# ::
-#
-#     next_span       elements at equal distances in one table, as many as there are
-#     next_pieces     up to 64 elements, each read and checked
-#     next_block      a span where it is long, pieces where spans would be short
-#
-# A loop that can take many elements of a table at once asks for spans: a whole run is one, and so are slots
-# whose numbers are at equal distances. All other loops take pieces and know neither runs nor slots.
-#
-# After `next_pieces` or `next_block` came to an end, `damaged` says whether that was at an element which is
-# outside of its source: `at` is then its position.
+# Elements at equal distances in one table, without a look at each: a run, or slots whose numbers are so.
 
-cdef void begin(Reader *reader, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+cdef void begin_spans(Spans *spans, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
     """Have elements start to stop read, which are in range."""
-    reader.store = store
-    reader.at = start
-    reader.stop = stop
-    reader.run = 0
-    reader.n = reader.singly = 0
-    reader.damaged = False
+    spans.store = store
+    spans.at = start
+    spans.stop = stop
+    spans.run = 0
 
 
-# -- spans ---------------------------------------------------------------------------------------------
-
-cdef Py_ssize_t count_even(const Slot *slots, Py_ssize_t n) noexcept nogil:
-    """Return how many slots, from the first, are numbers at equal distances in one table."""
-    cdef Py_ssize_t i = 2, j
-    cdef Slot distance, differing
-    if n < 2 or not slots[0] & 1 or not slots[1] & 1 or slots[0] >> ID_SHIFT != slots[1] >> ID_SHIFT:
-        return 1
-    distance = slots[1] - slots[0]
-    while i < n and i < SPAN_FROM:       # most that are not long end here
-        if slots[i] - slots[i - 1] != distance:
-            break
-        i += 1
-    else:
-        while i + BLOCK <= n:
-            # No branch inside, so that compilers make vector instructions of it.
-            differing = 0
-            for j in range(i, i + BLOCK):
-                differing |= (slots[j] - slots[j - 1]) ^ distance
-            if differing:
-                break
-            i += BLOCK
-        while i < n and slots[i] - slots[i - 1] == distance:
-            i += 1
-    # Numbers at equal distances may lead into another table.
-    while slots[i - 1] >> ID_SHIFT != slots[0] >> ID_SHIFT:
-        i -= 1
-    return i
-
-
-cdef void find_span(Reader *reader, Span *span) noexcept nogil:
-    """The span at which the reader is."""
-    cdef const Store *store = reader.store
+cdef bint next_span(Spans *spans, Span *span) noexcept nogil:
+    """The rest of a run, or the element of the next slot; whether there are any. None is read."""
+    cdef const Store *store = spans.store
     cdef const Run *run
-    cdef const Slot *slots
-    cdef Py_ssize_t n = reader.stop - reader.at
-    if has_runs(store):
-        reader.run = find_run(store, reader.at, reader.run)
-        run = &runs_of(store)[reader.run]
-        span.source = run.source
-        span.first = run.first + (reader.at - begin_of(store, reader.run)) * run.step
-        span.step = run.step
-        span.n = min(run.end, reader.stop) - reader.at
-        return
-    slots = slot_at(store, reader.at)
-    if reader.at < store.lo:
-        n = min(n, store.lo - reader.at)        # the gap is in between
-    span.source = source_of(slots[0])
-    span.first = number_in(slots[0])
-    span.n = count_even(slots, n)
-    span.step = number_in(slots[1]) - span.first if span.n > 1 else 1
-
-
-cdef bint next_span(Reader *reader, Span *span) noexcept nogil:
-    """The next elements at equal distances in one source; whether there are any. None is read."""
-    if reader.at >= reader.stop:
+    if spans.at >= spans.stop:
         return False
-    find_span(reader, span)
-    reader.at += span.n
+    if has_runs(store):
+        spans.run = find_run(store, spans.at, spans.run)
+        run = &runs_of(store)[spans.run]
+        span.source = run.source
+        span.first = run.first + (spans.at - begin_of(store, spans.run)) * run.step
+        span.step = run.step
+        span.n = min(run.end, spans.stop) - spans.at
+    else:
+        span.source = locate(store, spans.at, &span.first)
+        span.step = span.n = 1
+    spans.at += span.n
     return True
+
+
+cdef void first_span(const Store *store, Py_ssize_t start, Py_ssize_t stop, Span *span) noexcept nogil:
+    """The span that elements start to stop, at least one, begin with."""
+    cdef Spans spans
+    begin_spans(&spans, store, start, stop)
+    next_span(&spans, span)
 
 
 cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil:
     """Read the first and the last element of a span; whether both are within their source."""
     return (resolve(span.source, span.first + (span.n - 1) * span.step, last, dims)
             and resolve(span.source, span.first, first, dims))
-
-
-# -- pieces --------------------------------------------------------------------------------------------
-
-cdef inline void fetch(Slot slot) noexcept nogil:
-    """Have what a slot leads to brought near."""
-    cdef Table *table
-    if not slot & 1:
-        prefetch(<void *><size_t>slot)
-        return
-    table = <Table *>source_of(slot)
-    if table.source.kind != EVEN:
-        prefetch(<const char *>(table.starts if table.starts != NULL else table.lengths)
-                 + number_in(slot) * table.width)
-
-
-cdef Py_ssize_t next_pieces(Reader *reader) noexcept nogil:
-    """Read the next elements into `pieces`, up to BLOCK of them; how many."""
-    cdef Py_ssize_t n = 0, used = 0, before = -1
-    # As long as there is room, and as the last ones were good.
-    while n < BLOCK and reader.at < reader.stop and n > before:
-        before = n
-        if has_runs(reader.store):
-            n = read_run(reader, n, &used)
-        else:
-            n = read_slots(reader, n, &used)
-    reader.damaged = n == 0 and reader.at < reader.stop
-    reader.n = n
-    return n
-
-
-cdef Py_ssize_t read_run(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexcept nogil:
-    """Read elements of the run at which the reader is behind n others; how many there are then."""
-    cdef const Store *store = reader.store
-    cdef const Run *run
-    cdef Source *source
-    cdef Py_ssize_t first = n, number, end, dims
-    reader.run = find_run(store, reader.at, reader.run)
-    run = &runs_of(store)[reader.run]
-    source = run.source
-    dims = 2 * source.ndim if source.kind == SHAPED else 0
-    number = run.first + (reader.at - begin_of(store, reader.run)) * run.step
-    end = n + min(BLOCK - n, min(run.end, reader.stop) - reader.at)
-    if source.kind == OFFSETS and run.step == 1:
-        n = read_offsets(reader, <Table *>source, number, n, end)
-    else:
-        while n < end and used[0] + dims <= DIMS and (
-                resolve(source, number, &reader.pieces[n], reader.dims + used[0])):
-            used[0] += dims
-            number += run.step
-            n += 1
-    reader.at += n - first
-    return n
-
-
-cdef Py_ssize_t read_offsets(Reader *reader, Table *table, Py_ssize_t number, Py_ssize_t n,
-                             Py_ssize_t end) noexcept nogil:
-    """As `read_run`, from each offset to the next: each is read once, not twice."""
-    cdef Py_ssize_t start, stop = number_at(table.starts, number, table.width)
-    cdef Piece *piece
-    while n < end:
-        number += 1
-        start = stop
-        stop = number_at(table.starts, number, table.width)
-        if not table.low <= start <= stop <= table.high:
-            break
-        piece = &reader.pieces[n]
-        piece.source = &table.source
-        piece.shape = table.source.shape
-        piece.data = table.source.data + (start - table.low) * table.step
-        piece.start = start
-        piece.length = stop - start
-        n += 1
-    return n
-
-
-cdef Py_ssize_t read_slots(Reader *reader, Py_ssize_t n, Py_ssize_t *used) noexcept nogil:
-    """Read elements of slots from the reader on, up to the gap, behind n others; how many there are then."""
-    cdef const Store *store = reader.store
-    cdef const Slot *slots = slot_at(store, reader.at)
-    cdef Source *source
-    cdef Py_ssize_t i, dims, first = n, there = reader.stop - reader.at
-    if reader.at < store.lo:
-        there = min(there, store.lo - reader.at)
-    for i in range(min(BLOCK - n, there)):
-        if i + FETCH_AHEAD < there:
-            fetch(slots[i + FETCH_AHEAD])
-        source = source_of(slots[i])
-        if not slots[i] & 1:
-            resolve_whole(source, &reader.pieces[n])
-            n += 1
-            continue
-        dims = 2 * source.ndim if source.kind == SHAPED else 0
-        if used[0] + dims > DIMS or not resolve(source, number_in(slots[i]), &reader.pieces[n],
-                                                reader.dims + used[0]):
-            break
-        used[0] += dims
-        n += 1
-    reader.at += n - first
-    return n
-
-
-cdef bint next_block(Reader *reader, Span *span) noexcept nogil:
-    """The next span if it is long, else pieces, and then span.n is 0; whether there is anything."""
-    span.n = 0
-    if reader.at >= reader.stop or reader.damaged:
-        return False
-    if reader.at >= reader.singly:
-        find_span(reader, span)
-        if span.n >= SPAN_FROM or (span.n > 1 and reader.at + span.n == reader.stop):
-            reader.at += span.n
-            reader.n = 0
-            return True
-        span.n = 0
-    return next_pieces(reader) > 0
-
-
-cdef Py_ssize_t rows_ahead(Reader *reader, bint stacking, Source **source) noexcept nogil:
-    """Return how many of the next elements have one length in one even table and are not in a span; or 0.
-
-    None of them needs to be read: element `number` is at data + number * pitch.
-    """
-    cdef const Store *store = reader.store
-    cdef const Slot *slots = slot_at(store, reader.at)
-    cdef const Run *run
-    cdef Py_ssize_t i = 1, n = reader.stop - reader.at
-    if not has_runs(store) and reader.at < store.lo:
-        n = min(n, store.lo - reader.at)
-    if n < SPAN_FROM:
-        return 0
-    if has_runs(store):
-        reader.run = find_run(store, reader.at, reader.run)
-        run = &runs_of(store)[reader.run]
-        source[0] = run.source
-        n = min(run.end, reader.stop) - reader.at if run.step != 1 and not stacking else 0
-    else:
-        if count_even(slots, SPAN_FROM) == SPAN_FROM:
-            return 0
-        source[0] = source_of(slots[0])
-    if source[0].kind != EVEN or (<Table *>source[0]).last != source[0].length:
-        return 0
-    if has_runs(store):
-        return n if n >= SPAN_FROM else 0
-    while i < n and same_source(slots[i], slots[0]):
-        i += 1
-    return i if i >= SPAN_FROM else 0
-
-
-cdef Py_ssize_t take_singly(Reader *reader, Span *span) noexcept nogil:
-    """Have the elements of the span that came last as pieces after all, from its first one on."""
-    reader.singly = reader.at
-    reader.at -= span.n
-    span.n = 0
-    return next_pieces(reader)
-
-
-# -- damage --------------------------------------------------------------------------------------------
-
-cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1:
-    """Say which element is outside of its values. Its numbers are not read again: they may have changed."""
-    cdef Py_ssize_t number = 0
-    cdef Source *source = locate(store, position, &number)
-    cdef TableOwner owner = <TableOwner>owner_of(source)
-    where = "its Arrow array" if owner.origin is None else owner.origin.path
-    whose = "" if owner.origin is None else f", number {owner.first + number} of the file,"
-    what = "leave its values, or make no tensor of its shape" if source.kind == SHAPED else "leave its values"
-    raise ValueError(f"element {position}{whose} can't be read: its offsets {what}, so {where} is damaged")
 
 
 # == blocks ==============================================================================================
@@ -2014,26 +1805,38 @@ cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1:
 # Neighbours of different arrays are in one block if they are laid out alike. An element with a shape of its
 # own is a block of one. Each address and length was read once and checked; a loop never asks a table.
 
+cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1:
+    """Say which element is outside of its values. Its numbers are not read again: they may have changed."""
+    cdef Py_ssize_t number = 0
+    cdef Source *source = locate(store, position, &number)
+    cdef TableOwner owner = <TableOwner>owner_of(source)
+    where = "its Arrow array" if owner.origin is None else owner.origin.path
+    whose = "" if owner.origin is None else f", number {owner.first + number} of the file,"
+    what = "leave its values, or make no tensor of its shape" if source.kind == SHAPED else "leave its values"
+    raise ValueError(f"element {position}{whose} can't be read: its offsets {what}, so {where} is damaged")
+
+
 cdef void begin_blocks(Block *block, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
     block.store = store
     block.at = start
     block.stop = stop
     block.first = start
-    block.together = -1
+    block.together = SEPARATE
     block.mixes = True
+    block.fetches = False
     block.run = 0
     block.damaged = False
     block.source = NULL
     block.n = 0
 
 
-cdef void begin_joint_blocks(Block *block, const Store *store, int axis, bint mixes) noexcept nogil:
-    """As `begin_blocks`, for a loop that joins all elements along an axis.
+cdef void begin_joint_blocks(Block *block, const Store *store, int together, bint mixes) noexcept nogil:
+    """As `begin_blocks`, for a loop to which consecutive elements of a table may be given as one.
 
-    Consecutive elements of a table that was split along it are read as one element, in constant time.
+    `together` is an axis that elements were split along, or a Together.
     """
     begin_blocks(block, store, 0, size_of(store))
-    block.together = axis
+    block.together = together
     block.mixes = mixes
 
 
@@ -2099,8 +1902,7 @@ cdef void read_block_of_runs(Block *block) noexcept nogil:
             return
         number = run.first + (block.at - begin_of(store, block.run)) * run.step
         n = block.n
-        if (run.source.axis == block.together >= 0 and run.step == 1
-                and (run.source.kind == EVEN or run.source.kind == OFFSETS)):
+        if block.together != SEPARATE and run.step == 1 and are_together(block, run.source):
             if read_together(block, run.source, number, min(run.end, block.stop) - block.at):
                 block.at = min(run.end, block.stop)
                 continue
@@ -2108,6 +1910,15 @@ cdef void read_block_of_runs(Block *block) noexcept nogil:
         block.at += block.n - n
         if block.n == n or run.source.kind == SHAPED:
             return
+
+
+cdef bint are_together(const Block *block, const Source *source) noexcept nogil:
+    """Return whether consecutive elements of a table may be given as one."""
+    if source.kind != EVEN and source.kind != OFFSETS:
+        return False
+    if block.together == IN_MEMORY:
+        return source.solid and (source.axis == 0 or (<const Table *>source).pitch == block.row)
+    return block.together == OF_A_TABLE or source.axis == block.together
 
 
 cdef bint read_together(Block *block, Source *source, Py_ssize_t number, Py_ssize_t n) noexcept nogil:
@@ -2129,7 +1940,7 @@ cdef void read_numbers(Block *block, Source *source, Py_ssize_t number, Py_ssize
     cdef const Table *table = <const Table *>source
     cdef char **data = &block.data[block.n]
     cdef Py_ssize_t *rows = &block.rows[block.n]
-    cdef Py_ssize_t i = 0, start, stop
+    cdef Py_ssize_t i = 0
     cdef Piece piece
     if source.kind == EVEN:
         for i in range(n):
@@ -2143,16 +1954,7 @@ cdef void read_numbers(Block *block, Source *source, Py_ssize_t number, Py_ssize
             rows[n - 1] = table.last
         block.n += n
     elif source.kind == OFFSETS and step == 1:
-        stop = number_at(table.starts, number, table.width)
-        while i < n:
-            start = stop
-            stop = number_at(table.starts, number + i + 1, table.width)
-            if not table.low <= start <= stop <= table.high:
-                break
-            data[i] = source.data + (start - table.low) * table.step
-            rows[i] = stop - start
-            i += 1
-        block.n += i
+        block.n += read_offsets(table, number, n, data, rows)
     else:
         while i < n and resolve(source, number + i * step, &piece, block.dims):
             data[i] = piece.data
@@ -2162,6 +1964,39 @@ cdef void read_numbers(Block *block, Source *source, Py_ssize_t number, Py_ssize
                 own_layout(block, &piece)
                 break
         block.n += i
+
+
+cdef Py_ssize_t read_offsets(const Table *table, Py_ssize_t number, Py_ssize_t n, char **data,
+                             Py_ssize_t *rows) noexcept nogil:
+    """Read elements from each offset to the next, up to one that can't be read; how many."""
+    cdef Py_ssize_t starts[BLOCK + 1]
+    cdef Py_ssize_t i = 0, low = table.low
+    cdef bint falls
+    for i in range(n + 1):
+        starts[i] = number_at(table.starts, number + i, table.width)
+    # Without a branch for each, since nearly all tables are good.
+    falls = starts[0] < low or starts[n] > table.high
+    for i in range(n):
+        data[i] = table.source.data + (starts[i] - low) * table.step
+        rows[i] = starts[i + 1] - starts[i]
+        falls |= starts[i] > starts[i + 1]
+    if falls:
+        for i in range(n):
+            if not low <= starts[i] <= starts[i + 1] <= table.high:
+                return i
+    return n
+
+
+cdef inline void fetch(Slot slot) noexcept nogil:
+    """Have what a slot leads to brought near."""
+    cdef Table *table
+    if not slot & 1:
+        prefetch(<void *><size_t>slot)
+        return
+    table = <Table *>source_of(slot)
+    if table.source.kind != EVEN:
+        prefetch(<const char *>(table.starts if table.starts != NULL else table.lengths)
+                 + number_in(slot) * table.width)
 
 
 cdef void read_block_of_slots(Block *block) noexcept nogil:
@@ -2185,7 +2020,8 @@ cdef void read_block_of_slots(Block *block) noexcept nogil:
             resolve_whole(source, &piece)
         elif not resolve(source, number_in(slots[i]), &piece, block.dims):
             break
-        prefetch(piece.data)
+        if block.fetches:
+            prefetch(piece.data)
         block.data[block.n] = piece.data
         block.rows[block.n] = piece.length
         block.n += 1
@@ -2193,6 +2029,25 @@ cdef void read_block_of_slots(Block *block) noexcept nogil:
             own_layout(block, &piece)
             break
     block.at += block.n
+
+
+cdef const int64_t *owned_offsets(const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """The offsets of elements start to stop along axis 0, if nobody else can change them; or NULL."""
+    cdef Span span
+    cdef const Table *table
+    first_span(store, start, stop, &span)
+    table = <const Table *>span.source
+    if span.n < stop - start or span.step != 1 or span.source.kind != OFFSETS or span.source.axis != 0 or (
+            not table.owned or table.width != 8):
+        return NULL
+    return <const int64_t *>table.starts + span.first
+
+
+cdef int check_read(const Block *block) except -1:
+    """Raise if blocks ended at an element that can't be read."""
+    if block.damaged:
+        raise_damaged(block.store, block.at)
+    return 0
 
 
 cdef bint is_worth_releasing(const Store *store) noexcept nogil:

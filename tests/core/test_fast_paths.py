@@ -1,6 +1,5 @@
 """Fast paths are taken where they should be: the core's counters tell, for the results would be the same."""
 
-import copy
 import pickle
 import sys
 import tracemalloc
@@ -17,20 +16,6 @@ from seqcore import TensorSequence
 pytestmark = pytest.mark.usual_limits
 
 # -- joins --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("make_room", ["compact", "astype", "deepcopy"])
-def test_copies_together_go_by_runs(make_room):
-    make = {
-        "compact": lambda seq: seq.compact(),
-        "astype": lambda seq: seq.astype("float32"),
-        "deepcopy": copy.deepcopy,
-    }[make_room]
-    seq = rows(100)
-    assert done(lambda: make(seq)) == {"runs_copied": 1}
-    seq = rows(100)
-    seq = seq[50:] + seq[:50]
-    assert done(lambda: make(seq)) == {"runs_copied": 2}
 
 
 # -- views --------------------------------------------------------------------------------------------
