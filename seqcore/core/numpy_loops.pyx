@@ -52,11 +52,37 @@ cdef enum:
     WIDTH = 32                  # numbers of a row that are added at a time
     LEVELS = 40                 # of blocks, blocks of two blocks, …
     SHORT = 24                  # numbers, fewer of which are added without branches
+    LONG = 32                   # numbers, from which on NumPy's own loops are worth a call
 
 cdef float[8] NOTHING_4
 cdef double[8] NOTHING_8
 NOTHING_4[:] = [-0.0] * 8
 NOTHING_8[:] = [-0.0] * 8
+
+# NumPy's inner loops, which have the processor's vector instructions. They need no GIL for numbers.
+ctypedef void (*LoopFunction)(char **, const Py_ssize_t *, const Py_ssize_t *, void *) noexcept nogil
+
+cdef struct Loop:
+    LoopFunction function
+    void *data
+
+cdef Loop LEAST[C16 + 1]                # by the Numbers that it is of
+cdef Loop LARGEST[C16 + 1]
+
+
+cdef int find_loops(cnp.ufunc ufunc, Loop *loops) except -1:
+    """Find the loops of a ufunc for two numbers of one type and a result of it."""
+    cdef int i, number
+    for name in "bhilqBHILQfd":
+        number = np.dtype(name).num
+        for i in range(ufunc.ntypes):
+            if ufunc.types[3 * i] == ufunc.types[3 * i + 1] == ufunc.types[3 * i + 2] == number:
+                loops[numbers_of(np.dtype(name))] = Loop(<LoopFunction>ufunc.functions[i], ufunc.data[i])
+                break
+        else:
+            raise ImportError(f"NumPy {np.__version__} has no loop of {ufunc} for {np.dtype(name)}")
+    return 0
+
 
 ctypedef float complex cfloat
 ctypedef double complex cdouble
@@ -328,25 +354,57 @@ cdef void multiply_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t
                 whole[k] *= <uint64_t>items[i * inner + k]
 
 
-cdef void extreme_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner,
-                       bint largest) noexcept nogil:
+cdef inline real extreme(const real *items, Py_ssize_t n, bint largest) noexcept nogil:
+    """The least or largest of a few numbers, or the first NaN: without a branch that depends on a number."""
+    cdef real found = items[0], one
+    cdef bint has_nan = found != found
+    cdef Py_ssize_t i
+    if largest:
+        for i in range(1, n):
+            one = items[i]
+            found = one if one > found else found
+            has_nan |= one != one
+    else:
+        for i in range(1, n):
+            one = items[i]
+            found = one if one < found else found
+            has_nan |= one != one
+    if has_nan:
+        i = 0
+        while items[i] == items[i]:
+            i += 1
+        return items[i]
+    return found
+
+
+cdef void run_loop(const Loop *loop, char *out, const char *items, Py_ssize_t n, Py_ssize_t inner,
+                   Py_ssize_t itemsize) noexcept nogil:
+    """Have NumPy's loop combine n more rows with what is in the output."""
+    cdef char *args[3]
+    cdef Py_ssize_t steps[3]
+    cdef Py_ssize_t i, calls = 1 if inner == 1 else n, length = n if inner == 1 else inner
+    args[0] = args[2] = out
+    args[1] = <char *>items
+    steps[0] = steps[2] = 0 if inner == 1 else itemsize
+    steps[1] = itemsize
+    for i in range(calls):
+        loop.function(args, &length, steps, loop.data)
+        args[1] += inner * itemsize
+
+
+cdef void extreme_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner, bint largest,
+                       const Loop *loop) noexcept nogil:
     """The least or largest numbers; NaN if one is."""
     cdef real *own = <real *>out
-    cdef real one, found
+    cdef real one
     cdef Py_ssize_t i, k
-    if inner == 1:
-        found = items[0]
-        if largest:
-            for i in range(1, n):
-                one = items[i]
-                found = one if one > found or one != one else found
-        else:
-            for i in range(1, n):
-                one = items[i]
-                found = one if one < found or one != one else found
-        own[0] = found
+    if inner == 1 and n < LONG:
+        own[0] = extreme(items, n, largest)
         return
     memcpy(out, items, inner * sizeof(real))
+    if inner == 1 or inner >= LONG:
+        run_loop(loop, out, <const char *>(items + inner), n - 1, inner, sizeof(real))
+        return
     for i in range(1, n):
         for k in range(inner):
             one = items[i * inner + k]
@@ -354,12 +412,37 @@ cdef void extreme_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t in
                 own[k] = one
 
 
-cdef void index_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner,
-                     bint largest) noexcept nogil:
+cdef Py_ssize_t position_of(const real *items, Py_ssize_t n, real wanted) noexcept nogil:
+    """The position of the first number that is equal to one of them, which may be NaN."""
+    cdef Py_ssize_t i = 0, k
+    cdef bint is_there
+    if wanted != wanted:
+        while items[i] == items[i]:
+            i += 1
+        return i
+    while i + LONG <= n:
+        # No branch inside, so that compilers make vector instructions of it.
+        is_there = False
+        for k in range(LONG):
+            is_there |= items[i + k] == wanted
+        if is_there:
+            break
+        i += LONG
+    while items[i] != wanted:
+        i += 1
+    return i
+
+
+cdef void index_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inner, bint largest,
+                     const Loop *loop) noexcept nogil:
     """Write the position of the first least or largest number, or of the first NaN."""
     cdef int64_t *index = <int64_t *>out
     cdef real best, one
     cdef Py_ssize_t i, k
+    if inner == 1:
+        extreme_rows(<char *>&best, items, n, 1, largest, loop)
+        index[0] = position_of(items, n, best)
+        return
     for k in range(inner):
         best = items[k]
         index[k] = 0
@@ -374,9 +457,17 @@ cdef void index_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t inne
 
 cdef void test_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner,
                     bint every) noexcept nogil:
-    cdef Py_ssize_t i, k
+    cdef Py_ssize_t i = 0, k
+    cdef bint decides = False
     for k in range(inner):
         out[k] = every
+    if inner == 1:
+        while i < n and not decides:
+            for k in range(i, min(n, i + LONG)):
+                decides |= (items[k] != 0) != every
+            i += LONG
+        out[0] = every != decides
+        return
     for i in range(n):
         for k in range(inner):
             if (items[i * inner + k] != 0) != every:
@@ -384,7 +475,7 @@ cdef void test_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inn
 
 
 cdef void reduce_rows(Operation operation, char *out, const number *items, Py_ssize_t n,
-                      Py_ssize_t inner, const void *initial) noexcept nogil:
+                      Py_ssize_t inner, const void *initial, const Loop *loop) noexcept nogil:
     if operation == SUM:
         sum_rows(out, items, n, inner, initial)
     elif operation == PROD:
@@ -396,19 +487,19 @@ cdef void reduce_rows(Operation operation, char *out, const number *items, Py_ss
         test_rows(out, items, n, inner, operation == ALL)
     elif number is not cfloat and number is not cdouble:
         if operation == MIN or operation == MAX:
-            extreme_rows(out, items, n, inner, operation == MAX)
+            extreme_rows(out, items, n, inner, operation == MAX, loop)
         else:
-            index_rows(out, items, n, inner, operation == ARGMAX)
+            index_rows(out, items, n, inner, operation == ARGMAX, loop)
 
 
 cdef void reduce_groups(Operation operation, char *out, const number *like, char *const *data,
                         const Py_ssize_t *lengths, Py_ssize_t k, Py_ssize_t inner, Py_ssize_t nbytes,
-                        const void *initial) noexcept nogil:
+                        const void *initial, const Loop *loop) noexcept nogil:
     """As `reduce_items`, of the type that `like` has."""
     cdef Py_ssize_t i
     for i in range(k):
         if lengths[i]:
-            reduce_rows(operation, out, <const number *>data[i], lengths[i], inner, initial)
+            reduce_rows(operation, out, <const number *>data[i], lengths[i], inner, initial, loop)
         out += nbytes
 
 
@@ -420,30 +511,33 @@ cdef void reduce_items(Operation operation, Numbers numbers, char *out, char *co
     Group i has lengths[i] rows of `inner` numbers. For one without rows nothing is written. Sums and products
     begin with `initial`, of the type of the results; nothing else reads it.
     """
+    cdef const Loop *loop = &LEAST[<int>numbers]
+    if operation == MAX or operation == ARGMAX:
+        loop = &LARGEST[<int>numbers]
     if numbers == F4:
-        reduce_groups(operation, out, <const float *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const float *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == F8:
-        reduce_groups(operation, out, <const double *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const double *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == I8:
-        reduce_groups(operation, out, <const int64_t *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const int64_t *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == I4:
-        reduce_groups(operation, out, <const int32_t *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const int32_t *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == I2:
-        reduce_groups(operation, out, <const int16_t *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const int16_t *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == I1:
-        reduce_groups(operation, out, <const int8_t *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const int8_t *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == U8:
-        reduce_groups(operation, out, <const uint64_t *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const uint64_t *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == U4:
-        reduce_groups(operation, out, <const uint32_t *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const uint32_t *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == U2:
-        reduce_groups(operation, out, <const uint16_t *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const uint16_t *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == U1:
-        reduce_groups(operation, out, <const uint8_t *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const uint8_t *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == C8:
-        reduce_groups(operation, out, <const cfloat *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const cfloat *>NULL, data, lengths, k, inner, nbytes, initial, loop)
     elif numbers == C16:
-        reduce_groups(operation, out, <const cdouble *>NULL, data, lengths, k, inner, nbytes, initial)
+        reduce_groups(operation, out, <const cdouble *>NULL, data, lengths, k, inner, nbytes, initial, loop)
 
 
 # == reduce ==============================================================================================
@@ -468,6 +562,9 @@ cdef enum:
     EMPTY = 100                 # as a Status: an element without items, and nothing to make of it
     INTERRUPTED                 # a signal's handler has raised
     EACH = 32                   # numbers that take as long as a small element does beside its own
+
+find_loops(np.minimum, LEAST)
+find_loops(np.maximum, LARGEST)
 
 OPERATIONS = {"sum": SUM, "prod": PROD, "min": MIN, "max": MAX, "any": ANY, "all": ALL, "argmin": ARGMIN,
               "argmax": ARGMAX, "var": VAR}
