@@ -118,6 +118,7 @@ class ElementWork(Work):
 
     def __init__(self, body, inputs, n):
         self.body, self.inputs, self.n = body, inputs, n
+        self.before = 0  # elements of the map before these
         self.runs_many = runs_many(body)
         if self.runs_many:
             self.in_batches, self.small = True, SMALL_GRAPH
@@ -125,6 +126,7 @@ class ElementWork(Work):
     def part(self, start, stop):
         part = copy.copy(self)
         part.inputs, part.n = part_of(self.inputs, start, stop), stop - start
+        part.before = self.before + start
         return part
 
     def elements(self, start, stop):
@@ -137,7 +139,7 @@ class ElementWork(Work):
         results: list[Any] = []
         sequences = error = None
         try:
-            arguments = Arguments(self.inputs)
+            arguments = Arguments(self.inputs, self.before)
             if self.runs_many:
                 _run_rows(self.body, arguments, start, stop, bound, single, results)
             elif dtypes is None:

@@ -400,8 +400,10 @@ cdef class Argument:
     cdef cnp.ndarray element    # the array of the element before
     cdef int flags              # … and its flags when it was new
     cdef Py_ssize_t made        # arrays that were needed so far
+    cdef Py_ssize_t before      # elements of the map before the share's
 
-    def __cinit__(self, one):
+    def __cinit__(self, one, Py_ssize_t before=0):
+        self.before = before
         if isinstance(one, Container):
             self.share, self.dtype = (<Container>one).whole(), (<Container>one)._dtype
             self.twin = twin_in(self.share) if FREE_THREADED else None
@@ -425,7 +427,7 @@ cdef class Argument:
         else:
             found = read_one(store, i, &piece, dims)
         if not found:
-            raise_damaged(store, i)
+            raise_damaged(store, i, self.before)
         if self.element is None or not move_element(<PyObject *>self.element, self.flags, &piece,
                                                     self.dtype):
             self.element = make_element(&piece, self.dtype)
@@ -445,11 +447,12 @@ cdef class Arguments:
     cdef Argument first
     cdef Py_ssize_t n
 
-    def __cinit__(self, tuple inputs not None):
+    def __cinit__(self, tuple inputs not None, Py_ssize_t before=0):
+        """The inputs may be parts, with so many elements of the whole before them, for messages."""
         self.inputs = []
         self.n = len(inputs)
         for one in inputs:
-            self.inputs.append(Argument(one))
+            self.inputs.append(Argument(one, before))
         self.first = self.inputs[0]
 
     cdef object argument(self, Py_ssize_t k, Py_ssize_t i):

@@ -382,12 +382,12 @@ cdef void run_loop(const Loop *loop, char *out, const char *items, Py_ssize_t n,
     """Have NumPy's loop combine n more rows with what is in the output."""
     cdef char *args[3]
     cdef Py_ssize_t steps[3]
-    cdef Py_ssize_t i, calls = 1 if inner == 1 else n, length = n if inner == 1 else inner
+    cdef Py_ssize_t _call, calls = 1 if inner == 1 else n, length = n if inner == 1 else inner
     args[0] = args[2] = out
     args[1] = <char *>items
     steps[0] = steps[2] = 0 if inner == 1 else itemsize
     steps[1] = itemsize
-    for i in range(calls):
+    for _call in range(calls):
         loop.function(args, &length, steps, loop.data)
         args[1] += inner * itemsize
 

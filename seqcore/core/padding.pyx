@@ -355,9 +355,19 @@ cdef Share cast_some(Store *store, Py_ssize_t first, Py_ssize_t n, cnp.dtype own
     """Elements first to first + n cast to another type, in memory of their own."""
     cdef Store *slice_ = NULL
     cdef Share part
+    cdef Block block
     raise_for(slice_of_store(store, first, 1, n, &slice_), None, n)
     part = share_of(slice_)
-    return share_of(store_like((<object>compact_items(part.store, own)).astype(wanted), part.store))
+    try:
+        items = compact_items(part.store, own)
+    except ValueError:
+        # One of them is damaged: the message is to name it by its place among all.
+        begin_blocks(&block, store, first, first + n)
+        while read_block(&block):
+            pass
+        check_read(&block)
+        raise
+    return share_of(store_like((<object>items).astype(wanted), part.store))
 
 
 cdef Store *tighten(Store *store, cnp.dtype dtype, bint keep_gil=False) except NULL:

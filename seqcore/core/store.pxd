@@ -491,7 +491,7 @@ cdef void begin_spans(Spans *spans, const Store *store, Py_ssize_t start, Py_ssi
 cdef bint next_span(Spans *spans, Span *span) noexcept nogil
 cdef void first_span(const Store *store, Py_ssize_t start, Py_ssize_t stop, Span *span) noexcept nogil
 cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims) noexcept nogil
-cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1
+cdef int raise_damaged(const Store *store, Py_ssize_t position, Py_ssize_t before=*) except -1
 
 cdef inline bint read_one(const Store *store, Py_ssize_t position, Piece *piece,
                           Py_ssize_t *dims) noexcept nogil:

@@ -1805,15 +1805,19 @@ cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims)
 # Neighbours of different arrays are in one block if they are laid out alike. An element with a shape of its
 # own is a block of one. Each address and length was read once and checked; a loop never asks a table.
 
-cdef int raise_damaged(const Store *store, Py_ssize_t position) except -1:
-    """Say which element is outside of its values. Its numbers are not read again: they may have changed."""
+cdef int raise_damaged(const Store *store, Py_ssize_t position, Py_ssize_t before=0) except -1:
+    """Say which element is outside of its values. Its numbers are not read again: they may have changed.
+
+    The store may be a part of what the caller knows, with that many elements before it.
+    """
     cdef Py_ssize_t number = 0
     cdef Source *source = locate(store, position, &number)
     cdef TableOwner owner = <TableOwner>owner_of(source)
     where = "its Arrow array" if owner.origin is None else owner.origin.path
     whose = "" if owner.origin is None else f", number {owner.first + number} of the file,"
     what = "leave its values, or make no tensor of its shape" if source.kind == SHAPED else "leave its values"
-    raise ValueError(f"element {position}{whose} can't be read: its offsets {what}, so {where} is damaged")
+    raise ValueError(f"element {before + position}{whose} can't be read: its offsets {what}, so {where} is "
+                     "damaged")
 
 
 cdef void begin_blocks(Block *block, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:

@@ -5,10 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from seqcore.core.store import SMALL_LIMITS
 from support.c_producers import Node, lists, numbers
 from support.damaged_elements import assert_damaged
-from support.results import known
 from support.saved import pa, write_column
 
 import seqcore as sq
@@ -63,9 +61,6 @@ def shown(values, given, damaged):
     return [None if i in damaged else values[ends[i] : ends[i + 1]] for i in range(len(LENGTHS))]
 
 
-@pytest.mark.xfail(
-    SMALL_LIMITS, strict=False, reason="a reduction that casts counts from the first element of a group"
-)
 @pytest.mark.mostly_slow(5)
 @pytest.mark.parametrize(("width", "given", "damaged"), CASES, ids=IDS)
 def test_offsets_of_a_file(tmp_path, width, given, damaged):
@@ -264,11 +259,7 @@ def test_ranges_that_fit():
     "options",
     [
         pytest.param({}, id="serial"),
-        pytest.param(
-            {"max_workers": 2, "chunksize": 2},
-            id="on threads",
-            marks=known("the message counts from the first element of the chunk"),
-        ),
+        pytest.param({"max_workers": 2, "chunksize": 2}, id="on threads"),
     ],
 )
 def test_a_map_names_the_element_as_the_caller_counts(tmp_path, body, options):
