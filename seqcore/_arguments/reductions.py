@@ -13,6 +13,7 @@
 NumPy itself is asked which dtype the result has.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,8 @@ _KERNELS = {
     np.logical_or: "any",
     np.logical_and: "all",
 }
+_KNOWN = frozenset([*_KERNELS, *_OTHERS, *(function for function, _ in _FUNCTIONS)])
+_KNOWN_TYPES = (np.ufunc, type(np.sum))
 _OF_KERNELS = frozenset(
     np.dtype(name)
     for name in (
@@ -66,6 +69,7 @@ class Plan(NamedTuple):
     dtype: np.dtype  # of the result
     asked: np.dtype | None  # the dtype argument
     fill: Any  # the result of an empty element without `empty`; None if there is none
+    start: np.ndarray  # the same in the accumulator's dtype, or 0: sums and products begin with it
     ufunc: Any  # a np.ufunc, or None
     initial: np.ndarray | None
     empty: np.ndarray | None
@@ -82,11 +86,9 @@ class Plan(NamedTuple):
                 result = result / counts.reshape(-1, *[1] * (result.ndim - 1))
             if self.name == "std":
                 result = np.sqrt(result)
-        if self.accumulator == np.uint64 and self.dtype.kind in "iu":
-            result = result.astype(self.dtype, copy=False)  # wraps around
         if self.initial is not None and self.operation not in ("sum", "prod"):  # which begin with it
             result = self.ufunc(self.initial.astype(result.dtype), result)
-        result = result.astype(self.dtype, copy=False)
+        result = result.astype(self.dtype, copy=False)  # sums of integers wrap around
         if self.empty is not None:
             result[counts == 0] = self.empty
         return result
@@ -115,16 +117,14 @@ def plan_of(how, dtype, axis, initial, empty, asked):
     OverflowError
         If `initial` or `empty` is too large for the dtype of the result.
     """
-    ufunc, name = _ufunc_of(how)
-    if dtype == STRING:
-        raise TypeError(f"strings can't be reduced by {name}: use sequence_map with a function of an element")
     axis = None if axis is None else integer("axis", axis, "an integer or None")
     asked = None if asked is None else element_type(asked)
+    is_known = isinstance(how, _KNOWN_TYPES) and how in _KNOWN
+    ufunc, name, result, operation, work, accumulator, fill, start = (
+        _known_form(how, dtype, asked) if is_known else _form(how, dtype, asked)
+    )
     if ufunc is None and initial is not None:
         raise TypeError(f"{name} takes no initial: the result for empty elements is empty=")
-    if asked is not None and name in ("argmin", "argmax"):
-        raise TypeError(f"{name} takes no dtype, because its results are positions")
-    result = _result_type(how, ufunc, name, dtype, asked)
     if initial is not None:
         if ufunc in (np.logical_or, np.logical_and) and isinstance(
             initial, int | float | complex | np.number
@@ -133,10 +133,26 @@ def plan_of(how, dtype, axis, initial, empty, asked):
         initial = _as_result("initial", initial, result)
     if empty is not None:
         empty = _as_result("empty", empty, result)
+    if initial is not None:
+        fill, start = initial, initial.astype(accumulator)
+    return Plan(name, operation, axis, work, accumulator, result, asked, fill, start, ufunc, initial, empty)
+
+
+def _form(how, dtype, asked):
+    """Return what a reduction is for elements of a dtype: all of the plan that no other argument changes."""
+    ufunc, name = _ufunc_of(how)
+    if dtype == STRING:
+        raise TypeError(f"strings can't be reduced by {name}: use sequence_map with a function of an element")
+    if asked is not None and name in ("argmin", "argmax"):
+        raise TypeError(f"{name} takes no dtype, because its results are positions")
+    result = _result_type(how, ufunc, name, dtype, asked)
     operation, work, accumulator = _kernel(ufunc, name, dtype, result, asked)
-    identity = None if ufunc is None else ufunc.identity
-    fill = identity if initial is None else initial
-    return Plan(name, operation, axis, work, accumulator, result, asked, fill, ufunc, initial, empty)
+    fill = None if ufunc is None else ufunc.identity
+    start = np.array(0 if fill is None else fill).astype(accumulator)
+    return ufunc, name, result, operation, work, accumulator, fill, start
+
+
+_known_form = functools.lru_cache(_form)  # of a few reductions and dtypes, which takes most of a short call
 
 
 def _ufunc_of(how):

@@ -814,8 +814,7 @@ cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object a
     if reduction.result_itemsize != itemsize_of_results(reduction.operation, plan.work):
         raise SystemError(f"{plan.operation} of {plan.work} doesn't give {plan.accumulator}")
     reduction.may_be_empty = plan.fill is not None or plan.empty is not None
-    item = np.array(0 if plan.fill is None else plan.fill).astype(plan.accumulator)
-    memcpy(reduction.initial, cnp.PyArray_DATA(item), reduction.result_itemsize)
+    memcpy(reduction.initial, cnp.PyArray_DATA(plan.start), reduction.result_itemsize)
     reduction.copied = NULL
     reduction.room = 0
     reduction.work = REDUCED_BETWEEN_SIGNALS
