@@ -1,6 +1,5 @@
 """Arrow columns: types, and data for export and import."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -106,6 +105,8 @@ class Field:
         ValueError
             If its parameters are not JSON.
         """
+        import json  # costs a tenth of our own import, and few arrays have parameters
+
         text = self.metadata.get(_PARAMETERS) or "{}"
         try:
             return json.loads(text).get(name)
