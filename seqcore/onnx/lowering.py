@@ -76,7 +76,8 @@ def lower(
         The lowered model, a copy: the argument is not modified. Inputs, outputs, opsets and metadata are
         unchanged, except with `ragged_io`, and outputs whose declared shapes are wrong. If nothing can be
         lowered, the result equals the model; otherwise functions are inlined and unused nodes removed.
-        External data stay in their files, so save the lowered model into the same folder.
+        External data stay in their files, except small tensors, so save the lowered model into the same
+        folder.
 
     Raises
     ------
@@ -241,6 +242,7 @@ def _lower(
         same = ModelProto()
         same.CopyFrom(given)
         name_outputs(same)
+        prepared.weights.fill_small(same)
         return same, notes, inputs
     _correct_outputs(lowered)
     message = to_message(lowered.model)

@@ -13,11 +13,9 @@ onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 
 from onnx import helper, numpy_helper
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from support.models.exported import MODELS
 from support.models.sessions import AGAIN, f32, i64, model, reference
 from support.models.variants import VARIANTS, copied, saved_outside
-from support.results import known
 
 import seqcore.onnx
 from seqcore.onnx import GraphBody, InferenceSession, lower
@@ -66,15 +64,9 @@ def test_variants(name, variant):
     assert ran or variant == "functions_outlined"
 
 
-# What `lower` writes of them, with the data in another file, onnxruntime does not load.
-UNLOADABLE = {"line_strips", "split_at_marks", "image_detections"}
-
-
 @pytest.mark.mostly_slow(17)
 @pytest.mark.parametrize("name", MODELS)
-def test_data_in_other_files(name, tmp_path, request):
-    if name in UNLOADABLE:
-        request.applymarker(known("onnxruntime refuses the lowered model with data in another file", Fail))
+def test_data_in_other_files(name, tmp_path):
     one = MODELS[name]
     path = tmp_path / "model.onnx"
     saved_outside(onnx.load(one.path), path)

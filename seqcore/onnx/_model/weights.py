@@ -147,6 +147,12 @@ class Weights:
                     tensor.CopyFrom(self.filled(tensor))
         return model
 
+    def fill_small(self, model: ModelProto) -> None:
+        """Put small tensors that are in files into a message: onnxruntime infers shapes by their numbers."""
+        for tensor in all_tensors(model):
+            if not is_weight(tensor):
+                tensor.CopyFrom(_near(tensor, self))
+
     def _path_of(self, tensor: TensorProto) -> str:
         """Return the path of a tensor's file, which a model may not have elsewhere than in its folder."""
         if self.folder is None:
