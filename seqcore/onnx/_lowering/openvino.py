@@ -13,10 +13,8 @@ from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import dtype_of, from_tensor_proto
-from seqcore.onnx._rewrite.emit import Builder, Nodes
+from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 from seqcore.onnx._rewrite.prune import prune
-
-_NO_LIMIT = (1 << 63) - 1
 
 
 def take_known_branches(model: Model, prepared: Prepared) -> bool:
@@ -114,12 +112,12 @@ def end_by_conditions(model: Model, prepared: Prepared, builder: Builder) -> Non
             continue
         parts = parts_of(node)
         trips = prepared.integer(parts.trips)
-        if trips is None or not 1 <= trips < _NO_LIMIT:
+        if trips is None or not 1 <= trips < AFTER_ALL:
             continue
         if parts.scans and not parts.passes_condition_on:
             nodes = Nodes(builder, node)
             goes_on = nodes.op("Less", parts.iteration, nodes.constant(trips - 1))
-            node.inputs[0] = nodes.constant(_NO_LIMIT)
+            node.inputs[0] = nodes.constant(AFTER_ALL)
             both = nodes.op("And", parts.going_out, goes_on)
             if parts.going_out in node.body.declared:
                 node.body.declared[both] = node.body.declared[parts.going_out]
@@ -141,6 +139,31 @@ def give_conditions_nodes(model: Model) -> None:
             if going in node.body.declared:
                 node.body.declared[node.body.outputs[0]] = node.body.declared[going]
             node.body.nodes += nodes.nodes
+
+
+def cut_stacks_of_no_iteration(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Cut off what a loop without an iteration gives: in OpenVINO (2026.4) that is as long as the last run's.
+
+    y = Loop (n, c) <x>    ──▶    z = Loop (n, c) <x>; y = Slice (z, 0, no limit where c and n > 0, else 0)
+    """
+    for node in list(model.graph.all_nodes()):
+        if not node.is_op("Loop") or parts_of(node).runs_at_least_once(prepared):
+            continue
+        parts, nodes = parts_of(node), builder.after(node)
+        if not parts.stacked:
+            continue
+        runs = []
+        if parts.trips:
+            runs.append(nodes.op("Greater", parts.trips, nodes.constant(0)))
+        if not parts.begins(prepared):
+            runs.append(parts.condition)
+        is_run = nodes.op("And", *runs) if len(runs) > 1 else runs[0]
+        end = nodes.op("Cast", nodes.op("Reshape", is_run, nodes.constant([1])), to=TensorProto.INT64)
+        end = nodes.op("Mul", end, nodes.constant(AFTER_ALL))
+        for k, name in enumerate(parts.stacked, len(parts.final)):
+            node.outputs[k] = builder.fresh(f"{name}/stack")
+            nodes.slice(node.outputs[k], nodes.constant([0]), end, 0, out=name)
+    builder.apply()
 
 
 def drop_axes_of_conditions(model: Model, prepared: Prepared, builder: Builder) -> None:

@@ -12,6 +12,7 @@ from seqcore.onnx._lists.packed import pack_lists
 from seqcore.onnx._lists.pieces import write_out_splits
 from seqcore.onnx._lists.representations import Representation, Representations
 from seqcore.onnx._lowering.openvino import (
+    cut_stacks_of_no_iteration,
     drop_axes_of_conditions,
     end_by_conditions,
     expand_last,
@@ -146,6 +147,7 @@ def _for_openvino(prepared: Prepared) -> Prepared:
     model = prepared.model
     builder = Builder(model)
     keep_trips_from_negative(model, prepared, builder)
+    cut_stacks_of_no_iteration(model, prepared, builder)
     end_by_conditions(model, prepared, builder)
     drop_axes_of_conditions(model, prepared, builder)
     give_conditions_nodes(model)
