@@ -46,7 +46,8 @@ def lower(
 
     A sequence stays if the rank of its elements is unknown, or if it is an input or output of the model (see
     `ragged_io`). Models of opset 13 and older stay as they are. Errors stay errors: joining an empty sequence
-    and a position out of range fail in the lowered model too.
+    and a position out of range fail in the lowered model too. An element that no output needs isn't computed,
+    so it can't fail.
 
     Parameters
     ----------

@@ -107,16 +107,6 @@ class TestFixedLists:
             }>"""
         check(loop(body, start=TWO), feeds())
 
-    def test_an_error_that_nobody_waits_for_is_kept(self):
-        body = """q = Gather(x, i) r = SplitToSequence<keepdims = 0>(x) k = SequenceAt(r, p)
-            t0 = SequenceErase(s, one) t = SequenceInsert(t0, k, one)"""
-        for after, outs in (("y = SequenceAt(l, zero)", "float[A] y"), ("y = SequenceLength(l)", "int64 y")):
-            text = loop(body, after, TWO, outs)
-            result = lowered(parse(text))
-            before, now = session(parse(text)), session(result)
-            for feed in feeds(-2, 0, 1):
-                assert (outcome(before, feed) is None) == (outcome(now, feed) is None)
-
     def test_a_list_that_is_returned_is_made_once(self):
         body = "q = Gather(x, i) t0 = SequenceErase(s, zero) t = SequenceInsert(t0, q)"
         text = loop(body, "", TWO, "seq(float[?]) l")

@@ -49,29 +49,6 @@ class TestListed:
         result, _ = quick(text, *feeds)
         assert (left_in(result) == []) is (more <= 0)
 
-    @pytest.mark.parametrize("more", [-1, 0, 1])
-    def test_elements_that_are_only_made_to_be_counted(self, more):
-        """Of more elements it isn't settled later whether those that nobody reads are made."""
-        n = listed._FEW + more
-        elements = ", ".join(["a"] * (n - 1) + ["q"])
-        text = f"""g (float[N, 4] x, int64 n, int64 k) => (float[4] y, float[4] z)
-        <bool yes = {{1}}, int64 zero = {{0}}, float[4] a = {{1, 2, 3, 4}}> {{
-            two = SequenceConstruct(a, a)
-            l = Loop(n, yes, two) <body = b (int64 i, bool c, seq(float[4]) s)
-                                      => (bool c2, seq(float[4]) t) {{
-                c2 = Identity(c) q0 = Gather(x, i) t0 = SequenceErase(s, zero) t = SequenceInsert(t0, q0)
-            }}>
-            y = SequenceAt(l, zero)
-            q = Gather(x, k)
-            m = SequenceConstruct({elements})
-            z0 = SequenceAt(m, zero)
-            z = Add(z0, q)
-        }}"""
-        feeds = [{"x": rows(3), "n": np.array(k), "k": np.array(1)} for k in (0, 1, 3)]
-        result, notes = quick(text, *feeds)
-        assert left_in(result) == []
-        assert ("'m' becomes its elements" in notes) is (more <= 0), notes
-
     @pytest.mark.parametrize(("width", "goes"), [(1024, True), (1025, False)])
     def test_a_stack_in_each_round(self, width, goes):
         """Four elements of 1024 numbers."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
 
 from onnx import TensorProto
 
@@ -13,13 +12,9 @@ from seqcore.onnx._model.graph import BRANCHES, Model, Node
 from seqcore.onnx._model.loop_parts import add_state, keep_outputs, parts_of
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import Declined, record_of
+from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import SEQUENCE, Length, Shape, tensor, to_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-from seqcore.onnx._rewrite.prune import may_fail
-
-# Of so many elements it may be settled later whether they are made.
-_FEW = 64
 
 # So many numbers are copied as quickly as a list of tensors.
 _MOST_COPIED = 4096
@@ -58,23 +53,6 @@ class Listed(Representation):
     def _shapes(self) -> list[Shape]:
         return [self._forms.prepared.shape(name) for name in self.elements]
 
-    @functools.cached_property
-    def _doubtful(self) -> list[int]:
-        """The places of elements whose making may be an error, up to the second."""
-        found = []
-        for k, name in enumerate(self.elements):
-            if self._may_fail(name):
-                found.append(k)
-                if len(found) == 2:
-                    break
-        return found
-
-    def _may_fail(self, name: str) -> bool:
-        found = self._forms.may_fail
-        if name not in found:
-            found[name] = may_fail(self._forms.prepared, name)
-        return found[name]
-
     def plan(self, name, prepared, read):
         self._needs_stack = any(
             node is not None
@@ -101,7 +79,7 @@ class Listed(Representation):
                 return "where is known only at run time, and their shapes differ"
             if self._is_stacked_often(prepared, shape):
                 return "where is known only at run time, and each iteration would copy them all"
-        return self._why_not_the_others(position.value)
+        return ""
 
     def _is_stacked_often(self, prepared: Prepared, shape: tuple[Length, ...]) -> bool:
         """Return whether each iteration of a loop makes a stack of them that costs more than it saves."""
@@ -109,20 +87,6 @@ class Listed(Representation):
         numbers = [n for n in shape if isinstance(n, int)]
         is_small = len(numbers) == len(shape) and math.prod(numbers) * len(self.elements) <= _MOST_COPIED
         return is_inside and not is_small
-
-    def why_not_length(self, node, prepared):
-        return self._why_not_the_others(None)
-
-    def _why_not_the_others(self, read: int | None) -> str:
-        """An element that nobody reads is not made, and its error would be lost."""
-        doubts = self._forms.doubts
-        if doubts is not None and len(self.elements) <= _FEW:
-            doubts.update(filter(self._may_fail, self.elements))
-            return ""
-        for k in self._doubtful:
-            if read is None or k != read % (self.count or 1):
-                return f"'{self.elements[k]}' isn't read by it, which may be an error"
-        return ""
 
     def why_not_join(self, axis, stacks, prepared):
         ranks = {None if shape is None else len(shape) for shape in self._shapes}
@@ -191,39 +155,12 @@ def edited(forms: Representations, node: Node, inserts: bool) -> Listed | None:
         position = told
     if not -n <= position < n + inserts:
         raise Declined(f"position {position} at '{node.name}' is out of range for {n} elements")
-    if not inserts and (why := _why_not_taken_out(forms, node, source, position % n)):
-        raise Declined(why)
     elements = source.hand_on(node)
     if inserts:
         elements.insert(position + n if position < 0 else position, node.inputs[1])
     else:
         del elements[position]
     return Listed(forms, node, elements)
-
-
-def _why_not_taken_out(forms: Representations, erase: Node, source: Listed, position: int) -> str:
-    """Return why an element may not go whose making may be an error, "" where somebody needs it too."""
-    prepared, element = forms.prepared, source.elements[position]
-    if not forms.may_fail.setdefault(element, may_fail(prepared, element)):
-        return ""
-    if forms.doubts is not None:
-        forms.doubts.add(element)
-        return ""
-    graph = prepared.producers[element][1]
-    for reader, place in prepared.readers[element]:
-        if place is graph and (reader is None or not _looks_no_further(reader)):
-            return ""
-    for reader, place in prepared.readers[erase.inputs[0]]:
-        if place is graph and reader is not None and reader.is_op("SequenceAt"):
-            told = position_of(prepared, reader.inputs[1]).value
-            if told is not None and told % len(source.elements) == position:
-                return ""  # it is read before
-    return f"'{element}' is taken out at '{erase.name}', which may be an error"
-
-
-def _looks_no_further(node: Node) -> bool:
-    """Return whether a node may do without the numbers of a tensor."""
-    return record_of(node).is_of_lists or node.is_op("Shape", "Size")
 
 
 # Lists of a few elements that keep their number: in a loop and behind an If, each element goes on its own.
@@ -241,23 +178,9 @@ def _looks_no_further(node: Node) -> bool:
 _MOST_CARRIED = 16
 
 
-class Written(NamedTuple):
-    """A list whose elements go on as tensors.
-
-    Attributes
-    ----------
-    operators : set of str
-        The outputs of the sequence operators that came in its place. They are all gone after lowering, or the
-        list would better have stayed. Behind loops and branches a list may be made of its elements once.
-    elements : set of str
-        The names of the tensors.
-    """
-
-    operators: set[str]
-    elements: set[str]
-
-
-def write_out_lists(model: Model, prepared: Prepared, builder: Builder, kept: set[str]) -> dict[str, Written]:
+def write_out_lists(
+    model: Model, prepared: Prepared, builder: Builder, kept: set[str]
+) -> dict[str, set[str]]:
     """Let the elements of lists that keep their number go through loops and branches as tensors.
 
     Parameters
@@ -269,8 +192,15 @@ def write_out_lists(model: Model, prepared: Prepared, builder: Builder, kept: se
         Of this model.
     kept : set of str
         The lists that stay, as loops and Ifs give them.
+
+    Returns
+    -------
+    dict of str to set of str
+        The lists → the outputs of the sequence operators that came in their place. They are all gone after
+        lowering, or the list would better have stayed. Behind loops and branches a list may be made of its
+        elements once.
     """
-    written: dict[str, Written] = {}
+    written: dict[str, set[str]] = {}
     writer = _Writer(prepared, builder)
     # Innermost first: what comes after a node in a body is made in the order in which it is read.
     for node in reversed(list(model.graph.all_nodes())):
@@ -282,7 +212,7 @@ def write_out_lists(model: Model, prepared: Prepared, builder: Builder, kept: se
                 write = writer.write_state if node.is_op("Loop") else writer.write_branches
                 written[name] = write(node, name, n)
                 if writer.producers[name][1] is not model.graph:
-                    written[name].operators.add(name)
+                    written[name].add(name)
     builder.apply()
     return written
 
@@ -294,7 +224,7 @@ class _Writer:
         self._prepared, self._builder = prepared, builder
         self.producers, self._readers = prepared.producers, prepared.readers
 
-    def write_state(self, loop: Node, name: str, n: int) -> Written:
+    def write_state(self, loop: Node, name: str, n: int) -> set[str]:
         parts, body, builder = parts_of(loop), loop.body, self._builder
         k = loop.outputs.index(name)
         state = parts.states[k]
@@ -302,26 +232,24 @@ class _Writer:
         at_end, result = self._end(parts.next_states[k])
         number, shape = self._prepared.element_number(name), self._prepared.shape(name)
         type_ = to_type_proto(tensor(number, shape), with_shape=True)
-        written = Written(set(), set())
+        written: set[str] = set()
         states, final = ([builder.fresh(f"{one}/{j}") for j in range(n)] for one in (state, name))
         for j in range(n):
             initial, element = _pick(before, parts.initial[k], j), _pick(at_end, result, j)
             add_state(loop, initial, states[j], element, final[j], type_)
-            written.operators.update((initial, element))
+            written.update((initial, element))
         keep_outputs(loop, [j for j in range(len(body.outputs) - 1) if j != k])
         # In front of all that reads the state, wherever that is.
         inside = Nodes(builder, loop)
         inside.op("SequenceConstruct", *states, out=state)
         body.nodes[:0] = inside.nodes
         after.op("SequenceConstruct", *final, out=name)
-        written.operators.add(state)
-        written.elements.update(states, final)
-        return written
+        return written | {state}
 
-    def write_branches(self, node: Node, name: str, n: int) -> Written:
+    def write_branches(self, node: Node, name: str, n: int) -> set[str]:
         k = node.outputs.index(name)
         given = [self._builder.fresh(f"{name}/{j}") for j in range(n)]
-        written = Written(set(), set(given))
+        written: set[str] = set()
         type_ = to_type_proto(tensor(self._prepared.element_number(name)))
         for key in BRANCHES:
             branch = node.graphs[key]
@@ -329,7 +257,7 @@ class _Writer:
             picked = [_pick(nodes, result, j) for j in range(n)]
             branch.declared |= dict.fromkeys(picked, type_)
             branch.outputs += picked
-            written.operators.update(picked)
+            written.update(picked)
         node.outputs.pop(k)
         node.outputs += given
         self._builder.after(node).op("SequenceConstruct", *given, out=name)

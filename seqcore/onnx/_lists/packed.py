@@ -36,7 +36,7 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._model.types import NEVER, Shape, Type, join
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
-from seqcore.onnx._rewrite.prune import is_only_counted, prune, read_names
+from seqcore.onnx._rewrite.prune import prune, read_names
 
 
 def pack_as(name: str, element_type: int, shape: tuple, prepared: Prepared, builder: Builder) -> Packed:
@@ -75,9 +75,6 @@ class Packed(Representation):
 
     def find_bounds(self, nodes: Nodes) -> None:
         """Find out where the elements lie, for all who pick them: once the list is there, in its place."""
-
-    def whole(self) -> str:
-        return self.parts[0]
 
     def count_of(self, nodes: Nodes) -> str:
         """Return the number of elements, in a tensor of shape [1]."""
@@ -416,7 +413,6 @@ def pack_lists(
     if not forms:
         return {}, stays
     for name, form in forms.items():
-        form.is_only_counted = is_only_counted(name, prepared, read)
         form.is_filled = bool(prepared.type(name).count)
         maker, place = prepared.producers.get(name, (None, None))
         # In a loop that leaves the list as it is, places are the same in all iterations.
@@ -528,7 +524,7 @@ def _return_lists(graph: Graph, forms: dict[str, Packed], builder: Builder) -> N
     """Split rows into the lists that a model returns."""
     for name in [name for name in dict.fromkeys(graph.outputs) if name in forms]:
         nodes = Nodes(builder, name)
-        nodes.op("SplitToSequence", forms[name].whole(), axis=0, keepdims=0, out=name)
+        nodes.op("SplitToSequence", forms[name].parts[0], axis=0, keepdims=0, out=name)
         graph.nodes += nodes.nodes
 
 

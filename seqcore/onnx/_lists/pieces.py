@@ -82,9 +82,6 @@ class Pieces(Representation):
             self._made = nodes.split(self.tensor, self._cut, self.axis)
         self._prepare(nodes)
 
-    def whole(self):
-        return self.tensor
-
     def at(self, nodes, position, out):
         if self._made is None:
             return self._pick(nodes, position, out)

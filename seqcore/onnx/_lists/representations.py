@@ -30,15 +30,10 @@ class Representations:
     prepared : Prepared
     found : dict of str to Representation
         Outer graphs come first, and nodes in order: what a sequence is made from stands before it.
-    doubts : set of str or None
-        If it is a set, dead elements may go, and those that may fail are added here: the caller finds out
-        whether they are still computed.
     """
 
-    def __init__(self, prepared: Prepared, doubts: set[str] | None = None) -> None:
-        self.prepared, self.doubts = prepared, doubts
-        # Values → whether making them may be an error, as far as somebody asked.
-        self.may_fail: dict[str, bool] = {}
+    def __init__(self, prepared: Prepared) -> None:
+        self.prepared = prepared
         self.found: dict[str, Representation] = {}
         self.declined: dict[str, str] = {}
         for name, (node, _) in prepared.producers.items():
@@ -68,14 +63,11 @@ class Representation:
         The number of elements, if it is known.
     became : str
         A phrase for notes.
-    is_only_counted : bool
-        True if only the length is read and an element may fail: see `prune`.
     """
 
     element_type = 0
     count: int | None = None
     became = ""
-    is_only_counted = False
 
     def serves_edit(self, node: Node) -> bool:
         """Return whether an insert or an erase can do without the sequence."""
@@ -109,10 +101,6 @@ class Representation:
         """Return whether the sequence can be made without an error."""
         return True
 
-    def whole(self) -> str:
-        """Return a tensor that can't be had without all elements, "" where they are bound otherwise."""
-        return ""
-
     def fail_outside(self, nodes: Nodes, position: Position) -> str:
         """Return a scalar that is 0, of nodes that fail where a position is out of range."""
         n = self.length(nodes, "")
@@ -123,9 +111,6 @@ class Representation:
     # Why an element, the number of them or a join can't be had; "" where it can.
 
     def why_not_at(self, node: Node, position: Position, prepared: Prepared) -> str:
-        return ""
-
-    def why_not_length(self, node: Node, prepared: Prepared) -> str:
         return ""
 
     def why_not_join(self, axis: int, stacks: bool, prepared: Prepared) -> str:
@@ -171,9 +156,6 @@ class Stack(Representation):
     @property
     def rank(self) -> int | None:
         return None if self.shape is None else len(self.shape)
-
-    def whole(self):
-        return self.tensor
 
     def as_stack(self):
         return self

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import onnx
 
 from seqcore.onnx._lists.accumulate import accumulate_lists
-from seqcore.onnx._lists.listed import Written, write_out_lists
+from seqcore.onnx._lists.listed import write_out_lists
 from seqcore.onnx._lists.packed import pack_lists
 from seqcore.onnx._lists.pieces import write_out_splits
 from seqcore.onnx._lists.representations import Representation, Representations
@@ -28,7 +28,7 @@ from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import drop_aliases, is_only_counted, prune, read_names
+from seqcore.onnx._rewrite.prune import drop_aliases, prune, read_names
 from seqcore.onnx._vmap.loop import LoopNote, vectorise_loops
 
 
@@ -193,9 +193,7 @@ class _Trial:
         if splits:
             self.prepared = known.again(model)
         self._lists = write_out_lists(model, self.prepared, builder, held)
-        self._lists |= {name: Written({name}, elements) for name, elements in splits.items()}
-        self._doubts: set[str] | None = set() if self._lists else None
-        self._has_lost = False
+        self._lists |= {name: {name} for name in splits}
         if self._lists:
             self.prepared = known.again(model)
         self._lower_all(model, builder)
@@ -256,15 +254,12 @@ class _Trial:
 
     def _vectorise(self, model: Model, builder: Builder, is_portable: bool) -> set[str]:
         """Make one operator of each loop where that goes; return which these were."""
-        self._has_lost |= self._loses_errors()
         notes = vectorise_loops(model, self.prepared, builder, self._settled, is_portable)
         done = [note for note in notes if note.is_vectorised]
         self.loops = [*(note for note in self.loops if note.is_vectorised), *notes]
         if done:
             prune(model)
             self.prepared = self._known.again(model)
-            if self._doubts:
-                self._doubts &= model.names()  # the others have other names now
         return {note.loop for note in done}
 
     def _has_lists(self) -> bool:
@@ -273,13 +268,12 @@ class _Trial:
     def _lower_once(self, model: Model, builder: Builder) -> bool:
         """Lower what can be in the model as it is; return whether there was something."""
         prepared = self.prepared
-        forms = Representations(prepared, self._doubts)
+        forms = Representations(prepared)
         read = read_names(model)
         _decline_lists(forms, read)
         self.stays = forms.declined | self._why_carried
         became = {name: form.became for name, form in forms.found.items()}
         for name, form in forms.found.items():
-            form.is_only_counted = is_only_counted(name, prepared, read)
             form.plan(name, prepared, read)
             form.prepare(builder, prepared)
             for node, _ in prepared.readers[name]:
@@ -304,20 +298,9 @@ class _Trial:
         return {name for name, outputs in self._written.items() if outputs & left}
 
     def lists_left(self) -> set[str]:
-        """Return the lists that were written as tensors and still have sequence operators.
-
-        All of them, where an element is made no more whose making may be an error.
-        """
-        if self._has_lost or self._loses_errors():
-            return set(self._lists)
+        """Return the lists that were written as tensors and still have sequence operators."""
         left = self._left() | self._stuck
-        return {name for name, written in self._lists.items() if written.operators & left}
-
-    def _loses_errors(self) -> bool:
-        """Return whether an element isn't made any more whose making may be an error."""
-        passed_on = {name for written in self._lists.values() for name in written.elements}
-        doubts = (self._doubts or set()) - passed_on
-        return bool(doubts and doubts - read_names(self.prepared.model))
+        return {name for name, written in self._lists.items() if written & left}
 
     def why_map_stays(self, name: str) -> dict[str, str]:
         """Return for each output of a map why it stays."""

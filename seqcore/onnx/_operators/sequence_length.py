@@ -29,11 +29,7 @@ class SequenceLength(Looks):
         return step
 
     def why_not_lowered(self, node, form, prepared, read):
-        reason = form.why_not_length(node, prepared)
-        return reason and f"'{node.name}' counts elements, but {reason}"
+        return ""
 
     def lower(self, node, form, nodes, prepared, is_read):
-        if form.is_only_counted and (whole := form.whole()):
-            nodes.op("Add", form.length(nodes, ""), nodes.made(whole), out=node.outputs[0])
-        else:
-            form.length(nodes, node.outputs[0])
+        form.length(nodes, node.outputs[0])

@@ -242,14 +242,6 @@ class Nodes:
     def fail_unless_equal(self, one: str, other: str) -> str:
         return self.fail_if(self.op("Not", self.op("Equal", one, other)))
 
-    def made(self, tensor: str) -> str:
-        """Return a scalar that is 0 and can't be had before a tensor with axes is made.
-
-        Of the shape alone a runtime may know before. This is the sum of none of its numbers.
-        """
-        none = self.slice(tensor, self.constant([0]), self.constant([0]), 0)
-        return self.op("ReduceSum", self.op("Cast", none, to=TensorProto.INT64), keepdims=0)
-
     def bound(self, tensor: str, zero: str, out: str = "") -> str:
         """Return a copy of a tensor with axes, bound to a scalar of `fail_if`."""
         return self.slice(tensor, self.unsqueeze(zero, 0), self.constant([AFTER_ALL]), 0, out=out)

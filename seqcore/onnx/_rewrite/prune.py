@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
-from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import record_of
 
 
 def prune(model: Model) -> bool:
@@ -131,87 +129,3 @@ def drop_aliases(model: Model, is_sequence: Callable[[str], bool]) -> bool:
         if graph is not model.graph:
             graph.outputs = [aliases.get(name, name) for name in graph.outputs]
     return True
-
-
-# Values that are read only for their number or shape: if they may fail, they are computed all the same.
-#
-# l = SequenceInsert (rows, bad)    n = Add (Shape (l), what is 0 once l is made)
-# n = SequenceLength (l)      ──▶
-#
-# A runtime that knows the shape of l would leave out `bad`, and its error. See also `Listed`.
-
-
-def is_only_counted(name: str, prepared: Prepared, read: set[str]) -> bool:
-    """Return whether only the length of a list is read, and an element may fail.
-
-    `read` has the names of values that are read, not only their shapes.
-    """
-    readers = prepared.readers[name]
-    if not any(node is not None and node.is_op("SequenceLength") for node, _ in readers):
-        return False
-    place = prepared.producers[name][1] if name in prepared.producers else None
-    maker = prepared.producer(name)
-    if maker is not None and maker.is_op("SplitToSequence"):
-        readers = [*readers, *prepared.readers[maker.inputs[0]]]
-    for node, graph in readers:
-        is_data = node is not None and not node.is_op("SequenceLength", "Shape", "Size")
-        if node is not None and is_data and graph is place and node.outputs[0] in read - {name}:
-            return False
-    return _makes_errors(name, prepared)
-
-
-def why_errors_are_lost(loop: Node, prepared: Prepared, read: set[str]) -> str:
-    """Return why a loop must stay, "" if it needn't: it may fail, and only a shape is read.
-
-    A runtime runs a loop, but drops an operator if it knows the shape.
-    """
-    for name, inner in zip(loop.outputs, loop.body.outputs[1:], strict=False):
-        if name and name not in read and prepared.readers[name] and may_fail(prepared, inner):
-            return f"makes '{name}', whose shape alone is read, and may fail"
-    return ""
-
-
-def may_fail(prepared: Prepared, name: str) -> bool:
-    """Return whether making a value can be an error: of a position, a join or a split, not of its shapes."""
-    seen: set[Node] = set()
-    todo = [name]
-    while todo:
-        node = prepared.producer(todo.pop())
-        if node is None or node in seen:
-            continue  # an input, a constant, or what a graph is given: there already
-        seen.add(node)
-        if node.is_op("Loop", "If"):
-            if any(map(_has_errors, node.graphs.values())):
-                return True
-        elif not record_of(node).never_fails:
-            return True
-        todo += filter(None, node.inputs)
-    return False
-
-
-def _makes_errors(name: str, prepared: Prepared) -> bool:
-    """Return whether making a list's elements may be an error."""
-    seen: set[str] = set()
-    todo = [name]
-    while todo:
-        name = todo.pop()
-        node = prepared.producer(name)
-        if node is None or name in seen:
-            continue
-        seen.add(name)
-        if any(map(_has_errors, node.graphs.values())):
-            return True
-        for source in filter(None, node.inputs):
-            if prepared.is_sequence(source):
-                todo.append(source)
-            elif may_fail(prepared, source):
-                return True
-    return False
-
-
-def _has_errors(graph: Graph) -> bool:
-    return any(_is_unsure(node) for node in graph.all_nodes())
-
-
-def _is_unsure(node: Node) -> bool:
-    return not (record_of(node).never_fails or node.is_op("SequenceInsert", "If"))

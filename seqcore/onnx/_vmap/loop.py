@@ -28,7 +28,6 @@ from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Type, tensor, to_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-from seqcore.onnx._rewrite.prune import read_names, why_errors_are_lost
 from seqcore.onnx._vmap.shapes import LoopShapes, Size
 from seqcore.onnx._vmap.states import States, appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._vmap.tracer import BatchRule, Tracer, Value
@@ -74,12 +73,9 @@ def vectorise_loops(
         If True, other runtimes than onnxruntime run it too.
     """
     notes = []
-    read = read_names(model)
     for node in model.graph.all_nodes():
         if node.is_op("Loop") and node.name not in settled:
             try:
-                if why := why_errors_are_lost(node, prepared, read):
-                    raise Declined(why)
                 one = _Vectorised(node, prepared, builder, is_portable)
                 settled |= one.write()
             except Declined as why:
