@@ -384,16 +384,15 @@ def test_a_split_whose_form_is_not_known_stays():
 
 
 class TestEditsOfKnownPieces:
-    """What is erased or put in at a known place, of pieces of known lengths: a Split and no list."""
+    """What is erased or put in at a known place, of pieces of known lengths."""
 
-    @pytest.mark.parametrize("opset", OPSETS)
     @pytest.mark.parametrize("axis", [0, 1, -1])
     @pytest.mark.parametrize(
-        ("constants", "given", "count"),
-        [("int64[3] k = {3, 0, 4}", "x, k", 3), ("int64 k = {3}", "x, k", 3), ("int64 k = {1}", "x", 7)],
+        ("constants", "given"),
+        [("int64[3] k = {3, 0, 4}", "x, k"), ("int64 k = {3}", "x, k"), ("int64 k = {1}", "x")],
     )
     @pytest.mark.parametrize("edit", ["SequenceErase(s, p)", "SequenceErase(s)", "SequenceInsert(s, z, p)"])
-    def test_at_a_known_place(self, opset, axis, constants, given, count, edit):
+    def test_at_a_known_place(self, axis, constants, given, edit):
         for p in (0, 1, -1):
             text = f"""g (float[7, 7] x, float[7, 7] z) => (float[A, B] y, int64 n)
                 <{constants}, int64 p = {{{p}}}> {{
@@ -403,21 +402,21 @@ class TestEditsOfKnownPieces:
                 n = SequenceLength (t)
             }}"""
             feed = {"x": rows(7, 7), "z": rows(7, 7, seed=1)}
-            result, _ = check(text, [feed], opset)
-            assert set(ops(result)) <= {"Split", "Concat", "Identity"}
+            if given == "x" and "Insert" in edit:
+                feed["z"] = feed["z"][:1] if axis == 0 else feed["z"][:, :1]
+                text = text.replace("float[7, 7] z", "float[1, 7] z" if axis == 0 else "float[7, 1] z")
+            check(text, [feed], gone=given == "x")
+            assert left_in(lowered(parse(text))) == []
 
-    @pytest.mark.parametrize("opset", OPSETS)
-    def test_pieces_without_the_axis(self, opset):
+    def test_pieces_without_the_axis(self):
         text = """g (float[3, 4] x, float[4] z) => (float[A, B] y) <int64 p = {1}> {
             s = SplitToSequence <keepdims = 0> (x)
             t = SequenceErase (s, p) u = SequenceInsert (t, z)
             y = ConcatFromSequence <axis = 0, new_axis = 1> (u)
         }"""
-        result, _ = check(text, [{"x": rows(3), "z": rows(1)[0]}], opset)
-        assert set(ops(result)) <= {"Split", "Squeeze", "Unsqueeze", "Concat"}
+        check(text, [{"x": rows(3), "z": rows(1)[0]}])
 
     def test_at_a_place_that_a_run_tells(self):
-        """The split is cut by the run then, as before."""
         text = """g (float[6, 4] x, int64 p) => (float[A, 4] y) <int64[3] k = {1, 2, 3}> {
             s = SplitToSequence (x, k)
             t = SequenceErase (s, p)
@@ -437,7 +436,6 @@ class TestEditsOfKnownPieces:
         check(text, [{"x": rows(n)}], gone=False, succeeds=n == 5)
 
     def test_in_a_loop(self):
-        """The elements go round one by one."""
         text = """g (float[6, 4] x, int64 n) => (float[A, 4] y) <int64[3] k = {1, 2, 3}, int64 p = {0}> {
             s = SplitToSequence (x, k)
             first = SequenceErase (s, p)
@@ -448,14 +446,5 @@ class TestEditsOfKnownPieces:
             }>
             y = ConcatFromSequence <axis = 0> (last)
         }"""
-        check(text, [{"x": rows(6), "n": np.array(n)} for n in range(4)])
-
-    def test_many_pieces(self):
-        for total, is_split in ((64, True), (65, False)):
-            text = f"""g (float[{total}, 4] x) => (float[A, 4] y) <int64 p = {{3}}> {{
-                s = SplitToSequence (x)
-                t = SequenceErase (s, p)
-                y = ConcatFromSequence <axis = 0> (t)
-            }}"""
-            result, _ = check(text, [{"x": rows(total)}])
-            assert ("Split" in ops(result)) == is_split
+        check(text, [{"x": rows(6), "n": np.array(n)} for n in range(4)], gone=False)
+        assert left_in(lowered(parse(text))) == []

@@ -14,17 +14,14 @@ from onnx import TensorProto
 
 from seqcore.onnx._lists.cuts import cut_out, flat_places
 from seqcore.onnx._lists.representations import Representation, Stack
-from seqcore.onnx._model.graph import Model, Node
+from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.weights import MOST_NUMBERS
-from seqcore.onnx._rewrite.emit import Builder
 
 # Up to here all pieces are made at once although not all may be read.
 _FEW = 16
-# So many pieces are written out where some of them go.
-_MOST_WRITTEN = 64
 # onnxruntime has kernels of Split for these alone.
 _SPLIT_TYPES = (
     TensorProto.FLOAT,
@@ -434,57 +431,3 @@ def pieces_of(node: Node, prepared: Prepared) -> Pieces:
     if isinstance(pieces.total, int) and pieces.total != lengths.sum():
         raise Declined(f"the lengths at '{node.name}' don't sum to {pieces.total}")
     return pieces
-
-
-def write_out_splits(
-    model: Model, prepared: Prepared, builder: Builder, kept: set[str]
-) -> dict[str, set[str]]:
-    """Make a Split and a list of its outputs of each split of known lengths that is edited.
-
-        t = SequenceErase (SplitToSequence (x, [2, 3, 3]), 1)
-        ──▶
-        a, b, c = Split (x, [2, 3, 3])    t = SequenceErase (SequenceConstruct (a, b, c), 1)
-
-    Parameters
-    ----------
-    model : Model
-    prepared : Prepared
-        The types of this model.
-    builder : Builder
-        Of this model.
-    kept : set of str
-        The lists that stay as they are.
-
-    Returns
-    -------
-    dict of str to set of str
-        The lists → the names of their elements.
-    """
-    written: dict[str, set[str]] = {}
-    for node in model.graph.all_nodes():
-        name = node.outputs[0]
-        if not node.is_op("SplitToSequence") or name in kept:
-            continue
-        split = prepared.constant(node.input(1))
-        if split is not None and split.ndim == 0 and split == 1:
-            # To onnx, the pieces of this one keep their axis, whatever keepdims is.
-            node.inputs = node.inputs[:1]
-        if not any(one and one.is_op("SequenceInsert", "SequenceErase") for one, _ in prepared.readers[name]):
-            continue
-        try:
-            pieces = pieces_of(node, prepared)
-        except Declined:
-            continue
-        # With a known total the split can't fail: it may be dead in the end.
-        if not isinstance(pieces.total, int):
-            continue
-        lengths = pieces.known_lengths()
-        if lengths is None or len(lengths) > _MOST_WRITTEN or pieces.element_type not in _SPLIT_TYPES:
-            continue
-        nodes = builder.instead(node)
-        made = nodes.split(pieces.tensor, lengths, pieces.axis)
-        elements = made if pieces.keepdims else [nodes.squeeze(one, pieces.axis) for one in made]
-        nodes.op("SequenceConstruct", *elements, out=name)
-        written[name] = set(elements)
-    builder.apply()
-    return written

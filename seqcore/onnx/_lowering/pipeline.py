@@ -9,7 +9,6 @@ import onnx
 from seqcore.onnx._lists.accumulate import accumulate_lists
 from seqcore.onnx._lists.listed import write_out_lists
 from seqcore.onnx._lists.packed import pack_lists
-from seqcore.onnx._lists.pieces import write_out_splits
 from seqcore.onnx._lists.representations import Representation, Representations
 from seqcore.onnx._lowering.openvino import (
     cut_stacks_of_no_iteration,
@@ -182,18 +181,12 @@ class _Trial:
         self.loops: list[LoopNote] = []
         self._settled: set[str] = set()
         self._why_carried: dict[str, str] = {}
-        self._stuck: set[str] = set()
         model = known.model.copy()
         builder = Builder(model)
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, kept)
         self.prepared = known.again(model, is_same=not self._written)
-        splits = write_out_splits(model, self.prepared, builder, held)
-        self._splits = set(splits)
-        if splits:
-            self.prepared = known.again(model)
         self._lists = write_out_lists(model, self.prepared, builder, held)
-        self._lists |= {name: {name} for name in splits}
         if self._lists:
             self.prepared = known.again(model)
         self._lower_all(model, builder)
@@ -239,7 +232,6 @@ class _Trial:
         """Make tensors of the sequences that are left; return whether there was one."""
         packed, stays = pack_lists(model, self.prepared, builder, everywhere)
         self.packed |= packed
-        self._stuck |= packed.keys() & self._splits  # these had better been cut by a run
         if everywhere:
             self.stays = stays
         return self._is_done(model, packed)
@@ -299,7 +291,7 @@ class _Trial:
 
     def lists_left(self) -> set[str]:
         """Return the lists that were written as tensors and still have sequence operators."""
-        left = self._left() | self._stuck
+        left = self._left()
         return {name for name, written in self._lists.items() if written & left}
 
     def why_map_stays(self, name: str) -> dict[str, str]:

@@ -41,6 +41,7 @@ def normalise(model: Model, weights: Weights) -> None:
         if node.is_op("Loop"):
             drop_unread_scans(node)
     settle_conditions(model)
+    drop_splits_of_one(model)
     give_outputs_nodes(model)
     drop_dead_nodes(model.graph)
 
@@ -240,6 +241,14 @@ def _is_handed_on(body):
 def _is_true(tensor):
     is_one = tensor.data_type == TensorProto.BOOL and math.prod(tensor.dims) == 1
     return is_one and bool(np.all(from_tensor_proto(tensor)))
+
+
+def drop_splits_of_one(model: Model) -> None:
+    """Drop a scalar split of 1: the same is said without, and to onnx such pieces keep their axis."""
+    for node in model.graph.all_nodes():
+        split = model.constants.get(node.input(1)) if node.is_op("SplitToSequence") else None
+        if split is not None and not split.dims and from_tensor_proto(split) == 1:
+            node.inputs = node.inputs[:1]
 
 
 def give_outputs_nodes(model: Model) -> None:
