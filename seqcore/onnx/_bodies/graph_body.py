@@ -104,6 +104,14 @@ class GraphBody:
         if self._is_typed:
             self.output_dtypes = self._program(self.input_dtypes).output_dtypes
 
+    @classmethod
+    def _restored(cls, model: ModelProto, output_dtypes: tuple[np.dtype[Any] | None, ...]) -> Self:
+        """Return a body of a checked model."""
+        body = cls.__new__(cls)
+        body._begin(model)
+        body.output_dtypes = output_dtypes
+        return body
+
     def _begin(self, model: ModelProto) -> None:
         self._model = model
         # types of a call → the program for them; entries are never removed
@@ -309,10 +317,7 @@ def _unpickled(cls, model, output_dtypes):
 
     Sessions are not pickled, but made again at the first call. Types are not checked again.
     """
-    body = cls.__new__(cls)
-    body._begin(ModelProto.FromString(model))
-    body.output_dtypes = output_dtypes
-    return body
+    return cls._restored(ModelProto.FromString(model), output_dtypes)
 
 
 # Reading a body: a graph in any of its forms becomes a model that needs nothing from outside.

@@ -105,9 +105,7 @@ class Checks:
         return Nodes(self._builder, "check")
 
     def _at_the_end_of(self, graph: Graph) -> Nodes:
-        nodes = self._fresh_nodes()
-        nodes.nodes = graph.nodes
-        return nodes
+        return Nodes(self._builder, "check", graph.nodes)
 
     def guard(self, graph: Graph, prepared: Prepared) -> None:
         """Add the checks of all nodes in a graph."""

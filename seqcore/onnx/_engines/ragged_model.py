@@ -148,8 +148,7 @@ def _limit_sizes(prepared: Prepared) -> bool:
         if not names:
             continue
         found = True
-        nodes = Nodes(builder, "check")
-        nodes.nodes = loop.body.nodes
+        nodes = Nodes(builder, "check", loop.body.nodes)
         size = reduce(
             lambda one, other: nodes.op("Add", one, other), [nodes.op("Size", one) for one in names]
         )

@@ -48,6 +48,14 @@ class Run:
         self.is_fed_long = False
         self._fits: bool | None = None
 
+    def fell_back(self, error: BaseException | None) -> None:
+        """Note why a tier failed."""
+        self.failed = error
+
+    def is_too_long(self) -> None:
+        """Note that a tier found the feed too long, or not what was prepared for."""
+        self.is_fed_long = True
+
     def fits(self) -> bool:
         """Return whether elements of fed sequences have the declared shapes; raise where a name is wrong."""
         if self._fits is None:
@@ -147,7 +155,7 @@ class Tier(Attempts):
         try:
             results = made.run(run.names, feed, run.options)
         except self.copes_with as error:
-            run.failed = error.__cause__ if isinstance(error, Refused) else error
+            run.fell_back(error.__cause__ if isinstance(error, Refused) else error)
             self.failed(run.failed)
             if not made.may_be_long:
                 self._skip = 0  # it was a true error, which says nothing about the next run

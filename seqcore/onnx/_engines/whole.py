@@ -86,7 +86,7 @@ class WholeModel(Executable):
         """Return what onnxruntime is fed, None where that is too long, or not what was prepared for."""
         values = run.feed
         if type(values) is not dict and not isinstance(values, Mapping):
-            run.is_fed_long = True
+            run.is_too_long()
             return None
         feed = {}
         feeds, limit = self._feeds, self.limit
@@ -94,7 +94,7 @@ class WholeModel(Executable):
             one = feeds.get(name)
             made = None if one is None else one.for_onnxruntime(value, limit)
             if made is None:
-                run.is_fed_long = True
+                run.is_too_long()
                 return None
             feed[name] = made
         return feed if self._allows(feed) else None

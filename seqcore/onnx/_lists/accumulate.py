@@ -160,8 +160,7 @@ class _Accumulated:
         for join in joins:
             how = join.attribute("axis", 0), bool(join.attribute("new_axis", 0))
             if not stack.why_not_join(*how, self._prepared):
-                nodes = builder.instead(join)
-                nodes.declares = join.outputs[0] in read
+                nodes = builder.instead(join, declares=join.outputs[0] in read)
                 stack.join(nodes, *how, join.outputs[0])
         loop.outputs[self._k] = builder.fresh(f"{self._name}/list")  # which nobody reads
         builder.after(loop).op("SplitToSequence", tensor, axis=0, keepdims=0, out=self._name)

@@ -73,6 +73,10 @@ class Packed(Representation):
         for name, (number, shape) in zip(self.parts, self.part_types, strict=True):
             declared[name] = helper.make_tensor_type_proto(number, shape)
 
+    def has_elements(self) -> None:
+        """Note that there is one at least."""
+        self.is_filled = True
+
     def find_bounds(self, nodes: Nodes) -> None:
         """Find out where the elements lie, for all who pick them: once the list is there, in its place."""
 
@@ -413,11 +417,10 @@ def pack_lists(
     if not forms:
         return {}, stays
     for name, form in forms.items():
-        form.is_filled = bool(prepared.type(name).count)
         maker, place = prepared.producers.get(name, (None, None))
+        if prepared.type(name).count or (maker is not None and maker.is_op("SequenceInsert")):
+            form.has_elements()
         # In a loop that leaves the list as it is, places are the same in all iterations.
-        if maker is not None and maker.is_op("SequenceInsert"):
-            form.is_filled = True
         if maker is not None and any(
             node is not None and node.is_op("SequenceAt") and graph is not place
             for node, graph in prepared.readers[name]
@@ -433,7 +436,8 @@ def pack_lists(
                 node.inputs, node.outputs = _parts(node.inputs, forms), _parts(node.outputs, forms)
             else:
                 is_read = any(name in read for name in node.outputs)
-                record_of(node).pack(node, forms, builder.instead(node), prepared, is_read)
+                nodes = builder.instead(node, declares=is_read or not record_of(node).only_reads)
+                record_of(node).pack(node, forms, nodes, prepared, is_read)
     _return_lists(model.graph, forms, builder)
     builder.apply()
     prune(model)

@@ -99,9 +99,7 @@ class Pieces(Representation):
         if self._gives_back(axis, stacks):
             self._whole(nodes, out)
         else:
-            stack = self.as_stack()
-            stack.tensor = self.stacked(nodes)
-            stack.join(nodes, axis, stacks, out)
+            self.as_stack().of(self.stacked(nodes)).join(nodes, axis, stacks, out)
 
     def _gives_back(self, axis, stacks):
         """Return whether a join undoes the split."""

@@ -153,6 +153,10 @@ class Stack(Representation):
         self.tensor, self.element_type = tensor, element_type
         self.shape, self.is_filled = shape, is_filled
 
+    def of(self, tensor: str) -> Stack:
+        """Return the same for another tensor."""
+        return Stack(tensor, self.element_type, self.shape, self.is_filled)
+
     @property
     def rank(self) -> int | None:
         return None if self.shape is None else len(self.shape)

@@ -111,18 +111,19 @@ def lower_prepared(
         for name in failed:
             why_maps_stay |= trial.why_map_stays(name)
         kept |= failed
-    trial.stays |= {name: why for name, why in why_maps_stay.items() if name not in trial.stays}
+    trial.add_reasons(why_maps_stay)
     notes = _Notes(known, trial).all()
+    lowered = trial.prepared
     if target == "openvino" and trial.became:
-        trial.prepared = _for_openvino(trial.prepared)
+        lowered = _for_openvino(lowered)
     if not trial.became and not any(note.is_vectorised for note in trial.loops):
         return Lowered(given, notes, trial.loops)
-    fault = _fault_of(trial.prepared.model) if is_checked else ""
+    fault = _fault_of(lowered.model) if is_checked else ""
     if fault and not _fault_of(given.model):
         # More is known of tensors than of sequences: that they never fit, for instance.
         why = f"stays: a lowered model would not be valid: {fault}"
         return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes], trial.loops)
-    return Lowered(trial.prepared, notes, trial.loops)
+    return Lowered(lowered, notes, trial.loops)
 
 
 def _fault_of(model: Model) -> str:
@@ -270,8 +271,8 @@ class _Trial:
             form.prepare(builder, prepared)
             for node, _ in prepared.readers[name]:
                 if node is not None:
-                    nodes = builder.instead(node)
-                    nodes.declares = is_read = node.outputs[0] in read
+                    is_read = node.outputs[0] in read
+                    nodes = builder.instead(node, declares=is_read)
                     record_of(node).lower(node, form, nodes, prepared, is_read)
         if became:
             builder.apply()
@@ -293,6 +294,10 @@ class _Trial:
         """Return the lists that were written as tensors and still have sequence operators."""
         left = self._left()
         return {name for name, written in self._lists.items() if written & left}
+
+    def add_reasons(self, reasons: dict[str, str]) -> None:
+        """Add why sequences stay of which no other reason is known."""
+        self.stays = reasons | self.stays
 
     def why_map_stays(self, name: str) -> dict[str, str]:
         """Return for each output of a map why it stays."""

@@ -68,6 +68,8 @@ class Inference:
         Returns the value of a small constant.
     memo : dict, optional
         Earlier results, of this model or the one before it was rewritten. More are added.
+    types : dict, optional
+        The types that are known before.
 
     Attributes
     ----------
@@ -82,11 +84,12 @@ class Inference:
         model: Model,
         constant: Callable[[str], np.ndarray | None],
         memo: Memo | None = None,
+        types: dict[str, Type] | None = None,
     ) -> None:
         self.model = model
         self.constant = constant
         self._memo: Memo = {} if memo is None else memo
-        self.types: dict[str, Type] = {}
+        self.types: dict[str, Type] = {} if types is None else dict(types)
         self.numbers: dict[str, tuple[Length, ...]] = {}
 
     def type(self, name: str) -> Type:
@@ -237,12 +240,19 @@ def _plain(type_: Type, told: Collection[str] = ()) -> Type:
 Numbers = dict[str, tuple[Length, ...]]
 
 
+class Inferred(NamedTuple):
+    """What is known of the values of a model: their types, and the integers in vectors and scalars."""
+
+    types: dict[str, Type]
+    numbers: Numbers
+
+
 def infer(
     model: Model,
     constant: Callable[[str], np.ndarray | None],
     believes_elements: bool = False,
     memo: Memo | None = None,
-) -> tuple[dict[str, Type], Numbers]:
+) -> Inferred:
     """Return what is known of a model in normal form: types, and integers and conditions in vectors.
 
     Parameters
@@ -272,7 +282,7 @@ def infer(
         name: without_shape(type_) if type_.is_tensor and type_.shape == NEVER else type_
         for name, type_ in inference.types.items()
     }
-    return types, inference.numbers
+    return Inferred(types, inference.numbers)
 
 
 def _believed(type_: Type, names: set[str]) -> Type:

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Graph, Model, Node
-from seqcore.onnx._model.inference import Memo, Numbers, infer
+from seqcore.onnx._model.inference import Inferred, Memo, Numbers, infer
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import SEQUENCE, UNKNOWN, Shape, Type
 from seqcore.onnx._model.weights import MOST_NUMBERS, Weights
@@ -37,22 +37,32 @@ class Prepared:
         The nodes that read a value, and their graphs; None for the graph whose output it is.
     """
 
-    def __init__(self, model: Model, weights: Weights, believes_elements: bool = False) -> None:
+    def __init__(
+        self,
+        model: Model,
+        weights: Weights,
+        believes_elements: bool = False,
+        memo: Memo | None = None,
+        inferred: Inferred | None = None,
+    ) -> None:
         self.model, self.weights, self.believes_elements = model, weights, believes_elements
         self._arrays: dict[str, np.ndarray] = {}
-        self._memo: Memo = {}
+        self._memo: Memo = {} if memo is None else memo
+        self._known = inferred
 
-    @functools.cached_property
-    def _inferred(self) -> tuple[dict[str, Type], Numbers]:
-        return infer(self.model, self.small_constant, self.believes_elements, self._memo)
+    @property
+    def _inferred(self) -> Inferred:
+        if self._known is None:
+            self._known = infer(self.model, self.small_constant, self.believes_elements, self._memo)
+        return self._known
 
-    @functools.cached_property
+    @property
     def types(self) -> dict[str, Type]:
-        return self._inferred[0]
+        return self._inferred.types
 
-    @functools.cached_property
+    @property
     def numbers(self) -> Numbers:
-        return self._inferred[1]
+        return self._inferred.numbers
 
     def condition(self, name: str) -> bool | None:
         """Return what a condition is in every run, None where that isn't known."""
@@ -95,11 +105,8 @@ class Prepared:
 
         Of one that is the same, as a copy, nothing need be inferred anew.
         """
-        other = Prepared(model, self.weights, self.believes_elements)
-        other._memo = self._memo
-        if is_same:
-            other._inferred = self._inferred
-        return other
+        inferred = self._inferred if is_same else None
+        return Prepared(model, self.weights, self.believes_elements, self._memo, inferred)
 
     def producer(self, name: str) -> Node | None:
         """Return the node that makes a value, None for an input or a constant."""

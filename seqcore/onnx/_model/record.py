@@ -170,7 +170,6 @@ class Looks(Operator):
         return self.why_not_lowered(node, forms[node.inputs[0]], prepared, read)
 
     def pack(self, node, forms, nodes, prepared, is_read):
-        nodes.declares = is_read
         self.lower(node, forms[node.inputs[0]], nodes, prepared, is_read)
 
 

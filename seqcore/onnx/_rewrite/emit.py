@@ -37,17 +37,15 @@ class Builder:
         self._after: dict[Node, list[list[Node]]] = defaultdict(list)
         self._types: dict[str, Any] = {}
 
-    def instead(self, node: Node) -> Nodes:
+    def instead(self, node: Node, declares: bool = True) -> Nodes:
         """Return `Nodes` that replace a node: they have to make what it makes."""
-        made = Nodes(self, node)
+        made = Nodes(self, node, declares=declares)
         self._instead[node] = made.nodes
         return made
 
     def before(self, node: Node) -> Nodes:
         """Return `Nodes` that come right before a node."""
-        made = Nodes(self, node)
-        made.nodes = self._before.setdefault(node, [])
-        return made
+        return Nodes(self, node, self._before.setdefault(node, []))
 
     def after(self, node: Node) -> Nodes:
         """Return `Nodes` that come right after a node."""
@@ -99,25 +97,39 @@ class Builder:
 
 
 class Nodes:
-    """New nodes in a row, named after the node that they stand for, or as told."""
+    """New nodes in a row.
 
-    def __init__(self, builder: Builder, origin: Node | str) -> None:
-        self.nodes: list[Node] = []
+    Parameters
+    ----------
+    builder : Builder
+    origin : Node or str
+        The node that they stand for, or its name: theirs begin with it.
+    nodes : list of Node, optional
+        The list that they are added to.
+    declares : bool, optional
+        If False, no types are declared: only a shape of what they make is read.
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        origin: Node | str,
+        nodes: list[Node] | None = None,
+        declares: bool = True,
+    ) -> None:
+        self.nodes: list[Node] = [] if nodes is None else nodes
         self.builder = builder
         self.constant = builder.constant
-        self.declares = True
+        self._declares = declares
         self.label = origin if isinstance(origin, str) else origin.name
 
     def apart(self) -> Nodes:
         """Return `Nodes` for a graph inside, named after the same node."""
-        other = Nodes.__new__(Nodes)
-        other.__dict__.update(self.__dict__)
-        other.nodes = []
-        return other
+        return Nodes(self.builder, self.label, declares=self._declares)
 
     def declare(self, name: str, element_type: int, shape: Sequence[int | str | None] | None) -> None:
         """Declare the type of a value: onnx infers less than is known."""
-        if self.declares:
+        if self._declares:
             self.builder.declare(name, element_type, shape)
 
     def op(self, op_type: str, *inputs: str, out: str = "", **attributes: Any) -> str:
@@ -156,7 +168,7 @@ class Nodes:
             if node is not None and node not in needed:
                 needed.add(node)
                 todo += node.inputs
-        other.nodes += [node for node in self.nodes if node in needed]
+        other.nodes.extend([node for node in self.nodes if node in needed])
         self.nodes[:] = [node for node in self.nodes if node not in needed]
 
     def own(self, names: Sequence[str]) -> list[str]:

@@ -152,7 +152,7 @@ class _Vectorised:
             self.otherwise, other = "loop", self._as_it_was()
         elif sizes.are_small and (is_filled or not body.may_fail_empty):
             at_once.rename(results, self._outputs)
-            before.nodes += at_once.nodes
+            before.nodes.extend(at_once.nodes)
         elif sizes.are_small:
             condition = before.op("Greater", trips, before.constant(0))
             self.otherwise, other = "nothing", self._nothing()
@@ -164,7 +164,7 @@ class _Vectorised:
         if other:
             self._choose(before, condition, (at_once, results), other)
         self._give_lists(before)
-        builder.instead(self._given).nodes += before.nodes
+        builder.instead(self._given).nodes.extend(before.nodes)
         branch = other[0].nodes if other else []
         return {node.name for node in branch if node.is_op("Loop")}
 
@@ -248,7 +248,7 @@ class _Vectorised:
             # onnxruntime makes a Slice of a Gather at a Range, through nodes that change nothing too, and
             # forgets that positions may be out of range. So it gets no Range to see.
             numbers = nodes.op("Max", places, zero)
-        body = Tracer(self._prepared, self._shapes, nodes, count, trips, self._is_portable)
+        body = Tracer(self._prepared, self._shapes, nodes, count, numbers, trips, self._is_portable)
         self._give_iterations(body, numbers)
         states = States(self._loop, body, self._shapes)
         states.follow(self._parts.initial, numbers)
@@ -270,7 +270,6 @@ class _Vectorised:
         return body, results
 
     def _give_iterations(self, body: Tracer, numbers: str) -> None:
-        body.numbers = numbers
         if body.rank(self._parts.iteration):
             numbers = body.nodes.unsqueeze(numbers, 1)
         body.values[self._parts.iteration] = Value(numbers, True)

@@ -115,7 +115,7 @@ def reduce(node: Node, body: Tracer) -> list[Value]:
     }
     if node.op_type not in neutral or (node.op_type == "ReduceMean" and dtype.kind != "f"):
         raise _no(node, "has elements of several lengths")
-    body.needs_filled = True  # what comes out for none, runtimes don't agree on
+    body.wants_filled()  # what comes out for none, runtimes don't agree on
 
     def reduced(tensor: str, is_filled: bool) -> str:
         if node.op_type != "ReduceMean" or not is_filled:
@@ -204,7 +204,7 @@ def _look_up(node: Node, body: Tracer) -> list[Value]:
     data, indices = node.inputs
     if node.attribute("axis", 0) != 0:
         raise _no(node, "has elements of several lengths")
-    body.needs_filled = True  # where nothing is looked up, there may be no item at all
+    body.wants_filled()  # where nothing is looked up, there may be no item at all
     made = body.again(node, [body.name(data), body.filled(indices, 0)])
     return [Value(made[0], True, body.lengths(indices))]
 

@@ -160,7 +160,7 @@ def matmul_rows(node: Node, body: Tracer, left: str, right: str) -> list[Value]:
     own = [max(rank, 2) for rank in ranks]
     rank = max(own)
     if not (body.varies(a) and body.varies(b)):
-        body.may_fail_empty = True  # onnxruntime (1.31) can't broadcast no matrix and some
+        body.fails_empty()  # onnxruntime (1.31) can't broadcast no matrix and some
     if body.varies(a):
         left = _in_front(left, rank - own[0], nodes)
     if body.varies(b):
@@ -191,7 +191,7 @@ def gemm(node: Node, body: Tracer) -> list[Value]:
             side = nodes.op("Transpose", side, perm=[0, 2, 1] if body.varies(name) else [1, 0])
         sides.append(side)
     if not (body.varies(a) and body.varies(b)):
-        body.may_fail_empty = True
+        body.fails_empty()
     made = _times(nodes.op("MatMul", *sides), node.attribute("alpha", 1.0), node, body)
     if c:
         made = nodes.op("Add", made, _times(body.aligned(c, 2), node.attribute("beta", 1.0), node, body))
@@ -218,7 +218,7 @@ def folded(node: Node, body: Tracer) -> list[Value]:
 def _joined(tensor: str, body: Tracer) -> tuple[str, str]:
     """Return a tensor with its first two axes as one, and how long they all were."""
     nodes = body.nodes
-    body.may_fail_empty = True  # without an iteration
+    body.fails_empty()  # without an iteration
     lengths = nodes.op("Shape", tensor)
     zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
     count = nodes.unsqueeze(nodes.product(nodes.slice(lengths, zero, two, 0)), 0)
@@ -382,7 +382,7 @@ def reshape(node: Node, body: Tracer) -> list[Value]:
         raise _no(node, "goes by another shape in each iteration")
     told = body.integers(node, 1)
     if told is None or -1 in told:
-        body.may_fail_empty = True
+        body.fails_empty()
     if node.attribute("allowzero", 0) and (told is None or 0 in told):
         count = nodes.slice(nodes.op("Shape", tensor), nodes.constant([0]), nodes.constant([1]), 0)
         whole = nodes.join_axes(count, wanted)
@@ -403,7 +403,7 @@ def flatten(node: Node, body: Tracer) -> list[Value]:
         lengths = [0, -1, 1]
     else:
         raise _no(node, "flattens in the middle")
-    body.may_fail_empty = True
+    body.fails_empty()
     made = body.nodes.op("Reshape", body.name(node.inputs[0]), body.nodes.constant(lengths))
     return body.vary([made])
 

@@ -49,8 +49,7 @@ class LoopShapes:
 
     def __init__(self, prepared: Prepared, loop: Node) -> None:
         self.lengths: dict[str, tuple[str, int]] = {}
-        known = Inference(prepared.model, prepared.small_constant)
-        known.types = dict(prepared.types)
+        known = Inference(prepared.model, prepared.small_constant, types=prepared.types)
         for name in loop.body.free_names():
             if name not in known.types and (constant := prepared.model.constants.get(name)) is not None:
                 # It was made since.

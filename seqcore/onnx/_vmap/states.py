@@ -139,7 +139,7 @@ class States:
             raise Declined(f"carries '{state}', which may change its shape")
         rows = body.rows(after)
         before = nodes.slice(rows, nodes.constant([0]), nodes.constant([-1]), 0)
-        body.may_fail_empty = True
+        body.fails_empty()
         return Value(nodes.op("Concat", nodes.unsqueeze(given, 0), before, axis=0), True)
 
     def final(self, given: list[str], trips: str, last: str) -> list[str]:
@@ -256,8 +256,7 @@ def with_scans(loop: Node, lists: list[AppendedList], builder: Builder) -> Node:
     own = made.outputs
     body.inputs = [*body.inputs[:2], *(body.inputs[2 + k] for k in left)]
     outputs = body.outputs
-    elements = Nodes(builder, loop)
-    elements.nodes = body.nodes
+    elements = Nodes(builder, loop, body.nodes)
     body.outputs = [outputs[0], *(outputs[1 + k] for k in left), *outputs[1 + nstates :]]
     made.outputs = [*(own[k] for k in left), *own[nstates:]]
     taken = set(body.outputs)

@@ -97,6 +97,8 @@ class Tracer:
         The emitter.
     count : str
         The trip count, as a tensor of shape [1].
+    numbers : str
+        The numbers of the iterations, a vector.
     trips : str
         The same as a scalar, where the iterations are all of the loop's, in order; else "".
     is_portable : bool, optional
@@ -130,12 +132,13 @@ class Tracer:
         shapes: LoopShapes,
         nodes: Nodes,
         count: str,
+        numbers: str,
         trips: str = "",
         is_portable: bool = False,
     ) -> None:
         self.prepared, self.shapes, self.types, self.nodes = prepared, shapes, shapes.types, nodes
         self.count, self.trips, self.is_portable = count, trips, is_portable
-        self.numbers = ""  # the iterations', a vector
+        self.numbers = numbers
         self.opset = prepared.model.opset
         self.values: dict[str, Value] = {}
         self.may_fail_empty = False
@@ -210,6 +213,14 @@ class Tracer:
         self.guards.append(nodes.op("Greater", nodes.length(tensor, axis), nodes.constant(0)))
         at = nodes.op("Cast", indices, to=TensorProto.INT64)
         return nodes.op("Where", taken, at, nodes.constant(0))
+
+    def fails_empty(self) -> None:
+        """Note that something here may fail without an iteration."""
+        self.may_fail_empty = True
+
+    def wants_filled(self) -> None:
+        """Note that something here goes wrong if an iteration's length is 0."""
+        self.needs_filled = True
 
     def varies(self, name: str) -> bool:
         value = self.values.get(name)
