@@ -8,6 +8,8 @@ iteration may leave an addition empty, a condition is a scan output too, by whic
 
     t = If (c) <insert (s, e)> <s>                ──▶    value = If (c) <e> <zeros>    mask = c
 
+A list whose element i iteration i assigns (see `_Assigned`) is a scan output too, with what it leaves.
+
 Nothing is left of the split, if all readers of the list can do with pieces of the tensor.
 """
 
@@ -20,12 +22,13 @@ from functools import reduce
 import numpy as np
 from onnx import TensorProto, helper
 
-from seqcore.onnx._lists.cuts import shape_tensor
+from seqcore.onnx._lists.cuts import shape_tensor, zeros
 from seqcore.onnx._lists.pieces import Pieces, pieces_of
 from seqcore.onnx._lists.representations import Stack
-from seqcore.onnx._lists.trace import Addition, Merged, Read, Trace, elements_of, is_always_filled
+from seqcore.onnx._lists.trace import Addition, Merged, Read, Trace, elements_of, is_always_filled, terms_of
 from seqcore.onnx._model.graph import BRANCHES, Model, Node
 from seqcore.onnx._model.loop_parts import add_state, parts_of
+from seqcore.onnx._model.positions import erase_before
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import NEVER, Shape, is_told_by_size, join_shapes
@@ -57,7 +60,7 @@ def accumulate_lists(
     (dict of str to str, dict of str to str)
         What became of those that are scan outputs now, and why others stay.
     """
-    found: dict[str, _Accumulated] = {}
+    found: dict[str, _Accumulated | _Assigned] = {}
     stays: dict[str, str] = {}
     for loop in model.graph.all_nodes():
         if not loop.is_op("Loop"):
@@ -66,7 +69,7 @@ def accumulate_lists(
             if not prepared.is_sequence(name):
                 continue
             try:
-                one = _Accumulated(prepared, loop, k)
+                one = _assigned(prepared, loop, k) or _Accumulated(prepared, loop, k)
             except Declined as why:
                 stays[name] = f"the loop '{loop.name}' {why}"
             else:
@@ -80,6 +83,94 @@ def accumulate_lists(
         prune(model)
     became = {name: f"becomes a scan output of '{one.node.name}'" for name, one in found.items()}
     return {one.start.name: one.start.became for one in found.values() if one.start.became} | became, stays
+
+
+def _assigned(prepared: Prepared, loop: Node, k: int) -> _Assigned | None:
+    """Return a list whose elements a loop assigns one by one, None for another."""
+    try:
+        return _Assigned(prepared, loop, k)
+    except Declined:
+        return None
+
+
+class _Assigned:
+    """A list whose element i + offset iteration i of a loop assigns: output k of the loop.
+
+        l = Loop (n, c, start) <s[i + 1] = x>    ──▶    rows = Loop (n, c) <x>
+                                                        l = the first of start, rows, and the rest of start
+
+    Raises
+    ------
+    Declined
+        If the loop does something else.
+    """
+
+    def __init__(self, prepared: Prepared, loop: Node, k: int) -> None:
+        parts = parts_of(loop)
+        self.node, self._k, self._name = loop, k, parts.final[k]
+        self._prepared, self._state = prepared, parts.states[k]
+        insert = self._source(parts.next_states[k])
+        erase = (
+            None if insert is None or not insert.is_op("SequenceInsert") else erase_before(prepared, insert)
+        )
+        if insert is None or erase is None or erase.inputs[0] != self._state:
+            raise Declined("assigns no element")
+        self._element, self._anchor = insert.inputs[1], insert
+        self.start = _Start(prepared, parts.initial[k])
+        self._shape = join_shapes(self.start.shape, prepared.shape(self._element))
+        self._number = prepared.element_number(self._element)
+        is_proven = self._shape not in (None, NEVER) and None not in (self._shape or ())
+        if not is_proven or not self._number or self.start.count == 0:
+            raise Declined("assigns elements whose shapes may differ")
+        if self.start.why_not(prepared) or _why_checks_are_lost(prepared, loop):
+            raise Declined("starts with a list that can't be stacked")
+        at = [erase.inputs[1]]
+        self._reads: list[Node] = []
+        for reader, _ in prepared.readers[self._state]:
+            if reader is not None and reader.is_op("SequenceAt", "SequenceLength"):
+                self._reads.append(reader)
+                at += reader.inputs[1:]
+            elif reader is not erase:
+                raise Declined("does more than to read it and to assign an element")
+        is_left_alone = len(prepared.readers[insert.outputs[0]]) == 1 and insert in loop.body.nodes
+        terms = [{"": 0} | (terms_of(prepared, one) or {}) for one in at]
+        self._offset = terms[0][""]
+        if not is_left_alone or any(one != {"": self._offset, parts.iteration: 1} for one in terms):
+            raise Declined("reads or assigns elements elsewhere than at its number")
+
+    def _source(self, name: str) -> Node | None:
+        node = self._prepared.producer(name)
+        while node is not None and node.is_op("Identity") and len(self._prepared.readers[name]) == 1:
+            name = node.inputs[0]
+            node = self._prepared.producer(name)
+        return node
+
+    def write(self, builder: Builder, read: set[str]) -> None:
+        """Give the loop a scan output, and its body the elements before the loop."""
+        loop, start = self.node, self.start
+        for reader in self._reads:
+            inputs = [start.name, *reader.inputs[1:]]
+            builder.instead(reader).op(reader.op_type, *inputs, out=reader.outputs[0])
+        value = builder.after(self._anchor).op("Identity", self._element)
+        stack = _add_scan(loop, value, builder.fresh(f"{self._name}/stack"), self._number, self._shape)
+        before, nodes = builder.before(loop), builder.after(loop)
+        shape = shape_tensor(before, self._prepared, self._shape)
+        rows = start.rows(before, lambda: zeros(before, self._number, shape))
+        if not all(isinstance(length, int) for length in self._shape or ()):
+            stack = _with_lengths(nodes, stack, shape)
+        first, second, offset = nodes.constant([0]), nodes.constant([1]), nodes.constant([self._offset])
+        count = nodes.slice(nodes.op("Shape", stack), first, second, 0)
+        end = nodes.op("Add", count, offset)
+        # Without an iteration nothing is assigned, wherever that would be.
+        is_beyond = nodes.op("Less", nodes.slice(nodes.op("Shape", rows), first, second, 0), end)
+        bad = nodes.op("And", is_beyond, nodes.op("Less", first, count))
+        end = nodes.op("Add", end, nodes.fail_if(nodes.squeeze(bad, 0)))
+        parts = [stack, nodes.slice(rows, end, nodes.constant([AFTER_ALL]), 0)]
+        if self._offset:
+            parts.insert(0, nodes.slice(rows, first, offset, 0))
+        loop.outputs[self._k] = builder.fresh(f"{self._name}/list")  # which nobody reads
+        whole = nodes.op("Concat", *parts, axis=0)
+        nodes.op("SplitToSequence", whole, axis=0, keepdims=0, out=self._name)
 
 
 class _Accumulated:
@@ -175,7 +266,7 @@ class _Accumulated:
         parts = [front, iteration.start_rows(), back]
         if parts[1] and not all(isinstance(length, int) for length in self.shape or ()):
             shape = shape_tensor(nodes, self._prepared, self.shape)
-            parts[::2] = [part and self._with_lengths(nodes, part, shape) for part in parts[::2]]
+            parts[::2] = [part and _with_lengths(nodes, part, shape) for part in parts[::2]]
         parts = [part for part in parts if part]
         rows = nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
         return nodes.bound(rows, self._zero) if self._zero else rows
@@ -207,11 +298,6 @@ class _Accumulated:
         if masks:
             stack = nodes.op("Compress", stack, self._interleaved(nodes, masks, is_flat=True), axis=0)
         return stack
-
-    def _with_lengths(self, nodes: Nodes, stack: str, shape: str) -> str:
-        """Return a stack with the lengths that its elements have: without a trip, it may have others."""
-        total = nodes.slice(nodes.op("Shape", stack), nodes.constant([0]), nodes.constant([1]), 0)
-        return nodes.reshape(stack, nodes.join_axes(total, shape))
 
     def _interleaved(self, nodes: Nodes, stacks: list[str], is_flat: bool = False) -> str:
         """Return several scan outputs as one: iteration by iteration."""
@@ -255,6 +341,12 @@ class _Accumulated:
         differing = nodes.op("Cast", nodes.op("Not", same), to=TensorProto.INT64)
         # Only position 0 is in range.
         self._zero = nodes.require_zero(nodes.op("ReduceSum", differing, keepdims=0))
+
+
+def _with_lengths(nodes: Nodes, stack: str, shape: str) -> str:
+    """Return a stack with the lengths that its elements have: without a trip, it may have others."""
+    total = nodes.slice(nodes.op("Shape", stack), nodes.constant([0]), nodes.constant([1]), 0)
+    return nodes.reshape(stack, nodes.join_axes(total, shape))
 
 
 def _from_end(position: int) -> tuple[bool, int]:

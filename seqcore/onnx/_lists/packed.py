@@ -117,6 +117,15 @@ class Packed(Representation):
             before, behind = head(nodes, old, start), tail(nodes, old, start)
             nodes.op("Concat", before, new, behind, axis=0, out=name)
 
+    def assign(self, nodes: Nodes, source: Packed, element: str, position: Position) -> None:
+        """Make the list with another element at a position, which is looked at."""
+        row = self._row(nodes, element)
+        at = place_of(nodes, position, source.count_of(nodes), is_gap=False)
+        places = source.starts_at(nodes, [at, nodes.op("Add", at, nodes.constant([1]))])
+        for name, old, new, (start, end) in zip(self.parts, source.parts, row, places, strict=True):
+            before, behind = head(nodes, old, start), tail(nodes, old, end)
+            nodes.op("Concat", before, new, behind, axis=0, out=name)
+
     def erase(self, nodes: Nodes, source: Packed, position: Position | None) -> None:
         """Make the list without its last element, or without the one at a position, which is looked at."""
         n = source.count_of(nodes)
@@ -183,6 +192,12 @@ class Rows(Stack, Packed):
 
     def _row(self, nodes, element):
         return [nodes.unsqueeze(element, 0)]
+
+    def assign(self, nodes, source, element, position):
+        # It looks at the position itself, which is none from the back.
+        at = nodes.op("Cast", nodes.position(position, 2), to=TensorProto.INT64)
+        (row,) = self._row(nodes, element)
+        nodes.op("ScatterND", source.tensor, at, row, out=self.tensor)
 
     def split(self, nodes, pieces):
         if (stacked := pieces.stacked_evenly(nodes)) is None:

@@ -30,7 +30,7 @@ def is_never_negative(prepared: Prepared, name: str) -> bool:
         return bool((constant >= 0).all())
     node = prepared.producer(name)
     if node is None:
-        return False
+        return name in prepared.iterations
     if node.is_op("Shape", "Size", "SequenceLength"):
         return True
     if node.is_op("Cast") and node.attribute("to") != TensorProto.INT64:
@@ -38,6 +38,30 @@ def is_never_negative(prepared: Prepared, name: str) -> bool:
     if node.is_op("Gather", "Squeeze", "Unsqueeze", "Reshape", "Cast", "Identity", "Slice"):
         return is_never_negative(prepared, node.inputs[0])
     return node.is_op("Add", "Mul") and all(is_never_negative(prepared, one) for one in node.inputs)
+
+
+def erase_before(prepared: Prepared, insert: Node) -> Node | None:
+    """Return the erase that an insert follows if the two assign an element, None otherwise.
+
+    t = SequenceErase (s, p); u = SequenceInsert (t, x, p)    that is    s[p] = x
+    """
+    erase = prepared.producer(insert.inputs[0])
+    if erase is None or not erase.is_op("SequenceErase") or not (erase.input(1) and insert.input(2)):
+        return None
+    one, other = erase.inputs[1], insert.inputs[2]
+    is_same = one == other or prepared.integer(one) == prepared.integer(other) is not None
+    is_alone = [node for node, _ in prepared.readers[erase.outputs[0]]] == [insert]
+    graphs = {id(prepared.producers[node.outputs[0]][1]) for node in (erase, insert)}
+    # From the back, an insert counts one element less.
+    return erase if is_same and is_alone and len(graphs) == 1 and is_never_negative(prepared, one) else None
+
+
+def insert_after(prepared: Prepared, erase: Node) -> Node | None:
+    """Return the insert that follows an erase if the two assign an element, None otherwise."""
+    readers = prepared.readers[erase.outputs[0]]
+    insert = readers[0][0] if len(readers) == 1 else None
+    is_next = insert is not None and insert.is_op("SequenceInsert")
+    return insert if insert is not None and is_next and erase_before(prepared, insert) is erase else None
 
 
 def guard_position(node: Node, k: int, prepared: Prepared, checks: Any) -> None:

@@ -79,6 +79,11 @@ class Prepared:
         return told[0] if len(told) == 1 and isinstance(told[0], int) else None
 
     @functools.cached_property
+    def iterations(self) -> set[str]:
+        """The names of the numbers of iterations, in the bodies of loops."""
+        return {node.body.inputs[0] for node in self.model.graph.all_nodes() if node.is_op("Loop")}
+
+    @functools.cached_property
     def producers(self) -> dict[str, tuple[Node, Graph]]:
         return {
             name: (node, graph)

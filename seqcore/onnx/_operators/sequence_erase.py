@@ -1,7 +1,7 @@
 """SequenceErase: a sequence without its last element, or without the one at a position."""
 
 from seqcore.onnx._lists.listed import edited
-from seqcore.onnx._model.positions import guard_position, position_of
+from seqcore.onnx._model.positions import guard_position, insert_after, position_of
 from seqcore.onnx._model.record import Operator, register
 
 
@@ -24,6 +24,12 @@ class SequenceErase(Operator):
         source = planner.reader(node, node.inputs[0])
         to, at = planner.place(node.outputs[0]), planner.place(node.input(1))
         is_last = not node.input(1)
+        if insert_after(planner.prepared, node):
+
+            def pass_on(frame):
+                frame[to] = source(frame)
+
+            return pass_on
 
         def step(frame):
             sequence = source(frame)

@@ -1,7 +1,7 @@
 """SequenceInsert: a sequence with a tensor more, at its end or at a position."""
 
 from seqcore.onnx._lists.listed import edited
-from seqcore.onnx._model.positions import guard_position, position_of
+from seqcore.onnx._model.positions import erase_before, guard_position, position_of
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import join_shapes, sequence
 
@@ -39,6 +39,13 @@ class SequenceInsert(Operator):
             sequence.insert(frame[at], frame[tensor])
             frame[to] = sequence
 
+        def assign(frame):
+            sequence = source(frame)
+            sequence[frame[at].item()] = frame[tensor]
+            frame[to] = sequence
+
+        if erase_before(planner.prepared, node):
+            return assign
         return insert if node.input(2) else append
 
     def represent(self, node, k, forms):
@@ -59,6 +66,10 @@ class SequenceInsert(Operator):
         return ""
 
     def pack(self, node, forms, nodes, prepared, is_read):
+        if erase := erase_before(prepared, node):
+            position = position_of(prepared, node.inputs[2])
+            forms[node.outputs[0]].assign(nodes, forms[erase.inputs[0]], node.inputs[1], position)
+            return
         source, position = node.inputs[0], None
         if node.input(2):
             counter = prepared.producer(node.inputs[2])

@@ -1,0 +1,124 @@
+"""Loops that assign elements of a list: an erase and an insert at one position are one edit."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.lowering import assert_same, left_in, lowered, ops, outcome, parse, rows, session
+from support.models.sessions import AGAIN
+
+from seqcore.onnx import InferenceSession, lower
+
+# `e` is the element before, `g` the one that is assigned; MADE and AT say how and where.
+LOOP = """g (float[N, 4] x, int64[K] at, int64 n) => (float[A, 4] y, int64 m)
+    <bool yes = {1}, int64 zero = {0}, int64 one = {1}, int64 two = {2}, float[4] half = {0.5, 0.5, 0.5, 0.5}>
+    {
+        rows = SplitToSequence <keepdims = 0> (x)
+        l = Loop (n, yes, rows) <body = b (int64 i, bool c, seq(float[4]) s) => (bool d, seq(float[4]) u) {
+            d = Identity (c)
+            MADE
+            t = SequenceErase (s, AT)
+            u = SequenceInsert (t, g, AT)
+        }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+        m = SequenceLength (l)
+    }"""
+OWN = "e = SequenceAt (s, AT) g = Mul (e, half)"
+IN_ORDER = {
+    "its element": (OWN, "i"),
+    "another value": ("g0 = Cast <to = 1> (i) g = Add (g0, half)", "i"),
+    "from the second": (f"j = Add (i, one) {OWN}", "j"),
+    "of its length": ("e = SequenceLength (s) f = Cast <to = 1> (e) g = Add (f, half)", "i"),
+    "a constant": ("g = Identity (half)", "i"),
+}
+# Elements that other iterations assigned, or anywhere.
+ANYWHERE = {
+    "the one before": ("j = Sub (i, one) e = SequenceAt (s, j) g = Mul (e, half)", "i"),
+    "the last": ("j = Neg (one) e = SequenceAt (s, j) g = Add (e, half)", "i"),
+    "the second again": (OWN, "one"),
+    "at a position that is fed": (f"p = Gather (at, i) {OWN}", "p"),
+    "at an even position": (f"p = Mul (i, two) {OWN}", "p"),
+    "in each other iteration": (f"p = Mod (i, two) {OWN}", "p"),
+}
+
+
+def text_of(made, at):
+    return LOOP.replace("MADE", made).replace("AT", at)
+
+
+def feeds():
+    for k, n in ((4, 0), (4, 1), (4, 4), (4, 5), (1, 1), (1, 2), (0, 0), (3, 2), (700, 690)):
+        positions = np.random.default_rng(k).integers(-k, max(k, 1), n + 1)
+        yield {"x": rows(k), "at": positions, "n": np.array(n)}
+
+
+def check(text):
+    model = parse(text)
+    before, after = session(model), session(lowered(model))
+    ours = InferenceSession(model)
+    for feed in feeds():
+        used = {
+            name: value for name, value in feed.items() if name in {one.name for one in model.graph.input}
+        }
+        expected = outcome(before, used)
+        assert_same(expected, outcome(after, used))
+        for _ in range(AGAIN):
+            assert_same(expected, outcome(ours, used))
+
+
+@pytest.mark.parametrize("kind", IN_ORDER)
+def test_in_order(kind):
+    """Then the elements are a scan output, and all of them are made at once."""
+    text = text_of(*IN_ORDER[kind])
+    check(text)
+    assert left_in(lowered(parse(text), packs=False)) == []
+    assert "Loop" not in [node.op_type for node in lower(parse(text)).graph.node]
+
+
+@pytest.mark.parametrize("kind", ANYWHERE)
+def test_anywhere(kind):
+    text = text_of(*ANYWHERE[kind])
+    check(text)
+    assert left_in(lowered(parse(text))) == []
+
+
+def test_of_rows_it_is_one_operator():
+    made = lowered(parse(text_of(*ANYWHERE["the second again"])))
+    assert "ScatterND" in ops(made)
+
+
+def test_elements_of_several_lengths():
+    text = """g (float[N, 4] x, int64[K] lengths, int64 n) => (float[A, 4] y)
+        <bool yes = {1}, int64 two = {2}, int64[1] one = {1}, int64[1] zero = {0}> {
+            parts = SplitToSequence (x, lengths)
+            l = Loop (n, yes, parts) <body = b (int64 i, bool c, seq(float[B, 4]) s)
+                                           => (bool d, seq(float[D, 4]) u) {
+                d = Identity (c) p = Mod (i, two) e = SequenceAt (s, p) g = Concat <axis = 0> (e, e)
+                t = SequenceErase (s, p) u = SequenceInsert (t, g, p)
+            }>
+            y = ConcatFromSequence <axis = 0> (l)
+        }"""
+    model = parse(text)
+    result = lowered(model)
+    assert left_in(result) == []
+    ours = InferenceSession(model)
+    for n in range(5):
+        feed = {"x": rows(6), "lengths": np.array([1, 2, 3]), "n": np.array(n)}
+        expected = outcome(session(model), feed)
+        assert_same(expected, outcome(session(result), feed))
+        for _ in range(AGAIN):
+            assert_same(expected, outcome(ours, feed))
+
+
+@pytest.mark.parametrize("second", ["zero", "one"])
+def test_two_positions(second):
+    """An insert at another position is no assignment."""
+    check(text_of(OWN, "i").replace("u = SequenceInsert (t, g, i)", f"u = SequenceInsert (t, g, {second})"))
+
+
+def test_a_reader_between():
+    text = text_of(OWN, "i").replace("d = Identity (c)", "")
+    check(text.replace("u = S", "w = SequenceLength (t) d0 = Less (w, n) d = Or (d0, c) u = S"))
