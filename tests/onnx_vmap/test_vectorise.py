@@ -333,7 +333,7 @@ class TestWhatStays:
     @pytest.mark.parametrize(
         ("insert", "why"),
         [
-            ("t = SequenceInsert(s, e, i)", "inserts into the list 's' elsewhere than at its end"),
+            ("t = SequenceInsert(s, e, i)", "inserts into the list 's' elsewhere than at its ends"),
             ("h = SequenceInsert(s, e) t = SequenceInsert(h, e)", "carries the list 's'"),
         ],
     )

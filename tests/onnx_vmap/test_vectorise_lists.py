@@ -181,3 +181,37 @@ class TestLists:
         after = "y = ConcatFromSequence<axis = 0>(l)"
         text = appending(code, after, "float[A, 3] y", "float[?, 3]", **ENDS, w="float[12, 3]")
         check_list(text, feeds_of_parts(w="float[12, 3]"))
+
+
+class TestFront:
+    """An insert at the front of each iteration is an append, read backwards."""
+
+    @pytest.mark.parametrize("is_small", [False, True])
+    @pytest.mark.parametrize(
+        ("after", "out"),
+        [
+            ("y = ConcatFromSequence<axis = 0>(l)", "float[A, 3] y"),
+            ("y = SequenceAt(l, #1)", "float[A, 3] y"),
+            ("y = SequenceLength(l)", "int64 y"),
+            ("y = Identity(l)", "seq(float[?, 3]) y"),
+        ],
+    )
+    def test_of_several_lengths(self, after, out, is_small, request):
+        if is_small:
+            request.getfixturevalue("small")
+        text = appending(f"{PART} e = Neg(p)", after, out, "float[?, 3]", **ENDS, w="float[12, 3]")
+        text = text.replace("SequenceInsert(s, e)", "SequenceInsert(s, e, front)")
+        text = text.replace("bool yes = {1}", "bool yes = {1}, int64 front = {0}")
+        check_list(text, feeds_of_parts(w="float[12, 3]"))
+
+    def test_of_one_length(self):
+        """Of a length that no type says: rows."""
+        text = appending(
+            "e = Neg(a)", "y = Identity(l)", "seq(float[?, 3]) y", "float[?, 3]", x="float[A, 3]"
+        )
+        text = text.replace("SequenceInsert(s, e)", "SequenceInsert(s, e, front)")
+        text = text.replace("bool yes = {1}", "bool yes = {1}, int64 front = {0}")
+        feeds = [
+            {"x": np.random.default_rng(n).random((n, 2, 3), np.float32), "n": np.array(n)} for n in (0, 1, 4)
+        ]
+        check_at_once(text, feeds, nloops=1)

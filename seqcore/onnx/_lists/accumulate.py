@@ -35,8 +35,6 @@ from seqcore.onnx._model.types import NEVER, Shape, is_told_by_size, join_shapes
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 from seqcore.onnx._rewrite.prune import prune, read_names
 
-# An end before the first element, wherever a Slice of step -1 starts.
-_BEFORE_ALL = -(1 << 63)
 # A loop that reads farther from an end than this searches the list.
 _FARTHEST = 16
 
@@ -261,8 +259,7 @@ class _Accumulated:
         nodes = builder.after(self.node)
         front, back = (self._joined(nodes, *end) for end in ends)
         if front:
-            last, axis = nodes.constant([-1]), nodes.constant([0])
-            front = nodes.op("Slice", front, last, nodes.constant([_BEFORE_ALL]), axis, last)
+            front = nodes.reverse(front)
         parts = [front, iteration.start_rows(), back]
         if parts[1] and not all(isinstance(length, int) for length in self.shape or ()):
             shape = shape_tensor(nodes, self._prepared, self.shape)

@@ -17,6 +17,8 @@ from seqcore.onnx._model.tensors import to_tensor_proto
 OLDEST_OPSET = 14
 # An end that lies behind the last element.
 AFTER_ALL = (1 << 63) - 1
+# An end before the first element, wherever a Slice of step -1 starts.
+_BEFORE_ALL = -(1 << 63)
 
 
 class Builder:
@@ -219,6 +221,11 @@ class Nodes:
     def slice(self, tensor: str, start: str, end: str, axis: int, out: str = "") -> str:
         """Add a Slice from a start to an end, which are tensors of shape [1]."""
         return self.op("Slice", tensor, start, end, self.constant([axis]), out=out)
+
+    def reverse(self, tensor: str) -> str:
+        """Return a tensor with its axis 0 backwards."""
+        last, none = self.constant([-1]), self.constant([_BEFORE_ALL])
+        return self.op("Slice", tensor, last, none, self.constant([0]), last)
 
     def merge_first_axes(self, tensor: str, rest: Sequence[int | str | None] | None) -> str:
         """Return a tensor with its first two axes as one; `rest` has what is known of the others' lengths."""

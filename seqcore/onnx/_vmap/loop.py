@@ -178,7 +178,8 @@ class _Vectorised:
                 nodes.op("SplitToSequence", *self._outputs[at : at + 2], out=name)
                 at += 2
             else:
-                nodes.op("SplitToSequence", self._outputs[at], keepdims=0, out=name)
+                rows = nodes.reverse(self._outputs[at]) if one.at_front else self._outputs[at]
+                nodes.op("SplitToSequence", rows, keepdims=0, out=name)
                 at += 1
 
     def _joins(self) -> list[tuple[str, Node]]:
@@ -259,6 +260,8 @@ class _Vectorised:
         for j, name in enumerate(self._parts.scans[nplain:]):
             rows, lengths = body.values.get(name), body.lengths(name)
             if rows is not None and lengths:
+                if self._lists[j].at_front:
+                    rows, lengths = rows._replace(name=nodes.reverse(rows.name)), nodes.reverse(lengths)
                 shape = self._shapes.types[name].shape
                 results += [flat_of(nodes, rows.name, body.mask(lengths), shape), lengths]
                 self._ragged.append(j)

@@ -14,6 +14,7 @@ from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Node, reads_of
 from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import dtype_of
@@ -179,7 +180,7 @@ class States:
 
 
 class AppendedList(NamedTuple):
-    """A state of a loop that is a list and only appended to.
+    """A state of a loop that is a list and only inserted into, at one end.
 
     Attributes
     ----------
@@ -197,6 +198,7 @@ class AppendedList(NamedTuple):
     element: str
     insert: Node
     counts: list[tuple[Node, int]]
+    at_front: bool
 
 
 def appended_lists(loop: Node, prepared: Prepared) -> list[AppendedList]:
@@ -205,7 +207,7 @@ def appended_lists(loop: Node, prepared: Prepared) -> list[AppendedList]:
     Raises
     ------
     Declined
-        If one of them is more than appended to.
+        If more is done to one of them.
     """
     parts = parts_of(loop)
     found = []
@@ -223,9 +225,10 @@ def appended_lists(loop: Node, prepared: Prepared) -> list[AppendedList]:
                     counts.append((reader, more))
                 elif reader is not insert and not (reader is None and name == result):
                     raise Declined(f"reads the list '{state}' on the way")
-        if insert not in loop.body.nodes or insert.input(2):
-            raise Declined(f"inserts into the list '{state}' elsewhere than at its end")
-        found.append(AppendedList(k, insert.inputs[1], insert, counts))
+        at_front = bool(insert.input(2)) and position_of(prepared, insert.inputs[2]).value == 0
+        if insert not in loop.body.nodes or (insert.input(2) and not at_front):
+            raise Declined(f"inserts into the list '{state}' elsewhere than at its ends")
+        found.append(AppendedList(k, insert.inputs[1], insert, counts, at_front))
     return found
 
 
@@ -301,5 +304,6 @@ def flat_in_loop(
     lengths = builder.fresh(f"{loop.name}/lengths")
     loop.outputs.append(lengths)
     nodes.nodes[:0] = before.nodes
+    lengths = nodes.reverse(lengths) if one.at_front else lengths
     flat = nodes.op("ConcatFromSequence", loop.outputs[state], axis=0)
     return flat, lengths
