@@ -11,11 +11,11 @@ import onnx
 from onnx import TensorProto
 
 from seqcore._files.targets import naming, put_in_place, target_of
-from seqcore.onnx._engines.engines import explain
 from seqcore.onnx._model.load import all_tensors, parse
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.weights import Weights, location_of
+from seqcore.onnx.explaining import explain
 from seqcore.onnx.lowering import lower_for_triton, lower_with_report
 
 
@@ -69,6 +69,7 @@ def main(arguments=None):
         "explain", help="show how each sequence is compiled, and which engine runs which node"
     )
     command.add_argument("model", metavar="MODEL", help="the model file, or - for standard input")
+    command.add_argument("--ragged-io", action="store_true", help="show what lower --ragged-io makes of it")
     command.set_defaults(run=_explain)
     given = parser.parse_args(arguments)
     try:
@@ -134,12 +135,12 @@ def _after_lower(message, name, stay, given):
 def _explain(given):
     model = read_model(given.model)
     message = parse(model)
-    for line in explain(model):
+    for line in explain(model, given.ragged_io):
         print(line)
     if message_has_lists(message):
         print("how to run it")
         print("    seqcore.onnx.InferenceSession takes this model as it is, as shown above")
-        option = " --ragged-io" if _has_lists_outside(message) else ""
+        option = " --ragged-io" if given.ragged_io or _has_lists_outside(message) else ""
         name = given.model if os.path.isfile(given.model) else "MODEL"
         print(f"    for other runtimes: python -m seqcore.onnx lower {name} -o OUT{option}")
 

@@ -164,7 +164,7 @@ def lower_with_report(
     ...     }''')
     >>> lowered, notes = lower_with_report(model)
     >>> print(*notes, sep="\\n")
-    's' stays: it is an input of the model
+    's' stays a list: it is an input of the model
     'rows' becomes pieces of 'x'
     """
     if target not in _TARGETS:
@@ -238,7 +238,7 @@ def _lower(
         lowered, notes, _ = lower_prepared(prepared, **how)
     if how.get("target") is None and (why := _why_refused(lowered, prepared)):
         lowered, inputs = prepared, {}
-        notes = [note._replace(is_lowered=False, text=f"stays: {why}") for note in notes]
+        notes = [note._replace(is_lowered=False, text=f"stays a list: {why}") for note in notes]
     if lowered is prepared:
         same = ModelProto()
         same.CopyFrom(given)

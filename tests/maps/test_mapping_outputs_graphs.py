@@ -12,7 +12,7 @@ from support.models.sessions import assert_values, model, said  # noqa: E402
 
 import seqcore as sq  # noqa: E402
 from seqcore.onnx import GraphBody, InferenceSession  # noqa: E402
-from seqcore.onnx._engines.engines import explain  # noqa: E402
+from seqcore.onnx.explaining import explain  # noqa: E402
 
 WAYS = ("serial", "threads", "threads_in_chunks", "inline", "thread_executor", "pickled")
 N = 40

@@ -20,8 +20,8 @@ from support.models.sessions import assert_values, floats, i64, model
 
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines.checked_model import LONG
-from seqcore.onnx._engines.engines import explain
 from seqcore.onnx._engines.steps_engine import StepsEngine
+from seqcore.onnx.explaining import explain
 
 
 class TestSteps:
@@ -191,8 +191,8 @@ class TestSchedule:
 class TestExplain:
     def test_a_loop(self):
         assert explained(APPEND_ROWS) == [
-            "onnxruntime  all of it in one go, as long as the sequences are short",
-            "onnxruntime  the same where only loops are long",
+            "onnxruntime  the whole model, while its lists are short",
+            "onnxruntime  the whole model, while its lists are short, however long its loops",
             "seqcore      Loop 't'",
             "    onnxruntime  Gather, Add",
             "    seqcore      SequenceInsert 'q', in place",
@@ -204,7 +204,7 @@ class TestExplain:
                         else_branch = b () => (seq(float[]) v) { v = Identity (s) }>
         }"""
         assert explained(text) == [
-            "onnxruntime  all of it in one go, as long as the sequences are short",
+            "onnxruntime  the whole model, while its lists are short",
             "seqcore      If 't'",
             "    then_branch",
             "        onnxruntime  Exp",
@@ -216,7 +216,7 @@ class TestExplain:
     def test_what_onnxruntime_does_not_run(self):
         text = """g (optional(seq(float[])) o) => (bool h) { h = OptionalHasElement (o) }"""
         assert explained(text) == [
-            "not in one go in onnxruntime: 'o' does not go into onnxruntime or out of it in Python",
+            "not the whole model in onnxruntime: 'o' does not go into onnxruntime or out of it in Python",
             "seqcore      OptionalHasElement 'h'",
         ]
 
@@ -226,12 +226,11 @@ class TestExplain:
             y = SequenceAt (s, i)
         }"""
         assert explain(model(text)) == [
+            "a session runs it as onnxruntime does; lower leaves no sequence",
             "sequences",
             "    's' becomes pieces of 'x'",
-            "gain over onnxruntime",
-            "    none: no loop makes a list",
-            "what runs where",
-            "    onnxruntime  the lowered model, whole",
+            "what runs where, the first that can",
+            "    onnxruntime  the whole lowered model",
         ]
 
     def test_what_comes_and_goes(self):

@@ -13,11 +13,12 @@ from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.checked_model import LONG
-from seqcore.onnx._engines.engines import LONG_FOR_LOOPS, explain
+from seqcore.onnx._engines.engines import LONG_FOR_LOOPS
 from seqcore.onnx._engines.tiers import Attempts
 from seqcore.onnx._engines.whole import MOST_INSERTS
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.weights import without_weights
+from seqcore.onnx.explaining import explain
 
 pytestmark = pytest.mark.mostly_slow(5)
 

@@ -15,7 +15,7 @@ from support.models.lowering import left_in, parse, rows  # noqa: E402
 
 from seqcore.onnx import lower  # noqa: E402
 from seqcore.onnx.__main__ import main  # noqa: E402
-from seqcore.onnx._engines.engines import explain  # noqa: E402
+from seqcore.onnx.explaining import explain  # noqa: E402
 from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
 MODEL = """g (float[N, 100] x, seq(float[K]) t, int64 i) => (float[100] y, float[K] z) {
@@ -40,7 +40,7 @@ def test_lower(path, capsys):
     printed = capsys.readouterr()
     first, stays, then, option = printed.out.splitlines()
     assert first == f"{out}: 1 sequence lowered, 1 left"
-    assert stays == "  't' stays: it is an input of the model"
+    assert stays == "  't' stays a list: it is an input of the model"
     assert then.startswith(f"next: load {out} in onnxruntime, or in seqcore.onnx.InferenceSession")
     assert "--ragged-io" in option
     assert printed.err == ""
@@ -55,13 +55,12 @@ def test_lower_in_place(path):
 def test_explain(path, capsys):
     assert main(["explain", str(path)]) == 0
     assert capsys.readouterr().out.splitlines() == [
+        "a session runs it as onnxruntime does; lower leaves 1 sequence",
         "sequences",
-        "    't' stays: it is an input of the model",
+        "    't' stays a list: it is an input of the model",
         "    's' becomes pieces of 'x'",
-        "gain over onnxruntime",
-        "    none: no loop makes a list",
-        "what runs where",
-        "    onnxruntime  all of it in one go, as long as the sequences are short",
+        "what runs where, the first that can",
+        "    onnxruntime  the whole model, while its lists are short",
         "    onnxruntime  Gather, Neg",
         "    seqcore      SequenceAt 'z'",
         "how to run it",
@@ -71,6 +70,50 @@ def test_explain(path, capsys):
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
     assert main(["explain", str(path)]) == 0
     assert capsys.readouterr().out == "the model has no sequences: onnxruntime runs it whole\n"
+
+
+def test_explain_with_tensors_outside(path, capsys):
+    """What becomes of the model's own sequences, of which nothing can be said without the option."""
+    assert main(["explain", "--ragged-io", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "a session runs it as onnxruntime does; lower leaves no sequence"
+    assert (
+        lines[2]
+        == "    't' stays a list: it is an input of the model; with lower it becomes pieces of 't_values'"
+    )
+    assert lines[-1].endswith("--ragged-io")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"pkg.torch.onnx.stack_trace": 'File "a.py", line 3, in f\n  x\nFile "net.py", line 7, in forward\n'},
+        "# net.py:7:4",
+    ],
+)
+def test_explain_names_the_source(how):
+    model = parse("""g (seq(float[N]) t, int64 i) => (seq(float[N]) u, float[N] z) {
+        u = SequenceErase (t, i)
+        z = SequenceAt (u, i)
+    }""")
+    node = model.graph.node[0]
+    node.name = "erase"
+    if isinstance(how, str):
+        node.doc_string = how
+    else:
+        for key, value in how.items():
+            node.metadata_props.add(key=key, value=value)
+    assert any(line.endswith("(net.py, line 7)") for line in explain(model))
+
+
+@pytest.mark.parametrize("name", ["queue_delays", "unbind_edits", "kept_and_rest"])
+def test_the_first_line(name):
+    """How many loops and lists gain, and what lower leaves, as the notes have it."""
+    _, notes = lower_with_report(MODELS[name].path)
+    left = sum(not note.is_lowered for note in notes)
+    first = explain(str(MODELS[name].path))[0]
+    assert first.startswith("a session ")
+    assert first.endswith(f"lower leaves {left or 'no'} sequence{'' if left < 2 else 's'}")
 
 
 def weighty():
@@ -160,13 +203,13 @@ def test_from_a_shell(path):
 class TestExplainAgreesWithLower:
     def lines(self, name):
         found = explain(str(MODELS[name].path))
-        return found[1 : found.index("loops")]
+        return found[2 : found.index("loops")]
 
     @pytest.mark.slow
     def test_what_a_session_keeps_and_lower_does_not(self):
         lines = self.lines("queue_delays")
         assert lines[0].endswith(
-            "stays: the loop '/Loop' erases from it; lower replaces it with a tensor of its stacked "
+            "stays a list: the loop '/Loop' erases from it; with lower it becomes a tensor of its stacked "
             "elements, which each edit copies"
         )
         assert lines[1] == "    '/Loop_output_1' becomes a scan output of '/Loop'"

@@ -75,7 +75,7 @@ def test_older_opsets_stay_as_they_are(opset):
     result, notes = lower_with_report(model)
     assert result == model
     assert [str(note) for note in notes] == [
-        f"'s' stays: the model has opset {opset}, export it with 14 or later"
+        f"'s' stays a list: the model has opset {opset}, export it with 14 or later"
     ]
     x = rows(3)
     used = InferenceSession(model)
@@ -292,7 +292,7 @@ class TestLoops:
         model = parse(text)
         result, notes = quick_report(model)
         assert result == model
-        assert str(notes[0]) == "'l' stays: the loop 'l' reads it on the way, at 'a'"
+        assert str(notes[0]) == "'l' stays a list: the loop 'l' reads it on the way, at 'a'"
 
     def test_a_list_that_is_returned_is_split_from_a_scan_output(self):
         check(loop(outs="seq(float[?]) l"), loop_feeds(), gone=["SplitToSequence"])

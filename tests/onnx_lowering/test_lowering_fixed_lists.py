@@ -116,7 +116,7 @@ class TestFixedLists:
             np.testing.assert_array_equal(
                 outcome(session(result), feed)[0], outcome(session(parse(text)), feed)[0]
             )
-        assert why(text) == "stays: the model returns it"
+        assert why(text) == "stays a list: the model returns it"
 
     def test_many_elements_stay(self):
         many = ", ".join(["a"] * 17)
@@ -171,13 +171,13 @@ class TestGrown:
             }>"""
         text = loop(after=f"{STACK} {again}", outs="float[A, B] y, float[4] z")
         check(text, feeds(), gone=["ConcatFromSequence", "SequenceInsert", "SplitToSequence"])
-        assert why(text) == "stays: 'k' inserts into it"
+        assert why(text) == "stays a list: 'k' inserts into it"
 
     def test_elements_of_another_shape_stay(self):
         text = loop(after=f"h = Slice(a, p, p) k = SequenceInsert(l, h) {STACK}".replace(">(l)", ">(k)"))
         result, _ = quick_report(parse(text))
         assert left_in(result) == ["ConcatFromSequence", "SequenceInsert", "SplitToSequence"]
-        assert why(text, "k") == "stays: it is made from 'l', which stays"
+        assert why(text, "k") == "stays a list: it is made from 'l', which stays"
 
     def test_inserts_at_any_position(self):
         text = loop(

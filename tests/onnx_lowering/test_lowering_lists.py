@@ -147,7 +147,10 @@ class TestStarts:
     def test_a_list_that_is_fed(self):
         """Nobody knows the shapes of its elements."""
         text = loop(start="").replace("float[N, 4] x,", "float[N, 4] x, seq(float[4]) first,")
-        assert why(text) == "stays: the loop 'l' starts with 'first', whose elements may be of several shapes"
+        assert (
+            why(text)
+            == "stays a list: the loop 'l' starts with 'first', whose elements may be of several shapes"
+        )
 
     def test_strings(self):
         body = "o = Constant<value = int64[1] {0}>() e = GatherND(x, o) t = SequenceInsert(s, e)"
@@ -278,7 +281,7 @@ class TestReads:
 
     def test_the_other_end_of_a_list_that_may_be_short_stays(self):
         step = "q = Gather(x, i) h = SequenceAt(s, zero) e = Add(q, h) t = SequenceInsert(s, e)"
-        assert why(loop(step, start=NONE)) == "stays: the loop 'l' reads it on the way, at 'h'"
+        assert why(loop(step, start=NONE)) == "stays a list: the loop 'l' reads it on the way, at 'h'"
 
     def test_elements_that_grow(self):
         step = "h = SequenceAt(s, back) e = Concat<axis = 0>(h, h) t = SequenceInsert(s, e)"
@@ -329,7 +332,9 @@ class TestSeveral:
     def test_many_stay(self, many):
         chain = " ".join(f"t{k + 1} = SequenceInsert(t{k}, q)" for k in range(many))
         body = f"q = Gather(x, i) t0 = SequenceInsert(s, q) {chain} t = SequenceInsert(t{many}, q)"
-        assert why(loop(body)) == "stays: the loop 'l' inserts into it more than 32 times in an iteration"
+        assert (
+            why(loop(body)) == "stays a list: the loop 'l' inserts into it more than 32 times in an iteration"
+        )
 
     @pytest.mark.slow
     def test_many_branches_stay(self):

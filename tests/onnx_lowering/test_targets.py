@@ -79,7 +79,7 @@ def test_what_onnxruntime_refuses_is_not_written(monkeypatch):
     result, notes = lower_with_report(given)
     assert result == given
     assert [str(note) for note in notes] == [
-        "'rows' stays: onnxruntime refuses the lowered model: no such thing"
+        "'rows' stays a list: onnxruntime refuses the lowered model: no such thing"
     ]
     refused.clear()
     monkeypatch.setattr(lowering, "refusal_of", lambda one: "neither")

@@ -23,7 +23,8 @@ ORDER = [
     ["_engines"],
     ["_operators"],
     ["body", "lowering", "protos", "session"],
-    ["backend", "__main__"],
+    ["backend", "explaining"],
+    ["__main__"],
     ["__init__"],
 ]
 RANK = {name: k for k, names in enumerate(ORDER) for name in names}

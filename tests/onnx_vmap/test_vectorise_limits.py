@@ -10,9 +10,9 @@ pytest.importorskip("ml_dtypes")
 from support.models.lowering import ops, parse  # noqa: E402
 from support.models.vectorising import body, check_same, feeds_for, notes_of, takes_first, vectorised  # noqa: E402
 
-from seqcore.onnx._engines.engines import explain  # noqa: E402
 from seqcore.onnx._vmap import loop as loop_sizes  # noqa: E402
 from seqcore.onnx._vmap import rules as vector_if  # noqa: E402
+from seqcore.onnx.explaining import explain  # noqa: E402
 
 FEW = (1, 2, 3)
 
@@ -106,18 +106,18 @@ class TestLimits:
             e = If(k) <then_branch = t () => (int64 p) { p = Div(#7, a) },
                        else_branch = f () => (int64 q) { q = Neg(a) }>"""
         (note,) = notes_of(body(divided, "int64", x="int64"))
-        assert "goes iteration by iteration" in note
+        assert "runs iteration by iteration" in note
 
 
 @pytest.mark.slow
 def test_explain_says_what_a_run_may_choose():
     cases = {
-        "float[5]": "is one operator: all iterations at once",
-        "float[3000]": "is one operator: all iterations at once, or one by one where that is too much",
+        "float[5]": "runs all iterations at once",
+        "float[3000]": "runs all iterations at once, or one by one where that is too much",
     }
     for row, said in cases.items():
         lines = explain(parse(body("e = Neg(a)", row, x=row)))
-        (line,) = (one for one in lines if "is one operator" in one)
+        (line,) = (one for one in lines if "runs all iterations" in one)
         assert line.endswith(said)
     lines = explain(parse(body("h = Expand(a, #(900)) e = ReduceMax<keepdims = 0>(h)", "float", x="float")))
     assert any(line.endswith("at once, or one by one where that is too much") for line in lines)

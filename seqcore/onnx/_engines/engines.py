@@ -17,7 +17,7 @@ See `tiers` for when each is tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from onnx import ModelProto
@@ -46,19 +46,15 @@ from seqcore.onnx._engines.whole import (
     made_whole,
     size_of,
 )
-from seqcore.onnx._lowering.pipeline import Note, lower_prepared
-from seqcore.onnx._model.load import folder_of
-from seqcore.onnx._model.prepare import declare_types, message_has_lists, prepare
+from seqcore.onnx._lowering.pipeline import lower_prepared
+from seqcore.onnx._model.prepare import declare_types, prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import to_type_proto
-from seqcore.onnx._model.weights import HEAVY, Weights, open_model, without_weights
+from seqcore.onnx._model.weights import HEAVY, Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._vmap.loop import LoopNote
 
-# The most names in one line for sequences with the same note.
-_MOST_NAMED = 4
 # So many runs are not worth a compiled model.
 _RUNS_AS_GIVEN = 2
 # From so many iterations on, a loop without sequences is quicker than one with them.
@@ -310,69 +306,3 @@ def _without_beliefs(prepared: Prepared) -> Prepared:
     unsure = Prepared(model, prepared.weights)
     declare_types(model, unsure)
     return unsure
-
-
-def explain(given: Any) -> list[str]:
-    """Return lines that say what becomes of a model's sequences and loops, and what runs where, in order."""
-    message, data = open_model(given)
-    if not message_has_lists(message):
-        return ["the model has no sequences: onnxruntime runs it whole"]
-    engines = engines_of(*without_weights(message, folder_of(given), data), Sessions(), 1)
-    compiled = engines.compiled
-    prepared = prepare(*without_weights(message, folder_of(given), data))
-    lowered = lower_prepared(prepared, packs=True)
-    notes = _counted(_agreeing(compiled.notes, lowered.notes)) or ["none in the end"]
-    loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []
-    gains = [f"    {line}" for line in _gains(prepared, compiled.loops)]
-    lines = ["sequences", *(f"    {note}" for note in notes), *loops, "gain over onnxruntime", *gains]
-    return [*lines, "what runs where", *compiled.explain()]
-
-
-def _gains(given: Prepared, loops: list[LoopNote]) -> Iterator[str]:
-    """Yield lines that say which loops and lists of a model take less time than in onnxruntime."""
-    vectorised = [note.loop for note in loops if note.is_vectorised]
-    for loop in vectorised:
-        yield f"'{loop}': vectorized"
-    names = [
-        f"'{name}'"
-        for name, (node, _) in given.producers.items()
-        if node.is_op("Loop", "SequenceMap")
-        and given.is_sequence(name)
-        and not {node.name, f"{node.name}/Loop"} & {*vectorised}
-    ]
-    if names:
-        yield f"{_few(names)}: linear instead of quadratic time in the length of the list"
-    if not vectorised and not names:
-        yield "none: no loop makes a list"
-
-
-def _agreeing(notes: list[Note], lowered: list[Note]) -> Iterator[Note]:
-    """Yield the notes of a session, with what `lower` does to a sequence where it does something else."""
-    by_value = {note.value: note for note in lowered}
-    for note in notes:
-        other = by_value.get(note.value)
-        if note.is_lowered or other is None:
-            yield note
-        elif other.is_lowered:
-            made = other.text.removeprefix("becomes ")
-            yield note._replace(text=f"{note.text}; lower replaces it with {made}")
-        else:
-            yield other
-
-
-def _counted(notes: Iterable[Note]) -> list[str]:
-    """Return a line for each note, one for those that are alike."""
-    values: dict[str, list[str]] = {}
-    for note in notes:
-        values.setdefault(note.text, []).append(f"'{note.value}'")
-    lines = []
-    for text, names in values.items():
-        named = _few(names)
-        lines.append(
-            f"{named} {text}" if len(names) == 1 else f"{len(names)} sequences ({named}): each {text}"
-        )
-    return lines
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join([*names[:_MOST_NAMED], *["…"] * (len(names) > _MOST_NAMED)])

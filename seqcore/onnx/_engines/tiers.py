@@ -191,32 +191,32 @@ class WholeTier(Tier):
 
     def explain(self) -> Iterator[str]:
         if self.get() is None:
-            yield f"not in one go in onnxruntime: {self.declined}"
+            yield f"not the whole model in onnxruntime: {self.declined}"
         elif self.takes_all():
-            yield "onnxruntime  the lowered model, whole"
+            yield "onnxruntime  the whole lowered model"
         else:
-            yield "onnxruntime  all of it in one go, as long as the sequences are short"
+            yield "onnxruntime  the whole model, while its lists are short"
 
 
 class LoweredWholeTier(Tier):
     """The lowered model in one go, if the given one is quicker with short sequences."""
 
     copes_with = (Refused,)
-    says = "onnxruntime  the lowered model, whole, where they are long"
+    says = "onnxruntime  the whole lowered model, where lists or loops are long"
 
 
 class RaggedTier(Tier):
     """The lowered model in one go, with values and lengths in place of sequences."""
 
     copes_with = (Refused,)
-    says = "onnxruntime  the lowered model, whole, with tensors in place of lists, where they are long"
+    says = "onnxruntime  the whole lowered model, with values and lengths in place of lists"
 
 
 class LongLoopsTier(Tier):
     """A model in one go whose loops may be long, but not its sequences."""
 
     copes_with = (Refused,)
-    says = "onnxruntime  the same where only loops are long"
+    says = "onnxruntime  the whole model, while its lists are short, however long its loops"
 
     def attempt(self, run: Run) -> list[Any] | None:
         return None if run.is_fed_long else super().attempt(run)

@@ -59,7 +59,7 @@ def accumulate_lists(
         What became of those that are scan outputs now, and why others stay.
     """
     found: dict[str, _Accumulated | _Assigned] = {}
-    stays: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for loop in model.graph.all_nodes():
         if not loop.is_op("Loop"):
             continue
@@ -69,7 +69,7 @@ def accumulate_lists(
             try:
                 one = _assigned(prepared, loop, k) or _Accumulated(prepared, loop, k)
             except Declined as why:
-                stays[name] = f"the loop '{loop.name}' {why}"
+                reasons[name] = f"the loop '{loop.name}' {why}"
             else:
                 if one.start.name not in found:  # that is a split in the next round
                     found[name] = one
@@ -80,7 +80,7 @@ def accumulate_lists(
         builder.apply()
         prune(model)
     became = {name: f"becomes a scan output of '{one.node.name}'" for name, one in found.items()}
-    return {one.start.name: one.start.became for one in found.values() if one.start.became} | became, stays
+    return {one.start.name: one.start.became for one in found.values() if one.start.became} | became, reasons
 
 
 def _assigned(prepared: Prepared, loop: Node, k: int) -> _Assigned | None:

@@ -409,7 +409,7 @@ def pack_lists(
         What became of those that are gone, and why others stay.
     """
     forms: dict[str, Packed] = {}
-    stays: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     read = read_names(model)
     continued = _continued(prepared)
     repeated = set() if everywhere else _repeated(model.graph)
@@ -426,11 +426,11 @@ def pack_lists(
             if why := _why_not(names, found, prepared, read, continued):
                 raise Declined(why)
         except Declined as reason:
-            stays |= dict.fromkeys(names, str(reason))
+            reasons |= dict.fromkeys(names, str(reason))
         else:
             forms |= found
     if not forms:
-        return {}, stays
+        return {}, reasons
     for name, form in forms.items():
         maker, place = prepared.producers.get(name, (None, None))
         if prepared.type(name).count or (maker is not None and maker.is_op("SequenceInsert")):
@@ -456,7 +456,7 @@ def pack_lists(
     _return_lists(model.graph, forms, builder)
     builder.apply()
     prune(model)
-    return {name: form.became for name, form in forms.items()}, stays
+    return {name: form.became for name, form in forms.items()}, reasons
 
 
 def _families(prepared: Prepared, continued: dict[str, list[str]]) -> list[list[str]]:

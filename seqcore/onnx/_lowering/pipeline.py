@@ -74,7 +74,7 @@ def lower_prepared(
     given : Prepared
         It stays as it is.
     keep_maps : bool, optional
-        If True, keep SequenceMap nodes, for a runtime that has threads for them. Otherwise they become loops,
+        If True, keep SequenceMap nodes, because the runtime has threads for them. Otherwise they become loops,
         if these have no sequence operators in the end.
     is_checked : bool, optional
         If True, give up a lowered model that onnx finds a fault in.
@@ -88,7 +88,7 @@ def lower_prepared(
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [], [])
     if given.model.opset < OLDEST_OPSET:
-        why = f"stays: the model has opset {given.model.opset}, export it with {OLDEST_OPSET} or later"
+        why = f"stays a list: the model has opset {given.model.opset}, export it with {OLDEST_OPSET} or later"
         nodes = ((name, node) for name, (node, _) in given.producers.items() if given.is_sequence(name))
         return Lowered(given, [Note(name, node.name, False, why) for name, node in nodes], [])
     normal = given.model.copy()
@@ -121,7 +121,7 @@ def lower_prepared(
     fault = _fault_of(lowered.model) if is_checked else ""
     if fault and not _fault_of(given.model):
         # More is known of tensors than of sequences: that they never fit, for instance.
-        why = f"stays: a lowered model would not be valid: {fault}"
+        why = f"stays a list: a lowered model would not be valid: {fault}"
         return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes], trial.loops)
     return Lowered(lowered, notes, trial.loops)
 
@@ -167,7 +167,7 @@ class _Trial:
         Sequences that are gone → what they became.
     packed : dict of str to str
         Those among them that were packed, states of loops too.
-    stays : dict of str to str
+    reasons : dict of str to str
         Sequences that stay → why, if that is known.
     loops : list of LoopNote
     """
@@ -178,7 +178,7 @@ class _Trial:
         self._known, self._packs = known, packs
         self.became: dict[str, str] = {}
         self.packed: dict[str, str] = {}
-        self.stays: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
         self.loops: list[LoopNote] = []
         self._settled: set[str] = set()
         self._why_carried: dict[str, str] = {}
@@ -231,10 +231,10 @@ class _Trial:
 
     def _pack(self, model: Model, builder: Builder, everywhere: bool) -> bool:
         """Make tensors of the sequences that are left; return whether there was one."""
-        packed, stays = pack_lists(model, self.prepared, builder, everywhere)
+        packed, reasons = pack_lists(model, self.prepared, builder, everywhere)
         self.packed |= packed
         if everywhere:
-            self.stays = stays
+            self.reasons = reasons
         return self._is_done(model, packed)
 
     def _make_portable(self, model: Model, builder: Builder) -> None:
@@ -264,7 +264,7 @@ class _Trial:
         forms = Representations(prepared)
         read = read_names(model)
         _decline_lists(forms, read)
-        self.stays = forms.declined | self._why_carried
+        self.reasons = forms.declined | self._why_carried
         became = {name: form.became for name, form in forms.found.items()}
         for name, form in forms.found.items():
             form.plan(name, prepared, read)
@@ -296,13 +296,13 @@ class _Trial:
         return {name for name, written in self._lists.items() if written & left}
 
     def add_reasons(self, reasons: dict[str, str]) -> None:
-        """Add why sequences stay of which no other reason is known."""
-        self.stays = reasons | self.stays
+        """Add reasons why sequences stay, where no other is known."""
+        self.reasons = reasons | self.reasons
 
     def why_map_stays(self, name: str) -> dict[str, str]:
         """Return for each output of a map why it stays."""
         node = next(one for one in self._known.model.graph.all_nodes() if one.name == name)
-        own = [self.stays[one] for one in node.outputs if one in self.stays]
+        own = [self.reasons[one] for one in node.outputs if one in self.reasons]
         inputs = [one for one in node.inputs if self._known.is_sequence(one) and one not in self.became]
         if own:
             why = own[0]
@@ -343,7 +343,7 @@ class _Notes:
         left = {name for node in trial.prepared.model.graph.all_nodes() for name in node.outputs}
         parts = self._parts()
         notes = [
-            Note(name, "", False, "stays: it is an input of the model")
+            Note(name, "", False, "stays a list: it is an input of the model")
             for name in known.model.graph.inputs
             if known.is_sequence(name)
         ]
@@ -352,10 +352,10 @@ class _Notes:
                 if name in trial.packed and name in parts:
                     continue
                 notes.append(Note(name, node.name, True, trial.became[name]))
-            elif not (known.is_sequence(name) or name in trial.stays) or name not in left:
+            elif not (known.is_sequence(name) or name in trial.reasons) or name not in left:
                 continue
             elif name not in parts:
-                notes.append(Note(name, node.name, False, f"stays: {self._why(name, node)}"))
+                notes.append(Note(name, node.name, False, f"stays a list: {self._why(name, node)}"))
         return notes
 
     def _parts(self) -> set[str]:
@@ -372,8 +372,8 @@ class _Notes:
         return parts
 
     def _why(self, name: str, node: Node) -> str:
-        if name in self._trial.stays:
-            return self._trial.stays[name]
+        if name in self._trial.reasons:
+            return self._trial.reasons[name]
         if _makes_from_one(node):
             return f"it is made from '{node.inputs[0]}', which stays"
         if node.is_op("If"):

@@ -241,7 +241,7 @@ Numbers = dict[str, tuple[Length, ...]]
 
 
 class Inferred(NamedTuple):
-    """What is known of the values of a model: their types, and the integers in vectors and scalars."""
+    """The types of the values of a model, and the integers in vectors and scalars, as far as known."""
 
     types: dict[str, Type]
     numbers: Numbers

@@ -50,8 +50,8 @@ class LoopNote(NamedTuple):
 
     def __str__(self) -> str:
         if self.is_vectorised:
-            return f"'{self.loop}' is one operator: all iterations at once{_OTHERWISE[self.otherwise]}"
-        return f"'{self.loop}' goes iteration by iteration: it {self.why_not}"
+            return f"'{self.loop}' runs all iterations at once{_OTHERWISE[self.otherwise]}"
+        return f"'{self.loop}' runs iteration by iteration: it {self.why_not}"
 
 
 def vectorise_loops(

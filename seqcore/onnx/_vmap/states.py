@@ -217,7 +217,7 @@ def appended_lists(loop: Node, prepared: Prepared) -> list[AppendedList]:
         start, insert = prepared.producer(parts.initial[k]), prepared.producer(result)
         is_append = insert is not None and insert.is_op("SequenceInsert") and insert.inputs[0] == state
         if start is None or not start.is_op("SequenceEmpty") or insert is None or not is_append:
-            raise Declined(f"carries the list '{state}'")
+            raise Declined(f"carries the list '{state}' from one iteration to the next")
         counts = []
         for name, more in ((state, 0), (result, 1)):
             for reader, graph in prepared.readers[name]:

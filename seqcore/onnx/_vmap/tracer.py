@@ -156,7 +156,7 @@ class Tracer:
         for node in body_nodes:
             rule: BatchRule | None = record_of(node).batch_rule
             if rule is None:
-                raise Declined(f"has no rule for {node.label()}")
+                raise Declined(f"has {node.label()}, which can't be vectorized")
             if self.taken and not self._is_safe(node, rule):
                 raise Declined(f"may fail at {node.label()} in a branch that it doesn't take")
             if node.graphs:

@@ -3,7 +3,7 @@
 from support.models.sessions import model
 
 from seqcore.onnx import InferenceSession
-from seqcore.onnx._engines.engines import explain
+from seqcore.onnx.explaining import explain
 
 # The first element goes to the end, turned round: as often as a loop is told to.
 TURN = """
@@ -65,7 +65,9 @@ def operators(schedule):
 def explained(text):
     """What `explain` says of what runs where, without the operators' indentation."""
     lines = explain(model(text))
-    return [line.removeprefix("    ") for line in lines[lines.index("what runs where") + 1 :]]
+    return [
+        line.removeprefix("    ") for line in lines[lines.index("what runs where, the first that can") + 1 :]
+    ]
 
 
 class Used:
