@@ -12,11 +12,7 @@ from support.models.sessions import assert_values
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
 
-# Models that onnxruntime does not run whole → why.
-DECLINED = {}
-
 NAMES = list(MODELS)
-WHOLE = [name for name in NAMES if name not in DECLINED]
 
 
 def engines_of(name, sizes, seeds):
@@ -35,15 +31,7 @@ def built_steps(engines):
 
 
 @pytest.mark.mostly_slow(61)
-@pytest.mark.parametrize("name", NAMES)
-def test_declined(name):
-    engines, _ = engines_of(name, (1, 4), 1)
-    assert (engines.whole is None) == (name in DECLINED), engines.declined
-    assert DECLINED.get(name, "") in engines.declined
-
-
-@pytest.mark.mostly_slow(61)
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", NAMES[::3])
 def test_short_runs_go_in_one(name):
     """All of them, from the first on: no step is even built."""
     engines, runs = engines_of(name, (1, 2, 4, 8), 3)
@@ -55,21 +43,20 @@ def test_short_runs_go_in_one(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES[1::3])
 def test_long_runs(name):
     """A whole model fails only for being long: a check has an index out of range."""
     engines, runs = engines_of(name, [MODELS[name].sizes["long"]], 4)
-    if name in WHOLE:
-        attempts = engines.tiers[0]
-        assert attempts.taken + attempts.failures <= runs
-        assert engines.whole.may_be_long or attempts.taken == runs
-        assert attempts.failures == 0 or "check/" in attempts.reason
+    attempts = engines.tiers[0]
+    assert attempts.taken + attempts.failures <= runs
+    assert engines.whole.may_be_long or attempts.taken == runs
+    assert attempts.failures == 0 or "check/" in attempts.reason
     # Of the steps that there may be, lowered or not, only those that run are built, and once.
     assert len(built_steps(engines)) <= 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", NAMES[::6])
 def test_at_the_limit(name):
     """About which a run is short or long: what onnxruntime takes, it does, and else steps do."""
     engines, runs = engines_of(name, (LONG - 1, LONG, LONG + 1, 2), 1)

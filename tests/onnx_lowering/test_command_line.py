@@ -221,9 +221,9 @@ class TestExplainAgreesWithLower:
         assert lines[0].endswith(", …): each becomes its elements")
         assert len(lines) == 2
 
-    @pytest.mark.parametrize("name", MODELS)
+    @pytest.mark.parametrize("name", list(MODELS)[::9])
     @pytest.mark.slow
-    def test_of_every_exported_model(self, name):
+    def test_of_exported_models(self, name):
         """What lower leaves is said to stay, for the same reason; all else is said to be replaced."""
         text = "\n".join(explain(str(MODELS[name].path)))
         _, notes = lower_with_report(MODELS[name].path)

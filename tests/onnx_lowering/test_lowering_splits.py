@@ -54,11 +54,11 @@ AT = "y = SequenceAt(s, p)"
 
 class TestPicking:
     @pytest.mark.mostly_slow(7)
-    @pytest.mark.parametrize("opset", OPSETS)
     @pytest.mark.parametrize("kind", ["scalar", "int64[1] p", "int32[1] p", "int64[K] p"])
     @pytest.mark.parametrize("keepdims", [0, 1])
-    @pytest.mark.parametrize("axis", [0, 1, -1, -2])
-    def test_unit_pieces(self, opset, kind, keepdims, axis):
+    @pytest.mark.parametrize("axis", [0, 1, -1])
+    def test_unit_pieces(self, kind, keepdims, axis):
+        opset = OPSETS[axis % 2]
         attributes = f"<axis = {axis}, keepdims = {keepdims}>"
         inputs = ", " + (kind if kind != "scalar" else "int64 p")
         outs = "float[A, B] y" if keepdims else "float[A] y"
@@ -213,9 +213,7 @@ class TestPicking:
             fed,
         )
 
-    @pytest.mark.parametrize(
-        "dtype", ["float", "int8", "uint8", "int64", "bool", "string", "float16", "double"]
-    )
+    @pytest.mark.parametrize("dtype", ["float", "int8", "int64", "bool", "string", "float16"])
     @pytest.mark.parametrize("given", ["x", "x, k"])
     @pytest.mark.parametrize(
         "read", ["SequenceAt(s, p)", "SequenceAt(s, k)", "ConcatFromSequence<axis = 1>(s)"]
@@ -274,19 +272,19 @@ class TestPicking:
 
 class TestJoiningPieces:
     @pytest.mark.mostly_slow(7)
-    @pytest.mark.parametrize("opset", [14, 17])
-    @pytest.mark.parametrize("split_axis", [0, 1, 2, -1])
+    @pytest.mark.parametrize("split_axis", [0, 1, -1])
     @pytest.mark.parametrize(
         ("given", "keepdims", "new_axis", "axis"),
         [
             (given, keepdims, new_axis, axis)
             for given, keepdims in (("x", 0), ("x", 1), ("x, k", 1))
             for new_axis in (0, 1)
-            for axis in (0, 1, 2, -1, -3)
+            for axis in (0, 1, -1)
             if -(2 + keepdims + new_axis) <= axis < 2 + keepdims + new_axis
         ],
     )
-    def test_joins(self, opset, given, split_axis, axis, new_axis, keepdims):
+    def test_joins(self, given, split_axis, axis, new_axis, keepdims):
+        opset = 14 if axis else 17
         rank = 2 + keepdims + new_axis
         outs = ", ".join("ABCD"[:rank])
         text = split(

@@ -244,10 +244,10 @@ def test_splits_that_do_not_sum_up(k):
     assert outcome(after, {"x": x, "k": np.array(k)}) is None
 
 
-@pytest.mark.parametrize("dtype", ["double", "int64", "int32", "uint8", "bool", "float16", "string"])
-@pytest.mark.parametrize("opset", [14, 17])
+@pytest.mark.parametrize("dtype", ["double", "int64", "uint8", "bool", "float16", "string"])
 @pytest.mark.parametrize("shape", ["4", "?"])
-def test_types(dtype, opset, shape):
+def test_types(dtype, shape):
+    opset = 14
     number = {"double": 11, "int64": 7, "int32": 6, "uint8": 2, "bool": 9, "float16": 10, "string": 8}[dtype]
     model = parse(
         f"""g ({dtype}[N, 4] x, int64 n, int64 p) => ({dtype}[A] y, {dtype}[B] z)

@@ -6,7 +6,6 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from support.models.exported import MODELS  # noqa: E402
 from support.models.lowering import left_in, session  # noqa: E402
 from support.models.sessions import model  # noqa: E402
 
@@ -34,16 +33,6 @@ def test_a_map_over_an_input(ragged_io):
         (y,) = used.run(None, {"s": [np.ones((3, 9), np.float32), np.ones((7, 7), np.float32)]})
         assert y.shape == (2, 5, 5)
         np.testing.assert_array_equal(y.sum((1, 2)), [15, 25])
-
-
-@pytest.mark.mostly_slow(31)
-@pytest.mark.parametrize("name", MODELS)
-def test_exported_models(name):
-    for ragged_io in (False, True):
-        result = lower(MODELS[name].path, ragged_io=ragged_io)
-        session(result)
-        if not left_in(result):
-            onnx.checker.check_model(result, full_check=True)
 
 
 @pytest.mark.parametrize("declared", ["float[M]", "float[A, B, C]", "float[M, 5]", "float[M, 4]", "float"])

@@ -78,11 +78,11 @@ class TestRoundTrips:
         assert_holds(from_proto(proto.SerializeToString()), arrays)
 
     @pytest.mark.parametrize("name", NAMES)
-    @pytest.mark.parametrize("shape", [(), (3,), (2, 2), (0,), (2, 0)])
-    def test_many_of_one_shape(self, name, shape):
-        arrays = [filled(name, shape, start=i) for i in range(48)]
-        proto = to_proto(arrays, name="é" * 100)
-        assert_holds(from_proto(proto), arrays)
+    def test_many_of_one_shape(self, name):
+        for shape in [(), (3,), (2, 2), (0,), (2, 0)]:
+            arrays = [filled(name, shape, start=i) for i in range(48)]
+            proto = to_proto(arrays, name="é" * 100)
+            assert_holds(from_proto(proto), arrays)
         arrays[-1] = filled(name, (1, 5))
         arrays[32] = filled(name, (1, 2))
         assert_holds(from_proto(to_proto(arrays)), arrays)
@@ -185,14 +185,13 @@ class TestOnnxHelpers:
         assert ours == theirs
 
     @pytest.mark.parametrize("name", NAMES)
-    @pytest.mark.parametrize("shape", SHAPES)
-    def test_typed_fields(self, name, shape):
-        array = filled(name, shape, start=7)
-        values = array.reshape(-1)
-        number = tensor_type(array.dtype)
-        proto = helper.make_tensor("t", number, shape, values.tolist())
-        assert not proto.HasField("raw_data")
-        assert_holds(from_proto(sequence(*[proto] * 20)), [array] * 20)
+    def test_typed_fields(self, name):
+        for shape in SHAPES:
+            array = filled(name, shape, start=7)
+            number = tensor_type(array.dtype)
+            proto = helper.make_tensor("t", number, shape, array.reshape(-1).tolist())
+            assert not proto.HasField("raw_data")
+            assert_holds(from_proto(sequence(*[proto] * 20)), [array] * 20)
 
     @pytest.mark.parametrize(
         "name", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -345,7 +344,7 @@ GOOD = {
 
 
 class TestDamagedTensors:
-    @pytest.mark.parametrize("before", [0, 1, 48], ids="{} before".format)
+    @pytest.mark.parametrize("before", [0, 48], ids="{} before".format)
     @pytest.mark.parametrize("case", DAMAGED)
     def test_the_element_is_named(self, case, before):
         tensor, error, message = DAMAGED[case]
