@@ -96,3 +96,41 @@ class TestEveryType:
         s = [filled(name, (i, 2)) for i in range(3)]
         assert_values(run(text, s=s, c=np.array(True)), [s[:2]])
         assert_values(run(text, s=s, c=np.array(False)), [s])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_strings_of_any_length(seed):
+    """Sequences of strings in and out and through a loop, whole and in steps, against Python's lists."""
+    used = session("""
+        g (seq(string[A]) s, string[B] x, int64 k) => (seq(string[A]) t, string[C] y, string[D] z)
+        <bool yes = {1}, int64 zero = {0}> {
+            t = Loop (k, yes, s) <body = b (int64 i, bool c, seq(string[A]) p) => (bool d, seq(string[A]) q) {
+                d = Identity (c) a = SequenceInsert (p, x, zero) e = SequenceAt (a, zero)
+                q = SequenceInsert (a, e)
+            }>
+            y = ConcatFromSequence <axis = 0> (t)
+            u = SequenceErase (t, zero)
+            z = SequenceAt (u, zero)
+        }""")
+    random = np.random.default_rng(seed)
+
+    def some():
+        words = ["é" * int(random.integers(0, 40)) for _ in range(random.integers(1, 4))]
+        return np.array(words, object)
+
+    for n, k in [(0, 1), (3, 2), (2, 4), (5, 1), (1, 3), (700, 2), (2, 2), (0, 600)]:
+        s, x = [some() for _ in range(n)], some()
+        t, y, z = used.run(None, {"s": s, "x": x, "k": i64(k)})
+        expected = [x.tolist()] * k + [one.tolist() for one in s] + [x.tolist()] * k
+        assert [one.tolist() for one in t] == expected
+        assert y.tolist() == [word for one in expected for word in one]
+        assert z.tolist() == expected[1]
+
+
+def test_items_that_are_no_strings():
+    used = session("g (seq(string[A]) s, int64 i) => (string[B] y) { y = SequenceAt (s, i) }")
+    for _ in range(4):
+        with pytest.raises(TypeError):
+            used.run(None, {"s": [np.array([1, None], object)], "i": i64(0)})
+        (y,) = used.run(None, {"s": [np.array(["a"])], "i": i64(0)})
+        assert y.tolist() == ["a"]

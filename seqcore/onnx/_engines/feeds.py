@@ -91,8 +91,6 @@ class Feed:
         self._element_dtype = self._element_shape = None
         if which == "sequence_type" and kind.sequence_type.elem_type.HasField("tensor_type"):
             self._element_dtype = dtype_of(kind.sequence_type.elem_type.tensor_type.elem_type)
-            if self._element_dtype == STRING:
-                self._element_dtype = None
             element = kind.sequence_type.elem_type.tensor_type
             if element.HasField("shape"):
                 self._element_shape = tuple(  # -1 for a length that is not declared
@@ -178,7 +176,8 @@ class Feed:
         if type(value) is list:
             if len(value) > longest:
                 return None
-            if all_fit(value, self._element_dtype, self._element_shape):
+            # Arrays of objects may hold others than strings.
+            if self._element_dtype != STRING and all_fit(value, self._element_dtype, self._element_shape):
                 return value
         if type(value) is not TensorSequence or value.dtype != self._element_dtype:
             value = self.check(value)
