@@ -139,7 +139,7 @@ class TestGraphs:
         assert run_in_blocks(blocks) == 300
 
     def test_from_so_many_elements_on(self, blocks, body_of):
-        from seqcore.onnx._bodies.program import FLAT_PAYS
+        from seqcore.onnx._thresholds import FLAT_PAYS
 
         body = body_of(self.SHAPED)
         for n, ran in ((FLAT_PAYS - 2, 0), (1, 0), (1, 1), (1, 1)):

@@ -27,8 +27,9 @@ from support.models.graphs import (  # noqa: E402
 
 from seqcore.dtypes import ELEMENT_TYPES  # noqa: E402
 from seqcore.onnx import GraphBody  # noqa: E402
-from seqcore.onnx._bodies.program import COPIES, Copies  # noqa: E402
+from seqcore.onnx._bodies.program import Copies  # noqa: E402
 from seqcore.onnx._runtimes.sessions import REFUSALS  # noqa: E402
+from seqcore.onnx._thresholds import COPIES  # noqa: E402
 
 pytestmark = pytest.mark.mostly_slow(5)
 

@@ -11,7 +11,8 @@ from support.models.graphs import ADD, ENOUGH, assert_same, floats, parsed, sing
 
 from seqcore.onnx import GraphBody  # noqa: E402
 from seqcore.onnx._bodies import program as many  # noqa: E402
-from seqcore.onnx._bodies.program import COPIES, can_copy  # noqa: E402
+from seqcore.onnx._bodies.program import can_copy  # noqa: E402
+from seqcore.onnx._thresholds import COPIES  # noqa: E402
 
 PAYS = many._COPIES_PAY + many._A_NODE_MORE  # for a body of one node
 

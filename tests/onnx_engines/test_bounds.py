@@ -79,7 +79,6 @@ def test_lengths_without_a_name_are_told_by_the_input_alone():
         # A branch may not be taken, whatever is fed.
         f"t = If (one_of) <then_branch = a () => (seq(float[]) u) {{ {loop('n', t='u')} }},"
         "                  else_branch = e () => (seq(float[]) v) { v = Identity (s) }>",
-        # More than the limit, although each part is within it.
         loop("n", t="u") + "m = SequenceLength (u)" + loop("m", s="u"),
         loop("n", t="u", body="h{t} = SequenceInsert (p{t}, x) q{t} = SequenceInsert (h{t}, x)")
         + "m = SequenceLength (u)"
@@ -97,37 +96,6 @@ def test_a_loop_inside_of_another():
     fed, nchecks = checked(loop("one", body="BODY").replace("BODY", inner))
     assert not fed
     assert nchecks
-
-
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        "m = SequenceLength (s)",
-        "e = SequenceErase (s) f = SequenceInsert (e, x) m = SequenceLength (f)",
-        "e = SequenceConstruct (x, x) m = SequenceLength (e)",
-        "e = SplitToSequence (x) m = SequenceLength (e)",
-        "e = SequenceEmpty <dtype = 1> ()" + loop("n", s="e", t="u") + "m = SequenceLength (u)",
-        loop("n", t="u", body="h = SequenceErase (p{t}) q{t} = SequenceInsert (h, x)")
-        + "m = SequenceLength (u)",
-        "a = SequenceLength (s) m = Min (n, a)",
-        "zeros = Constant <value = int64[1] {0}> () a = SequenceLength (s) c = Less (a, one)"
-        " d = Cast <to = 7> (c) e = Gather (zeros, d) m = Add (a, e)",
-    ],
-)
-def test_it_is_known_before(nodes):
-    assert checked(nodes + loop("m"))[1] == 0
-
-
-def test_branches_of_a_loop_that_grow_a_list():
-    """A list that some iterations add to has no more elements than there are iterations."""
-    body = """
-        c = Less (i{t}, one)
-        q{t} = If (c) <then_branch = a () => (seq(float[]) o) { o = SequenceInsert (p{t}, x) },
-                       else_branch = e () => (seq(float[]) v) { v = Identity (p{t}) }>
-    """
-    grown = loop("n", s="e", t="u", body="BODY").replace("BODY", body.replace("{t}", "u"))
-    nodes = "e = SequenceEmpty <dtype = 1> ()" + grown + "m = SequenceLength (u)"
-    assert checked(nodes + loop("m", s="e")) == ([FedLimit("n", None, MOST)], 0)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])

@@ -10,7 +10,7 @@ from support.models.exported import MODELS
 from support.models.sessions import assert_values
 
 from seqcore.onnx import InferenceSession
-from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY
+from seqcore.onnx._thresholds import LONG, LONG_TO_COPY
 
 NAMES = list(MODELS)
 

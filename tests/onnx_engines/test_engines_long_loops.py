@@ -9,7 +9,7 @@ pytest.importorskip("onnxruntime")
 from support.models.engines import INSERT_ROWS, TURN, Used, ran, turned
 from support.models.sessions import assert_values, f32, floats, i64
 
-from seqcore.onnx._engines.checked_model import LONG, LONG_TO_COPY, MOST_EDITED
+from seqcore.onnx._thresholds import LONG, LONG_TO_COPY, MOST_EDITED
 
 pytestmark = pytest.mark.mostly_slow(5)
 

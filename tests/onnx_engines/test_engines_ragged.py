@@ -12,7 +12,7 @@ from support.models.sessions import by_reference, f32, i64, model
 import seqcore as sq
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import ragged_model
-from seqcore.onnx._engines.engines import LONG_FOR_LOOPS
+from seqcore.onnx._thresholds import LONG_FOR_LOOPS
 
 LONG = LONG_FOR_LOOPS + 1
 EACH = """
@@ -123,10 +123,10 @@ def test_errors_name_the_node():
             used.run(None, {"s": clips(LONG), "k": f32(1, 2, 3, 4)})
 
 
-@pytest.mark.parametrize("most", [ragged_model._MOST_COPIED, 100])
+@pytest.mark.parametrize("most", [ragged_model.MOST_COPIED_IN_LOOPS, 100])
 def test_nested_loops(monkeypatch, most):
     """What gets too large for tensors runs in steps."""
-    monkeypatch.setattr(ragged_model, "_MOST_COPIED", most)
+    monkeypatch.setattr(ragged_model, "MOST_COPIED_IN_LOOPS", most)
     given = model(NESTED)
     used = InferenceSession(given)
     for n in (2, 3, 30, 30, 2, 30, 30, 30):

@@ -19,8 +19,8 @@ from support.models.engines import (
 from support.models.sessions import assert_values, floats, i64, model
 
 from seqcore.onnx import InferenceSession
-from seqcore.onnx._engines.checked_model import LONG
 from seqcore.onnx._engines.steps_engine import StepsEngine
+from seqcore.onnx._thresholds import LONG
 from seqcore.onnx.explaining import explain
 
 

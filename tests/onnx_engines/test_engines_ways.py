@@ -12,10 +12,14 @@ from support.models.sessions import assert_values, constant, f32, floats, i64, m
 
 from seqcore.onnx import InferenceSession  # noqa: E402
 from seqcore.onnx._engines import planner as planner_module  # noqa: E402
-from seqcore.onnx._engines.checked_model import FEW, LONG  # noqa: E402
 from seqcore.onnx._engines.tiers import Attempts  # noqa: E402
-from seqcore.onnx._engines.whole import MOST_INSERTS, size_of  # noqa: E402
-from seqcore.onnx._model.weights import HEAVY  # noqa: E402
+from seqcore.onnx._engines.whole import size_of  # noqa: E402
+from seqcore.onnx._thresholds import (  # noqa: E402
+    FEW,
+    HEAVY,
+    LONG,
+    MOST_INSERTS,
+)
 
 SLICES = """g (float[N, 4] x, int64 n) => (float[M, 4] y)
 <bool yes = {1}, int64[1] zero = {0}, int64[1] one = {1}> {
@@ -158,7 +162,7 @@ class TestLimits:
 
     @pytest.mark.parametrize(("count", "is_numpy"), [(3, True), (4, True), (5, False)])
     def test_small_parts(self, count, is_numpy):
-        assert planner_module._MOST_NODES == 4
+        assert planner_module.MOST_NUMPY_NODES == 4
         chain = " ".join(f"n{k + 1} = Add (n{k}, n0)" for k in range(count))
         text = f"""g (seq(float[]) s, int64 n0) => (seq(float[]) t) {{
             {chain} t = SequenceErase (s, n{count})

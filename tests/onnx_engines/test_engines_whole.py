@@ -12,12 +12,10 @@ from support.models.sessions import assert_values, f32, floats, i64, model
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import whole as whole_module
-from seqcore.onnx._engines.checked_model import LONG
-from seqcore.onnx._engines.engines import LONG_FOR_LOOPS
 from seqcore.onnx._engines.tiers import Attempts
-from seqcore.onnx._engines.whole import MOST_INSERTS
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.weights import without_weights
+from seqcore.onnx._thresholds import LONG, LONG_FOR_LOOPS, MOST_INSERTS
 from seqcore.onnx.explaining import explain
 
 pytestmark = pytest.mark.mostly_slow(5)
@@ -297,12 +295,6 @@ class TestDeclined:
                 used.run(None, {"s": [np.ones((2, 2), np.float32)], "x": f32(1)})
         found = self.declined(text, "'y' joins elements whose ranks may differ", s=[f32(1)], x=f32(2))
         assert_values(found, [f32(1, 2), [f32(1)]])
-
-    def test_sequences_of_strings(self):
-        text = """g (seq(string[]) s, string[N] x) => (seq(string[]) t) { t = SequenceInsert (s, x) }"""
-        word = np.array(["é"], object)
-        found = self.declined(text, "works on a sequence of strings", s=[word], x=word)
-        assert found[0][1].tolist() == ["é"]
 
     def test_types_that_onnxruntime_lacks(self):
         text = """g (uint8[N] x) => (seq(uint8[]) t) {

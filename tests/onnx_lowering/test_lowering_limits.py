@@ -43,7 +43,7 @@ class TestListed:
 
     @pytest.mark.parametrize("more", [-1, 0, 1])
     def test_lists_that_loops_hand_on(self, more):
-        n = listed._MOST_CARRIED + more
+        n = listed.MOST_CARRIED + more
         text = self.WINDOW.replace("MANY", ", ".join(["a"] * n))
         feeds = [{"x": rows(3), "n": np.array(k)} for k in (0, 1, 3)]
         result, _ = quick(text, *feeds)
@@ -52,7 +52,7 @@ class TestListed:
     @pytest.mark.parametrize(("width", "goes"), [(1024, True), (1025, False)])
     def test_a_stack_in_each_round(self, width, goes):
         """Four elements of 1024 numbers."""
-        assert listed._MOST_COPIED == 4 * 1024
+        assert listed.MOST_STACKED == 4 * 1024
         text = f"""g (float[{width}] x, int64 n, int64 p) => (float[{width}] y) <bool yes = {{1}}> {{
             y = Loop(n, yes, x) <body = b (int64 i, bool c, float[{width}] r)
                                     => (bool c2, float[{width}] r2) {{
@@ -95,7 +95,7 @@ class TestPieces:
         ],
     )
     def test_one_split_where_few_or_half_of_them_are_read(self, count, picked, is_split):
-        assert pieces._FEW == 16
+        assert pieces.MOST_AT_ONCE_PIECES == 16
         assert self.cut(count, picked) is is_split
 
     @pytest.mark.parametrize("axis", [-1, -2, 0, 1])
@@ -142,7 +142,7 @@ class TestLoops:
     @pytest.mark.parametrize("at_front", [False, True])
     @pytest.mark.parametrize("more", [-1, 0, 1])
     def test_inserts_in_a_round(self, more, at_front):
-        n, place = trace._MOST_ADDITIONS + more, ", zero" * at_front
+        n, place = trace.MOST_ADDITIONS + more, ", zero" * at_front
         code = " ".join(
             f"{'t' if k == n - 1 else f't{k}'} = SequenceInsert({f't{k - 1}' if k else 's'}, q{place})"
             for k in range(n)
@@ -152,7 +152,7 @@ class TestLoops:
         assert any("more than 32 times in an iteration" in note for note in notes) is (more > 0)
 
     def test_each_end_counts_for_itself(self):
-        n = trace._MOST_ADDITIONS
+        n = trace.MOST_ADDITIONS
         places = ["", ", zero"] * n
         code = " ".join(
             f"{'t' if k == 2 * n - 1 else f't{k}'} = SequenceInsert({f't{k - 1}' if k else 's'}, q{place})"
@@ -163,7 +163,7 @@ class TestLoops:
     @pytest.mark.parametrize(("back", "goes"), [(1, True), (15, True), (16, True), (17, False)])
     def test_how_far_back_a_round_reads(self, back, goes):
         """The list starts with as many elements, so that what is read is there."""
-        assert accumulate._FARTHEST == 16
+        assert accumulate.FARTHEST == 16
         start = ", ".join(["a"] * back)
         text = f"""g (float[N, 4] x, int64 n) => (float[A, 4] y)
         <bool yes = {{1}}, int64 zero = {{0}}, int64 at = {{-{back}}}, float[4] a = {{1, 2, 3, 4}}> {{

@@ -286,7 +286,7 @@ def test_from_standard_input_to_standard_output(path):
     assert ended.returncode == 0
     assert onnx.load_model_from_string(ended.stdout) == lower(parse(MODEL))
     assert b"standard output: 1 sequence lowered, none left" in ended.stderr
-    assert shell("explain", "-", input=path.read_bytes()).stdout.startswith(b"sequences\n")
+    assert shell("explain", "-", input=path.read_bytes()).stdout.startswith(b"a session ")
 
 
 @pytest.mark.slow
@@ -315,7 +315,7 @@ def test_pipes_are_read_once(path):
     os.close(there)
     ended = shell("explain", f"/dev/fd/{here}", pass_fds=[here])
     os.close(here)
-    assert ended.stdout.startswith(b"sequences\n")
+    assert ended.stdout.startswith(b"a session ")
     assert b"lower MODEL -o OUT" in ended.stdout
 
 

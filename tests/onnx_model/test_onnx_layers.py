@@ -13,7 +13,7 @@ import seqcore.onnx
 ROOT = Path(seqcore.onnx.__file__).parent
 # What stands in one line may not import each other.
 ORDER = [
-    ["_once"],
+    ["_once", "_thresholds"],
     ["_model"],
     ["_runtimes"],
     ["_bodies"],

@@ -322,7 +322,7 @@ class TestWhatStays:
 
     def test_large_rows(self):
         why = "works on large tensors, which would gain nothing"
-        for length, is_large in ((loop_sizes._LARGE, True), (loop_sizes._LARGE - 1, False)):
+        for length, is_large in ((loop_sizes.LARGE, True), (loop_sizes.LARGE - 1, False)):
             type_ = f"float[{length}]"
             text, feeds = body("e = Neg(a)", type_, x=type_), feeds_for(x=type_, trips=[0, 3])
             if is_large:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.mostly_slow(3)
 
 @pytest.fixture
 def small(monkeypatch):
-    for name, number in (("_MOST_PADDED", 100), ("_MOST_EXTRA", 20), ("_SMALL", 24), ("_SMALL_TO_FILL", 12)):
+    for name, number in (("MOST_PADDED", 100), ("MOST_EXTRA", 20), ("SMALL", 24), ("SMALL_TO_FILL", 12)):
         monkeypatch.setattr(loop_sizes, name, number)
 
 

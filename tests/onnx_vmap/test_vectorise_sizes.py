@@ -33,7 +33,7 @@ OUTER = """c0 = Unsqueeze(a, #(1)) r0 = Unsqueeze(w, #(0)) g = Mul(c0, r0)
 @pytest.fixture
 def small(monkeypatch):
     """Limits that little data reach: 64 numbers at once, and 8 where an iteration is small."""
-    for name, number in (("_MOST_AT_ONCE", 64), ("_SMALL", 8)):
+    for name, number in (("MOST_AT_ONCE", 64), ("SMALL", 8)):
         monkeypatch.setattr(loop_sizes, name, number)
 
 
@@ -78,7 +78,7 @@ class TestWays:
 
     def test_the_limit_of_what_is_done_at_once(self):
         text = body("e = Add(a, w)", "float[D]", **ROWS)
-        most = loop_sizes._MOST_AT_ONCE
+        most = loop_sizes.MOST_AT_ONCE
         cases = [
             (2049, most // 2049 // 2, True),
             (2049, most // 2049 + 1, False),
@@ -100,7 +100,7 @@ class TestWays:
         feeds = feeds_for(**types, trips=range(0, 42, 3))
         for code, out, is_large in (("e = Add(a, w)", "float[5]", False), (OUTER, "float[5]", True)):
             text = body(code, out, **types)
-            nloops = int(loop_sizes._SMALL < 25 and is_large)
+            nloops = int(loop_sizes.SMALL < 25 and is_large)
             result, _ = check_at_once(text, feeds, nloops=nloops)
             if nloops:
                 assert takes_first(result, feeds) == [25 * n <= 64 for n in range(0, 42, 3)]

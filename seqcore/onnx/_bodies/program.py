@@ -21,15 +21,17 @@ from seqcore.onnx._model.writing import forget_shape
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.runners import SessionRunner, make_runner
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused
-
-# Arguments of more bytes gain nothing: copying them costs what a run costs.
-_LARGE = 16384
-# Fewer rows are as quick singly.
-_FEW = 8
-# The number of elements from which building copies pays: 0.7 ms and 0.3 ms a node.
-_COPIES_PAY, _A_NODE_MORE = 300, 120
-# Which arguments are whole may change from call to call: so many combinations are built for.
-_MOST_BUILT = 8
+from seqcore.onnx._thresholds import (
+    A_NODE_MORE,
+    COPIES,
+    COPIES_PAY,
+    FLAT_PAYS,
+    LEAST_ROWS,
+    MOST_ARGUMENT_NBYTES,
+    MOST_BUILT,
+    MOST_COPIED_NBYTES,
+    MOST_COPIED_NODES,
+)
 
 
 def run_singly(run, rows, start=0):
@@ -78,7 +80,7 @@ class ManyRunner:
         """Return the outputs for each row of arguments, as a list of tuples."""
         n = len(rows)
         self._asked += n
-        if n < _FEW or not self._can_copy:
+        if n < LEAST_ROWS or not self._can_copy:
             return run_singly(self._program.run, rows)
         whole = self._whole(rows)
         varying = [i for name, i in self._fed if name not in whole]
@@ -86,7 +88,7 @@ class ManyRunner:
         while (start := len(results)) < n:
             group = rows[start : start + COPIES]
             nbytes = sum(rows[start][i].nbytes for i in varying)
-            is_small = nbytes <= _LARGE and n - start >= _FEW
+            is_small = nbytes <= MOST_ARGUMENT_NBYTES and n - start >= LEAST_ROWS
             copies = self._copies(whole) if is_small else None
             done = self._attempt(copies, group) if copies else None
             results += done or run_singly(self._program.run, group, start)
@@ -114,8 +116,8 @@ class ManyRunner:
     def _copies(self, whole):
         """Return what runs rows in copies, None if that doesn't pay yet, or another thread builds it."""
         if whole not in self._built:
-            pays = _COPIES_PAY + _A_NODE_MORE * len(self._model.graph.node)
-            if self._asked < pays or len(self._built) >= _MOST_BUILT:
+            pays = COPIES_PAY + A_NODE_MORE * len(self._model.graph.node)
+            if self._asked < pays or len(self._built) >= MOST_BUILT:
                 return None
             self._built.setdefault(whole, Once(lambda: self._build(whole)))
         return self._built[whole].get_unless_busy()
@@ -131,18 +133,13 @@ class ManyRunner:
 # A model that holds a body several times, so that one run serves several elements.
 
 
-# onnxruntime looks each fed name up by walking the inputs: more copies cost more for that than they save.
-COPIES = 16
-# From some nodes on the 4 µs of a run are little; weights would be packed again for every copy.
-_MOST_NODES, _MOST_NBYTES = 12, 1 << 16
-
 _PURE_DOMAINS = ("", "ai.onnx.ml")
 
 
 def can_copy(model):
     """Return whether copies of a model's graph in one graph do what it does: quickly, and with its bits."""
     return (
-        len(model.graph.node) <= _MOST_NODES
+        len(model.graph.node) <= MOST_COPIED_NODES
         and not any(one.HasField("g") or one.graphs for node in model.graph.node for one in node.attribute)
         # Copies with a seed would draw the same numbers; operators of other domains may do anything.
         and all(
@@ -150,7 +147,7 @@ def can_copy(model):
         )
         and not model.functions
         and not model.graph.sparse_initializer
-        and model.ByteSize() <= _MOST_NBYTES
+        and model.ByteSize() <= MOST_COPIED_NBYTES
     )
 
 
@@ -232,9 +229,6 @@ def _fresh(name, taken):
 
 
 # A body for given types: what to run, and where each output comes from.
-
-# The number of elements from which a session of its own for flat arguments pays.
-FLAT_PAYS = 160
 
 
 class Program:

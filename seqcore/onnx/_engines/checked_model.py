@@ -23,14 +23,7 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.types import from_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-
-# Up to here an edit of a list, which copies pointers, costs no more than some steps of ours; and a copy of
-# the list with its data.
-LONG, LONG_TO_COPY = 512, 128
-# Up to here an edit costs no more than the steps of an iteration with some parts.
-MOST_EDITED = 2048
-# Up to here a loop costs no more than all its iterations in one go.
-FEW = 8
+from seqcore.onnx._thresholds import LONG, LONG_TO_COPY, MOST_EDITED
 
 
 def add_checks(model: Model, prepared: Prepared, limit: int, counts_elements: bool = False) -> list[FedLimit]:
@@ -71,10 +64,6 @@ def limit_of(graph: Graph, prepared: Prepared) -> int:
 def why_not_whole(graph: Graph, prepared: Prepared) -> str:
     """Return where onnxruntime deviates from the specification and no check finds it, or ""."""
     for node in graph.all_nodes():
-        for name in filter(None, (*node.inputs, *node.outputs)):
-            type_ = prepared.type(name)
-            if not type_.is_tensor and type_.number == TensorProto.STRING:
-                return f"{node.label()} works on a sequence of strings"
         if why := record_of(node).deviates(node, prepared):
             return f"{node.label()} {why}"
     return ""
@@ -187,9 +176,7 @@ class Checks:
         if known is not None and known <= self._limit:
             return
         if parts.trips and known is None:
-            if self._bounds.is_limited(parts.trips) or self._is_checked_on_feed(
-                self._bounds.fed_number(parts.trips)
-            ):
+            if self._is_checked_on_feed(self._bounds.fed_number(parts.trips)):
                 return
             trips = node.inputs[0]
             if not is_never_negative(prepared, parts.trips):

@@ -15,6 +15,7 @@ from seqcore.dtypes import STRING
 from seqcore.onnx._engines.planner import Planner
 from seqcore.onnx._engines.schedule import Entry, Step
 from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._thresholds import ITERATIONS_UNSEEN
 from seqcore.operators import concat_from_sequence
 
 
@@ -150,10 +151,6 @@ class Stacked:
 # Loop, where sequences or optionals are among its values, as a step of a plan.
 
 
-# After so many iterations the loop looks whether it was told to stop.
-_LOOK = 32
-
-
 class LoopStep:
     """A Loop: it runs its body's plan for each iteration.
 
@@ -192,7 +189,7 @@ class LoopStep:
         i = 0
         try:
             while going and (trips is None or i < trips):
-                if i % _LOOK == 0:
+                if i % ITERATIONS_UNSEEN == 0:
                     stop_if_told(frame[0])
                 going = self._iterate(frame, i, stacks)
                 i += 1

@@ -22,7 +22,6 @@ from typing import Any
 
 from onnx import ModelProto
 
-from seqcore.onnx._engines.checked_model import FEW
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.ragged_model import RaggedModel
 from seqcore.onnx._engines.random_numbers import drawing_nodes, give_seeds
@@ -51,14 +50,10 @@ from seqcore.onnx._model.prepare import declare_types, prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import to_type_proto
-from seqcore.onnx._model.weights import HEAVY, Weights
+from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
-
-# So many runs are not worth a compiled model.
-_RUNS_AS_GIVEN = 2
-# From so many iterations on, a loop without sequences is quicker than one with them.
-LONG_FOR_LOOPS = 64
+from seqcore.onnx._thresholds import FEW, HEAVY, LONG_FOR_LOOPS, RUNS_AS_GIVEN
 
 
 class Engines:
@@ -120,7 +115,7 @@ class Engines:
         if first is None:
             return self._compiled.get().run(output_names, feed, options)
         self._runs += 1
-        if self._runs <= _RUNS_AS_GIVEN:
+        if self._runs <= RUNS_AS_GIVEN:
             results = first.attempt(Run(interface, output_names, feed, options))
             if results is not None:
                 return results

@@ -22,7 +22,7 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import dtype_of, one_line
 from seqcore.onnx._model.types import SEQUENCE, TENSOR
-from seqcore.onnx._model.weights import HEAVY, nbytes_of
+from seqcore.onnx._model.weights import nbytes_of
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._runtimes.runners import make_runner
 from seqcore.onnx._runtimes.sessions import (
@@ -34,6 +34,7 @@ from seqcore.onnx._runtimes.sessions import (
     refusing_run,
     restamp,
 )
+from seqcore.onnx._thresholds import HEAVY
 
 
 def cut_out(

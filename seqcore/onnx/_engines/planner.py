@@ -26,6 +26,7 @@ from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.tensors import dtype_of, tensor_type
 from seqcore.onnx._model.types import tensor, to_type_proto
 from seqcore.onnx._runtimes.sessions import Sessions
+from seqcore.onnx._thresholds import MOST_NUMPY_NODES
 
 
 class Plan:
@@ -262,15 +263,13 @@ class Part:
 # Small parts: a few integers and conditions, which NumPy computes in less time than a session's run.
 
 
-# A run of a session costs as much as this many operators in NumPy, or more.
-_MOST_NODES = 4
 # On integers and conditions NumPy is exact, and broadcasts as ONNX does since version 7.
 _TYPES = (TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64)
 
 
 def numpy_part(nodes: list[Node], planner: Any) -> Step | None:
     """Return a step for nodes that are few and simple enough, None for others."""
-    if len(nodes) > _MOST_NODES:
+    if len(nodes) > MOST_NUMPY_NODES:
         return None
     calls = []
     for node in nodes:

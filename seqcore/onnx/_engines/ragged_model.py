@@ -27,10 +27,8 @@ from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Shape
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._runtimes.sessions import Sessions
+from seqcore.onnx._thresholds import MOST_COPIED_IN_LOOPS
 from seqcore.operators import split_to_sequence
-
-# Loops that copy lists of more numbers at each edit are slower than steps, which edit them in place.
-_MOST_COPIED = 1 << 16
 
 
 class RaggedModel:
@@ -152,7 +150,7 @@ def _limit_sizes(prepared: Prepared) -> bool:
         size = reduce(
             lambda one, other: nodes.op("Add", one, other), [nodes.op("Size", one) for one in names]
         )
-        zero = nodes.fail_if(nodes.op("Greater", size, nodes.constant(_MOST_COPIED)))
+        zero = nodes.fail_if(nodes.op("Greater", size, nodes.constant(MOST_COPIED_IN_LOOPS)))
         going = nodes.op("Gather", nodes.constant([True], bool), zero, axis=0)
         if not parts.passes_condition_on:
             going = nodes.op("And", parts.going_out, going)

@@ -17,14 +17,13 @@ from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused
+from seqcore.onnx._thresholds import MOST_DOUBLINGS
 
 # Exceptions for values that don't fit. Any other exception of steps is a bug of ours.
 _OF_DATA: tuple[type[Exception], ...] = (
     *(IndexError, TypeError, ValueError, OverflowError, MemoryError),
     *REFUSALS,
 )
-# After the k-th failure in a row 2ᵏ chances go by, with k up to this.
-_MOST_DOUBLINGS = 8
 
 
 class Run:
@@ -94,7 +93,7 @@ class Attempts:
         """Let some chances go by."""
         self.failures += 1
         self.reason = "" if reason is None else one_line(reason)
-        self._in_a_row = min(self._in_a_row + 1, _MOST_DOUBLINGS)
+        self._in_a_row = min(self._in_a_row + 1, MOST_DOUBLINGS)
         self._skip = 1 << self._in_a_row
 
     def succeeded(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from onnx import TensorProto
 
-from seqcore.onnx._engines.checked_model import LONG, add_checks, carries_sequences, limit_of, why_not_whole
+from seqcore.onnx._engines.checked_model import add_checks, carries_sequences, limit_of, why_not_whole
 from seqcore.onnx._engines.executable import Executable
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._model.graph import Graph, Model
@@ -22,10 +22,10 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
-from seqcore.onnx._model.weights import HEAVY
 from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._runtimes.sessions import Sessions
+from seqcore.onnx._thresholds import HEAVY, LONG, MOST_INSERTS, TRIPS
 
 
 class WholeModel(Executable):
@@ -132,12 +132,6 @@ def made_whole(
         return WholeModel(prepared.again(model), interface, sessions, **limits)
 
 
-# A model with more inserts outside of loops copies too much.
-MOST_INSERTS = 64
-# The iterations of a loop that are counted on.
-_TRIPS = 4
-
-
 def size_of(prepared: Prepared) -> int:
     """Return about how many nodes a run of a model with short lists takes.
 
@@ -150,7 +144,7 @@ def _size_of(graph: Graph) -> int:
     size = 0
     for node in graph.nodes:
         inner = [_size_of(one) for one in node.graphs.values()]
-        times = _TRIPS if record_of(node).may_repeat(node) else 1
+        times = TRIPS if record_of(node).may_repeat(node) else 1
         size += (not node.is_op("Identity")) + times * max(inner, default=0)
     return size
 

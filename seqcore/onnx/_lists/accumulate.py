@@ -34,9 +34,7 @@ from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import NEVER, Shape, is_told_by_size, join_shapes
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 from seqcore.onnx._rewrite.prune import prune, read_names
-
-# A loop that reads farther from an end than this searches the list.
-_FARTHEST = 16
+from seqcore.onnx._thresholds import FARTHEST
 
 
 def accumulate_lists(
@@ -228,7 +226,7 @@ class _Accumulated:
         # From the other end it is counted only if there are enough elements for sure.
         is_counted = not self.ends.at(not at_front) or self.start.least >= j
         is_there = self.start.least >= j or (self._is_proven and (j == 1 or not read.is_computed))
-        return j <= _FARTHEST and is_counted and is_there
+        return j <= FARTHEST and is_counted and is_there
 
     def write(self, builder: Builder, read: set[str]) -> None:
         """Give the loop the scan outputs, its body the lengths and elements that are read there.

@@ -15,9 +15,7 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import SEQUENCE, Length, Shape, tensor, to_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-
-# So many numbers are copied as quickly as a list of tensors.
-_MOST_COPIED = 4096
+from seqcore.onnx._thresholds import MOST_CARRIED, MOST_STACKED
 
 
 class Listed(Representation):
@@ -85,7 +83,7 @@ class Listed(Representation):
         """Return whether each iteration of a loop makes a stack of them that costs more than it saves."""
         is_inside = prepared.producers[self._node.outputs[0]][1] is not prepared.model.graph
         numbers = [n for n in shape if isinstance(n, int)]
-        is_small = len(numbers) == len(shape) and math.prod(numbers) * len(self.elements) <= _MOST_COPIED
+        is_small = len(numbers) == len(shape) and math.prod(numbers) * len(self.elements) <= MOST_STACKED
         return is_inside and not is_small
 
     def why_not_join(self, axis, stacks, prepared):
@@ -174,9 +172,6 @@ def edited(forms: Representations, node: Node, inserts: bool) -> Listed | None:
 # The rules for known lists then make of these operators what they make of any: nothing is left of them, or
 # the list goes on as it was.
 
-# So many elements are as many values that go around.
-_MOST_CARRIED = 16
-
 
 def write_out_lists(
     model: Model, prepared: Prepared, builder: Builder, kept: set[str]
@@ -208,7 +203,7 @@ def write_out_lists(
             continue
         for name in [name for name in node.outputs if name and name not in kept]:
             kind, number, _, _, n = prepared.type(name)
-            if kind == SEQUENCE and number and n and n <= _MOST_CARRIED:
+            if kind == SEQUENCE and number and n and n <= MOST_CARRIED:
                 write = writer.write_state if node.is_op("Loop") else writer.write_branches
                 written[name] = write(node, name, n)
                 if writer.producers[name][1] is not model.graph:

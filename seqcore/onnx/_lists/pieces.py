@@ -18,10 +18,8 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
-from seqcore.onnx._model.weights import MOST_NUMBERS
+from seqcore.onnx._thresholds import MOST_AT_ONCE_PIECES, MOST_NUMBERS
 
-# Up to here all pieces are made at once although not all may be read.
-_FEW = 16
 # onnxruntime has kernels of Split for these alone.
 _SPLIT_TYPES = (
     TensorProto.FLOAT,
@@ -65,7 +63,7 @@ class Pieces(Representation):
                 if position is None or not (self.is_sound() or node.outputs[0] in read):
                     return
                 picked.add(position % len(lengths))
-        if picked and (len(lengths) <= _FEW or 2 * len(picked) >= len(lengths)):
+        if picked and (len(lengths) <= MOST_AT_ONCE_PIECES or 2 * len(picked) >= len(lengths)):
             self._cut = lengths
 
     def known_lengths(self) -> list[int] | None:

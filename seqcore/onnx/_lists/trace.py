@@ -17,9 +17,7 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
-
-# Each addition is an output of the loop, so an iteration may have this many at each end.
-_MOST_ADDITIONS = 32
+from seqcore.onnx._thresholds import MOST_ADDITIONS
 
 
 class Merged(NamedTuple):
@@ -87,8 +85,8 @@ class Trace:
         self.reads: list[Read] = []
         self._branch_outputs: set[tuple[int, int]] = set()
         self._at_iteration: list[Node] = []
-        if max(map(len, self._follow(self.result))) > _MOST_ADDITIONS:
-            raise Declined(f"inserts into it more than {_MOST_ADDITIONS} times in an iteration")
+        if max(map(len, self._follow(self.result))) > MOST_ADDITIONS:
+            raise Declined(f"inserts into it more than {MOST_ADDITIONS} times in an iteration")
         # TensorFlow's TensorArrays are written at the iteration's number.
         for node in self._at_iteration:
             if self._from_end(node.inputs[2], node.inputs[0]) != 0:
@@ -99,8 +97,8 @@ class Trace:
         """Return the ends of a list, and note those of all lists between it and the state."""
         if value in self.ends:
             return self.ends[value]
-        if depth > 2 * _MOST_ADDITIONS:
-            raise Declined(f"inserts into it more than {_MOST_ADDITIONS} times in an iteration")
+        if depth > 2 * MOST_ADDITIONS:
+            raise Declined(f"inserts into it more than {MOST_ADDITIONS} times in an iteration")
         node = self._prepared.producer(value)
         if node is not None and node.is_op("Identity"):
             ends = self._follow(node.inputs[0], depth + 1)

@@ -74,8 +74,8 @@ def lower_prepared(
     given : Prepared
         It stays as it is.
     keep_maps : bool, optional
-        If True, keep SequenceMap nodes, because the runtime has threads for them. Otherwise they become loops,
-        if these have no sequence operators in the end.
+        If True, keep SequenceMap nodes, because the runtime has threads for them. Otherwise they become
+        loops, if these have no sequence operators in the end.
     is_checked : bool, optional
         If True, give up a lowered model that onnx finds a fault in.
     packs : bool, optional

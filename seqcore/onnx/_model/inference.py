@@ -34,13 +34,7 @@ from seqcore.onnx._model.types import (
     without_shape,
 )
 from seqcore.onnx._model.writing import Writer
-
-# Integers of more numbers than a shape can have aren't followed.
-_MOST_FOLLOWED = 64
-
-
-# So much is kept of a node in a loop, whose types climb.
-_MOST_KEPT = 3
+from seqcore.onnx._thresholds import MOST_FOLLOWED, MOST_REMEMBERED
 
 
 class Given(NamedTuple):
@@ -112,7 +106,7 @@ class Inference:
                     self.numbers.pop(name, None)
                 types = self._infer(node)
                 found = types, [self.numbers.get(name) for name in node.outputs]
-                known[_MOST_KEPT - 1 :] = []
+                known[MOST_REMEMBERED - 1 :] = []
                 known.insert(0, (given, found))
             self._set(node, *found)
 
@@ -165,7 +159,7 @@ class Inference:
         constant = self.constant(name)
         if constant is None or constant.dtype not in (np.int32, np.int64, np.bool_) or constant.ndim > 1:
             return None
-        return tuple(map(int, constant.reshape(-1))) if constant.size <= _MOST_FOLLOWED else None
+        return tuple(map(int, constant.reshape(-1))) if constant.size <= MOST_FOLLOWED else None
 
     def count_after(self, edit: Node, inserts: bool) -> int | None:
         """Return how many elements a sequence has after an edit, None if that or the place isn't known."""

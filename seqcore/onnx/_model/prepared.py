@@ -11,7 +11,8 @@ from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.inference import Inferred, Memo, Numbers, infer
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import SEQUENCE, UNKNOWN, Shape, Type
-from seqcore.onnx._model.weights import MOST_NUMBERS, Weights
+from seqcore.onnx._model.weights import Weights
+from seqcore.onnx._thresholds import MOST_NUMBERS
 
 
 class Prepared:

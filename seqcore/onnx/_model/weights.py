@@ -19,13 +19,8 @@ from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, helper
 from seqcore.onnx._model.graph import STANDARD
 from seqcore.onnx._model.load import all_graphs, all_tensors, parse, path_of
 from seqcore.onnx._model.tensors import one_line
+from seqcore.onnx._thresholds import HEAVY, LEAST_LEFT, MOST_NUMBERS
 
-# Larger constants are weights: nothing is decided by their numbers.
-MOST_NUMBERS = 4096
-# Weights of more bytes than this are not held in two sessions.
-HEAVY = 1 << 20
-# Initializers of fewer bytes are parsed with the rest of a model, weights or not.
-_LEAST_LEFT = 1 << 14
 # Types whose numbers have bytes of their own.
 _WHOLE_BYTES = frozenset(range(1, 17)) - {TensorProto.STRING}
 # The locations of weights in the bytes of a model, and of copies.
@@ -372,7 +367,7 @@ def _left_in(data: bytes, location: str) -> bytes | None:
         parts: list[Any] = []
         copied = start
         for number, first, inner, last in _fields(view, start, end):
-            if number == 5 and last - inner >= _LEAST_LEFT and (stub := _stub(view, inner, last, location)):
+            if number == 5 and last - inner >= LEAST_LEFT and (stub := _stub(view, inner, last, location)):
                 parts += [view[copied:first], b"\x2a", _varint_of(len(stub)), stub]
                 copied = last
         parts.append(view[copied:end])
@@ -387,7 +382,7 @@ def _stub(view: memoryview, start: int, end: int, location: str) -> bytes | None
     fields = list(_fields(view, start, end))
     raw = [one for one in fields if one[0] == 9]
     is_outside = any(number in (13, 14) for number, *_ in fields)
-    if len(raw) != 1 or is_outside or raw[0][3] - raw[0][2] < _LEAST_LEFT:
+    if len(raw) != 1 or is_outside or raw[0][3] - raw[0][2] < LEAST_LEFT:
         return None
     ((_, begin, first, last),) = raw
     place = TensorProto(data_location=TensorProto.EXTERNAL)

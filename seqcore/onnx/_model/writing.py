@@ -5,9 +5,7 @@ import math
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, TypeProto, helper
 
 from seqcore.onnx._model.graph import Graph, Model, Node, fresh_name
-
-# Larger constants are left where they are, for all to share.
-_MOST_COPIED = 64
+from seqcore.onnx._thresholds import MOST_OWN
 
 
 class Writer:
@@ -30,7 +28,7 @@ class Writer:
         self._small = {
             name: tensor
             for name, tensor in (constants or {}).items()
-            if math.prod(tensor.dims) <= _MOST_COPIED and tensor.data_location != TensorProto.EXTERNAL
+            if math.prod(tensor.dims) <= MOST_OWN and tensor.data_location != TensorProto.EXTERNAL
         }
         self._taken = set() if taken is None else taken
         self.shared: set[str] = set()  # the constants that are read where they are

@@ -28,6 +28,16 @@ from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Type, tensor, to_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
+from seqcore.onnx._thresholds import (
+    LARGE,
+    MOST_AT_ONCE,
+    MOST_EXTRA,
+    MOST_PADDED,
+    MOST_UNPACKED,
+    SMALL,
+    SMALL_TO_FILL,
+    TIMES,
+)
 from seqcore.onnx._vmap.shapes import LoopShapes, Size
 from seqcore.onnx._vmap.states import States, appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._vmap.tracer import BatchRule, Tracer, Value
@@ -326,19 +336,6 @@ def _open(type_: Type, before: tuple[None, ...] = ()) -> Type:
 
 # The sizes of the values of an iteration, and whether all iterations fit in memory at once.
 
-# Up to so many numbers an iteration costs more for being one than for its work.
-_SMALL = 2048
-_SMALL_TO_FILL = 512
-# From so many on it gains nothing: it reads and writes them elsewhere than in the nearest cache.
-_LARGE = 1 << 13
-# So many numbers at once are in a cache still.
-_MOST_AT_ONCE = 1 << 18
-# So many numbers may be padded at once, and so many items more than there are.
-_MOST_PADDED, _MOST_EXTRA = 1 << 22, 1 << 12
-_MOST_UNPACKED = 1 << 26
-# How many times as much as comes in or out an iteration may make on the way.
-_TIMES = 4
-
 
 class LoopSizes:
     """The sizes of the values of an iteration."""
@@ -347,14 +344,14 @@ class LoopSizes:
         self._shapes = shapes
         self._largest = list(largest(made))
         # onnxruntime keeps a few hundred bytes for each value of a scan output.
-        small = Size(_SMALL // 32 if has_scans else _SMALL // 256)
+        small = Size(SMALL // 32 if has_scans else SMALL // 256)
         self.grow = not all(
-            size.is_within(small, 1) or any(size.is_within(other, _TIMES) for other in within)
+            size.is_within(small, 1) or any(size.is_within(other, TIMES) for other in within)
             for size in self._largest
         )
-        self.are_small = not self.grow and all(size.is_within(Size(_SMALL), 1) for size in self._largest)
+        self.are_small = not self.grow and all(size.is_within(Size(SMALL), 1) for size in self._largest)
         # Such a row is made in each iteration, whatever else is.
-        self.are_large = any(not size.names and size.number >= _LARGE for size in within)
+        self.are_large = any(not size.names and size.number >= LARGE for size in within)
 
     def number_of(self, largest: Iterable[Size], nodes: Nodes) -> str:
         """Return the largest of some sizes, as a scalar."""
@@ -372,13 +369,13 @@ class LoopSizes:
     def fits(self, nodes: Nodes, trips: str) -> str:
         """Return a condition: whether all iterations at once are little."""
         if all(not size.names for size in self._largest):
-            most = _MOST_AT_ONCE // max([1, *(size.number for size in self._largest)])
+            most = MOST_AT_ONCE // max([1, *(size.number for size in self._largest)])
             return nodes.op("Less", trips, nodes.constant(most + 1))
         size = self.number_of(self._largest, nodes)
-        all_of_them = nodes.op("Less", nodes.op("Mul", trips, size), nodes.constant(_MOST_AT_ONCE + 1))
+        all_of_them = nodes.op("Less", nodes.op("Mul", trips, size), nodes.constant(MOST_AT_ONCE + 1))
         if self.grow:
             return all_of_them
-        return nodes.op("Or", all_of_them, nodes.op("Less", size, nodes.constant(_SMALL + 1)))
+        return nodes.op("Or", all_of_them, nodes.op("Less", size, nodes.constant(SMALL + 1)))
 
 
 def largest(sizes: list[Size]) -> Iterator[Size]:
@@ -410,7 +407,7 @@ def sizes_of(loop: Node, body: Tracer) -> LoopSizes:
     sizes = LoopSizes([*made, *repeated], within, shapes, bool(parts.scans))
     for lengths, items in padded.items():
         # The first is the sliced value; the guard covers values as large as that.
-        if grown := [one for one in items if not one.is_within(items[0], _TIMES)]:
+        if grown := [one for one in items if not one.is_within(items[0], TIMES)]:
             row = sizes.number_of(largest(grown), body.nodes)
             body.padded.append((lengths, body.longest(lengths), row))
     return sizes
@@ -455,19 +452,19 @@ def fits_padded(
     items = nodes.op("Mul", trips, longest)
     numbers = nodes.op("Mul", items, row)
     if is_list_packed:
-        conditions = [nodes.op("Less", numbers, nodes.constant(_MOST_UNPACKED + 1))]
+        conditions = [nodes.op("Less", numbers, nodes.constant(MOST_UNPACKED + 1))]
     else:
         own = nodes.op("Mul", longest, row)
-        is_small = nodes.op("Less", own, nodes.constant(_SMALL + 1))
-        few = nodes.op("Less", own, nodes.constant(_SMALL_TO_FILL + 1))
+        is_small = nodes.op("Less", own, nodes.constant(SMALL + 1))
+        few = nodes.op("Less", own, nodes.constant(SMALL_TO_FILL + 1))
         if lengths in body.equal:
             is_small = nodes.op("Or", few, nodes.op("And", body.equal[lengths], is_small))
         elif lengths in body.filled_ends:
             is_small = few
-        most = nodes.op("Mul", nodes.sum(lengths), nodes.constant(_TIMES))
-        most = nodes.op("Add", most, nodes.constant(_MOST_EXTRA))
+        most = nodes.op("Mul", nodes.sum(lengths), nodes.constant(TIMES))
+        most = nodes.op("Add", most, nodes.constant(MOST_EXTRA))
         conditions = [
-            nodes.op("Less", numbers, nodes.constant(_MOST_PADDED + 1)),
+            nodes.op("Less", numbers, nodes.constant(MOST_PADDED + 1)),
             is_small,
             nodes.op("Less", items, most),
         ]

@@ -18,6 +18,7 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._rewrite.emit import Nodes
+from seqcore.onnx._thresholds import LONGEST_BRANCHES
 from seqcore.onnx._vmap.tracer import Tracer, Value
 
 Rule = Callable[[Node, Tracer], list[Value]]
@@ -507,8 +508,6 @@ def only_same(node: Node, body: Tracer) -> list[Value]:
 # So branches have to be short, and nothing in them may fail in an iteration that would not have taken them. A
 # position is 0 there.
 
-# So many nodes cost less for all iterations than a branch for each.
-_LONGEST_BRANCHES = 24
 # onnxruntime's Where takes these.
 _CHOSEN = ("float32", "float64", "int32", "int64", "uint8")
 
@@ -517,7 +516,7 @@ def choose(node: Node, body: Tracer) -> list[Value]:
     """The rule for If."""
     condition = node.inputs[0]
     then, otherwise = node.graphs["then_branch"], node.graphs["else_branch"]
-    if sum(1 for branch in (then, otherwise) for _ in branch.all_nodes()) > _LONGEST_BRANCHES:
+    if sum(1 for branch in (then, otherwise) for _ in branch.all_nodes()) > LONGEST_BRANCHES:
         raise Declined(f"has long branches at {node.label()}")
     nodes = body.nodes
     taken = body.rows(condition)

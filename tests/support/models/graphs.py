@@ -10,11 +10,11 @@ pytest.importorskip("ml_dtypes")
 from onnx import helper  # noqa: E402
 
 from seqcore.dtypes import ELEMENT_TYPES, element_type  # noqa: E402
-from seqcore.onnx._bodies.program import _A_NODE_MORE, _COPIES_PAY  # noqa: E402
 from seqcore.onnx._model.tensors import tensor_type  # noqa: E402
+from seqcore.onnx._thresholds import A_NODE_MORE, COPIES_PAY  # noqa: E402
 
 TYPES = [*ELEMENT_TYPES, "bfloat16"]
-ENOUGH = _COPIES_PAY + 6 * _A_NODE_MORE  # for every way to be in use
+ENOUGH = COPIES_PAY + 6 * A_NODE_MORE  # for every way to be in use
 
 
 def value(name, dtype="float32", shape=None):

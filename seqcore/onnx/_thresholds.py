@@ -1,0 +1,99 @@
+"""Thresholds: from how many on something else is done, and the figures behind them.
+
+The figures are of two cores, onnxruntime 1.31 and 1.32, in the minima of many rounds. A threshold changes the
+speed of a model and its memory, never its results.
+"""
+
+# Engines: onnxruntime copies the pointers of a list at each edit, 8.6 µs an iteration at 1,000 elements and
+# 67 at 10,000. A step of ours takes 1 to 2 µs and a part in onnxruntime 5 µs, at any length.
+
+# Up to here an edit that copies pointers costs no more than the steps of an iteration; …
+LONG = 512
+# … and one that copies the list with its data, as an Identity in a loop does.
+LONG_TO_COPY = 128
+# Up to here an edit in a loop that has several parts costs no more than their calls.
+MOST_EDITED = 2048
+# From so many iterations on a loop costs more than all of them at once, by 20 to 70 µs at 2 iterations.
+FEW = 8
+# From so many iterations on a loop without sequences is quicker than one with them.
+LONG_FOR_LOOPS = 64
+# A model with more inserts outside of loops copies too much: half a list at each.
+MOST_INSERTS = 64
+# The iterations of a loop that are counted on, where two models are compared by their nodes.
+TRIPS = 4
+# So many runs take less than compiling a model does, 5 to 40 ms.
+RUNS_AS_GIVEN = 2
+# After the k-th failure in a row 2ᵏ chances go by, with k up to this: at most one run in 256 is in vain.
+MOST_DOUBLINGS = 8
+# Loops that copy lists of more numbers at each edit, 256 KB in 20 µs, are slower than steps.
+MOST_COPIED_IN_LOOPS = 1 << 16
+# A run of a session, 5 µs, costs as much as so many operators in NumPy.
+MOST_NUMPY_NODES = 4
+# After so many iterations, 100 µs, a loop looks whether it was told to stop.
+ITERATIONS_UNSEEN = 32
+
+# Lists as tensors.
+
+# Each insert of an iteration is an output of the loop, 1 µs an iteration.
+MOST_ADDITIONS = 32
+# Each element that is read from an end is a state of the loop; farther ones are rare.
+FARTHEST = 16
+# A Split makes so many pieces in the time of a few Gathers, though not all may be read.
+MOST_AT_ONCE_PIECES = 16
+# So many numbers, 16 KB, are copied as quickly as a list of tensors.
+MOST_STACKED = 4096
+# So many elements are as many states of a loop.
+MOST_CARRIED = 16
+
+# Loops at once: an iteration in onnxruntime costs 4 to 10 µs beside its work.
+
+# Up to so many numbers an iteration costs more for being one than for its work; …
+SMALL = 2048
+# … and if padding has to be filled, up to so many.
+SMALL_TO_FILL = 512
+# From so many numbers on it gains nothing: it reads and writes them elsewhere than in the nearest cache.
+LARGE = 1 << 13
+# So many numbers at once, 1 MB, are in a cache still.
+MOST_AT_ONCE = 1 << 18
+# So many numbers may be padded at once, 16 MB, …
+MOST_PADDED = 1 << 22
+# … and so many items more than there are.
+MOST_EXTRA = 1 << 12
+# The limit of numbers for other runtimes, which have no other way: 256 MB.
+MOST_UNPACKED = 1 << 26
+# How many times as much as comes in or out an iteration may make on the way.
+TIMES = 4
+# So many nodes of branches cost less for all iterations than a branch for each, 3 µs.
+LONGEST_BRANCHES = 24
+
+# Bodies of maps: in copies a body of up to 6 nodes takes about half of the time of single runs.
+
+# Arguments of more bytes gain nothing: copying them costs what a run costs.
+MOST_ARGUMENT_NBYTES = 16384
+# Fewer rows are as quick singly.
+LEAST_ROWS = 8
+# The number of elements from which building copies pays: 0.7 ms, and 0.3 ms a node.
+COPIES_PAY, A_NODE_MORE = 300, 120
+# Which arguments are whole may change from call to call: so many combinations are built for.
+MOST_BUILT = 8
+# onnxruntime looks each fed name up by walking the inputs: more copies cost more for that than they save.
+COPIES = 16
+# From some nodes on the 4 µs of a run are little; weights would be packed again for every copy.
+MOST_COPIED_NODES, MOST_COPIED_NBYTES = 12, 1 << 16
+# The number of elements from which a session of its own for flat arguments pays: 0.5 ms.
+FLAT_PAYS = 160
+
+# Models.
+
+# Larger constants are weights: nothing is decided by their numbers.
+MOST_NUMBERS = 4096
+# Weights of more bytes than this are not held in two sessions.
+HEAVY = 1 << 20
+# Initializers of fewer bytes are parsed with the rest of a model, weights or not.
+LEAST_LEFT = 1 << 14
+# Constants of more numbers are left where they are, for all graphs to share.
+MOST_OWN = 64
+# Integers of more numbers than a shape can have aren't followed.
+MOST_FOLLOWED = 64
+# So many results are remembered of a node in a loop, whose types climb: more are never asked for again.
+MOST_REMEMBERED = 3
