@@ -10,7 +10,7 @@ from onnx import TypeProto
 
 from seqcore._arguments.shown import got, shown
 from seqcore.onnx._engines.feeds import Feed, NodeArg, declares_shape
-from seqcore.onnx._model.prepare import told_shape
+from seqcore.onnx._model.prepare import declared_shape
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import from_tensor_proto
@@ -66,7 +66,7 @@ class Interface:
                 kind = to_type_proto(prepared.type(name), with_shape=True)
             elif _is_of_tensors(name, prepared):
                 type_ = prepared.type(name)
-                kind = to_type_proto(type_._replace(shape=told_shape(type_, kind)), with_shape=True)
+                kind = to_type_proto(type_._replace(shape=declared_shape(type_, kind)), with_shape=True)
             self.outputs.append(NodeArg(name, kind))
 
     def axes_of_scalars(self, feed: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:

@@ -20,7 +20,7 @@ from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.executable import Executable, cut_out, is_heavy
 from seqcore.onnx._engines.schedule import Entry, Frame, Schedule, Step
 from seqcore.onnx._model.graph import Graph, Node, reads_of
-from seqcore.onnx._model.prepare import told_shape
+from seqcore.onnx._model.prepare import declared_shape
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.tensors import dtype_of, tensor_type
@@ -141,7 +141,7 @@ class Planner:
     def expected(self, name: str, graph: Graph) -> tuple[str, Any, Any]:
         """Return an output's name, its element type and its declared shape, each None if unknown."""
         type_ = self.prepared.type(name)
-        return name, dtype_of(type_.number), told_shape(type_, graph.declared.get(name))
+        return name, dtype_of(type_.number), declared_shape(type_, graph.declared.get(name))
 
 
 def own_copy(value: Any) -> Any:

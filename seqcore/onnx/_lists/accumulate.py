@@ -31,7 +31,7 @@ from seqcore.onnx._model.loop_parts import add_state, parts_of
 from seqcore.onnx._model.positions import erase_before
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
-from seqcore.onnx._model.types import NEVER, Shape, is_told_by_size, join_shapes
+from seqcore.onnx._model.types import NEVER, Shape, is_fixed_by_size, join_shapes
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 from seqcore.onnx._rewrite.prune import prune, read_names
 from seqcore.onnx._thresholds import FARTHEST
@@ -77,8 +77,10 @@ def accumulate_lists(
             one.write(builder, read)
         builder.apply()
         prune(model)
-    became = {name: f"becomes a scan output of '{one.node.name}'" for name, one in found.items()}
-    return {one.start.name: one.start.became for one in found.values() if one.start.became} | became, reasons
+    replaced = {name: f"becomes a scan output of '{one.node.name}'" for name, one in found.items()}
+    return {
+        one.start.name: one.start.phrase for one in found.values() if one.start.phrase
+    } | replaced, reasons
 
 
 def _assigned(prepared: Prepared, loop: Node, k: int) -> _Assigned | None:
@@ -275,7 +277,7 @@ class _Accumulated:
             [iteration.mask(addition) for addition in additions],
         )
         masks = [mask or builder.constant(True, bool) for mask in masks] if any(masks) else []
-        if additions and not self._is_proven and not is_told_by_size(self.shape):
+        if additions and not self._is_proven and not is_fixed_by_size(self.shape):
             self._check_shapes(builder, values[0], iteration.last_node)
         stacks = [self._scan(iteration, builder, value, self.element_type, self.shape) for value in values]
         return stacks, [self._scan(iteration, builder, mask, TensorProto.BOOL, ()) for mask in masks]
@@ -364,7 +366,7 @@ def _why_checks_are_lost(prepared: Prepared, loop: Node) -> str:
         if prepared.shape(name) not in ((), (1,)):
             return f"goes by '{name}', which may be no single number"
     for name in parts.scans:
-        if not is_told_by_size(prepared.shape(name)):
+        if not is_fixed_by_size(prepared.shape(name)):
             return f"gives '{name}' as well, which may change its shape"
     return ""
 
@@ -381,7 +383,7 @@ class _Start:
         The number of elements, if it is known.
     least : int
         A lower bound of that.
-    became : str
+    phrase : str
         A phrase for notes, "" if the list is still read.
     """
 
@@ -392,14 +394,14 @@ class _Start:
         self.least = self.count or int(node is not None and node.is_op("SequenceInsert"))
         self._names: list[str] = []
         self._pieces: Pieces | None = None
-        self.became = ""
+        self.phrase = ""
         if node is not None and node.is_op("SequenceConstruct"):
-            self._names, self.became = node.inputs, "becomes its elements"
+            self._names, self.phrase = node.inputs, "becomes its elements"
         if node is not None and node.is_op("SplitToSequence"):
             with suppress(Declined):
                 pieces = pieces_of(node, prepared)
                 pieces.as_stack()
-                self._pieces, self.became = pieces, pieces.became
+                self._pieces, self.phrase = pieces, pieces.phrase
 
     def why_not(self, prepared: Prepared) -> str:
         """Return why it can't be stacked outside of loops, "" where it can."""

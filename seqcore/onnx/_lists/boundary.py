@@ -105,8 +105,8 @@ def open_sequences(given: Prepared, kept: set[str]) -> Opened:
         type_ = known.type(name)
         if type_.shape == NEVER:
             # There never is an element: what the model declares tells which tensors are wanted.
-            told = from_type_proto(graph.declared.get(name, TypeProto())).shape
-            type_ = type_._replace(shape=(None,) if told is None else told)
+            fixed = from_type_proto(graph.declared.get(name, TypeProto())).shape
+            type_ = type_._replace(shape=(None,) if fixed is None else fixed)
         if name not in kept and (layout := _layout_of(type_)) is not None:
             outputs[name] = _name_tensors(model, name, layout, taken)
             nodes = Nodes(builder, Node("", [], [], name))

@@ -27,7 +27,7 @@ class Listed(Representation):
         A list that is only edited hands them on to the next, so that n edits cost O(n).
     """
 
-    became = "becomes its elements"
+    phrase = "becomes its elements"
 
     def __init__(self, forms: Representations, node: Node, elements: list[str]) -> None:
         self._forms, self._node, self.elements = forms, node, elements
@@ -147,10 +147,10 @@ def edited(forms: Representations, node: Node, inserts: bool) -> Listed | None:
     n = source.count or 0
     position = n - (not inserts)
     if given := node.input(1 + inserts):
-        told = position_of(forms.prepared, given).value
-        if told is None:
+        fixed = position_of(forms.prepared, given).value
+        if fixed is None:
             raise Declined(f"where '{node.name}' edits is known only at run time")
-        position = told
+        position = fixed
     if not -n <= position < n + inserts:
         raise Declined(f"position {position} at '{node.name}' is out of range for {n} elements")
     elements = source.hand_on(node)

@@ -172,7 +172,7 @@ class Rows(Stack, Packed):
     builder : Builder
     """
 
-    became = "becomes a tensor of its stacked elements, which each edit copies"
+    phrase = "becomes a tensor of its stacked elements, which each edit copies"
 
     def __init__(
         self, name: str, element_type: int, shape: tuple, prepared: Prepared, builder: Builder
@@ -180,8 +180,8 @@ class Rows(Stack, Packed):
         super().__init__(builder.fresh(f"{name}/rows"), element_type, shape)
         self._prepared = prepared
         self.parts = [self.tensor]
-        told = (length if isinstance(length, int) else None for length in shape)
-        self.part_types = [(element_type, [None, *told])]
+        fixed = (length if isinstance(length, int) else None for length in shape)
+        self.part_types = [(element_type, [None, *fixed])]
 
     def make_empty(self, nodes):
         shape = shape_tensor(nodes, self._prepared, (0, *self.shape))
@@ -239,7 +239,7 @@ class Numbers(Packed):
     builder : Builder
     """
 
-    became = "becomes tensors of its values and its extents, which each edit copies"
+    phrase = "becomes tensors of its values and its extents, which each edit copies"
 
     def __init__(self, name: str, element_type: int, shape: tuple, builder: Builder) -> None:
         self.element_type, self.shape, self.rank = element_type, shape, len(shape)
@@ -456,7 +456,7 @@ def pack_lists(
     _return_lists(model.graph, forms, builder)
     builder.apply()
     prune(model)
-    return {name: form.became for name, form in forms.items()}, reasons
+    return {name: form.phrase for name, form in forms.items()}, reasons
 
 
 def _families(prepared: Prepared, continued: dict[str, list[str]]) -> list[list[str]]:

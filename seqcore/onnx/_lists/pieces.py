@@ -39,7 +39,7 @@ class Pieces(Representation):
     def __init__(self, prepared: Prepared, node: Node) -> None:
         self.node, self.graph = node, prepared.producers[node.outputs[0]][1]
         self.tensor = node.inputs[0]
-        self.became = f"becomes pieces of '{self.tensor}'"
+        self.phrase = f"becomes pieces of '{self.tensor}'"
         self.element_type = prepared.element_number(self.tensor)
         shape = prepared.shape(self.tensor)
         self.rank = None if shape is None else len(shape)

@@ -61,13 +61,13 @@ class Representation:
         ONNX's number of the elements' type, 0 where it is not known.
     count : int or None
         The number of elements, if it is known.
-    became : str
+    phrase : str
         A phrase for notes.
     """
 
     element_type = 0
     count: int | None = None
-    became = ""
+    phrase = ""
 
     def serves_edit(self, node: Node) -> bool:
         """Return whether an insert or an erase can do without the sequence."""

@@ -40,8 +40,8 @@ def take_known_branches(model: Model, prepared: Prepared) -> bool:
     for graph in reversed(list(model.graph.all_graphs())):
         nodes: list[Node] = []
         for node in graph.nodes:
-            if node.is_op("If") and (told := prepared.condition(node.inputs[0])) is not None:
-                branch = node.graphs["then_branch" if told else "else_branch"]
+            if node.is_op("If") and (fixed := prepared.condition(node.inputs[0])) is not None:
+                branch = node.graphs["then_branch" if fixed else "else_branch"]
                 nodes += _renamed(branch, dict(zip(branch.outputs, node.outputs, strict=True)))
                 has_changed = True
             else:

@@ -98,25 +98,25 @@ def lower_prepared(
     known = given.again(normal, is_same=not has_changed)
     # Lists that go through loops and branches by their elements, and maps that become loops, are so on trial:
     # where an operator is left that was written for one, it stays as it was.
-    held: set[str] = set()
-    kept = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
+    whole_lists: set[str] = set()
+    whole_maps = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
-        trial = _Trial(known, kept, held, packs, vectorises)
+        trial = _Trial(known, whole_maps, whole_lists, packs, vectorises)
         if lists := trial.lists_left():
-            held |= lists
+            whole_lists |= lists
             continue
         if not (failed := trial.maps_left()):
             break
         for name in failed:
             why_maps_stay |= trial.why_map_stays(name)
-        kept |= failed
+        whole_maps |= failed
     trial.add_reasons(why_maps_stay)
     notes = _Notes(known, trial).all()
     lowered = trial.prepared
-    if target == "openvino" and trial.became:
+    if target == "openvino" and trial.replaced:
         lowered = _for_openvino(lowered)
-    if not trial.became and not any(note.is_vectorised for note in trial.loops):
+    if not trial.replaced and not any(note.is_vectorised for note in trial.loops):
         return Lowered(given, notes, trial.loops)
     fault = _fault_of(lowered.model) if is_checked else ""
     if fault and not _fault_of(given.model):
@@ -163,7 +163,7 @@ class _Trial:
     ----------
     prepared : Prepared
         The lowered model.
-    became : dict of str to str
+    replaced : dict of str to str
         Sequences that are gone → what they became.
     packed : dict of str to str
         Those among them that were packed, states of loops too.
@@ -173,10 +173,10 @@ class _Trial:
     """
 
     def __init__(
-        self, known: Prepared, kept: set[str], held: set[str], packs: bool, vectorises: bool
+        self, known: Prepared, whole_maps: set[str], whole_lists: set[str], packs: bool, vectorises: bool
     ) -> None:
         self._known, self._packs = known, packs
-        self.became: dict[str, str] = {}
+        self.replaced: dict[str, str] = {}
         self.packed: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
         self.loops: list[LoopNote] = []
@@ -185,9 +185,9 @@ class _Trial:
         model = known.model.copy()
         builder = Builder(model)
         # The copy's nodes are others, but its names are the same.
-        self._written = write_out_maps(model, known, builder, kept)
+        self._written = write_out_maps(model, known, builder, whole_maps)
         self.prepared = known.again(model, is_same=not self._written)
-        self._lists = write_out_lists(model, self.prepared, builder, held)
+        self._lists = write_out_lists(model, self.prepared, builder, whole_lists)
         if self._lists:
             self.prepared = known.again(model)
         self._lower_all(model, builder)
@@ -219,15 +219,15 @@ class _Trial:
 
     def _accumulate(self, model: Model, builder: Builder) -> bool:
         """Make scan outputs of lists in loops; return whether there was one."""
-        became, self._why_carried = accumulate_lists(model, self.prepared, builder)
-        return self._is_done(model, became)
+        replaced, self._why_carried = accumulate_lists(model, self.prepared, builder)
+        return self._is_done(model, replaced)
 
-    def _is_done(self, model: Model, became: dict[str, str]) -> bool:
+    def _is_done(self, model: Model, replaced: dict[str, str]) -> bool:
         """Note what became of sequences; return whether there was one."""
-        self.became = became | self.became
-        if became:
+        self.replaced = replaced | self.replaced
+        if replaced:
             self.prepared = self._known.again(model)
-        return bool(became)
+        return bool(replaced)
 
     def _pack(self, model: Model, builder: Builder, everywhere: bool) -> bool:
         """Make tensors of the sequences that are left; return whether there was one."""
@@ -265,7 +265,7 @@ class _Trial:
         read = read_names(model)
         _decline_lists(forms, read)
         self.reasons = forms.declined | self._why_carried
-        became = {name: form.became for name, form in forms.found.items()}
+        replaced = {name: form.phrase for name, form in forms.found.items()}
         for name, form in forms.found.items():
             form.plan(name, prepared, read)
             form.prepare(builder, prepared)
@@ -274,10 +274,10 @@ class _Trial:
                     is_read = node.outputs[0] in read
                     nodes = builder.instead(node, declares=is_read)
                     record_of(node).lower(node, form, nodes, prepared, is_read)
-        if became:
+        if replaced:
             builder.apply()
             prune(model)
-        return self._is_done(model, became)
+        return self._is_done(model, replaced)
 
     def maps_left(self) -> set[str]:
         """Return the names of the maps whose loops still have sequence operators.
@@ -303,7 +303,7 @@ class _Trial:
         """Return for each output of a map why it stays."""
         node = next(one for one in self._known.model.graph.all_nodes() if one.name == name)
         own = [self.reasons[one] for one in node.outputs if one in self.reasons]
-        inputs = [one for one in node.inputs if self._known.is_sequence(one) and one not in self.became]
+        inputs = [one for one in node.inputs if self._known.is_sequence(one) and one not in self.replaced]
         if own:
             why = own[0]
         elif inputs:
@@ -348,10 +348,10 @@ class _Notes:
             if known.is_sequence(name)
         ]
         for name, (node, _) in known.producers.items():
-            if name in trial.became and not (name in left and trial.prepared.is_sequence(name)):
+            if name in trial.replaced and not (name in left and trial.prepared.is_sequence(name)):
                 if name in trial.packed and name in parts:
                     continue
-                notes.append(Note(name, node.name, True, trial.became[name]))
+                notes.append(Note(name, node.name, True, trial.replaced[name]))
             elif not (known.is_sequence(name) or name in trial.reasons) or name not in left:
                 continue
             elif name not in parts:

@@ -117,16 +117,16 @@ class Inference:
 
     def _set(self, node: Node, types: list[Type], numbers: list[tuple[Length, ...] | None]) -> None:
         """Say what a node makes; nothing is known of the outputs behind the last type."""
-        for name, type_, told in zip(
+        for name, type_, fixed in zip(
             node.outputs, types + [UNKNOWN] * (len(node.outputs) - len(types)), numbers, strict=False
         ):
             if not name:
                 continue
             self.types[name] = type_
-            if told is None:
+            if fixed is None:
                 self.numbers.pop(name, None)
             else:
-                self.numbers[name] = told
+                self.numbers[name] = fixed
 
     def _infer(self, node: Node) -> list[Type]:
         """Return the types of a node's outputs: `NEVER` if it reads an element that never exists."""
@@ -167,20 +167,25 @@ class Inference:
         if n is None:
             return None
         if position := edit.input(1 + inserts):
-            told = self.numbers_of(position)
-            if not told or len(told) > 1 or not isinstance(told[0], int) or not -n <= told[0] < n + inserts:
+            fixed = self.numbers_of(position)
+            if (
+                not fixed
+                or len(fixed) > 1
+                or not isinstance(fixed[0], int)
+                or not -n <= fixed[0] < n + inserts
+            ):
                 return None
         return n + 1 if inserts else n - 1 if n else None
 
     def integer(self, name: str) -> int | None:
         """Return the integer that a value is in every run, for a condition 0 or 1; None if unknown."""
-        told = self.numbers_of(name)
-        return told[0] if told and len(told) == 1 and isinstance(told[0], int) else None
+        fixed = self.numbers_of(name)
+        return fixed[0] if fixed and len(fixed) == 1 and isinstance(fixed[0], int) else None
 
     def condition(self, name: str) -> bool | None:
         """Return what a condition is, None where that isn't known."""
-        told = self.integer(name)
-        return None if told is None else bool(told)
+        fixed = self.integer(name)
+        return None if fixed is None else bool(fixed)
 
     def by_onnx(self, node: Node) -> list[Type]:
         """Return what onnx infers for the outputs of a node without graphs; nothing where it can't."""
@@ -210,9 +215,9 @@ class Inference:
             made = onnx.shape_inference.infer_node_outputs(schema, proto, types, data)
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
             return unknown  # whether that is an error, who runs the node says
-        told = {length for name in names for length in self.shape(name) or () if isinstance(length, str)}
+        fixed = {length for name in names for length in self.shape(name) or () if isinstance(length, str)}
         return [
-            _plain(from_type_proto(made[name]), told) if name in made else UNKNOWN for name in node.outputs
+            _plain(from_type_proto(made[name]), fixed) if name in made else UNKNOWN for name in node.outputs
         ]
 
 
@@ -222,12 +227,12 @@ def _message_of(node: Node) -> NodeProto:
     return holder.node[0]
 
 
-def _plain(type_: Type, told: Collection[str] = ()) -> Type:
+def _plain(type_: Type, fixed: Collection[str] = ()) -> Type:
     """Return a type without names of lengths but those that were told: onnx makes up others."""
     if type_.shape is None:
         return type_
     return type_._replace(
-        shape=tuple(length if isinstance(length, int) or length in told else None for length in type_.shape)
+        shape=tuple(length if isinstance(length, int) or length in fixed else None for length in type_.shape)
     )
 
 

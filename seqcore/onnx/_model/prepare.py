@@ -143,18 +143,18 @@ def declare_types(model: Model, prepared: Prepared) -> None:
                 if not type_.number:
                     continue
                 if name in scans and type_.is_tensor:
-                    type_ = type_._replace(shape=told_shape(type_, graph.declared.get(name)))
+                    type_ = type_._replace(shape=declared_shape(type_, graph.declared.get(name)))
                 # The bodies of maps are functions to onnxruntime: nothing is gained there.
                 graph.declared[name] = to_type_proto(type_, with_shape=not node.is_op("SequenceMap"))
 
 
-def told_shape(type_: Type, declared: TypeProto | None) -> Shape:
+def declared_shape(type_: Type, declared: TypeProto | None) -> Shape:
     """Return what is known of a tensor's shape, else what the file declares of it."""
     known = type_.shape
-    told = None if declared is None else from_type_proto(declared).shape
-    if known is None or told is None or len(known) != len(told):
-        return told if known is None else known
-    return tuple(a if isinstance(a, int) else b for a, b in zip(known, told, strict=True))
+    fixed = None if declared is None else from_type_proto(declared).shape
+    if known is None or fixed is None or len(known) != len(fixed):
+        return fixed if known is None else known
+    return tuple(a if isinstance(a, int) else b for a, b in zip(known, fixed, strict=True))
 
 
 def _forget_shapes(graph: Graph, keeps: set[str]) -> None:

@@ -67,8 +67,8 @@ class Prepared:
 
     def condition(self, name: str) -> bool | None:
         """Return what a condition is in every run, None where that isn't known."""
-        told = self.integer(name)
-        return None if told is None else bool(told)
+        fixed = self.integer(name)
+        return None if fixed is None else bool(fixed)
 
     def integer(self, name: str) -> int | None:
         """Return the integer that a value is in every run, for a condition 0 or 1; None if unknown."""
@@ -76,8 +76,8 @@ class Prepared:
         if constant is not None:
             is_one = constant.size == 1 and constant.dtype.kind in "iub"
             return int(constant.reshape(-1)[0]) if is_one else None
-        told = self.numbers.get(name, ())
-        return told[0] if len(told) == 1 and isinstance(told[0], int) else None
+        fixed = self.numbers.get(name, ())
+        return fixed[0] if len(fixed) == 1 and isinstance(fixed[0], int) else None
 
     @functools.cached_property
     def iterations(self) -> set[str]:

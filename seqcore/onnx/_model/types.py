@@ -96,7 +96,7 @@ def without_shape(type_: Type) -> Type:
     return type_._replace(shape=None, count=None)
 
 
-def is_told_by_size(shape: Shape) -> bool:
+def is_fixed_by_size(shape: Shape) -> bool:
     """Return whether two tensors of such a shape have the same shape if they have the same size."""
     if shape is None:
         return False

@@ -34,11 +34,11 @@ class FromExtents(Operator):
     def pack(self, node, forms, nodes, prepared, is_read):
         """Pass the tensors on, if they fit each other and the declared shape of the elements."""
         given, extents = node.inputs
-        told = node.attribute("shape")
-        least = np.maximum(told, 0)
+        fixed = node.attribute("shape")
+        least = np.maximum(fixed, 0)
         bad = nodes.op("Less", extents, nodes.constant(least))
-        if max(told) >= 0:
-            most = np.where(np.array(told) < 0, np.iinfo(np.int64).max, told)
+        if max(fixed) >= 0:
+            most = np.where(np.array(fixed) < 0, np.iinfo(np.int64).max, fixed)
             bad = nodes.op("Or", bad, nodes.op("Less", nodes.constant(most), extents))
         count = nodes.op("ReduceSum", nodes.op("Cast", bad, to=TensorProto.INT64), keepdims=0)
         form = forms[node.outputs[0]]

@@ -26,8 +26,8 @@ class If(Operator):
         for name in BRANCHES:
             known.follow(node.graphs[name])
             made.append([known.type(one) for one in node.graphs[name].outputs])
-        if (told := known.condition(node.inputs[0])) is not None:
-            return made[0 if told else 1]
+        if (fixed := known.condition(node.inputs[0])) is not None:
+            return made[0 if fixed else 1]
         return [join(one, other) for one, other in zip(*made, strict=True)]
 
     def aliases(self, node):

@@ -8,7 +8,7 @@ from onnx import TensorProto
 from seqcore.onnx._engines.control import LoopStep
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.record import Operator, register
-from seqcore.onnx._model.types import NEVER, from_type_proto, is_told_by_size, tensor, without_shape
+from seqcore.onnx._model.types import NEVER, from_type_proto, is_fixed_by_size, tensor, without_shape
 from seqcore.onnx._operators.if_ import count_of
 
 
@@ -72,7 +72,7 @@ class Loop(Operator):
         """It compares the sizes of a scan output's values, not their shapes."""
         if self._carries_lists(node, prepared):
             for name in parts_of(node).scans:
-                if not is_told_by_size(prepared.shape(name)):
+                if not is_fixed_by_size(prepared.shape(name)):
                     return f"has the scan output '{name}', whose values may be of several shapes"
         return ""
 

@@ -67,8 +67,8 @@ class SequenceInsert(Operator):
 
     def pack(self, node, forms, nodes, prepared, is_read):
         if erase := erase_before(prepared, node):
-            position = position_of(prepared, node.inputs[2])
-            forms[node.outputs[0]].assign(nodes, forms[erase.inputs[0]], node.inputs[1], position)
+            at = position_of(prepared, node.inputs[2])
+            forms[node.outputs[0]].assign(nodes, forms[erase.inputs[0]], node.inputs[1], at)
             return
         source, position = node.inputs[0], None
         if node.input(2):

@@ -367,9 +367,9 @@ def slice_(node: Node, known: Inference) -> Type:
             is_told = step > 0 or (-length <= start and end not in (2**31 - 1, 2**63 - 1))
             lengths[k] = len(range(*slice(start, stop, step).indices(length))) if is_told else None
     numbers = known.numbers_of(node.inputs[0])
-    told: list[Any] = [one[0] if one else None for one in (starts, ends, steps or [1])]
-    if rank == 1 and numbers is not None and all(isinstance(one, int) for one in told) and told[2] == 1:
-        known.numbers[node.outputs[0]] = numbers[told[0] : told[1]]
+    fixed: list[Any] = [one[0] if one else None for one in (starts, ends, steps or [1])]
+    if rank == 1 and numbers is not None and all(isinstance(one, int) for one in fixed) and fixed[2] == 1:
+        known.numbers[node.outputs[0]] = numbers[fixed[0] : fixed[1]]
     return tensor(type_.number, tuple(lengths))
 
 

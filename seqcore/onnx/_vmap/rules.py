@@ -381,14 +381,14 @@ def reshape(node: Node, body: Tracer) -> list[Value]:
     tensor, wanted = body.name(node.inputs[0]), body.same(node, 1)
     if not body.varies(node.inputs[0]):
         raise _no(node, "goes by another shape in each iteration")
-    told = body.integers(node, 1)
-    if told is None or -1 in told:
+    fixed = body.integers(node, 1)
+    if fixed is None or -1 in fixed:
         body.fails_empty()
-    if node.attribute("allowzero", 0) and (told is None or 0 in told):
+    if node.attribute("allowzero", 0) and (fixed is None or 0 in fixed):
         count = nodes.slice(nodes.op("Shape", tensor), nodes.constant([0]), nodes.constant([1]), 0)
         whole = nodes.join_axes(count, wanted)
         return body.vary([nodes.reshape(tensor, whole)])
-    whole = nodes.join_axes([0], wanted) if told is None else nodes.constant([0, *told])
+    whole = nodes.join_axes([0], wanted) if fixed is None else nodes.constant([0, *fixed])
     return body.vary([nodes.op("Reshape", tensor, whole)])
 
 

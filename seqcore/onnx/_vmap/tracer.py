@@ -258,8 +258,8 @@ class Tracer:
         constant = self.prepared.constant(name)
         if constant is not None:
             return [int(number) for number in constant.reshape(-1)]
-        told = [number for number in self.prepared.numbers.get(name, (None,)) if isinstance(number, int)]
-        return told if len(told) == len(self.prepared.numbers.get(name, (None,))) else None
+        fixed = [number for number in self.prepared.numbers.get(name, (None,)) if isinstance(number, int)]
+        return fixed if len(fixed) == len(self.prepared.numbers.get(name, (None,))) else None
 
     def rows(self, name: str, rank: int | None = None) -> str:
         """Return a value with the axis of iterations, and in each of them of a rank, by axes of length 1."""
@@ -387,9 +387,9 @@ class Tracer:
 
 def is_length_of(prepared: Prepared, number: str, tensor: str, axis: int) -> bool:
     """Return whether an integer is the length of a tensor's axis for sure."""
-    told, shape = prepared.numbers.get(number), prepared.shape(tensor)
-    if told is not None and shape is not None and len(told) == 1 and told[0] is not None:
-        return told[0] == shape[axis]
+    fixed, shape = prepared.numbers.get(number), prepared.shape(tensor)
+    if fixed is not None and shape is not None and len(fixed) == 1 and fixed[0] is not None:
+        return fixed[0] == shape[axis]
     # From the number to the Shape, by nodes that take one of its items.
     place = None
     while (node := prepared.producer(number)) is not None:
