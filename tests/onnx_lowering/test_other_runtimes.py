@@ -104,6 +104,7 @@ def test_reference_evaluator(name):
 
 
 @pytest.mark.slow
+@pytest.mark.mostly_at_night(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_openvino(name, openvino, tmp_path, request):
     if name in FAULTS_OF_OPENVINO:
