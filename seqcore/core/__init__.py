@@ -1,13 +1,12 @@
-"""The compiled core: one structure or one loop to a file. Each file opens with its drawing.
+"""The compiled core: twelve modules. Each opens with its drawing and its sections.
 
 From the inside out::
 
-    source ── table ── owner            plain C: the memory of elements, and the objects that keep it alive
-    store · slots · runs · buffer       the elements of a sequence, and how edits change them
-    reader                              reads elements, for all loops
-    split · join · compare · …          one loop over the elements each
-    lists · gather                      Python lists, and many tensors at once, on their way in
-    container                           a store, a type and a lock: the order of an edit
-    sequence · iterator                 `TensorSequence`
-    operations · calls · embedding      functions for operators, maps and other extensions
+    store                               sources, tables, runs, slots; edits of them; blocks, which all loops read
+    split_join · padding · lists        from arrays and lists to elements, and back
+    numpy_loops                         reductions and comparisons
+    container · pickling                a store, a type and a lock: the order of an edit; copies and pickles
+    sequence                            `TensorSequence`
+    arrow · maps · training             functions for Arrow and files, for maps, and for samplers
+    embedding                           functions for other extensions
 """
