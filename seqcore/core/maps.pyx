@@ -1,4 +1,4 @@
-"""What maps run in compiled code: calls of the body, results in few blocks, elements for batches.
+"""The compiled part of maps: calls of the body, results in few blocks, elements for batches.
 
 ::
 

@@ -51,7 +51,7 @@ cdef enum:
     BLOCK_ROWS = 128            # rows that are added one after the other
     WIDTH = 32                  # numbers of a row that are added at a time
     LEVELS = 40                 # of blocks, blocks of two blocks, …
-    SHORT = 24                  # numbers, fewer of which are added without branches
+    SHORT = 24                  # numbers; fewer are added without branches
     LONG = 32                   # numbers, from which on NumPy's own loops are worth a call
 
 cdef float[8] NOTHING_4
@@ -379,7 +379,7 @@ cdef inline real extreme(const real *items, Py_ssize_t n, bint largest) noexcept
 
 cdef void run_loop(const Loop *loop, char *out, const char *items, Py_ssize_t n, Py_ssize_t inner,
                    Py_ssize_t itemsize) noexcept nogil:
-    """Have NumPy's loop combine n more rows with what is in the output."""
+    """Have NumPy's loop combine n more rows with the one in the output."""
     cdef char *args[3]
     cdef Py_ssize_t steps[3]
     cdef Py_ssize_t _call, calls = 1 if inner == 1 else n, length = n if inner == 1 else inner
