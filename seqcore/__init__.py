@@ -6,6 +6,7 @@ sequences and arrays under names. `pack` and `BatchSampler` make batches for tra
 ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
 """
 
+from importlib import import_module as _import_module
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
@@ -20,10 +21,7 @@ except ModuleNotFoundError as error:
         "seqcore."
     ) from error
 
-from seqcore.columns import Columns
 from seqcore.dtypes import ELEMENT_TYPES, element_type
-from seqcore.files import load, save
-from seqcore.mapping import map_batches, sequence_map
 from seqcore.operators import (
     concat_from_sequence,
     sequence_at,
@@ -34,8 +32,24 @@ from seqcore.operators import (
     sequence_length,
     split_to_sequence,
 )
-from seqcore.packing import pack
-from seqcore.samplers import BatchSampler
+
+if _TYPE_CHECKING:
+    from seqcore.columns import Columns
+    from seqcore.files import load, save
+    from seqcore.mapping import map_batches, sequence_map
+    from seqcore.packing import pack
+    from seqcore.samplers import BatchSampler
+
+# These are imported at their first use, so that programs that need the container alone start sooner.
+_LATE = {
+    "BatchSampler": "seqcore.samplers",
+    "Columns": "seqcore.columns",
+    "load": "seqcore.files",
+    "map_batches": "seqcore.mapping",
+    "pack": "seqcore.packing",
+    "save": "seqcore.files",
+    "sequence_map": "seqcore.mapping",
+}
 
 __all__ = [
     "ELEMENT_TYPES",
@@ -64,10 +78,19 @@ __version__ = "0.1.0"
 if not _TYPE_CHECKING:
 
     def __getattr__(name):
-        """Raise the error for a name of another library, with the call that does the same here."""
+        """Import a name at its first use, or raise the error for a name of another library.
+
+        Its message has the call that does the same here.
+        """
+        if name in _LATE:
+            globals()[name] = value = getattr(_import_module(_LATE[name]), name)
+            return value
         from seqcore._arguments.other_names import no_attribute_of_module
 
         raise no_attribute_of_module(name)
+
+    def __dir__():
+        return sorted({*globals(), *_LATE})
 
 
 def get_include() -> str:

@@ -2,7 +2,7 @@
 
 From the inside out::
 
-    store                               sources, tables, runs, slots; edits of them; blocks, which all loops read
+    store                               sources, tables, runs, slots, edits; and blocks, which loops read
     split_join · padding · lists        from arrays and lists to elements, and back
     numpy_loops                         reductions and comparisons
     container · pickling                a store, a type and a lock: the order of an edit; copies and pickles

@@ -20,7 +20,7 @@ def run(code, **kwargs):
 
 
 MAY_BE_IMPORTED = {
-    *("array", "copy", "heapq", "_heapq", "mmap", "zlib"),
+    *("array", "copy", "mmap"),
     "org",  # Python's own name for Jython's modules, which `copy` looks for
     "_missing_stdlib_info",  # Python's, since 3.15
     "cython_runtime",
