@@ -27,11 +27,7 @@ cdef class Container:
     cdef Store *slice_of(self, object key) except NULL
     cdef Store *selected_by(self, cnp.ndarray selection) except NULL
 
-    cdef void loosen(self) noexcept
     cdef int raise_damaged_at(self, Py_ssize_t at) except -1
-    cdef Status try_replace_slice(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step, Store *news,
-                                  Store **removed, Store **stale, Py_ssize_t *n, Py_ssize_t *count,
-                                  bint patient) noexcept
     cdef int put(self, Py_ssize_t at, object given, Source *whole) except -1
     cdef int put_behind(self, Source *whole) except -1
     cdef int put_all_behind(self, Store *news) except -1

@@ -24,12 +24,11 @@ from seqcore.core.numpy_loops cimport find
 from seqcore.core.padding cimport tighten
 from seqcore.core.split_join cimport check_positions, is_mask, mark, raise_for_selection, select
 from seqcore.core.store cimport (
-    DAMAGED, LENGTH_DIFFERS, MAX_NDIM, NEEDS_SLOTS, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Run, Share, Slot,
-    Source, Status, Store, begin_of, check_type, empty_store, fill, find_run, has_runs, locate, make_element,
-    new_slots, put_all, put_one, raise_damaged, raise_for, read_one, release, release_slots, release_source,
-    replace_each, replace_one, replace_span, resolve, retain_elements, reverse_all, runs_of,
-    share as retained, share_of, size_of, slice_of_store, take_marked, take_one, take_range, take_whole,
-    unshare, write_slots,
+    DAMAGED, LENGTH_DIFFERS, MAX_NDIM, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Run, Share, Slot, Source,
+    Status, Store, begin_of, check_type, empty_store, find_run, has_runs, locate, make_element, put_all,
+    put_one, raise_damaged, raise_for, read_one, release, release_slots, release_source, replace_each,
+    replace_one, replace_span, resolve, reverse_all, runs_of, share as retained, share_of, size_of,
+    slice_of_store, take_marked, take_one, take_range, take_whole, unshare,
 )
 from seqcore._arguments.other_names import SEQUENCE, other_names, without_other_names
 from seqcore._arguments.tensors import as_tensor
@@ -48,9 +47,8 @@ cnp.import_array()
 # 3. Then what was taken out is released, because that can run finalizers, and those may use the sequence.
 #
 # The lock is a critical section: without the GIL it is the object's own lock; with the GIL, that is the lock,
-# and nothing in step 2 releases it. Work that takes long, or releases the GIL, uses a snapshot. If others
-# have edited meanwhile, it begins again; the fourth time it goes on under the lock, so that it ends however
-# often others edit.
+# and nothing in step 2 releases it. An edit holds it for as long as it takes: to make slots of runs, to copy
+# all elements (`compact`). What only reads, and takes long or releases the GIL, uses a snapshot.
 
 cdef extern from *:
     """
@@ -65,10 +63,6 @@ cdef extern from *:
     }
     """
     int add_names "seqcore_add_names"(object type, object names) except -1
-
-
-cdef enum:
-    PATIENCE = 3                # beginnings beside others who edit
 
 
 cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple positional=(), dict named=None):
@@ -250,43 +244,16 @@ cdef class Container:
 
     # -- putting in ----------------------------------------------------------------------------------
 
-    cdef void loosen(self) noexcept:
-        """Have slots in the place of many elements' runs, made without the lock, if nobody edits meanwhile.
-
-        Where there is no memory for them, the edit will find that out.
-        """
-        cdef Store *before = self.snapshot()
-        cdef Store *slots = new_slots(size_of(before)) if has_runs(before) else NULL
-        cdef Status status
-        if slots != NULL:
-            with nogil:
-                status = write_slots(before, 0, 1, size_of(before), slots.slots)
-            if status == OK:
-                retain_elements(before)
-                fill(slots)
-                with cython.critical_section(self):
-                    if self._store == before:
-                        slots, self._store = self._store, slots
-        release(slots)              # what was there before, or slots that are not used
-        release(before)
-
     cdef int put(self, Py_ssize_t at, object given, Source *whole) except -1:
         """Insert a source; the caller's use of it is taken over, even when this fails."""
         cdef Py_ssize_t n, place
         cdef Store *stale = NULL
-        cdef Status status
-        cdef int tries = 0
-        while True:
-            status = OUT_OF_RANGE
-            with cython.critical_section(self):
-                n = size_of(self._store)
-                place = at + n if at < 0 else at
-                if 0 <= place <= n:
-                    status = put_one(&self._store, &stale, place, whole, tries < PATIENCE)
-            if status != NEEDS_SLOTS:
-                break
-            tries += 1
-            self.loosen()
+        cdef Status status = OUT_OF_RANGE
+        with cython.critical_section(self):
+            n = size_of(self._store)
+            place = at + n if at < 0 else at
+            if 0 <= place <= n:
+                status = put_one(&self._store, &stale, place, whole)
         if stale != NULL:
             release(stale)
         if status != OK:
@@ -299,15 +266,9 @@ cdef class Container:
         cdef Py_ssize_t n
         cdef Store *stale = NULL
         cdef Status status
-        cdef int tries = 0
-        while True:
-            with cython.critical_section(self):
-                n = size_of(self._store)
-                status = put_one(&self._store, &stale, n, whole, tries < PATIENCE)
-            if status != NEEDS_SLOTS:
-                break
-            tries += 1
-            self.loosen()
+        with cython.critical_section(self):
+            n = size_of(self._store)
+            status = put_one(&self._store, &stale, n, whole)
         if stale != NULL:
             release(stale)
         if status != OK:
@@ -320,16 +281,10 @@ cdef class Container:
         cdef Py_ssize_t n
         cdef Store *stale = NULL
         cdef Status status
-        cdef int tries = 0
         self.check_initialised(news)
-        while True:
-            with cython.critical_section(self):
-                n = size_of(self._store)
-                status = put_all(&self._store, &stale, n, news, tries < PATIENCE)
-            if status != NEEDS_SLOTS:
-                break
-            tries += 1
-            self.loosen()
+        with cython.critical_section(self):
+            n = size_of(self._store)
+            status = put_all(&self._store, &stale, n, news)
         release(stale)
         release(news)
         return raise_for(status, None, n)
@@ -339,19 +294,12 @@ cdef class Container:
         cdef Py_ssize_t n, place
         cdef Slot slot = <Slot><size_t>whole
         cdef Store *stale = NULL
-        cdef Status status
-        cdef int tries = 0
-        while True:
-            status = OUT_OF_RANGE
-            with cython.critical_section(self):
-                n = size_of(self._store)
-                place = at + n if at < 0 else at
-                if 0 <= place < n:
-                    status = replace_one(&self._store, &stale, place, &slot, tries < PATIENCE)
-            if status != NEEDS_SLOTS:
-                break
-            tries += 1
-            self.loosen()
+        cdef Status status = OUT_OF_RANGE
+        with cython.critical_section(self):
+            n = size_of(self._store)
+            place = at + n if at < 0 else at
+            if 0 <= place < n:
+                status = replace_one(&self._store, &stale, place, &slot)
         release(stale)
         if slot:
             release_slots(&slot, 1)         # the old one, or on failure the new one
@@ -363,20 +311,21 @@ cdef class Container:
         cdef Store *removed = NULL
         cdef Store *stale = NULL
         cdef Status status = NO_MEMORY
-        cdef int tries = 0
         self.check_initialised(news)
         try:
             PySlice_Unpack(key, &start, &stop, &step)
             # Elements are exchanged with these slots, so they must be nobody else's.
             if step != 1 and unshare(&news) != OK:
                 raise_for(NO_MEMORY, None, new_count)
-            while True:
-                status = self.try_replace_slice(start, stop, step, news, &removed, &stale, &n, &count,
-                                                tries < PATIENCE)
-                if status != NEEDS_SLOTS:
-                    break
-                tries += 1
-                self.loosen()
+            with cython.critical_section(self):
+                n = size_of(self._store)
+                count = PySlice_AdjustIndices(n, &start, &stop, step)
+                if step == 1:
+                    status = replace_span(&self._store, &stale, start, count, &removed, news)
+                elif count == new_count:
+                    status = replace_each(&self._store, &stale, NULL, start, step, news)
+                else:
+                    status = LENGTH_DIFFERS
         finally:
             release(stale)
             release(news)
@@ -386,27 +335,12 @@ cdef class Container:
                              f"got {new_count}: only slices without a step can change the length")
         return raise_for(status, None, n)
 
-    cdef Status try_replace_slice(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step, Store *news,
-                                  Store **removed, Store **stale, Py_ssize_t *n, Py_ssize_t *count,
-                                  bint patient) noexcept:
-        cdef Status status = LENGTH_DIFFERS
-        with cython.critical_section(self):
-            n[0] = size_of(self._store)
-            count[0] = PySlice_AdjustIndices(n[0], &start, &stop, step)
-            if step != 1:
-                if count[0] == size_of(news):
-                    status = replace_each(&self._store, stale, NULL, start, step, news, patient)
-            else:
-                status = replace_span(&self._store, stale, start, count[0], removed, news, patient)
-        return status
-
     cdef int replace_selected(self, cnp.ndarray selection, Store *news) except -1:
         """Put the elements of a store in the places of those selected; its share is taken over."""
         cdef Py_ssize_t n = 0, at = 0, count = 0, new_count = size_of(news)
         cdef const int64_t *positions
         cdef Store *stale = NULL
         cdef Status status = OK
-        cdef int tries = 0
         self.check_initialised(news)
         try:
             # Elements are exchanged with these slots, so they must be nobody else's.
@@ -415,19 +349,14 @@ cdef class Container:
             found = np.flatnonzero(selection) if is_mask(selection) else selection
             count = cnp.PyArray_SIZE(found)
             positions = <const int64_t *>cnp.PyArray_DATA(found)
-            while True:
-                with cython.critical_section(self):
-                    n = size_of(self._store)
-                    if is_mask(selection):
-                        status = OK if cnp.PyArray_SIZE(selection) == n else LENGTH_DIFFERS
-                    else:
-                        status = check_positions(n, positions, count, &at)
-                    if status == OK and count == new_count:
-                        status = replace_each(&self._store, &stale, positions, 0, 0, news, tries < PATIENCE)
-                if status != NEEDS_SLOTS:
-                    break
-                tries += 1
-                self.loosen()
+            with cython.critical_section(self):
+                n = size_of(self._store)
+                if is_mask(selection):
+                    status = OK if cnp.PyArray_SIZE(selection) == n else LENGTH_DIFFERS
+                else:
+                    status = check_positions(n, positions, count, &at)
+                if status == OK and count == new_count:
+                    status = replace_each(&self._store, &stale, positions, 0, 0, news)
         finally:
             release(stale)
             release(news)
@@ -444,29 +373,22 @@ cdef class Container:
         cdef Py_ssize_t n, place
         cdef Slot taken = 0
         cdef Store *stale = NULL
-        cdef Status status
+        cdef Status status = OUT_OF_RANGE
         cdef object element = None
         cdef Piece piece
         cdef Py_ssize_t[2 * MAX_NDIM] dims
-        cdef int tries = 0
-        while True:
-            status = OUT_OF_RANGE
-            with cython.critical_section(self):
-                n = size_of(self._store)
-                place = at + n if at < 0 else at
-                if 0 <= place < n:
-                    status = OK
-                    if wanted:      # first what can fail; see `element` for why it is safe here
-                        if read_one(self._store, place, &piece, dims):
-                            element = make_element(&piece, self._dtype)
-                        else:
-                            status = DAMAGED
-                    if status == OK:
-                        status = take_one(&self._store, &stale, place, &taken, tries < PATIENCE)
-            if status != NEEDS_SLOTS:
-                break
-            tries += 1
-            self.loosen()
+        with cython.critical_section(self):
+            n = size_of(self._store)
+            place = at + n if at < 0 else at
+            if 0 <= place < n:
+                status = OK
+                if wanted:      # first what can fail; see `element` for why it is safe here
+                    if read_one(self._store, place, &piece, dims):
+                        element = make_element(&piece, self._dtype)
+                    else:
+                        status = DAMAGED
+                if status == OK:
+                    status = take_one(&self._store, &stale, place, &taken)
         if stale != NULL:
             release(stale)
         if status == DAMAGED:
@@ -479,36 +401,23 @@ cdef class Container:
 
     cdef bint take_out_equal(self, const Piece *wanted) except -1:
         """Remove the first element that equals a piece; whether there was one."""
-        cdef Share share
-        cdef Py_ssize_t at, n
+        cdef Share share = self.shared()
+        cdef Py_ssize_t n, at = find(share.store, 0, size_of(share.store), wanted, self._dtype, False)
         cdef Slot taken = 0
         cdef Store *stale = NULL
-        cdef Status status = NEEDS_SLOTS
-        cdef int tries = 0
-        while status == NEEDS_SLOTS:
-            share = self.shared()
-            if tries < PATIENCE:
-                at = find(share.store, 0, size_of(share.store), wanted, self._dtype, False)
-            with cython.critical_section(self):
-                n = size_of(self._store)
-                if tries >= PATIENCE:
-                    # No foreign code runs in a comparison.
-                    at = find(self._store, 0, n, wanted, self._dtype, True)
-                    status = OK
-                elif self._store == share.store:
-                    status = OK
-                if status == OK:
-                    # A share beside the container's own would have all slots copied. It is not the last one,
-                    # so that nothing is released here.
-                    if share.store == self._store:
-                        release(share.store)
-                        share.store = empty_store()
-                    if at >= 0:
-                        status = take_one(&self._store, &stale, at, &taken, tries < PATIENCE)
-            if status == NEEDS_SLOTS:
-                tries += 1
-                if at >= 0 and size_of(share.store) == 0:
-                    self.loosen()
+        cdef Status status = OK
+        with cython.critical_section(self):
+            n = size_of(self._store)
+            if self._store != share.store:
+                # Others have edited meanwhile. No foreign code runs in a comparison.
+                at = find(self._store, 0, n, wanted, self._dtype, True)
+            else:
+                # A share beside the container's own would have all slots copied. It is not the last one, so
+                # that nothing is released here.
+                release(share.store)
+                share.store = empty_store()
+            if at >= 0:
+                status = take_one(&self._store, &stale, at, &taken)
         release(stale)
         raise_for(status, None, n)
         if taken:
@@ -519,26 +428,19 @@ cdef class Container:
         cdef Py_ssize_t start, stop, step, first, last, n = 0, size
         cdef Store *taken = NULL
         cdef Store *stale = NULL
-        cdef Status status
-        cdef int tries = 0
+        cdef Status status = OK
         PySlice_Unpack(key, &start, &stop, &step)
-        while True:
-            status = OK
-            with cython.critical_section(self):
-                size = size_of(self._store)
-                first, last = start, stop
-                n = PySlice_AdjustIndices(size, &first, &last, step)
-                if n == size:
-                    stale = self._store
-                    self._store = empty_store()
-                elif n:
-                    # The same elements from the front.
-                    status = take_range(&self._store, &stale, first if step > 0 else first + (n - 1) * step,
-                                        abs(step), n, &taken, tries < PATIENCE)
-            if status != NEEDS_SLOTS:
-                break
-            tries += 1
-            self.loosen()
+        with cython.critical_section(self):
+            size = size_of(self._store)
+            first, last = start, stop
+            n = PySlice_AdjustIndices(size, &first, &last, step)
+            if n == size:
+                stale = self._store
+                self._store = empty_store()
+            elif n:
+                # The same elements from the front.
+                status = take_range(&self._store, &stale, first if step > 0 else first + (n - 1) * step,
+                                    abs(step), n, &taken)
         release(stale)
         release(taken)
         return raise_for(status, None, size)
@@ -550,19 +452,11 @@ cdef class Container:
         cdef Store *taken = NULL
         cdef Store *stale = NULL
         cdef Status status
-        cdef int tries = 0
-        while True:
-            PyMem_RawFree(marks)
-            marks = NULL
-            with cython.critical_section(self):
-                n = size_of(self._store)
-                status = mark(n, selection, &marks, &count, &at)
-                if status == OK:
-                    status = take_marked(&self._store, &stale, marks, count, &taken, tries < PATIENCE)
-            if status != NEEDS_SLOTS:
-                break
-            tries += 1
-            self.loosen()
+        with cython.critical_section(self):
+            n = size_of(self._store)
+            status = mark(n, selection, &marks, &count, &at)
+            if status == OK:
+                status = take_marked(&self._store, &stale, marks, count, &taken)
         PyMem_RawFree(marks)
         release(stale)
         release(taken)
@@ -592,28 +486,19 @@ cdef class Container:
         """Give the elements tight memory of their own."""
         cdef Share before
         cdef Store *after = NULL
-        cdef int tries = 0
         cdef bint done = False
         while not done:
-            before = self.shared()
-            if size_of(before.store) == 0:
-                return 0
-            if tries < PATIENCE:
-                after = tighten(before.store, self._dtype)
-                with cython.critical_section(self):
-                    done = self._store == before.store
-                    if done:
-                        after, self._store = self._store, after
-            else:
-                with cython.critical_section(self):
-                    before = share_of(retained(self._store))
-                    after = tighten(before.store, self._dtype, True)
-                    # A finalizer of garbage may have come in.
-                    done = self._store == before.store
-                    if done:
-                        after, self._store = self._store, after
+            with cython.critical_section(self):
+                before = share_of(retained(self._store))
+                if size_of(before.store) == 0:
+                    return 0
+                after = tighten(before.store, self._dtype, True)
+                # Objects were made, so a finalizer of garbage may have come in.
+                done = self._store == before.store
+                if done:
+                    after, self._store = self._store, after
             release(after)
-            tries += 1
+            before = None           # not under the lock of the next turn
         return 0
 
 

@@ -16,7 +16,6 @@ cdef extern from *:
         SEQCORE_MOST_RUNS = SEQCORE_LIMIT(64, 2),
         SEQCORE_RUNS_OF_AN_EDIT = SEQCORE_LIMIT(32, 1),
         SEQCORE_SINGLE_RUNS = SEQCORE_LIMIT(16, 2),
-        SEQCORE_SLOTS_UNDER_LOCK = SEQCORE_LIMIT(1 << 16, 4),
 
         /* The reader. */
         SEQCORE_BLOCK = SEQCORE_LIMIT(64, 3),
@@ -52,8 +51,6 @@ cdef extern from *:
         RUNS_OF_AN_EDIT "SEQCORE_RUNS_OF_AN_EDIT"
         # Elements that become runs one by one.
         SINGLE_RUNS "SEQCORE_SINGLE_RUNS"
-        # Elements whose slots are made under the lock.
-        SLOTS_UNDER_LOCK "SEQCORE_SLOTS_UNDER_LOCK"
 
         # Elements that are read together.
         BLOCK "SEQCORE_BLOCK"

@@ -90,7 +90,6 @@ cdef enum Status:
     NO_MEMORY
     OUT_OF_RANGE
     DAMAGED                     # a table's numbers lead outside of its values
-    NEEDS_SLOTS                 # the edit has to wait until a large sequence has slots
     NEGATIVE_LENGTH             # split: a length below zero
     LENGTHS_TOO_LONG            # split: the lengths exceed the axis
     LENGTHS_TOO_SHORT           # split: the lengths leave a rest
@@ -424,26 +423,23 @@ cdef Store *finished(Store *store) noexcept
 cdef Status slice_of_store(Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
                            Store **into) noexcept
 cdef Status joined_stores(Store **stores, Py_ssize_t nstores, Store **into) noexcept
-cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t stop,
-                   const Store *news) noexcept
 cdef Store *reversed_runs(const Store *store) noexcept
 
 # -- buffer ----------------------------------------------------------------------------------------------
 # Edits of stores; whoever edits holds the lock of the sequence.
 
 cdef Status grow(Store **store, Py_ssize_t n) noexcept nogil
-cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *whole, bint patient) noexcept
-cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *news, bint patient) noexcept
-cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *taken, bint patient) noexcept
+cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *whole) noexcept
+cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *news) noexcept
+cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *taken) noexcept
 cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
-                       Store **taken, bint patient) noexcept
-cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken,
-                        bint patient) noexcept
-cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot *slot, bint patient) noexcept
+                       Store **taken) noexcept
+cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken) noexcept
+cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot *slot) noexcept
 cdef Status replace_each(Store **store, Store **stale, const int64_t *positions, Py_ssize_t start,
-                         Py_ssize_t step, Store *news, bint patient) noexcept
+                         Py_ssize_t step, Store *news) noexcept
 cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t n, Store **removed,
-                         Store *news, bint patient) noexcept
+                         Store *news) noexcept
 cdef Status reverse_all(Store **store, Store **stale) noexcept
 
 # -- share -----------------------------------------------------------------------------------------------

@@ -47,7 +47,6 @@ import numpy as np
 from seqcore.core.arrays cimport array_from, array_moved, base_of, descr_of
 from seqcore.core.limits cimport (
     BLOCK, FETCH_AHEAD, IS_SMALL, MOST_RUNS, RELEASE_FROM, RELEASE_NBYTES, RUNS_OF_AN_EDIT, SINGLE_RUNS,
-    SLOTS_UNDER_LOCK,
 )
 from seqcore._arguments.integers import MASKED
 from seqcore._arguments.shown import got, shown, shown_number
@@ -983,11 +982,11 @@ cdef Store *finished(Store *store) noexcept:
     return slots
 
 
-cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t stop,
-                   const Store *news) noexcept:
+cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t stop, const Store *news,
+                   bint *done) noexcept:
     """Put the elements of `news`, which may be NULL, in the place of elements start to stop of runs.
 
-    Nothing has happened where NEEDS_SLOTS is returned.
+    Where slots are cheaper, nothing happens and `done` stays False.
     """
     cdef Store *old = store[0]
     cdef Store *new
@@ -996,7 +995,7 @@ cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t st
     if news != NULL and size_of(news):
         more = news.nruns if has_runs(news) else size_of(news)
         if not has_runs(news) and more > SINGLE_RUNS:
-            return NEEDS_SLOTS
+            return OK
         if size_of(news) > MAX_BYTES // 2 - n:
             return NO_MEMORY
     new = new_runs(old.nruns + more + 1)
@@ -1017,12 +1016,13 @@ cdef Status splice(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t st
     elif spent > max(n, 4 * RUNS_OF_AN_EDIT) or (new.nruns > MOST_RUNS >= old.nruns):
         # By now, slots would have been cheaper.
         PyMem_RawFree(new)
-        return NEEDS_SLOTS
+        return OK
     else:
         new.lo = new.hi = spent
         retain_runs(new)
     store[0] = new
     stale[0] = old
+    done[0] = True
     count(SPLICED, 1)
     return OK
 
@@ -1133,23 +1133,18 @@ cdef Store *reversed_runs(const Store *store) noexcept:
 # An edit of what others share makes the editor's own first. Either way the old store comes back in `stale`,
 # which the caller releases when its lock is gone, because releasing runs finalizers, and those may come back.
 # No function here runs foreign code. On a failure nothing has changed.
-#
-# An edit that must turn a large sequence's runs into slots says NEEDS_SLOTS to a patient caller, which makes
-# them without the lock and tries again.
 
 cdef Py_ssize_t grown(Py_ssize_t n) noexcept nogil:
     """Slots for n elements and the next n/4, so that n appends cost O(n) together."""
     return n + (n >> 2) + 6
 
 
-cdef Status loosen(Store **store, Store **stale, bint patient) noexcept:
+cdef Status make_slots(Store **store, Store **stale) noexcept:
     """Have slots in the place of runs."""
     cdef Store *old = store[0]
     cdef Store *new
     if not has_runs(old):
         return OK
-    if patient and size_of(old) > SLOTS_UNDER_LOCK:
-        return NEEDS_SLOTS
     new = new_slots(size_of(old))
     if new == NULL:
         return NO_MEMORY
@@ -1163,16 +1158,15 @@ cdef Status loosen(Store **store, Store **stale, bint patient) noexcept:
 
 
 cdef Status edit_runs(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t stop, const Store *news,
-                      bint patient, bint *done) noexcept:
+                      bint *done) noexcept:
     """Of runs, put `news` in the place of elements start to stop, or have slots for whoever does it then."""
-    cdef Status status = OK
+    cdef Status status
     done[0] = False
     if has_runs(store[0]):
-        status = splice(store, stale, start, stop, news)
-        done[0] = status == OK
-        if status == NEEDS_SLOTS:
-            status = loosen(store, stale, patient)
-    return status
+        status = splice(store, stale, start, stop, news, done)
+        if status != OK or done[0]:
+            return status
+    return make_slots(store, stale)
 
 
 # -- the gap ----------------------------------------------------------------------------------------------
@@ -1257,7 +1251,7 @@ cdef Status open_gap(Store **store, Store **stale, Py_ssize_t position, Py_ssize
 
 # -- elements in and out ----------------------------------------------------------------------------------
 
-cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *whole, bint patient) noexcept:
+cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *whole) noexcept:
     """Insert a whole array; the caller's use of it becomes the store's."""
     cdef Store *own = store[0]
     cdef Store news
@@ -1267,7 +1261,7 @@ cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *w
         news.nruns = SLOTS
         news.capacity = news.lo = news.hi = 1
         news.slots[0] = <Slot><size_t>whole
-        status = edit_runs(store, stale, position, position, &news, patient, &done)
+        status = edit_runs(store, stale, position, position, &news, &done)
         if done:
             add_to(&whole.users, -1)        # the run counts itself
         if status != OK or done:
@@ -1282,7 +1276,7 @@ cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *w
     return OK
 
 
-cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *news, bint patient) noexcept:
+cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *news) noexcept:
     """Insert the elements of `news`. If these are slots that are the caller's alone, it may be left empty."""
     cdef Py_ssize_t n = size_of(news)
     cdef Store *own
@@ -1294,7 +1288,7 @@ cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *ne
         stale[0] = store[0]
         store[0] = share(news)
         return OK
-    status = edit_runs(store, stale, position, position, news, patient, &done)
+    status = edit_runs(store, stale, position, position, news, &done)
     if status != OK or done:
         return status
     if give_ids(news) != OK or open_gap(store, stale, position, n) != OK:
@@ -1310,10 +1304,10 @@ cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *ne
     return OK
 
 
-cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *taken, bint patient) noexcept:
+cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *taken) noexcept:
     """Remove an element; a slot's use of its source is the caller's. The gap comes from the nearer side."""
     cdef bint done
-    cdef Status status = edit_runs(store, stale, position, position + 1, NULL, patient, &done)
+    cdef Status status = edit_runs(store, stale, position, position + 1, NULL, &done)
     cdef Store *own = store[0]
     if status != OK or done:
         return status
@@ -1336,7 +1330,7 @@ cdef Status take_one(Store **store, Store **stale, Py_ssize_t position, Slot *ta
 
 
 cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
-                       Store **taken, bint patient) noexcept:
+                       Store **taken) noexcept:
     """Move elements start, start + step, … into a store that is made; step > 0.
 
     Of runs they stay in `stale` alone.
@@ -1347,9 +1341,9 @@ cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_
     cdef Status status
     cdef bint done = False
     if step == 1:
-        status = edit_runs(store, stale, start, start + n, NULL, patient, &done)
+        status = edit_runs(store, stale, start, start + n, NULL, &done)
     else:
-        status = loosen(store, stale, patient)
+        status = make_slots(store, stale)
     if status != OK or done:
         return status
     into = taken[0] = new_slots(n)
@@ -1371,8 +1365,7 @@ cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_
     return OK
 
 
-cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken,
-                        bint patient) noexcept:
+cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken) noexcept:
     """Move the n elements whose mark is 1 into a store that is made. Without any, nothing is edited."""
     cdef Py_ssize_t i = 0, found = 0, marked
     cdef Store *own
@@ -1381,7 +1374,7 @@ cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssiz
     cdef Status status
     if n == 0:
         return OK
-    status = loosen(store, stale, patient)
+    status = make_slots(store, stale)
     if status != OK:
         return status
     while not marks[i]:
@@ -1406,7 +1399,7 @@ cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssiz
     return OK
 
 
-cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot *slot, bint patient) noexcept:
+cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot *slot) noexcept:
     """Exchange the element at a position for a whole array, and the uses of their sources with them.
 
     Of runs the old element stays in `stale` alone: `slot` is then 0.
@@ -1419,7 +1412,7 @@ cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot 
         news.nruns = SLOTS
         news.capacity = news.lo = news.hi = 1
         news.slots[0] = slot[0]
-        status = edit_runs(store, stale, position, position + 1, &news, patient, &done)
+        status = edit_runs(store, stale, position, position + 1, &news, &done)
         if done:
             add_to(&source_of(slot[0]).users, -1)       # the run counts itself
             slot[0] = 0
@@ -1432,16 +1425,16 @@ cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot 
     return OK
 
 
-cdef Status own_slots(Store **store, Store **stale, bint patient) noexcept:
+cdef Status own_slots(Store **store, Store **stale) noexcept:
     """Have slots of one's own."""
-    cdef Status status = loosen(store, stale, patient)
+    cdef Status status = make_slots(store, stale)
     if status == OK and read_counter(&store[0].shares) > 1:
         status = open_gap(store, stale, size_of(store[0]), 0)
     return status
 
 
 cdef Status replace_each(Store **store, Store **stale, const int64_t *positions, Py_ssize_t start,
-                         Py_ssize_t step, Store *news, bint patient) noexcept:
+                         Py_ssize_t step, Store *news) noexcept:
     """Exchange elements for those of `news`, slots of the caller's own, one after the other.
 
     They are at positions in range, or where that is NULL at start, start + step, …
@@ -1451,7 +1444,7 @@ cdef Status replace_each(Store **store, Store **stale, const int64_t *positions,
     cdef Slot *place
     cdef Slot *new
     if size_of(news):
-        status = own_slots(store, stale, patient)
+        status = own_slots(store, stale)
     if status == OK:
         for i in range(size_of(news)):
             at = start + i * step if positions == NULL else positions[i]
@@ -1461,14 +1454,14 @@ cdef Status replace_each(Store **store, Store **stale, const int64_t *positions,
 
 
 cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Py_ssize_t n, Store **removed,
-                         Store *news, bint patient) noexcept:
+                         Store *news) noexcept:
     """Put the elements of `news` in the place of n others, which move into a store that is made.
 
     Of runs those that were removed stay in `stale` alone.
     """
     cdef Store *own
     cdef bint done
-    cdef Status status = edit_runs(store, stale, start, start + n, news, patient, &done)
+    cdef Status status = edit_runs(store, stale, start, start + n, news, &done)
     if status != OK or done:
         return status
     removed[0] = new_slots(n)

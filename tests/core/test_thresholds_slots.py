@@ -4,7 +4,6 @@
 MOST_RUNS      runs.pyx         runs that edits make
 PER_EDIT       runs.pyx         runs whose copying takes as long as the rest of an edit
 FEW            runs.pyx         elements that become runs one by one
-LARGE          buffer.pyx       elements whose slots are made without the lock
 64, a quarter  buffer.pyx       slots, and how many of them in use, where memory is given back
 4096           padding.pyx      bytes of padding that are written at once
 dims           owner.pxd        shapes and strides that an owner has room for: rank 2, and rank 4 of a table
@@ -31,7 +30,6 @@ pytestmark = [pytest.mark.usual_limits, pytest.mark.mostly_slow(3)]
 MOST_RUNS = 64
 PER_EDIT = 32
 FEW = 16
-LARGE = 1 << 16
 
 # -- runs ----------------------------------------------------------------------------------------------
 
@@ -121,38 +119,6 @@ def test_short_runs_are_slots_where_that_is_smaller(each, slots, n):
     backwards = seq[::-1]
     assert_holds(backwards, list(seq)[::-1])
     assert is_slots(backwards) == is_slots(seq)
-
-
-@pytest.mark.mostly_slow(31)
-@pytest.mark.parametrize("n", [LARGE - 1, LARGE, LARGE + 1, 3 * LARGE])
-@pytest.mark.parametrize("edit", range(7))
-def test_slots_of_large_sequences_are_made_without_the_lock(n, edit):
-    """The counter is of those that were made with it."""
-    seq = sq.split_to_sequence(np.arange(n))
-    before = seq[:]
-    mask = np.zeros(n, bool)
-    mask[[3, n - 1]] = True
-    change = [
-        lambda one, new: one.__delitem__(mask) if one is seq else [one.pop(), one.pop(3)],
-        lambda one, new: one.__delitem__(slice(0, 90, 2)),
-        lambda one, new: one.__setitem__(slice(0, 90, 30), [new] * 3),
-        lambda one, new: one.extend([new] * (FEW + 1)),
-        lambda one, new: one.__setitem__(slice(2, 3), [new] * (FEW + 1)),
-        lambda one, new: [one.insert(3 * i, new) for i in range(MOST_RUNS)],
-        lambda one, new: (
-            one.__setitem__([5, 1], [new, new]) if one is seq else [one.__setitem__(i, new) for i in (5, 1)]
-        ),
-    ][edit]
-    counts = done(lambda: change(seq, np.array([-1])))
-    grown = 31 if edit == 5 else 0  # by inserts that were spliced
-    assert counts.get("loosened", 0) == (n + grown <= LARGE)
-    assert is_slots(seq)
-    model = [[i] for i in range(n)]
-    change(model, [-1])
-    assert seq.values().tolist() == [x for one in model for x in one]
-    assert seq.lengths().tolist() == [1] * len(model)
-    assert before.values().tolist() == [*range(n)]
-    seq._check()
 
 
 @pytest.mark.slow

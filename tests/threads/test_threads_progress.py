@@ -6,7 +6,6 @@ import weakref
 
 import numpy as np
 import pytest
-from seqcore.core.store import counted
 
 import seqcore as sq
 
@@ -126,20 +125,6 @@ def test_compact_ends_and_lets_go(kind, edit):
     assert sorted(lasts(seq)) == expected
     seq.compact()
     assert seq.pinned_nbytes == seq.nbytes
-
-
-def test_compact_copies_a_few_times_at_most():
-    """Beside an editor, the last copy is one that nobody can edit beside."""
-    seq, array = rows("numbers")
-    copies = []
-
-    def compact():
-        before = counted()["runs_copied"]
-        seq.compact()
-        copies.append((counted()["runs_copied"] - before) / 3)  # before, at and behind what is inserted
-
-    beside(lambda: in_the_middle(seq, array[0]), lambda: [compact() for _ in range(5)])
-    assert max(copies) <= 4
 
 
 def test_remove_takes_the_first():
