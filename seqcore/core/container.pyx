@@ -292,7 +292,7 @@ cdef class Container:
     cdef int replace(self, Py_ssize_t at, object given, Source *whole) except -1:
         """Put a source in the place of an element; the caller's use is taken over."""
         cdef Py_ssize_t n, place
-        cdef Slot slot = <Slot><size_t>whole
+        cdef Slot slot = Slot(whole, 0)
         cdef Store *stale = NULL
         cdef Status status = OUT_OF_RANGE
         with cython.critical_section(self):
@@ -301,7 +301,7 @@ cdef class Container:
             if 0 <= place < n:
                 status = replace_one(&self._store, &stale, place, &slot)
         release(stale)
-        if slot:
+        if slot.source != NULL:
             release_slots(&slot, 1)         # the old one, or on failure the new one
         return raise_for(status, given, n)
 
@@ -371,7 +371,7 @@ cdef class Container:
     cdef object take_out(self, Py_ssize_t at, object given, bint wanted):
         """Remove an element, and return it if it is wanted."""
         cdef Py_ssize_t n, place
-        cdef Slot taken = 0
+        cdef Slot taken = Slot(NULL, 0)
         cdef Store *stale = NULL
         cdef Status status = OUT_OF_RANGE
         cdef object element = None
@@ -395,7 +395,7 @@ cdef class Container:
             self.raise_damaged_at(at)
         if status != OK:
             raise_for(status, given, n)
-        if taken:
+        if taken.source != NULL:
             release_slots(&taken, 1)
         return element
 
@@ -403,7 +403,7 @@ cdef class Container:
         """Remove the first element that equals a piece; whether there was one."""
         cdef Share share = self.shared()
         cdef Py_ssize_t n, at = find(share.store, 0, size_of(share.store), wanted, self._dtype, False)
-        cdef Slot taken = 0
+        cdef Slot taken = Slot(NULL, 0)
         cdef Store *stale = NULL
         cdef Status status = OK
         with cython.critical_section(self):
@@ -420,7 +420,7 @@ cdef class Container:
                 status = take_one(&self._store, &stale, at, &taken)
         release(stale)
         raise_for(status, None, n)
-        if taken:
+        if taken.source != NULL:
             release_slots(&taken, 1)
         return at >= 0
 

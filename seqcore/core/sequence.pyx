@@ -51,11 +51,11 @@ from seqcore.core.split_join cimport (
     split_offsets, split_padded, total_nbytes,
 )
 from seqcore.core.store cimport (
-    MAX_BYTES, MAX_NDIM, OK, ArrayOwner, Block, Piece, Share, Slot, Source, Span, Spans, Store, TableOwner,
-    as_position, begin_blocks, begin_spans, broken_invariant, check_read, check_type, element_of, empty_store,
-    even_table, extent, give_id, grow, kept_by, kept_memory, make_element, new_slots, next_span,
-    offsets_table, one_run, owner_of, piece_nbytes, raise_damaged, read_block, read_one, release,
-    release_source, resolve, retain_source, same_shape, shape_of, share as retained, size_of, slot_for,
+    MAX_BYTES, MAX_NDIM, OK, ArrayOwner, Block, Piece, Share, Slot, Source, Span, Spans, Store,
+    TableOwner, as_position, begin_blocks, begin_spans, broken_invariant, check_read, check_type,
+    element_of, empty_store, even_table, extent, grow, kept_by, kept_memory, make_element, new_slots,
+    next_span, offsets_table, one_run, owner_of, piece_nbytes, raise_damaged, read_block, read_one,
+    release, release_source, resolve, retain_source, same_shape, shape_of, share as retained, size_of,
     strides_of, take_whole,
 )
 from seqcore._arguments.other_names import refuse_arguments
@@ -319,8 +319,8 @@ cdef cnp.dtype INT64 = np.dtype(np.int64)
 cdef cnp.dtype UNKNOWN = np.dtype(np.float64)       # NumPy's type for lists without items
 
 cdef enum:
-    NEXT = 1                    # the mark of an element of the block
-    FIRST = 3                   # … which is the first one of its group
+    NEXT                        # the mark of an element of the block, in a slot without a source
+    FIRST                       # … which is the first one of its group
 
 
 cdef Gathering gather(object tensors, cnp.dtype dtype, bint copied=False):
@@ -387,8 +387,8 @@ cdef class Gathering:
         release(self.store)
         if self.slots != NULL:
             for i in range(self.slots.lo):
-                if not self.slots.slots[i] & 1:
-                    release_source(<Source *><size_t>self.slots.slots[i], 1)
+                if self.slots.slots[i].source != NULL:
+                    release_source(self.slots.slots[i].source, 1)
             PyMem_RawFree(self.slots)
 
     # -- tensors -------------------------------------------------------------------------------------
@@ -552,14 +552,14 @@ cdef class Gathering:
             self.nends += 1
             self.even = self.even and shape.extents[0] == self.current.extents[0]
         if self.slots != NULL:
-            self.slots.slots[self.slots.lo] = NEXT if self.n else FIRST
+            self.slots.slots[self.slots.lo] = Slot(NULL, NEXT if self.n else FIRST)
             self.slots.lo += 1
         self.n += 1
         self.done += 1
 
     cdef void take_in(self, Source *whole) noexcept:
         """Take over a use of a source, for which there is a slot."""
-        self.slots.slots[self.slots.lo] = <Slot><size_t>whole
+        self.slots.slots[self.slots.lo] = Slot(whole, 0)
         self.slots.lo += 1
         self.done += 1
 
@@ -571,7 +571,7 @@ cdef class Gathering:
             if self.slots == NULL:
                 raise MemoryError(f"no memory for {self.done + 1} elements")
             for i in range(self.done):
-                self.slots.slots[i] = NEXT if i else FIRST
+                self.slots.slots[i] = Slot(NULL, NEXT if i else FIRST)
             self.slots.lo = self.done
         elif self.slots.lo == self.slots.hi and grow(&self.slots, self.done + 1) != OK:
             raise MemoryError(f"no memory for {self.done + 1} elements")
@@ -665,14 +665,11 @@ cdef class Gathering:
         self.end_group()
         for bytes_ in self.groups or ():
             one = <const Group *>PyBytes_AS_STRING(bytes_)
-            owner = self.owner_of_group(one, <const Py_ssize_t *>(one + 1))
-            owners.append(owner)
-            if type(owner) is TableOwner and not give_id(&(<TableOwner>owner).table.source):
-                raise MemoryError("no memory for a sequence")
+            owners.append(self.owner_of_group(one, <const Py_ssize_t *>(one + 1)))
         for i in range(self.done):
-            if not store.slots[i] & 1:
+            if store.slots[i].source != NULL:
                 continue
-            if store.slots[i] == FIRST:
+            if store.slots[i].number == FIRST:
                 owner = owners[group]
                 if type(owner) is TableOwner:
                     source = &(<TableOwner>owner).table.source
@@ -682,7 +679,7 @@ cdef class Gathering:
                 retain_source(source, one.n)
                 group += 1
                 number = 0
-            store.slots[i] = slot_for(source, number)
+            store.slots[i] = Slot(source, number)
             number += 1
         self.slots = NULL
         return store

@@ -31,9 +31,9 @@ from seqcore.core.store cimport (
     LENGTH_DIFFERS, MAX_BYTES, MAX_NDIM, NEGATIVE_LENGTH, NO_MEMORY, OF_A_TABLE, OK, OUT_OF_RANGE,
     RANK_DIFFERS, SHAPED, SHAPE_DIFFERS, TOO_LARGE, Block, Piece, PyIndex_Check, PyNumber_AsSsize_t, Run,
     Slot, Source, Status, Store, begin_joint_blocks, begin_of, check_read, count, element_of, empty_store,
-    even_table, extent, fill, find_run, give_ids, has_runs, is_worth_releasing, kept_memory, new_slots,
+    even_table, extent, fill, find_run, has_runs, is_worth_releasing, kept_memory, new_slots,
     offsets_table, owner_of, padded_table, raise_damaged, raise_for, read_block, read_one, retain_slots,
-    runs_of, shape_of, shaped_table, size_of, slot_for, store_of, strides_of, views_table,
+    runs_of, shape_of, shaped_table, size_of, store_of, strides_of, views_table,
 )
 from seqcore._arguments.integers import MASKED, integers, within_64_bits
 from seqcore._arguments.shown import got, shown_number
@@ -245,8 +245,6 @@ cdef Status select(Store *store, cnp.ndarray selection, Store **selected, Py_ssi
         if k != n:
             return LENGTH_DIFFERS
         nselected = count_marks(<const char *>cnp.PyArray_DATA(selection), n)
-    if give_ids(store) != OK:
-        return NO_MEMORY
     into = new_slots(nselected)
     if into == NULL:
         return NO_MEMORY
@@ -266,7 +264,7 @@ cdef Status select(Store *store, cnp.ndarray selection, Store **selected, Py_ssi
 
 cdef inline Slot slot_in_run(const Store *store, Py_ssize_t which, Py_ssize_t position) noexcept nogil:
     cdef const Run *run = &runs_of(store)[which]
-    return slot_for(run.source, run.first + (position - begin_of(store, which)) * run.step)
+    return Slot(run.source, run.first + (position - begin_of(store, which)) * run.step)
 
 
 cdef Py_ssize_t write_selected(const Store *store, Py_ssize_t n, const int64_t *positions, Py_ssize_t k,
@@ -274,15 +272,14 @@ cdef Py_ssize_t write_selected(const Store *store, Py_ssize_t n, const int64_t *
     """Write the slots of the elements at some positions; how many, less than k where one is out of range."""
     cdef Py_ssize_t i, which = 0, lo = store.lo, gap = store.hi - store.lo
     cdef int64_t position
-    cdef Slot first, distance
+    cdef Slot first
     if store.nruns == 1:
         first = slot_in_run(store, 0, 0)
-        distance = <Slot>(2 * runs_of(store)[0].step) if n > 1 else 0
         for i in range(k):
             position = positions[i] + (n if positions[i] < 0 else 0)
             if <size_t>position >= <size_t>n:
                 return i
-            into[i] = first + <Slot>position * distance
+            into[i] = Slot(first.source, first.number + position * runs_of(store)[0].step)
         return k
     for i in range(k):
         position = positions[i]
@@ -312,16 +309,14 @@ cdef void write_marked(const Store *store, const char *marks, Slot *into) noexce
     cdef Py_ssize_t i, found = 0, run_begin = 0, which, lo = store.lo
     cdef const Run *run
     cdef const Slot *back = &store.slots[store.hi]
-    cdef Slot slot, distance
+    cdef Slot slot
     for which in range(store.nruns):            # none of slots
         run = &runs_of(store)[which]
-        slot = slot_for(run.source, run.first)
-        # Of numbers, and of a single element nothing.
-        distance = <Slot>(2 * run.step) if run.end - run_begin > 1 else 0
+        slot = Slot(run.source, run.first)
         for i in range(run_begin, run.end):
             into[found] = slot
             found += marks[i]
-            slot += distance
+            slot.number += run.step
         run_begin = run.end
     if has_runs(store):
         return

@@ -2,7 +2,7 @@
 
 from cpython.object cimport PyObject
 from cpython.ref cimport PyObject
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 cimport numpy as cnp
 
 from seqcore.core.limits cimport BLOCK
@@ -124,7 +124,6 @@ cdef struct Table:
     # Element i is at data + i * pitch + (start(i) - low) * step.
     Source source               # first, so that a pointer to one is a pointer to the other
     Py_ssize_t n                # elements
-    size_t id                   # that slots name it by, or 0 while there are none
     Py_ssize_t pitch            # bytes: EVEN and PADDED
     Py_ssize_t step             # bytes from one position to the next
     Py_ssize_t last             # EVEN: the last element's length
@@ -233,40 +232,12 @@ cdef Py_ssize_t piece_nbytes(const Piece *piece) noexcept nogil
 cdef bint same_shape(const Piece *a, const Piece *b) noexcept nogil
 cdef bint fits_behind(const Piece *first, const Piece *piece) noexcept nogil
 
-# -- directory -------------------------------------------------------------------------------------------
-# Slots: an element in 8 bytes; and the directory of tables that slots name.
+# -- slots -----------------------------------------------------------------------------------------------
+# An element that was put somewhere by itself: a user of its source.
 
-# An even number is the address of a source that is a single element. An odd one is a table's id and an
-# element's number in that table.
-ctypedef uint64_t Slot
-
-cdef enum:
-    NUMBER_BITS = 37
-    ID_SHIFT = 38               # behind the tag and the number
-    BLOCK_BITS = 13             # of an id: ids of a block of the directory
-    BLOCK_SHIFT = 51            # ID_SHIFT + BLOCK_BITS
-
-cdef Table ***directory         # blocks of tables, by id
-
-cdef inline Source *source_of(Slot slot) noexcept nogil:
-    if slot & 1:
-        return <Source *>directory[slot >> BLOCK_SHIFT][(slot >> ID_SHIFT) & ((1 << BLOCK_BITS) - 1)]
-    return <Source *><size_t>slot
-
-cdef inline Py_ssize_t number_in(Slot slot) noexcept nogil:
-    return <Py_ssize_t>((slot >> 1) & ((<Slot>1 << NUMBER_BITS) - 1)) if slot & 1 else 0
-
-cdef inline bint same_source(Slot a, Slot b) noexcept nogil:
-    return a == b or (a & b & 1 and (a ^ b) >> ID_SHIFT == 0)
-
-cdef inline Slot slot_for(const Source *source, Py_ssize_t number) noexcept nogil:
-    """The slot of an element; of a table that has an id."""
-    if source.kind == WHOLE:
-        return <Slot><size_t>source
-    return <Slot>(<const Table *>source).id << ID_SHIFT | <Slot>number << 1 | 1
-
-cdef bint give_id(Source *source) noexcept nogil
-cdef void forget_id(Table *table) noexcept nogil
+cdef struct Slot:
+    Source *source
+    Py_ssize_t number           # of the element there; of a whole array 0
 
 # -- owner -----------------------------------------------------------------------------------------------
 # The Python objects that own sources: they keep memory alive and are the base of every element.
@@ -385,11 +356,11 @@ cdef inline Source *locate(const Store *store, Py_ssize_t position, Py_ssize_t *
     """The source of the element at a position in range, and its number there."""
     cdef const Run *run
     cdef Py_ssize_t which
-    cdef Slot slot
+    cdef const Slot *slot
     if store.nruns == SLOTS:
-        slot = slot_at(store, position)[0]
-        number[0] = number_in(slot)
-        return source_of(slot)
+        slot = slot_at(store, position)
+        number[0] = slot.number
+        return slot.source
     which = find_run(store, position, 0) if store.nruns > 1 else 0
     run = &runs_of(store)[which]
     number[0] = run.first + (position - begin_of(store, which)) * run.step
@@ -404,14 +375,8 @@ cdef Store *share(Store *store) noexcept nogil
 cdef void release(Store *store) noexcept
 cdef str broken_invariant(Store *store)
 
-# -- slots -----------------------------------------------------------------------------------------------
-
-
-cdef Status give_ids(const Store *store) noexcept nogil
-cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
-                        Slot *into) noexcept nogil
-cdef void retain_elements(const Store *store) noexcept
-cdef Status as_slots(Store *store, Py_ssize_t start, Py_ssize_t step, Store *into) noexcept
+cdef void write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                      Slot *into) noexcept nogil
 cdef Status unshare(Store **store) noexcept
 
 # -- runs ------------------------------------------------------------------------------------------------

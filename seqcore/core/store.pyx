@@ -20,7 +20,6 @@ Sections::
 
     counters   counters of fast paths, for tests
     source     tables: how an element is found and checked
-    directory  the ids of tables in slots
     owner      the Python objects that own sources
     positions  positions as arguments, and errors that name them
     store      stores of runs or slots, and shares of them
@@ -35,10 +34,10 @@ Sections::
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_CheckExact
-from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memmove
 cimport cython
 cimport numpy as cnp
@@ -197,128 +196,6 @@ cdef bint fits_behind(const Piece *first, const Piece *piece) noexcept nogil:
     return True
 
 
-# == directory ===========================================================================================
-#
-# The directory of tables: ids of the process, so that slots can be copied and moved as they are.
-#
-# ::
-#
-#     slot       id (26 bits) · number (37 bits) · 1
-#     directory  block ──▶ [table or next free id, …]       2¹³ blocks of 2¹³ tables
-#
-# A table gets an id when its first slot is made and returns it when it dies. Then no slot names it, so nobody
-# reads an entry that changes. Free entries are a list: each holds the next free id.
-
-cdef extern from *:
-    """
-    /* A lock for a few instructions. With the GIL too, because tables get ids without it. */
-    #if defined(_MSC_VER)
-    #include <intrin.h>
-    static volatile long seqcore_directory_lock;
-    static inline void seqcore_lock_directory(void)
-    { while (_InterlockedExchange(&seqcore_directory_lock, 1)) ; }
-    static inline void seqcore_unlock_directory(void) { _InterlockedExchange(&seqcore_directory_lock, 0); }
-    #else
-    static char seqcore_directory_lock;
-    static inline void seqcore_lock_directory(void)
-    { while (__atomic_test_and_set(&seqcore_directory_lock, __ATOMIC_ACQUIRE)) ; }
-    static inline void seqcore_unlock_directory(void)
-    { __atomic_clear(&seqcore_directory_lock, __ATOMIC_RELEASE); }
-    #endif
-    static void *seqcore_directory_blocks[1 << 13];
-
-    /* A forked child has the thread alone that forked. If another one had the lock then, the child would wait
-       for it for ever. */
-    #if defined(_WIN32)
-    static int seqcore_guard_forks(void) { return 0; }
-    #else
-    #include <pthread.h>
-    static int seqcore_guard_forks(void)
-    {
-        return pthread_atfork(seqcore_lock_directory, seqcore_unlock_directory, seqcore_unlock_directory);
-    }
-    #endif
-    """
-    void lock_directory "seqcore_lock_directory"() noexcept nogil
-    void unlock_directory "seqcore_unlock_directory"() noexcept nogil
-    void **directory_blocks "seqcore_directory_blocks"
-    int guard_forks "seqcore_guard_forks"() noexcept nogil
-
-cdef enum:
-    MOST_BLOCKS = 1 << 13
-
-cdef size_t used = 1            # ids that were ever given; 0 is none
-cdef size_t free_id = 0         # the first of the list of free ones
-
-directory = <Table ***>directory_blocks
-if guard_forks():
-    raise MemoryError("no memory to be told of forks")
-
-
-cdef inline Table **entry_of(size_t id) noexcept nogil:
-    return &directory[id >> BLOCK_BITS][id & ((1 << BLOCK_BITS) - 1)]
-
-
-cdef bint give_id(Source *source) noexcept nogil:
-    """Let slots name a source; False where there is no memory or no id left."""
-    cdef Table *table = <Table *>source
-    cdef Table **block = NULL
-    cdef bint lacks_block
-    if source.kind == WHOLE:
-        return True
-    if table.n >> NUMBER_BITS:
-        return False
-    while True:
-        lock_directory()
-        lacks_block = take_id(table, &block)
-        unlock_directory()
-        if not lacks_block:
-            break
-        # Not under the lock: an allocator that is traced takes the GIL, and a thread may have that which
-        # waits for the lock.
-        block = <Table **>PyMem_RawCalloc(1 << BLOCK_BITS, sizeof(Table *))
-        if block == NULL:
-            return False
-    PyMem_RawFree(block)            # another thread was faster
-    return table.id != 0
-
-
-cdef bint take_id(Table *table, Table ***block) noexcept nogil:
-    """Give a table an id, if there is one left, under the lock; whether that needs a new block.
-
-    If there is a block, the directory takes it over.
-    """
-    global used, free_id
-    if table.id:
-        return False
-    if free_id:
-        table.id = free_id
-        free_id = <uintptr_t>entry_of(free_id)[0]
-    elif used >> BLOCK_BITS == MOST_BLOCKS:
-        return False
-    else:
-        if directory[used >> BLOCK_BITS] == NULL:
-            if block[0] == NULL:
-                return True
-            directory[used >> BLOCK_BITS] = block[0]
-            block[0] = NULL
-        table.id = used
-        used += 1
-    entry_of(table.id)[0] = table
-    return False
-
-
-cdef void forget_id(Table *table) noexcept nogil:
-    global free_id
-    if table.id == 0:
-        return
-    lock_directory()
-    entry_of(table.id)[0] = <Table *><uintptr_t>free_id
-    free_id = table.id
-    unlock_directory()
-    table.id = 0
-
-
 # == owner ===============================================================================================
 #
 # The Python objects that own sources: arrays that elements are views of.
@@ -379,9 +256,6 @@ cdef extern from *:
     const bint OWN_TRASHCAN "SEQCORE_OWN_TRASHCAN"
     void release_in_turn "seqcore_release"(PyObject *object) noexcept
 
-cdef Slot ID_AND_TAG = (~<Slot>0 << ID_SHIFT) | 1
-
-
 # -- owners ------------------------------------------------------------------------------------------
 
 @cython.final
@@ -395,9 +269,7 @@ cdef class ArrayOwner:
 @cython.no_gc
 @cython.freelist(64)
 cdef class TableOwner:
-
-    def __dealloc__(self):
-        forget_id(&self.table)
+    pass
 
 
 @cython.final
@@ -462,8 +334,7 @@ cdef void release_source(Source *source, Py_ssize_t n) noexcept:
 cdef inline Py_ssize_t count_of_source(const Slot *slots, Py_ssize_t n) noexcept nogil:
     """Return how many slots, from the first, are elements of one source."""
     cdef Py_ssize_t i = 1
-    cdef Slot first = slots[0], mask = ID_AND_TAG if first & 1 else ~<Slot>0
-    while i < n and (slots[i] ^ first) & mask == 0:
+    while i < n and slots[i].source == slots[0].source:
         i += 1
     return i
 
@@ -471,10 +342,10 @@ cdef inline Py_ssize_t count_of_source(const Slot *slots, Py_ssize_t n) noexcept
 cdef void retain_slots(const Slot *slots, Py_ssize_t n) noexcept:
     cdef Py_ssize_t i = 0, k
     while i < n:
-        if i + FETCH_AHEAD < n and not slots[i + FETCH_AHEAD] & 1:
-            prefetch(<void *><size_t>slots[i + FETCH_AHEAD])
+        if i + FETCH_AHEAD < n:
+            prefetch(slots[i + FETCH_AHEAD].source)
         k = count_of_source(slots + i, n - i)
-        retain_source(source_of(slots[i]), k)
+        retain_source(slots[i].source, k)
         i += k
 
 
@@ -482,10 +353,10 @@ cdef void release_slots(const Slot *slots, Py_ssize_t n) noexcept:
     """The last may run foreign code: call it with no lock and nothing half done."""
     cdef Py_ssize_t i = 0, k
     while i < n:
-        if i + FETCH_AHEAD < n and not slots[i + FETCH_AHEAD] & 1:
-            prefetch(<void *><size_t>slots[i + FETCH_AHEAD])
+        if i + FETCH_AHEAD < n:
+            prefetch(slots[i + FETCH_AHEAD].source)
         k = count_of_source(slots + i, n - i)
-        release_source(source_of(slots[i]), k)
+        release_source(slots[i].source, k)
         i += k
 
 
@@ -653,7 +524,7 @@ cdef int raise_for(Status status, object position, Py_ssize_t n, bint inserting=
 #     run     source, first, step, end         elements first, first + step, … of one source
 #     runs    [A 0 1 500] [B 9 -1 510]         500 elements of A from the front, ten of B from the back
 #
-# After many edits, and for a selection, the sequence has *slots*, 8 bytes for each element, in a gap buffer::
+# After many edits, and for a selection, the sequence has *slots*, 16 bytes for each element, in a gap buffer::
 #
 #     slots    0            lo            hi                  capacity
 #              ├─ elements ─┤···· gap ····├───── elements ─────┤
@@ -808,25 +679,15 @@ cdef str broken_invariant(Store *store):
 
 # == slots ===============================================================================================
 #
-# Slots: the elements of a store, 8 bytes for each, written one by one.
+# Slots: the elements of a store, 16 bytes for each, written one by one.
 
-cdef Status give_ids(const Store *store) noexcept nogil:
-    """Let slots name the sources of a store."""
-    cdef Py_ssize_t i
-    for i in range(store.nruns):            # none of slots
-        if not give_id(runs_of(store)[i].source):
-            return NO_MEMORY
-    return OK
-
-
-cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
-                        Slot *into) noexcept nogil:
+cdef void write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n,
+                      Slot *into) noexcept nogil:
     """Write the slots of elements start, start + step, …, which don't count as users of their sources yet."""
-    cdef Py_ssize_t i = 0, k, j, front, which = 0, begin
+    cdef Py_ssize_t i = 0, k, j, front, which = 0, begin, number
     cdef const Run *run
-    cdef Slot slot, distance
     if n == 0:
-        return OK
+        return
     if not has_runs(store):
         if step == 1:
             front = min(max(store.lo - start, 0), n)
@@ -835,24 +696,20 @@ cdef Status write_slots(const Store *store, Py_ssize_t start, Py_ssize_t step, P
         else:
             for i in range(n):
                 into[i] = slot_at(store, start + i * step)[0]
-        return OK
-    if give_ids(store) != OK:
-        return NO_MEMORY
+        return
     while i < n:
         which = find_run(store, start, which)
         run = &runs_of(store)[which]
         begin = begin_of(store, which)
         k = (run.end - 1 - start) // step if step > 0 else (start - begin) // -step
         k = min(k + 1, n - i)
-        slot = slot_for(run.source, run.first + (start - begin) * run.step)
-        # Of numbers, and of a single element nothing.
-        distance = <Slot>(2 * run.step * step) if k > 1 else 0
+        number = run.first + (start - begin) * run.step
         for j in range(k):
-            into[i + j] = slot + <Slot>j * distance
+            into[i + j] = Slot(run.source, number)
+            number += run.step * step if k > 1 else 0      # a single element may have any step
         i += k
-        if i < n:                                   # a single element may have any step
+        if i < n:
             start += k * step
-    return OK
 
 
 cdef void retain_elements(const Store *store) noexcept:
@@ -865,16 +722,14 @@ cdef void retain_elements(const Store *store) noexcept:
         retain_slots(&store.slots[store.hi], back_size(store))
 
 
-cdef Status as_slots(Store *store, Py_ssize_t start, Py_ssize_t step, Store *into) noexcept:
+cdef void as_slots(Store *store, Py_ssize_t start, Py_ssize_t step, Store *into) noexcept:
     """Fill slots, all gap before, with elements start, start + step, …"""
-    if write_slots(store, start, step, into.capacity, into.slots) != OK:
-        return NO_MEMORY
+    write_slots(store, start, step, into.capacity, into.slots)
     if step == 1 and into.capacity == size_of(store):
         retain_elements(store)
     else:
         retain_slots(into.slots, into.capacity)
     fill(into)
-    return OK
 
 
 cdef Status unshare(Store **store) noexcept:
@@ -885,9 +740,7 @@ cdef Status unshare(Store **store) noexcept:
         new = new_slots(size_of(old))
         if new == NULL:
             return NO_MEMORY
-        if as_slots(old, 0, 1, new) != OK:
-            PyMem_RawFree(new)
-            return NO_MEMORY
+        as_slots(old, 0, 1, new)
         count(SLOTS_COPIED, 1)
         store[0] = new
         release(old)
@@ -975,9 +828,8 @@ cdef Store *finished(Store *store) noexcept:
         retain_runs(store)
         return store
     slots = new_slots(store.capacity)
-    if slots != NULL and as_slots(store, 0, 1, slots) != OK:
-        PyMem_RawFree(slots)
-        slots = NULL
+    if slots != NULL:
+        as_slots(store, 0, 1, slots)
     PyMem_RawFree(store)
     return slots
 
@@ -1043,7 +895,7 @@ cdef Status slice_of_store(Store *store, Py_ssize_t start, Py_ssize_t step, Py_s
         new = new_slots(n)
         if new == NULL:
             return NO_MEMORY
-        as_slots(store, start, step, new)           # of slots it can't fail
+        as_slots(store, start, step, new)
         into[0] = new
         return OK
     which = find_run(store, start, 0)
@@ -1097,9 +949,7 @@ cdef Status joined_stores(Store **stores, Py_ssize_t nstores, Store **into) noex
     if new == NULL:
         return NO_MEMORY
     for i in range(nstores):
-        if write_slots(stores[i], 0, 1, size_of(stores[i]), &new.slots[new.lo]) != OK:
-            PyMem_RawFree(new)
-            return NO_MEMORY
+        write_slots(stores[i], 0, 1, size_of(stores[i]), &new.slots[new.lo])
         new.lo += size_of(stores[i])
     retain_slots(new.slots, n)
     into[0] = new
@@ -1127,7 +977,7 @@ cdef Store *reversed_runs(const Store *store) noexcept:
 # The gap buffer: edits of a store, each O(1) near the last one.
 #
 # An insert or erase at the gap moves `lo` or `hi` by one. Elsewhere the gap is moved there first: a memmove
-# of the slots in between, 8 bytes for each, however long the sequence is. A store of runs is spliced instead,
+# of the slots in between, 16 bytes for each, however long the sequence is. A store of runs is spliced instead,
 # until slots are cheaper.
 #
 # An edit of what others share makes the editor's own first. Either way the old store comes back in `stale`,
@@ -1148,9 +998,7 @@ cdef Status make_slots(Store **store, Store **stale) noexcept:
     new = new_slots(size_of(old))
     if new == NULL:
         return NO_MEMORY
-    if as_slots(old, 0, 1, new) != OK:
-        PyMem_RawFree(new)
-        return NO_MEMORY
+    as_slots(old, 0, 1, new)
     store[0] = new
     stale[0] = old
     count(LOOSENED, 1)
@@ -1260,7 +1108,7 @@ cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *w
     if has_runs(own):
         news.nruns = SLOTS
         news.capacity = news.lo = news.hi = 1
-        news.slots[0] = <Slot><size_t>whole
+        news.slots[0] = Slot(whole, 0)
         status = edit_runs(store, stale, position, position, &news, &done)
         if done:
             add_to(&whole.users, -1)        # the run counts itself
@@ -1271,7 +1119,7 @@ cdef Status put_one(Store **store, Store **stale, Py_ssize_t position, Source *w
         if open_gap(store, stale, position, 1) != OK:
             return NO_MEMORY
         own = store[0]
-    own.slots[own.lo] = <Slot><size_t>whole
+    own.slots[own.lo] = Slot(whole, 0)
     own.lo += 1
     return OK
 
@@ -1291,7 +1139,7 @@ cdef Status put_all(Store **store, Store **stale, Py_ssize_t position, Store *ne
     status = edit_runs(store, stale, position, position, news, &done)
     if status != OK or done:
         return status
-    if give_ids(news) != OK or open_gap(store, stale, position, n) != OK:
+    if open_gap(store, stale, position, n) != OK:
         return NO_MEMORY
     own = store[0]
     write_slots(news, 0, 1, n, &own.slots[own.lo])
@@ -1402,7 +1250,7 @@ cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssiz
 cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot *slot) noexcept:
     """Exchange the element at a position for a whole array, and the uses of their sources with them.
 
-    Of runs the old element stays in `stale` alone: `slot` is then 0.
+    Of runs the old element stays in `stale` alone: `slot` has then no source.
     """
     cdef Store news
     cdef Slot *place
@@ -1414,8 +1262,8 @@ cdef Status replace_one(Store **store, Store **stale, Py_ssize_t position, Slot 
         news.slots[0] = slot[0]
         status = edit_runs(store, stale, position, position + 1, &news, &done)
         if done:
-            add_to(&source_of(slot[0]).users, -1)       # the run counts itself
-            slot[0] = 0
+            add_to(&slot.source.users, -1)      # the run counts itself
+            slot.source = NULL
         if status != OK or done:
             return status
     if read_counter(&store[0].shares) > 1 and open_gap(store, stale, position, 0) != OK:
@@ -1465,7 +1313,7 @@ cdef Status replace_span(Store **store, Store **stale, Py_ssize_t start, Py_ssiz
     if status != OK or done:
         return status
     removed[0] = new_slots(n)
-    if removed[0] == NULL or give_ids(news) != OK or open_gap(store, stale, start, size_of(news)) != OK:
+    if removed[0] == NULL or open_gap(store, stale, start, size_of(news)) != OK:
         return NO_MEMORY
     own = store[0]
     memcpy(removed[0].slots, &own.slots[own.hi], n * sizeof(Slot))
@@ -1542,8 +1390,6 @@ cdef TableOwner new_table(cnp.ndarray array, Kind kind, int ndim, Py_ssize_t n):
     """A table of n elements of a rank, with room for their shape and strides, and for one more stride."""
     cdef TableOwner owner
     cdef Source *source
-    if n >> NUMBER_BITS:
-        raise MemoryError(f"no memory for {n} elements of one array")
     owner = TableOwner.__new__(TableOwner)
     source = &owner.table.source
     source.shape = owner.dims
@@ -1723,7 +1569,6 @@ cdef TableOwner twin_of(TableOwner owner):
     cdef TableOwner twin = TableOwner.__new__(TableOwner)
     twin.table = owner.table
     twin.table.source.users = 0
-    twin.table.id = 0
     twin.memory = owner.memory
     twin.numbers = owner            # which has the shape, and keeps the starts and lengths alive
     twin.origin = owner.origin
@@ -1984,16 +1829,16 @@ cdef Py_ssize_t read_offsets(const Table *table, Py_ssize_t number, Py_ssize_t n
     return n
 
 
-cdef inline void fetch(Slot slot) noexcept nogil:
+cdef inline void fetch(const Slot *slot) noexcept nogil:
     """Have what a slot leads to brought near."""
     cdef Table *table
-    if not slot & 1:
-        prefetch(<void *><size_t>slot)
+    if slot.number == 0:        # perhaps a whole array
+        prefetch(slot.source)
         return
-    table = <Table *>source_of(slot)
+    table = <Table *>slot.source
     if table.source.kind != EVEN:
         prefetch(<const char *>(table.starts if table.starts != NULL else table.lengths)
-                 + number_in(slot) * table.width)
+                 + slot.number * table.width)
 
 
 cdef void read_block_of_slots(Block *block) noexcept nogil:
@@ -2007,15 +1852,13 @@ cdef void read_block_of_slots(Block *block) noexcept nogil:
         there = min(there, store.lo - block.at)
     for i in range(min(BLOCK, there)):
         if i + FETCH_AHEAD < there:
-            fetch(slots[i + FETCH_AHEAD])
-        source = source_of(slots[i])
+            fetch(&slots[i + FETCH_AHEAD])
+        source = slots[i].source
         if source != known:
             if not begin_layout(block, source):
                 break
             known = source
-        if not slots[i] & 1:
-            resolve_whole(source, &piece)
-        elif not resolve(source, number_in(slots[i]), &piece, block.dims):
+        if not resolve(source, slots[i].number, &piece, block.dims):
             break
         if block.fetches:
             prefetch(piece.data)

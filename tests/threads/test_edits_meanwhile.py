@@ -133,31 +133,6 @@ def test_remove_where_it_has_been_taken_meanwhile():
     until_in_time(three, remove, take, check)
 
 
-def test_compact_keeps_what_was_put_in():
-    def check(seq, _):
-        assert values_of(seq) == [(1, 0, 0), (LARGE, 1, 1), (LARGE, 2, 2), (LARGE, 3, 3)]
-        assert seq.nbytes == seq.pinned_nbytes
-
-    until_in_time(three, lambda seq: seq.compact(), before_three, check)
-
-
-def test_slots_are_made_of_what_others_have_put_in():
-    """A large sequence gets its slots without the lock. If others edit meanwhile, they are out of date."""
-    n = 1 << 20
-    array = np.arange(n)
-
-    def check(seq, _):
-        assert len(seq) == n - 44
-        assert seq.values()[[0, 44, 45, -2, -1]].tolist() == [1, 89, 90, n - 1, -1]
-
-    until_in_time(
-        lambda: sq.split_to_sequence(array),
-        lambda seq: seq.__delitem__(slice(0, 90, 2)),
-        lambda seq: seq.append(np.array([-1])),
-        check,
-    )
-
-
 # -- calls that read -----------------------------------------------------------------------------------
 
 
