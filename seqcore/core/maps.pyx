@@ -164,7 +164,7 @@ cdef class Results:
                     return 0
                 result = array
         self.flush()
-        return self.output.put_behind(self.output.take(result))
+        return self.output.append_source(self.output.take(result))
 
     cdef bint move(self, object result, bint alone) except -1:
         """Put a small result behind the others; return False if it isn't one, or somebody else may have it.
@@ -265,7 +265,7 @@ cdef class Results:
             owner = even_table(items, 0, self.ndim == 0, length)
         else:
             owner = offsets_table(items, 0, offsets[: n + 1].copy(), 0, len(items), True)
-        return self.output.put_all_behind(store_of(owner))
+        return self.output.append_store(store_of(owner))
 
 
 # == calls ===============================================================================================
@@ -284,6 +284,8 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
+    object PyObject_CallOneArg(object function, object argument)
+    object PyObject_CallFunctionObjArgs(object function, ...)
     int PyErr_CheckSignals() except -1      # Ctrl-C, for a compiled body returns to no bytecode
     Py_ssize_t Py_REFCNT(PyObject *object) noexcept
     PyObject *PyTuple_GET_ITEM(object pair, Py_ssize_t k) noexcept      # borrowed
@@ -466,10 +468,13 @@ cdef class Arguments:
         return tuple(values)
 
     cdef object call(self, body, Py_ssize_t i):
+        # Not Cython's own call: without memory for a frame CPython 3.11 returns NULL and no exception. These
+        # two functions set one then; Cython doesn't, and a `finally` around its call ends the process.
         if self.n == 1:
-            return body(self.first.at(i))
+            return PyObject_CallOneArg(body, self.first.at(i))
         if self.n == 2:
-            return body(self.argument(0, i), self.argument(1, i))
+            one, other = self.argument(0, i), self.argument(1, i)
+            return PyObject_CallFunctionObjArgs(body, <PyObject *>one, <PyObject *>other, NULL)
         return body(*self.all(i))
 
 
@@ -546,7 +551,7 @@ def absorb(Container into not None, Container sequence not None):
     """Move all elements of one sequence behind those of another of its type."""
     if into._dtype is not sequence._dtype:
         raise TypeError(f"sequences of dtype {into._dtype} and {sequence._dtype} can't be concatenated")
-    into.put_all_behind(sequence.take_out_all())
+    into.append_store(sequence.take_out_all())
 
 
 # == batches =============================================================================================
