@@ -15,7 +15,7 @@ _OPEN: dict[tuple[str, str | None], tuple["StoredIn", object, int]] = {}
 # Files whose unpickled elements are in use: the next column needs no other look at them.
 _FILES: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
 _MOST = 16  # open files; each is a mapping, without a descriptor
-_MOST_READ = 64 << 20  # bytes of elements that were read, rather than mapped; one file is kept in any case
+_MOST_READ = 64 << 20  # bytes of elements that were read, rather than mapped
 _SECOND = 1_000_000_000
 
 
@@ -108,6 +108,8 @@ def _open(file):
             raise ValueError(
                 f"{file.path} has {len(column)} elements, but had {file.elements} when it was pickled"
             )
+        if nbytes > _MOST_READ:
+            return column
         _close_some(_MOST - 1, _MOST_READ - nbytes)
     _OPEN[key] = file, column, nbytes
     return column

@@ -505,13 +505,13 @@ cdef class Stream:
         with nogil:
             status = self.stream.get_next(&self.stream, &array)
         if status:
-            raise_for(&self.stream, status)
+            raise_for_stream(&self.stream, status)
         if array.release == NULL:
             raise StopIteration
         return move_out(&array, self.field, self)
 
 
-cdef int raise_for(ArrowArrayStream *stream, int status) except -1:
+cdef int raise_for_stream(ArrowArrayStream *stream, int status) except -1:
     cdef const char *text = NULL
     if stream.get_last_error != NULL:
         text = stream.get_last_error(stream)
@@ -537,7 +537,7 @@ def read_stream(capsule):
     with nogil:
         status = stream.stream.get_schema(&stream.stream, &schema)
     if status:
-        raise_for(&stream.stream, status)
+        raise_for_stream(&stream.stream, status)
     try:
         stream.field = read_field(&schema, 0)
     finally:

@@ -29,8 +29,8 @@ cdef class Container:
 
     cdef int raise_damaged_at(self, Py_ssize_t at) except -1
     cdef int put(self, Py_ssize_t at, object given, Source *whole) except -1
-    cdef int put_behind(self, Source *whole) except -1
-    cdef int put_all_behind(self, Store *news) except -1
+    cdef int append_source(self, Source *whole) except -1
+    cdef int append_store(self, Store *news) except -1
     cdef int replace(self, Py_ssize_t at, object given, Source *whole) except -1
     cdef int replace_slice(self, object key, Store *news) except -1
     cdef int replace_selected(self, cnp.ndarray selection, Store *news) except -1
@@ -41,8 +41,8 @@ cdef class Container:
     cdef int take_out_selected(self, cnp.ndarray selection) except -1
     cdef Store *take_out_all(self) noexcept
 
-    cdef int turn_round(self) except -1
-    cdef int move_together(self) except -1
+    cdef int reverse_elements(self) except -1
+    cdef int compact_elements(self) except -1
 
 # -- iterator --------------------------------------------------------------------------------------------
 # Iterators of a container.

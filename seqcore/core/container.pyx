@@ -21,7 +21,7 @@ import numpy as np
 from seqcore.core.arrays cimport descr_of, is_scalar
 from seqcore.core.lists cimport array_of, is_python_value
 from seqcore.core.numpy_loops cimport find
-from seqcore.core.padding cimport tighten
+from seqcore.core.padding cimport compact_store
 from seqcore.core.split_join cimport check_positions, is_mask, mark, raise_for_selection, select
 from seqcore.core.store cimport (
     DAMAGED, LENGTH_DIFFERS, MAX_NDIM, NO_MEMORY, OK, OUT_OF_RANGE, Piece, Run, Share, Slot, Source,
@@ -261,8 +261,8 @@ cdef class Container:
             raise_for(status, given, n, inserting=True)
         return 0
 
-    cdef int put_behind(self, Source *whole) except -1:
-        """As `put`, behind the last element."""
+    cdef int append_source(self, Source *whole) except -1:
+        """As `put`, at the end."""
         cdef Py_ssize_t n
         cdef Store *stale = NULL
         cdef Status status
@@ -276,8 +276,8 @@ cdef class Container:
             raise_for(status, None, n)
         return 0
 
-    cdef int put_all_behind(self, Store *news) except -1:
-        """Put all elements of a store behind the last one; the caller's share is taken over."""
+    cdef int append_store(self, Store *news) except -1:
+        """Append all elements of a store; the caller's share is taken over."""
         cdef Py_ssize_t n
         cdef Store *stale = NULL
         cdef Status status
@@ -472,7 +472,7 @@ cdef class Container:
 
     # -- all of it -----------------------------------------------------------------------------------
 
-    cdef int turn_round(self) except -1:
+    cdef int reverse_elements(self) except -1:
         cdef Store *stale = NULL
         cdef Status status
         cdef Py_ssize_t n
@@ -482,7 +482,7 @@ cdef class Container:
         release(stale)
         return raise_for(status, None, n)
 
-    cdef int move_together(self) except -1:
+    cdef int compact_elements(self) except -1:
         """Give the elements tight memory of their own."""
         cdef Share before
         cdef Store *after = NULL
@@ -492,7 +492,7 @@ cdef class Container:
                 before = share_of(retained(self._store))
                 if size_of(before.store) == 0:
                     return 0
-                after = tighten(before.store, self._dtype, True)
+                after = compact_store(before.store, self._dtype, True)
                 # Objects were made, so a finalizer of garbage may have come in.
                 done = self._store == before.store
                 if done:

@@ -63,7 +63,7 @@ cdef int insert(object sequence, Py_ssize_t position, object tensor) except -1:
 
 cdef int append(object sequence, object tensor) except -1:
     cdef TensorSequence into = checked(sequence)
-    return into.put_behind(into.take(tensor))
+    return into.append_source(into.take(tensor))
 
 
 cdef int replace(object sequence, Py_ssize_t position, object tensor) except -1:

@@ -27,7 +27,7 @@ cdef Py_ssize_t count_to_cast(Store *store) except -1
 cdef Share cast_some(Store *store, Py_ssize_t first, Py_ssize_t n, cnp.dtype own, object wanted)
 cdef Store *store_like(cnp.ndarray items, Store *store) except NULL
 cdef Store *store_along(cnp.ndarray array, Store *store) except NULL
-cdef Store *tighten(Store *store, cnp.dtype dtype, bint keep_gil=*) except NULL
+cdef Store *compact_store(Store *store, cnp.dtype dtype, bint keep_gil=*) except NULL
 
 # -- padding ---------------------------------------------------------------------------------------------
 # Elements of different extents side by side in one array.

@@ -26,13 +26,12 @@ from seqcore.core.split_join cimport (
     compact_items, copy_strided, count_strings, join, joined_view, new_array, total_nbytes,
 )
 from seqcore.core.store cimport (
-    COPIED_WITHOUT_GIL, DAMAGED, EVEN, IN_MEMORY, JOINED, LEFT_IN_PLACE, MAX_BYTES, MAX_NDIM, NOT_SOLID,
-    OFFSETS, OK, RANK_DIFFERS, Block, Piece, Run, Share, Source, Span, Status, Store, Table, TableOwner,
-    add_run, begin_blocks, begin_joint_blocks, check_read, count, element_of, empty_store, even_table,
-    even_table_like, extent, extent_in, finished, first_span, fits_behind, has_runs, new_runs,
-    number_at, offsets_table, offsets_table_like, owned_offsets, owner_of, raise_damaged, raise_for,
-    read_block, read_one, runs_of, sealed, shape_of, shaped_table, share_of, size_of, slice_of_store,
-    store_of, strides_of,
+    DAMAGED, EVEN, IN_MEMORY, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, WITHOUT_GIL,
+    Block, Piece, Run, Share, Source, Span, Status, Store, Table, TableOwner, add_run, begin_blocks,
+    begin_joint_blocks, check_read, count, element_of, empty_store, even_table, even_table_like, extent,
+    extent_in, finished, first_span, fits_behind, has_runs, new_runs, number_at, offsets_table,
+    offsets_table_like, owned_offsets, owner_of, raise_damaged, raise_for, read_block, read_one, runs_of,
+    sealed, shape_of, shaped_table, share_of, size_of, slice_of_store, store_of, strides_of,
 )
 from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
@@ -64,11 +63,8 @@ cdef cnp.dtype INT64 = np.dtype(np.int64)
 cdef object in_place_or_copied(Store *store, cnp.dtype dtype, bint stacking):
     values = joined_view(store, dtype, stacking)
     if values is not None:
-        count(LEFT_IN_PLACE, 1)
         return values
-    values = join(store, dtype, 0, stacking)
-    count(JOINED, 1)
-    return sealed(values, dtype)
+    return sealed(join(store, dtype, 0, stacking), dtype)
 
 
 cdef object values_of(Store *store, cnp.dtype dtype):
@@ -90,7 +86,6 @@ cdef object stack_of(Store *store, cnp.dtype dtype):
 cdef object items_of_store(Store *store, cnp.dtype dtype):
     """Return all items, each element's in C order, read-only: a view where they are one behind the other."""
     items = items_view(store, dtype)
-    count(JOINED if items is None else LEFT_IN_PLACE, 1)
     return sealed(compact_items(store, dtype), dtype) if items is None else items
 
 
@@ -370,7 +365,7 @@ cdef Share cast_some(Store *store, Py_ssize_t first, Py_ssize_t n, cnp.dtype own
     return share_of(store_like((<object>items).astype(wanted), part.store))
 
 
-cdef Store *tighten(Store *store, cnp.dtype dtype, bint keep_gil=False) except NULL:
+cdef Store *compact_store(Store *store, cnp.dtype dtype, bint keep_gil=False) except NULL:
     """The same elements in fresh memory, without space between them."""
     return store_like(compact_items(store, dtype, keep_gil), store)
 
@@ -469,7 +464,7 @@ cdef tuple alike_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ssi
     offsets = np.empty(n + 1, np.int64)
     each = <int64_t *>cnp.PyArray_DATA(offsets)
     each[0] = 0
-    # With the GIL, as the sums: `move_together` relies on it where others edit all the time.
+    # With the GIL, as the sums: `compact_elements` relies on it where others edit all the time.
     write_lengths(store, start, start + n, each + 1, True)
     length, last = each[1], each[n]
     for i in range(n):
@@ -882,7 +877,7 @@ cdef int write(Store *store, cnp.ndarray batch, mask, cnp.ndarray value, bint le
     else:
         with nogil:
             status = pad_all(data, cnp.PyArray_STRIDE(batch, 0), marks, store, &to)
-        count(COPIED_WITHOUT_GIL, 1)
+        count(WITHOUT_GIL, 1)
     if strings and status != OK:
         memset(data, 0, cnp.PyArray_NBYTES(batch))      # pointers that nobody has counted
     if status != OK:

@@ -1,13 +1,8 @@
-"""Copies and pickles: subclasses by Python's protocol, elements as few arrays.
+"""Pickles: a store as few arrays, and back.
 
 ::
 
     store   →   parts (tables and files)  +  the order of the elements among them   →   store
-
-Sections::
-
-    subclasses  copies and pickles of subclasses
-    pickling    a store as few arrays, and back
 """
 
 from cpython.ref cimport PyObject
@@ -15,101 +10,27 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 cimport numpy as cnp
-import copyreg
 import numpy as np
-from copy import deepcopy
 
 from seqcore.core.arrays cimport array_from, own_view
 from seqcore.core.container cimport Container
 from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport PICKLED_ALONE_FROM, RUNS_AS_INTEGERS, SIGNALS_EVERY
-from seqcore.core.padding cimport tighten
+from seqcore.core.padding cimport compact_store
 from seqcore.core.split_join cimport (
-    select, split_equal, split_lengths, split_shaped, split_views,
+    select, split_equal, split_lengths, split_shaped, split_views, total_nbytes,
 )
 from seqcore.core.store cimport (
-    EVEN, MAX_NDIM, OFFSETS, OF_A_TABLE, PADDED, SHAPED, VIEWS, WHOLE, Block, Piece, Run, Share, Source, Span,
-    Spans, Status, Store, Table, TableOwner, begin_joint_blocks, begin_of, begin_spans, check_read,
-    check_type, has_runs, joined_stores, make_element, next_span, one_run, owner_of, piece_nbytes, raise_for,
-    read_block, release_source, resolve, row_nbytes, runs_of, share_of, size_of, slice_of_store, take_whole,
+    EVEN, MAX_NDIM, OFFSETS, PADDED, SHAPED, VIEWS, WHOLE, Piece, Run, Share, Source, Span, Spans, Status,
+    Store, Table, TableOwner, begin_of, begin_spans, check_type, has_runs, joined_stores, make_element,
+    next_span, one_run, owner_of, piece_nbytes, raise_for, release_source, resolve, row_nbytes, runs_of,
+    share_of, size_of, slice_of_store, take_whole,
 )
 from seqcore._arguments.shown import shown
 from seqcore._arguments.tensors import as_tensor
+from seqcore._late import late
 
 cnp.import_array()
-
-
-# == subclasses ==========================================================================================
-#
-# Copy and pickle subclasses by Python's protocol, as `list` does.
-#
-# It consists of `__getnewargs_ex__`, `__getnewargs__`, `__getstate__`, `__setstate__`, `__reduce_ex__`,
-# `__reduce__`, functions registered with `copyreg`, and `__slots__`. The elements are copied together, not
-# one by one.
-
-def new_arguments(seq):
-    """Return the arguments of `__new__` for a copy of an instance: a tuple and a dict."""
-    cls = type(seq)
-    if hasattr(cls, "__getnewargs_ex__"):
-        arguments = seq.__getnewargs_ex__()
-        if not (type(arguments) is tuple and list(map(type, arguments)) == [tuple, dict]):
-            raise TypeError(f"{cls.__name__}.__getnewargs_ex__ must return a tuple of a tuple and a dict")
-        return arguments
-    if hasattr(cls, "__getnewargs__"):
-        arguments = seq.__getnewargs__()
-        if type(arguments) is not tuple:
-            raise TypeError(
-                f"{cls.__name__}.__getnewargs__ must return a tuple, got a {type(arguments).__name__}"
-            )
-        return arguments, {}
-    return (), {}
-
-
-def own_reduction(seq, base):
-    """Return a subclass's own reduction; None if it uses that of `base`."""
-    cls = type(seq)
-    if cls in copyreg.dispatch_table:
-        return copyreg.dispatch_table[cls](seq)
-    if cls.__reduce_ex__ is not base.__reduce_ex__ or cls.__reduce__ is not base.__reduce__:
-        return seq.__reduce_ex__(4)  # as the module copy calls it
-    return None
-
-
-def rebuilt(seq, reduction, memo=None):
-    """Make an instance from a reduction, as `copy.copy` does, or with a memo `copy.deepcopy`."""
-    if isinstance(reduction, str):
-        return seq  # the name of a global object
-
-    def own(part):
-        return part if memo is None else deepcopy(part, memo)
-
-    make, arguments, state, items, pairs = (*reduction, None, None, None)[:5]
-    new = make(*own(arguments))
-    if memo is not None:
-        memo[id(seq)] = new
-    set_state(new, own(state))
-    for item in () if items is None else items:
-        new.append(own(item))
-    for key, value in () if pairs is None else pairs:
-        new[own(key)] = own(value)
-    return new
-
-
-def set_state(new, state):
-    """Restore the state that `__getstate__` of another instance returned."""
-    if state is None:
-        return
-    if hasattr(new, "__setstate__"):
-        new.__setstate__(state)
-        return
-    slots = None
-    if isinstance(state, tuple) and len(state) == 2:
-        state, slots = state
-    if state is not None:
-        new.__dict__.update(state)
-    if slots is not None:
-        for name in slots:
-            setattr(new, name, slots[name])
 
 
 # == pickling ============================================================================================
@@ -122,9 +43,9 @@ def set_state(new, state):
 #              ("file", path, size, time, column, length)            files, which the other side opens itself
 #     order    runs [[part, first, step, n], …], or (parts, numbers) of each element
 #
-# Elements in files go as the numbers that they have there, all others with their memory. So data goes out
-# once, in arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for runs, however
-# many elements there are, and for slots each takes as few bytes as it can.
+# A sequence of files alone goes as the numbers that its elements have there, any other with its memory. So
+# data goes out once, in arrays that pickle's protocol 5 can leave where they are. Few numbers are needed for
+# runs, however many elements there are, and for slots each takes as few bytes as it can.
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
@@ -134,6 +55,7 @@ cdef extern from "Python.h":
 
 cdef class Parts:
     """The tables and files that elements are of, as they are found."""
+    cdef bint as_data               # whether elements in files are sent with their memory
     cdef dict numbers               # of each: which part it is
     cdef list sources               # a TableOwner, an ArrayOwner or a file
     cdef list low                   # the first number of it that is used
@@ -151,7 +73,7 @@ cdef class Parts:
             key = (<size_t>source.data, (<char *>source.shape)[:2 * source.ndim * sizeof(Py_ssize_t)])
         else:
             key = <size_t>source
-            if (<TableOwner>owner).origin is not None:
+            if (<TableOwner>owner).origin is not None and not self.as_data:
                 owner = (<TableOwner>owner).origin
                 first[0] = (<TableOwner><object>owner_of(source)).first
                 key = owner
@@ -177,17 +99,16 @@ cdef tuple reduced(Store *store, cnp.dtype dtype):
     cdef Share tight
     runs, which, numbers = find_elements(store, parts)
     in_memory = [not isinstance(source, tuple) for source in parts.sources]
-    if any(in_memory) and is_better_tight(store, parts):
-        # Copied together where the tables are mostly unused, or many and small.
-        if all(in_memory):
+    if any(in_memory):
+        if not all(in_memory):
             parts = Parts.__new__(Parts)
-            tight = share_of(tighten(store, dtype))
+            parts.as_data = True
+            runs, which, numbers = find_elements(store, parts)
+        # Copied together where the tables are mostly unused, or many and small.
+        if is_better_tight(store, parts):
+            parts = Parts.__new__(Parts)
+            tight = share_of(compact_store(store, dtype))
             runs, which, numbers = find_elements(tight.store, parts)
-        else:
-            if which is None:
-                which, numbers = find_numbers(store, parts)
-            parts, which, numbers = tightened_beside_files(store, dtype, parts, in_memory, which, numbers)
-            runs = None
     cdef list sent = []
     for i, source in enumerate(parts.sources):
         if i % SIGNALS_EVERY == SIGNALS_EVERY - 1:
@@ -201,28 +122,6 @@ cdef tuple reduced(Store *store, cnp.dtype dtype):
     if runs is None:
         return sent, numbers_to_send(which, numbers, parts)
     return sent, runs_to_send(runs, parts)
-
-
-cdef tuple tightened_beside_files(Store *store, cnp.dtype dtype, Parts parts, list in_memory,
-                                  cnp.ndarray which, cnp.ndarray numbers):
-    """Parts in which the elements that are in no file are copied together, and where each element is then."""
-    cdef Parts found = Parts.__new__(Parts)
-    cdef Store *others = NULL
-    cdef Share selected, tight
-    cdef Py_ssize_t at = 0
-    places = np.flatnonzero(np.array(in_memory)[which]).astype(np.int64)
-    raise_for(select(store, places, &others, &at), None, size_of(store))
-    selected = share_of(others)
-    tight = share_of(tighten(selected.store, dtype))
-    back = np.cumsum(np.logical_not(in_memory)) - 1
-    for i in range(len(in_memory)):
-        if not in_memory[i]:
-            found.sources.append(parts.sources[i])
-            found.low.append(parts.low[i])
-            found.high.append(parts.high[i])
-    which = back[which].astype(np.int64)
-    which[places], numbers[places] = find_numbers(tight.store, found)
-    return found, which, numbers
 
 
 cdef inline Source *source_in(object owner) noexcept:
@@ -286,19 +185,16 @@ cdef tuple find_numbers(Store *store, Parts parts):
 
 
 cdef bint is_better_tight(Store *store, Parts parts) except -1:
-    """Return whether the elements that are in no file take less when they are copied together."""
-    cdef Py_ssize_t i, n = 0
+    """Return whether elements in memory take less when they are copied together."""
+    cdef Py_ssize_t i, n = len(parts.sources)
     cdef Source *source
     spanned = 0
-    for i in range(len(parts.sources)):
-        if isinstance(parts.sources[i], tuple):
-            continue
+    for i in range(n):
         source = source_in(parts.sources[i])
         if source.kind == PADDED or (source.kind == SHAPED and not is_in_order(source)):
             return True
-        n += 1
         spanned += spanned_nbytes(source, parts.low[i], parts.high[i])
-    nbytes = memory_nbytes(store)
+    nbytes = total_nbytes(store)
     return nbytes <= 2 * spanned and (2 * nbytes < spanned or spanned < PICKLED_ALONE_FROM * (n - 1))
 
 
@@ -308,21 +204,6 @@ cdef bint is_in_order(const Source *source) noexcept:
         if source.shape[axis] != axis:
             return False
     return True
-
-
-cdef object memory_nbytes(Store *store):
-    """Bytes of the elements that are in no file."""
-    cdef Block block
-    cdef Py_ssize_t i
-    nbytes = 0
-    begin_joint_blocks(&block, store, OF_A_TABLE, False)
-    while read_block(&block):
-        if block.source.kind != WHOLE and (<TableOwner><object>owner_of(block.source)).origin is not None:
-            continue
-        for i in range(block.n):
-            nbytes += block.row * block.rows[i]
-    check_read(&block)
-    return nbytes
 
 
 # -- tables --------------------------------------------------------------------------------------------
@@ -358,8 +239,11 @@ cdef Py_ssize_t piece_positions(const Piece *piece) noexcept nogil:
 
 
 cdef int raise_damaged_number(Source *source, Py_ssize_t number) except -1:
-    raise ValueError(f"element {number} of an Arrow array can't be read: its offsets leave its values, so "
-                     "the array is damaged")
+    cdef TableOwner owner = <TableOwner>owner_of(source)
+    where = "an Arrow array" if owner.origin is None else owner.origin.path
+    what = "the array" if owner.origin is None else "the file"
+    raise ValueError(f"element {owner.first + number} of {where} can't be read: its offsets leave its "
+                     f"values, so {what} is damaged")
 
 
 cdef object spanned_nbytes(Source *source, Py_ssize_t low, Py_ssize_t high):
@@ -511,9 +395,7 @@ cdef Store *restored_part(cnp.dtype dtype, part, Py_ssize_t at) except NULL:
     if type(kind) is not str:
         raise TypeError(f"the pickle is damaged: part {at} must be a table or a file, got {shown(kind)}")
     if kind == "file":
-        from seqcore._files.paths import opened
-
-        column = opened(rest)
+        column = late("opened")(rest)
         if not isinstance(column, Container) or (<Container>column)._dtype is not dtype:
             raise ValueError(f"{rest[0]} has elements of dtype {column.dtype}, but the pickled sequence "
                              f"has dtype {dtype}")

@@ -10,7 +10,7 @@ from seqcore.core.store cimport Source, Store
 # -- pinned ----------------------------------------------------------------------------------------------
 # How much memory the elements of a sequence keep alive.
 
-cdef object pinned_nbytes(Store *store)
+cdef object pinned_nbytes(Store *store, cnp.dtype dtype)
 
 # -- gather ----------------------------------------------------------------------------------------------
 # Many tensors that are put in together.

@@ -19,18 +19,18 @@ Sections::
 from cpython.buffer cimport PyBUF_RECORDS_RO, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_CheckExact
-from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
+from cpython.mem cimport PyMem_RawFree
 from cpython.memoryview cimport PyMemoryView_Check
 from cpython.ref cimport PyObject, Py_INCREF
 from cpython.slice cimport PySlice_AdjustIndices, PySlice_Check
-from libc.stdint cimport SIZE_MAX, int64_t
-from libc.stdlib cimport qsort
+from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 cimport numpy as cnp
 cimport cython
 import numpy as np
 from collections.abc import MutableSequence
-from copy import deepcopy
+from copy import copy as copy_of, deepcopy
+from numpy.lib.array_utils import byte_bounds
 from types import GenericAlias
 
 from seqcore.core.arrays cimport array_from, base_of, descr_of, is_scalar, own_view
@@ -42,8 +42,8 @@ from seqcore.core.lists cimport (
 )
 from seqcore.core.numpy_loops cimport count_equal, equal_stores, find, reduced_elements
 from seqcore.core.padding cimport (
-    convertible, lengths_of, offsets_of, padded, position_ids_of, segment_ids_of, store_like, tighten,
-    values_of,
+    compact_store, convertible, lengths_of, offsets_of, padded, position_ids_of, segment_ids_of,
+    store_like, values_of,
 )
 from seqcore.core.pickling cimport reduced, restored
 from seqcore.core.split_join cimport (
@@ -51,19 +51,18 @@ from seqcore.core.split_join cimport (
     split_offsets, split_padded, total_nbytes,
 )
 from seqcore.core.store cimport (
-    MAX_BYTES, MAX_NDIM, OK, ArrayOwner, Block, Piece, Share, Slot, Source, Span, Spans, Store,
-    TableOwner, as_position, begin_blocks, begin_spans, broken_invariant, check_read, check_type,
-    element_of, empty_store, even_table, extent, grow, kept_by, kept_memory, make_element, new_slots,
-    next_span, offsets_table, one_run, owner_of, piece_nbytes, raise_damaged, read_block, read_one,
-    release, release_source, resolve, retain_source, same_shape, shape_of, share as retained, size_of,
-    strides_of, take_whole,
+    MAX_BYTES, MAX_NDIM, OK, ArrayOwner, Block, Piece, Share, Slot, Source, Store, TableOwner,
+    as_position, begin_blocks, broken_invariant, check_read, check_type, element_of, empty_store,
+    even_table, extent, grow, has_runs, kept_by, kept_memory, locate, make_element, new_slots,
+    offsets_table, one_run, owner_of, piece_nbytes, read_block, read_one, release, release_source,
+    resolve, retain_source, runs_of, same_shape, shape_of, share as retained, size_of, take_whole,
 )
 from seqcore._arguments.other_names import refuse_arguments
 from seqcore._arguments.padding import left_side
 from seqcore._arguments.protocols import UnreadableTensorError
 from seqcore._arguments.shown import got, shown
 from seqcore._arguments.tensors import as_tensor, as_tensors, has_type, mismatch, not_an_array
-from seqcore.core.pickling import new_arguments, own_reduction, rebuilt, set_state
+from seqcore._late import late
 from seqcore.dtypes import element_type, type_name
 
 cnp.import_array()
@@ -71,111 +70,78 @@ cnp.import_array()
 
 # == pinned ==============================================================================================
 #
-# The memory that the elements of a sequence keep alive.
+# The memory that the elements of a sequence keep alive: the distinct buffers behind their sources.
 #
 # ::
 #
-#     element ── owner ── view ── np.memmap ── memoryview ── mmap     what keeps what
-#                                                            └── from here to there, what is counted
+#     element ── owner ── view ── np.memmap ── memoryview ── mmap     what keeps what: the last is the buffer
 #
-# The last one in the chain tells where its memory is. Where it doesn't tell, or elements lie elsewhere,
-# memory is what lies from the first to the last of them. Memory that several have is counted once, by its
-# addresses.
+# A buffer that doesn't tell its size counts from the first to the last element in it.
 
 # The objects between the views of as_strided or sliding_window_view and their array.
 cdef object STRIDED = type(np.lib.stride_tricks.as_strided(np.zeros(1)).base)
 
 
-cdef struct Reach:
-    # From the first to behind the last byte.
-    size_t low
-    size_t high
-
-cdef struct Reaches:
-    Reach *each
-    Py_ssize_t n
-    Py_ssize_t room
-    bint rising                 # each begins where the one before it does, or behind
-
-
-cdef object pinned_nbytes(Store *store):
-    """Bytes of all memory that the elements keep alive, in one pass."""
-    cdef Reaches reaches = Reaches(NULL, 0, 0, True)
-    try:
-        add_memories(&reaches, store)
-        return united(&reaches)
-    finally:
-        PyMem_RawFree(reaches.each)
-
-
-cdef int add_memories(Reaches *reaches, Store *store) except -1:
-    cdef Spans spans
-    cdef Span span
-    cdef Piece piece
-    cdef Py_ssize_t[2 * MAX_NDIM] dims
-    cdef Py_ssize_t i, seen = 0
+cdef object pinned_nbytes(Store *store, cnp.dtype dtype):
+    """Bytes of all memory that the elements keep alive. O(n) for slots, else O(runs)."""
+    cdef dict buffers = {}              # by the ids of objects: their buffer's id and its bytes, or None
+    cdef dict sizes = {}
     cdef Source *known = NULL
-    cdef Reach told = Reach(SIZE_MAX, 0), reach = Reach(SIZE_MAX, 0)
-    cdef dict ends = {}                 # of chains, by the ids of their objects, and these
-    cdef dict untold = {}               # of memories that don't tell, by their ids: how far elements reach
-    memory = None
-    begin_spans(&spans, store, 0, size_of(store))
-    while next_span(&spans, &span):
-        seen += 1
-        if seen % SIGNALS_EVERY == 0:
+    cdef Source *source
+    cdef Py_ssize_t i, number
+    for i in range(store.nruns if has_runs(store) else size_of(store)):
+        source = runs_of(store)[i].source if has_runs(store) else locate(store, i, &number)
+        if i % SIGNALS_EVERY == SIGNALS_EVERY - 1:
             let_others_in()
-        if span.source != known:
-            known = span.source
-            if kept_memory(known) is not memory:
-                widen_range(untold, memory, &reach)
-                memory = kept_memory(known)
-                told = end_of(memory, ends)
-                add_reach(reaches, &told)
-        if told.low <= <size_t>known.data <= told.high:
-            continue                    # and so are all elements of the table
-        for i in range(span.n):
-            if not resolve(known, span.first + i * span.step, &piece, dims):
-                raise_damaged(store, spans.at - span.n + i)
-            add_piece(&reach, &piece)
-    widen_range(untold, memory, &reach)
-    for low, high in untold.values():
-        reach = Reach(low, high)
-        add_reach(reaches, &reach)
+        if source != known:
+            known = source
+            key, nbytes = buffer_of(kept_memory(source), buffers)
+            sizes[key] = nbytes
+    if None in sizes.values():
+        add_extents(sizes, store, dtype, buffers)
+    return sum(sizes.values())
+
+
+cdef int add_extents(dict sizes, Store *store, cnp.dtype dtype, dict buffers) except -1:
+    """Set the sizes that are None to the bytes from the first to the last element in each buffer."""
+    cdef dict ends = {}
+    cdef Block block
+    cdef Piece piece
+    cdef Py_ssize_t i, number
+    begin_blocks(&block, store, 0, size_of(store))
+    while read_block(&block):
+        let_others_in()
+        for i in range(block.n):
+            key, nbytes = buffer_of(kept_memory(locate(store, block.first + i, &number)), buffers)
+            element_of(&block, i, &piece)
+            if nbytes is None and piece_nbytes(&piece):
+                first, last = byte_bounds(make_element(&piece, dtype))
+                low, high = ends.get(key, (first, last))
+                ends[key] = min(low, first), max(high, last)
+    check_read(&block)
+    for key, nbytes in sizes.items():
+        if nbytes is None:
+            low, high = ends.get(key, (0, 0))
+            sizes[key] = high - low
     return 0
 
 
-cdef int widen_range(dict untold, memory, Reach *reach) except -1:
-    """Note how far elements reach in a memory, and begin anew."""
-    if reach.low < reach.high:
-        low, high = untold.get(id(memory), (SIZE_MAX, 0))
-        untold[id(memory)] = min(low, reach.low), max(high, reach.high)
-    reach[0] = Reach(SIZE_MAX, 0)
-    return 0
-
-
-# -- who keeps whom ----------------------------------------------------------------------------------
-
-cdef Reach end_of(memory, dict ends) except *:
-    """The memory that an object leads to, or none where that doesn't tell."""
-    cdef Reach reach
+cdef tuple buffer_of(memory, dict buffers):
+    """The id of the object whose buffer some memory is of, and the bytes of that, or None if unknown."""
     cdef list chain = []
-    if cnp.PyArray_Check(memory) and keeper_of(memory) is None:
-        # The usual case, an array of its own memory, is worth no note.
-        return reach_of_array(memory)
     keeper = memory
     # Views of views may be long chains, with elements at each link: no link is followed twice.
-    while keeper is not None and id(keeper) not in ends:
-        ends[id(keeper)] = SIZE_MAX, 0, keeper
+    while keeper is not None and id(keeper) not in buffers:
+        buffers[id(keeper)] = id(keeper), None      # what ends a circle
         chain.append(keeper)
         keeper = keeper_of(keeper)
     if keeper is None:
-        reach = reach_of(chain[-1])
+        found = id(chain[-1]), size_of_buffer(chain[-1])
     else:
-        low, high, _ = ends[id(keeper)]
-        reach = Reach(low, high)
+        found = buffers[id(keeper)]
     for keeper in chain:
-        ends[id(keeper)] = reach.low, reach.high, keeper
-    return reach
+        buffers[id(keeper)] = found
+    return found
 
 
 cdef object keeper_of(memory):
@@ -195,106 +161,20 @@ cdef object keeper_of(memory):
     return memory.base if type(memory) is STRIDED else None
 
 
-cdef Reach reach_of(memory) except *:
-    """Return where the memory is that an object has, or Reach(SIZE_MAX, 0) where it doesn't tell."""
+cdef object size_of_buffer(memory):
+    """Return the bytes of an object's own buffer, or None if it doesn't tell."""
     cdef Py_buffer view
-    cdef Py_ssize_t one = 1
-    cdef Reach reach = Reach(SIZE_MAX, 0)
     if cnp.PyArray_Check(memory):
-        return reach_of_array(memory)
-    if not PyObject_CheckBuffer(memory):
-        return reach
-    try:
-        PyObject_GetBuffer(memory, &view, PyBUF_RECORDS_RO)
-        # ctypes gives no strides, though they are asked for: then all lies in C order.
-        if view.shape == NULL or view.strides == NULL:
-            add_items(&reach, <char *>view.buf, 1, &view.len, &one, 1)
-        else:
-            add_items(&reach, <char *>view.buf, view.ndim, view.shape, view.strides, view.itemsize)
-        PyBuffer_Release(&view)
-    except (TypeError, ValueError, BufferError):
-        pass        # not a return: see take_or_null
-    return reach
-
-
-cdef Reach reach_of_array(cnp.ndarray array) noexcept:
-    cdef Reach reach = Reach(SIZE_MAX, 0)
-    add_items(&reach, cnp.PyArray_BYTES(array), cnp.PyArray_NDIM(array),
-              <Py_ssize_t *>cnp.PyArray_DIMS(array), <Py_ssize_t *>cnp.PyArray_STRIDES(array),
-              cnp.PyArray_ITEMSIZE(array))
-    return reach
-
-
-# -- addresses ---------------------------------------------------------------------------------------
-
-cdef void add_piece(Reach *reach, const Piece *piece) noexcept:
-    cdef Py_ssize_t[MAX_NDIM] shape
-    cdef int axis
-    if piece_nbytes(piece) == 0:
-        return
-    for axis in range(piece.source.ndim):
-        shape[axis] = extent(piece, axis)
-    add_items(reach, piece.data, piece.source.ndim, shape, strides_of(piece), piece.source.itemsize)
-
-
-cdef void add_items(Reach *reach, const char *data, int ndim, const Py_ssize_t *shape,
-                    const Py_ssize_t *strides, Py_ssize_t itemsize) noexcept:
-    cdef size_t first = <size_t>data, last = first + itemsize, far
-    cdef Py_ssize_t stride
-    cdef int axis
-    for axis in range(ndim):
-        if shape[axis] == 0:
-            return
-        stride = strides[axis]
-        far = product(shape[axis] - 1, 0 - <size_t>stride if stride < 0 else <size_t>stride)
-        # Views may be made that leave what addresses there are: there they end.
-        if stride < 0:
-            first -= min(first, far)
-        else:
-            last += min(SIZE_MAX - last, far)
-    reach.low = min(reach.low, first)
-    reach.high = max(reach.high, last)
-
-
-cdef size_t product(size_t a, size_t b) noexcept:
-    return SIZE_MAX if a and b > SIZE_MAX // a else a * b
-
-
-cdef int add_reach(Reaches *reaches, const Reach *reach) except -1:
-    cdef Reach *more
-    cdef Py_ssize_t room
-    if reach.low >= reach.high:
-        return 0
-    if reaches.n == reaches.room:
-        room = 2 * reaches.room + 16
-        more = <Reach *>PyMem_RawRealloc(reaches.each, room * sizeof(Reach))
-        if more == NULL:
-            raise MemoryError(f"no memory for a table of {room} buffers")
-        reaches.each, reaches.room = more, room
-    if reaches.n and reach.low < reaches.each[reaches.n - 1].low:
-        reaches.rising = False
-    reaches.each[reaches.n] = reach[0]
-    reaches.n += 1
-    return 0
-
-
-cdef int by_beginning(const void *a, const void *b) noexcept nogil:
-    cdef size_t left = (<const Reach *>a).low, right = (<const Reach *>b).low
-    return (left > right) - (left < right)
-
-
-cdef object united(Reaches *reaches):
-    """Bytes that lie in one of them or in several."""
-    cdef size_t low, high = 0, total = 0        # which can't be more than there are addresses
-    cdef Py_ssize_t i
-    if not reaches.rising:
-        with nogil:
-            qsort(reaches.each, reaches.n, sizeof(Reach), by_beginning)
-    for i in range(reaches.n):
-        low = max(reaches.each[i].low, high)
-        high = max(high, reaches.each[i].high)
-        total += high - low
-    return total
+        return cnp.PyArray_SIZE(memory) * cnp.PyArray_ITEMSIZE(memory)
+    nbytes = None
+    if PyObject_CheckBuffer(memory):
+        try:
+            PyObject_GetBuffer(memory, &view, PyBUF_RECORDS_RO)
+            nbytes = view.len
+            PyBuffer_Release(&view)
+        except (TypeError, ValueError, BufferError):
+            pass        # not a return: see take_or_null
+    return nbytes
 
 
 # == gather ==============================================================================================
@@ -334,7 +214,7 @@ cdef Gathering gather(object tensors, cnp.dtype dtype, bint copied=False):
         if dtype is not None and news.dtype is not dtype:
             raise TypeError(mismatch("the sequence", news.dtype, dtype))
         if copied and size_of(share.store):
-            news.store = tighten(share.store, news.dtype)
+            news.store = compact_store(share.store, news.dtype)
         else:
             news.store = retained(share.store)
         return news
@@ -728,9 +608,7 @@ cdef class Convertible(Container):
     def __arrow_c_schema__(self):
         """Return the type of the array that `__arrow_c_array__` exports, as a capsule."""
         self.check_initialised(NULL)
-        from seqcore._arrow.protocol import give_schema
-
-        return give_schema(self)
+        return late("give_schema")(self)
 
     def __arrow_c_array__(self, requested_schema=None):
         """Export the elements as an Arrow array. `pyarrow.array(seq)` and other libraries call this method.
@@ -762,9 +640,7 @@ cdef class Convertible(Container):
         later edits of the sequence don't show in it.
         """
         self.check_initialised(NULL)
-        from seqcore._arrow.protocol import give_array
-
-        return give_array(self, requested_schema)
+        return late("give_array")(self, requested_schema)
 
     def __arrow_c_stream__(self, requested_schema=None):
         """Export the elements as a stream of Arrow arrays. `pyarrow.chunked_array(seq)` calls this method.
@@ -773,9 +649,7 @@ cdef class Convertible(Container):
         one array for each memory, without a copy.
         """
         self.check_initialised(NULL)
-        from seqcore._arrow.protocol import give_stream
-
-        return give_stream(self, requested_schema)
+        return late("give_stream")(self, requested_schema)
 
     @classmethod
     def from_arrow(cls, array):
@@ -812,9 +686,7 @@ cdef class Convertible(Container):
         >>> TensorSequence.from_arrow(TensorSequence([[1, 2], [3]]))  # or pyarrow.array([[1, 2], [3]])
         <TensorSequence of 2 int64 tensors: (2,) (1,)>
         """
-        from seqcore._arrow.protocol import take
-
-        cdef Container taken = take(array)
+        cdef Container taken = late("take")(array)
         return new_container(cls, taken._dtype, taken.snapshot())
 
     # -- all elements alike --------------------------------------------------------------------------
@@ -1091,12 +963,12 @@ cdef class Ragged(Convertible):
     def pinned_nbytes(self):
         """The size in bytes of the memory that the elements keep alive. O(n), or O(1) after a split or load.
 
-        It is more than `nbytes` if elements are small views of large arrays, and less if elements share
-        memory. `compact` makes the two equal. Memory of unknown size, as from DLPack, counts from the first
-        to the last element in it.
+        It is the sum of the distinct buffers: more than `nbytes` if elements are small views of large arrays,
+        and less if elements share memory. `compact` makes the two equal. A buffer of unknown size, as from
+        DLPack, counts from the first to the last element in it.
         """
         cdef Share share = self.shared()
-        return pinned_nbytes(share.store)
+        return pinned_nbytes(share.store, self._dtype)
 
     @property
     def shapes(self):
@@ -1492,7 +1364,7 @@ cdef class TensorSequence(Ragged):
 
     The elements are NumPy arrays of one dtype, whose shapes and ranks may differ. `seq[i]` returns a new
     read-only array that shares memory with the sequence, without a copy. The container itself is mutable: an
-    insert or erase at the position of the last one is O(1), elsewhere at most 8 bytes are moved for each
+    insert or erase at the position of the last one is O(1), elsewhere at most 16 bytes are moved for each
     element in between. A sequence that was split, loaded or sliced stores at most 8 bytes for each element.
     Every method is atomic, and several threads may use one sequence.
 
@@ -1593,14 +1465,10 @@ cdef class TensorSequence(Ragged):
         return self.size()
 
     def __repr__(self):
-        from seqcore._format.text import as_text
-
-        return as_text(self)
+        return late("as_text")(self)
 
     def _repr_html_(self):
-        from seqcore._format.notebook import as_html
-
-        return as_html(self)
+        return late("as_html")(self)
 
     # -- looking -------------------------------------------------------------------------------------
 
@@ -1782,7 +1650,7 @@ cdef class TensorSequence(Ragged):
         >>> seq.shapes
         [(2,)]
         """
-        self.put_behind(self.take(tensor))
+        self.append_source(self.take(tensor))
 
     def extend(self, tensors):
         """Append the tensors of an iterable, or none of them if one doesn't fit.
@@ -1810,7 +1678,7 @@ cdef class TensorSequence(Ragged):
         >>> len(seq)
         2
         """
-        self.put_all_behind(gather(tensors, self._dtype).take_store())
+        self.append_store(gather(tensors, self._dtype).take_store())
 
     def __iadd__(self, tensors):
         TensorSequence.extend(self, tensors)        # as in a list, not a subclass's own
@@ -1966,7 +1834,7 @@ cdef class TensorSequence(Ragged):
         >>> seq.shapes
         [(2,), (1,)]
         """
-        self.turn_round()
+        self.reverse_elements()
 
     def compact(self):
         """Copy the elements into one contiguous buffer and release the memory that they were views of.
@@ -1987,12 +1855,12 @@ cdef class TensorSequence(Ragged):
         >>> seq.pinned_nbytes
         128
         """
-        self.move_together()
+        self.compact_elements()
 
     def copy(self):
         """Return a copy of the sequence that shares the elements' memory.
 
-        Edits of one don't show in the other. For a subclass the result is that of `copy.copy`.
+        Edits of one don't show in the other. The copy of a subclass has the same state.
 
         Returns
         -------
@@ -2000,7 +1868,7 @@ cdef class TensorSequence(Ragged):
 
         Notes
         -----
-        O(1). The first edit of either sequence copies at most 8 bytes for each element.
+        O(1). The first edit of either sequence copies at most 16 bytes for each element.
 
         Examples
         --------
@@ -2012,41 +1880,22 @@ cdef class TensorSequence(Ragged):
         """
         if type(self) is TensorSequence:
             return new_sequence(self._dtype, self.snapshot())
-        reduction = own_reduction(self, TensorSequence)
-        if reduction is not None:
-            return rebuilt(self, reduction)
-        positional, named = new_arguments(self)
-        result = new_container(type(self), self._dtype, self.snapshot(), positional, named)
-        set_state(result, self.__getstate__())
-        return result
+        result = new_container(type(self), self._dtype, self.snapshot())
+        return with_state(result, self.__getstate__())
 
     def __copy__(self):
         return TensorSequence.copy(self)
 
     def __deepcopy__(self, memo):
-        reduction = None if type(self) is TensorSequence else own_reduction(self, TensorSequence)
-        if reduction is not None:
-            return rebuilt(self, reduction, memo)
-        cdef TensorSequence result
-        positional, named = new_arguments(self)
-        if positional or named:
-            positional, named = deepcopy((positional, named), memo)
-        result = new_container(type(self), self._dtype, self.snapshot(), positional, named)
+        cdef TensorSequence result = new_container(type(self), self._dtype, self.snapshot())
         memo[id(self)] = result
-        if result.size():
-            result.move_together()
-        state = self.__getstate__()
-        if state is not None:
-            set_state(result, deepcopy(state, memo))
-        return result
+        result.compact_elements()
+        return with_state(result, deepcopy(self.__getstate__(), memo))
 
     def __reduce__(self):
         cdef Share share = self.whole()
         parts, order = reduced(share.store, self._dtype)
-        arguments = new_arguments(self)
-        if not any(arguments):
-            arguments = ()
-        return restore, (type(self), type_name(self._dtype), parts, order, *arguments), self.__getstate__()
+        return restore, (type(self), type_name(self._dtype), parts, order), self.__getstate__()
 
     def _check(self):
         """Assert the invariants of the store, for tests."""
@@ -2058,10 +1907,28 @@ cdef class TensorSequence(Ragged):
 MutableSequence.register(TensorSequence)
 
 
+class WithState:
+    """An object that the module `copy` copies to a given object, which gets a state by Python's own rules."""
+
+    def __init__(self, new, state):
+        self.reduction = lambda: new, (), state
+
+    def __reduce_ex__(self, protocol):
+        return self.reduction
+
+
+cdef object with_state(object new, object state):
+    """Return an object after it got the state that `__getstate__` of another instance returned."""
+    return new if state is None else copy_of(WithState(new, state))
+
+
 # -- what pickle calls -------------------------------------------------------------------------------
 
 def restore(cls, dtype, parts, order, positional=(), named=None):
-    """Make a sequence of what `TensorSequence.__reduce__` has taken apart."""
+    """Make a sequence of what `TensorSequence.__reduce__` has taken apart.
+
+    Pickles of version 0.1 may have arguments for `__new__` of a subclass.
+    """
     cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
     return new_container(cls, own, restored(own, parts, order), positional, named)
 

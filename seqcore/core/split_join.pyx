@@ -27,13 +27,13 @@ from collections.abc import Sequence
 from seqcore.core.arrays cimport array_from
 from seqcore.core.limits cimport RELEASE_FROM
 from seqcore.core.store cimport (
-    COPIED_WITHOUT_GIL, CUT_WITHOUT_GIL, DAMAGED, IN_MEMORY, LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT,
-    LENGTH_DIFFERS, MAX_BYTES, MAX_NDIM, NEGATIVE_LENGTH, NO_MEMORY, OF_A_TABLE, OK, OUT_OF_RANGE,
-    RANK_DIFFERS, SHAPED, SHAPE_DIFFERS, TOO_LARGE, Block, Piece, PyIndex_Check, PyNumber_AsSsize_t, Run,
-    Slot, Source, Status, Store, begin_joint_blocks, begin_of, check_read, count, element_of, empty_store,
-    even_table, extent, fill, find_run, has_runs, is_worth_releasing, kept_memory, new_slots,
-    offsets_table, owner_of, padded_table, raise_damaged, raise_for, read_block, read_one, retain_slots,
-    runs_of, shape_of, shaped_table, size_of, store_of, strides_of, views_table,
+    DAMAGED, IN_MEMORY, LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, LENGTH_DIFFERS, MAX_BYTES, MAX_NDIM,
+    NEGATIVE_LENGTH, NO_MEMORY, OF_A_TABLE, OK, OUT_OF_RANGE, RANK_DIFFERS, SHAPED, SHAPE_DIFFERS,
+    TOO_LARGE, WITHOUT_GIL, Block, Piece, PyIndex_Check, PyNumber_AsSsize_t, Run, Slot, Source, Status,
+    Store, begin_joint_blocks, begin_of, check_read, count, element_of, empty_store, even_table, extent,
+    fill, find_run, has_runs, is_worth_releasing, kept_memory, new_slots, offsets_table, owner_of,
+    padded_table, raise_damaged, raise_for, read_block, read_one, retain_slots, runs_of, shape_of,
+    shaped_table, size_of, store_of, strides_of, views_table,
 )
 from seqcore._arguments.integers import MASKED, integers, within_64_bits
 from seqcore._arguments.shown import got, shown_number
@@ -430,7 +430,7 @@ cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name)
         with nogil:
             status = sum_up(<const int64_t *>cnp.PyArray_DATA(row), n, whole,
                             <int64_t *>cnp.PyArray_DATA(offsets), &at)
-        count(CUT_WITHOUT_GIL, 1)
+        count(WITHOUT_GIL, 1)
     if status == NEGATIVE_LENGTH:
         raise ValueError(f"{name}[{at}] is {shown_number(given[at])}, but a length can't be negative")
     if status == LENGTHS_TOO_LONG:
@@ -513,7 +513,7 @@ cdef Store *split_offsets(cnp.ndarray array, object offsets) except NULL:
         with nogil:
             at = copy_rising(<const int64_t *>cnp.PyArray_DATA(row), n, whole,
                              <int64_t *>cnp.PyArray_DATA(own))
-        count(CUT_WITHOUT_GIL, 1)
+        count(WITHOUT_GIL, 1)
     if at < n:
         if at == 0 or own[at] >= own[at - 1]:
             raise ValueError(f"offsets[{at}] is {shown_number(given[at])}, but values has length {whole} "
@@ -845,7 +845,7 @@ cdef object join(Store *store, cnp.dtype dtype, int axis, bint stacking):
     else:
         with nogil:
             status = copy(&join, data, store)
-        count(COPIED_WITHOUT_GIL, 1)
+        count(WITHOUT_GIL, 1)
     if strings and status != OK:
         memset(data, 0, cnp.PyArray_NBYTES(result))     # pointers that nobody has counted
     raise_for_join(status, &join, store)
@@ -994,7 +994,7 @@ cdef cnp.ndarray compact_items(Store *store, cnp.dtype dtype, bint keep_gil=Fals
     else:
         with nogil:
             status = copy_compact(store, data, room)
-        count(COPIED_WITHOUT_GIL, 1)
+        count(WITHOUT_GIL, 1)
     if strings and status != OK:
         memset(data, 0, room)           # pointers that nobody has counted
     if status != OK:

@@ -64,9 +64,9 @@ cnp.import_array()
 cdef extern from *:
     """
     #if defined(_MSC_VER)
-    static __declspec(thread) Py_ssize_t seqcore_counts[16];
+    static __declspec(thread) Py_ssize_t seqcore_counts[8];
     #else
-    static __thread Py_ssize_t seqcore_counts[16];
+    static __thread Py_ssize_t seqcore_counts[8];
     #endif
     """
     Py_ssize_t *counts "seqcore_counts"
@@ -85,21 +85,15 @@ def counted():
         "slots_copied": counts[<int>SLOTS_COPIED],
         "gap_moved": counts[<int>GAP_MOVED],
         "grown": counts[<int>GROWN],
-        "shrunk": counts[<int>SHRUNK],
-        "cut_without_gil": counts[<int>CUT_WITHOUT_GIL],
-        "copied_without_gil": counts[<int>COPIED_WITHOUT_GIL],
-        "runs_copied": counts[<int>RUNS_COPIED],
-        "left_in_place": counts[<int>LEFT_IN_PLACE],
-        "joined": counts[<int>JOINED],
+        "without_gil": counts[<int>WITHOUT_GIL],
         "spliced": counts[<int>SPLICED],
-        "loosened": counts[<int>LOOSENED],
+        "slots_made": counts[<int>SLOTS_MADE],
         "reduced": counts[<int>REDUCED],
-        "compared_on": counts[<int>COMPARED_ON],
         "arguments_made": counts[<int>ARGUMENTS_MADE],
     }
 
 
-assert NCOUNTERS <= 16, "there are more counters than room for them"
+assert NCOUNTERS <= 8, "there are more counters than room for them"
 
 
 # == source ==============================================================================================
@@ -255,6 +249,7 @@ cdef extern from *:
     """
     const bint OWN_TRASHCAN "SEQCORE_OWN_TRASHCAN"
     void release_in_turn "seqcore_release"(PyObject *object) noexcept
+
 
 # -- owners ------------------------------------------------------------------------------------------
 
@@ -524,7 +519,7 @@ cdef int raise_for(Status status, object position, Py_ssize_t n, bint inserting=
 #     run     source, first, step, end         elements first, first + step, … of one source
 #     runs    [A 0 1 500] [B 9 -1 510]         500 elements of A from the front, ten of B from the back
 #
-# After many edits, and for a selection, the sequence has *slots*, 16 bytes for each element, in a gap buffer::
+# After many edits, and for a selection, it has *slots*, 16 bytes for each element, in a gap buffer::
 #
 #     slots    0            lo            hi                  capacity
 #              ├─ elements ─┤···· gap ····├───── elements ─────┤
@@ -977,8 +972,8 @@ cdef Store *reversed_runs(const Store *store) noexcept:
 # The gap buffer: edits of a store, each O(1) near the last one.
 #
 # An insert or erase at the gap moves `lo` or `hi` by one. Elsewhere the gap is moved there first: a memmove
-# of the slots in between, 16 bytes for each, however long the sequence is. A store of runs is spliced instead,
-# until slots are cheaper.
+# of the slots in between, however long the sequence is. A store of runs is spliced instead, until slots are
+# cheaper.
 #
 # An edit of what others share makes the editor's own first. Either way the old store comes back in `stale`,
 # which the caller releases when its lock is gone, because releasing runs finalizers, and those may come back.
@@ -1001,7 +996,7 @@ cdef Status make_slots(Store **store, Store **stale) noexcept:
     as_slots(old, 0, 1, new)
     store[0] = new
     stale[0] = old
-    count(LOOSENED, 1)
+    count(SLOTS_MADE, 1)
     return OK
 
 
@@ -1066,7 +1061,6 @@ cdef void shrink(Store **store) noexcept nogil:
     cdef Store *new = <Store *>PyMem_RawRealloc(old, sizeof(Store) + capacity * sizeof(Slot))
     if new != NULL:                 # else the old block stays, longer than it need be
         store[0] = new
-        count(SHRUNK, 1)
 
 
 cdef Status open_gap(Store **store, Store **stale, Py_ssize_t position, Py_ssize_t room) noexcept:
@@ -1213,7 +1207,8 @@ cdef Status take_range(Store **store, Store **stale, Py_ssize_t start, Py_ssize_
     return OK
 
 
-cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n, Store **taken) noexcept:
+cdef Status take_marked(Store **store, Store **stale, const char *marks, Py_ssize_t n,
+                        Store **taken) noexcept:
     """Move the n elements whose mark is 1 into a store that is made. Without any, nothing is edited."""
     cdef Py_ssize_t i = 0, found = 0, marked
     cdef Store *own
@@ -1390,6 +1385,8 @@ cdef TableOwner new_table(cnp.ndarray array, Kind kind, int ndim, Py_ssize_t n):
     """A table of n elements of a rank, with room for their shape and strides, and for one more stride."""
     cdef TableOwner owner
     cdef Source *source
+    if n >> 37:                 # more than memory has, unless the array repeats its items
+        raise MemoryError(f"no memory for {n} elements of one array")
     owner = TableOwner.__new__(TableOwner)
     source = &owner.table.source
     source.shape = owner.dims

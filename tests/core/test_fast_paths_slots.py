@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -29,30 +30,43 @@ def test_extending_grows_once():
     assert done(lambda: seq.extend(rows(1))) == {}
 
 
+@pytest.mark.thread_unsafe
 @pytest.mark.parametrize("position", [0, -1])
 def test_pops_give_memory_back(position):
-    seq = slots(10_000)
-    counts = done(lambda: [seq.pop(position) for _ in range(10_000)])
-    assert 3 <= counts["shrunk"] <= 8
-    assert "grown" not in counts
+    tracemalloc.start()
+    try:
+        seq = slots(10_000)
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(9990):
+            seq.pop(position)
+        assert before - tracemalloc.get_traced_memory()[0] > 9000 * 16
+    finally:
+        tracemalloc.stop()
 
 
+@pytest.mark.thread_unsafe
 @pytest.mark.parametrize(
     ("remove", "shrinks"),
     [
-        (lambda seq: seq.__delitem__(slice(None, -20)), 1),
-        (lambda seq: seq.__delitem__(slice(20, None)), 1),
-        (lambda seq: seq.__delitem__(slice(0, 900, 1)), 1),
-        (lambda seq: seq.__delitem__(np.arange(1000) >= 20), 1),
-        (lambda seq: seq.__delitem__([*range(900)]), 1),
-        (lambda seq: seq.__setitem__(slice(10, None), []), 1),
-        (lambda seq: seq.__delitem__(slice(None, None, 2)), 0),
-        (lambda seq: seq.__delitem__(slice(None, 700)), 0),
+        (lambda seq: seq.__delitem__(slice(None, -20)), True),
+        (lambda seq: seq.__delitem__(slice(20, None)), True),
+        (lambda seq: seq.__delitem__(slice(0, 900, 1)), True),
+        (lambda seq: seq.__delitem__(np.arange(1000) >= 20), True),
+        (lambda seq: seq.__delitem__([*range(900)]), True),
+        (lambda seq: seq.__setitem__(slice(10, None), []), True),
+        (lambda seq: seq.__delitem__(slice(None, None, 2)), False),
+        (lambda seq: seq.__delitem__(slice(None, 700)), False),
     ],
 )
 def test_what_removes_most_gives_memory_back(remove, shrinks):
-    seq = slots(1000)
-    assert done(lambda: remove(seq)).get("shrunk", 0) == shrinks
+    tracemalloc.start()
+    try:
+        seq = slots(1000)
+        before = tracemalloc.get_traced_memory()[0]
+        remove(seq)
+        assert (before - tracemalloc.get_traced_memory()[0] > 700 * 16) == shrinks
+    finally:
+        tracemalloc.stop()
     seq._check()
 
 
@@ -144,7 +158,7 @@ def test_long_splits_go_without_the_gil(n, without):
         lambda: sq.split_to_sequence(array, [*[1] * (n - 1), n + 1]),
         lambda: TensorSequence.from_offsets(array, np.arange(n + 1)),
     ):
-        assert done(split).get("cut_without_gil", 0) == without
+        assert done(split).get("without_gil", 0) == without
     assert done(lambda: sq.split_to_sequence(array, 2)) == {}  # nothing is written
 
 
@@ -153,11 +167,16 @@ def test_large_copies_go_without_the_gil(nbytes, without):
     seq = TensorSequence([np.zeros(nbytes // 16), np.ones(nbytes // 8 - nbytes // 16)])
     even = TensorSequence([np.zeros(nbytes // 8)])
     for copy in (
-        seq.copy().compact,
         lambda: seq.astype("int64"),
         even.to_padded,
     ):
-        assert done(copy).get("copied_without_gil", 0) == without
+        assert done(copy).get("without_gil", 0) == without
+
+
+def test_compact_keeps_the_gil():
+    """It is an edit, under the lock, which with the GIL is the GIL."""
+    seq = TensorSequence([np.zeros(100_000), np.ones(100_000)])
+    assert done(seq.compact) == {}
 
 
 def test_strings_keep_the_gil():
@@ -165,7 +184,7 @@ def test_strings_keep_the_gil():
     words = np.array([str(i) for i in range(5000)], object)
     seq = sq.split_to_sequence(words, 2)
     for copy in (lambda: sq.concat_from_sequence(seq, 0), seq.to_padded, seq.compact):
-        assert "copied_without_gil" not in done(copy)
+        assert "without_gil" not in done(copy)
 
 
 # -- comparisons --------------------------------------------------------------------------------------
@@ -176,9 +195,7 @@ def test_comparisons_copy_nothing():
     assert done(lambda: seq == other) == {}
     assert done(lambda: seq.count(np.ones((2, 4), int))) == {}
     large = sq.split_to_sequence(np.zeros((3, 1 << 20)))
-    assert done(lambda: large == sq.split_to_sequence(np.zeros((3, 1 << 20)))).keys() <= {
-        "compared_on",
-    }
+    assert done(lambda: large == sq.split_to_sequence(np.zeros((3, 1 << 20)))) == {}
 
 
 # -- the counters --------------------------------------------------------------------------------------
@@ -199,4 +216,4 @@ def test_each_thread_counts_its_own():
     assert counted() == before
     first, second = seen
     assert set(first.values()) == {0}
-    assert second == {**first, "cut_without_gil": 1}
+    assert second == {**first, "without_gil": 1}

@@ -3,12 +3,10 @@
 import gc
 import os
 import pickle
-import threading
 import tracemalloc
 
 import numpy as np
 import pytest
-from support.races import together
 from support.saved import pa, ragged, saved
 from support.strategies import assert_holds, same
 
@@ -60,9 +58,9 @@ EACH = {  # bytes for each element
     "a copy": (lambda seq, path: seq.copy(), 0),
     "a few edits": (lambda seq, path: edited(seq), 0),
     "joined": (lambda seq, path: seq + seq[:5] + seq, 0),
-    "a selection": (lambda seq, path: seq[np.arange(N)], 8),
-    "a mask": (lambda seq, path: seq[np.ones(N, bool)], 8),
-    "many edits": (lambda seq, path: edited(seq, 100), 8 * 1.25),
+    "a selection": (lambda seq, path: seq[np.arange(N)], 16),
+    "a mask": (lambda seq, path: seq[np.ones(N, bool)], 16),
+    "many edits": (lambda seq, path: edited(seq, 100), 16 * 1.25),
 }
 
 
@@ -82,26 +80,11 @@ def test_memory_of_an_element(loaded, make, each):
     assert abs(nbytes - each * N) < 20_000 + each * N / 100, nbytes
 
 
-# -- ids ------------------------------------------------------------------------------------------------
+# -- slots ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_ids_are_used_again():
-    """Tables that come and go, each named by slots: more of them than a block of the directory has."""
-    array, kept = np.arange(6), []
-    for i in range(30_000):
-        seq = sq.split_to_sequence(array + i, 2)[[2, 0]]
-        if i % 1000 == 0:
-            kept.append((i, seq, sq.split_to_sequence(array - i, [1, 5])[np.array([True, False])]))
-    for i, seq, other in kept:
-        assert seq.tolist() == [[4 + i, 5 + i], [i, i + 1]]
-        assert other.tolist() == [[-i]]
-        seq._check()
-        other._check()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [8191, 8192, 20_000])
+@pytest.mark.parametrize("n", [9, 20_000])
 def test_many_tables_at_once(n):
     """Each element is of a table of its own, in one sequence of slots."""
     array = np.arange(2 * n)
@@ -114,7 +97,7 @@ def test_many_tables_at_once(n):
     shuffled = seq[order]
     assert np.array_equal(shuffled.values(), array[1::2][order])
     del tables, seq
-    others = [sq.split_to_sequence(array[:2])[[0]] for _ in range(n)]  # not the ids of those that live
+    others = [sq.split_to_sequence(array[:2])[[0]] for _ in range(n)]
     assert np.array_equal(shuffled.values(), array[1::2][order])
     half = shuffled[: n // 2]
     del shuffled
@@ -122,30 +105,6 @@ def test_many_tables_at_once(n):
     others += [sq.split_to_sequence(array[:4], 2)[[1]] for _ in range(n)]
     assert np.array_equal(half.values(), array[1::2][order[: n // 2]])
     assert {tuple(one[0].tolist()) for one in others} == {(0,), (2, 3)}
-
-
-@pytest.mark.slow
-def test_threads_take_and_return_ids():
-    array = np.arange(8)
-    shared = sq.split_to_sequence(array, 2)
-    barrier = threading.Barrier(3)
-
-    def work():
-        kept = []
-        for i in range(3000):
-            if i % 500 == 0:
-                barrier.wait(60)
-            seq = sq.split_to_sequence(array, 2)
-            kept.append(seq[[3, 0]])
-            if i % 7 == 0:
-                # Two threads may be the first to name one table.
-                assert shared[[1, 2]].tolist() == [[2, 3], [4, 5]]
-            if len(kept) > 50:
-                kept = kept[25:]
-            assert kept[-1].tolist() == [[6, 7], [0, 1]]
-
-    together(work, work, work)
-    shared._check()
 
 
 def test_a_table_is_released_with_the_last_that_names_it():

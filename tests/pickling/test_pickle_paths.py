@@ -139,7 +139,7 @@ def test_edits_that_leave_loaded_elements_are_positions(large):
     seq[5:9] = large[:40]
     seq += large[30:50]
     seq.extend(large[::500])
-    seq.insert(3, seq.pop(17))
+    seq[3:3] = seq[17:18]
     seq.erase(0)
     assert size_of(seq) <= SMALL + 40 * len(seq)
     round_trips(seq)

@@ -69,8 +69,17 @@ def moved(path):
 
 
 def pickled(seq):
-    """Of all elements, and of some with another."""
-    return pickle.dumps(seq), pickle.dumps(seq[1:] + TensorSequence([[9]], "int32"))
+    """Of all elements, and of some."""
+    return pickle.dumps(seq), pickle.dumps(seq[1:])
+
+
+def test_a_sequence_of_a_file_and_memory_pickles_as_data(path):
+    sq.save(path, ragged([3, 4]))
+    seq = sq.load(path)
+    expected = [*seq[1:], np.array([9], "int32")]
+    data = pickle.dumps(seq[1:] + TensorSequence([[9]], "int32"))
+    gone(path)
+    assert_holds(pickle.loads(data), expected)
 
 
 CHANGES = [shorter, other_bytes, later, a_nanosecond_later, longer, folder, gone, moved]

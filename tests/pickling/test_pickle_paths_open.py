@@ -62,7 +62,7 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     assert are_open() == ["0", "1", "2", "3", "4"]
     (nbytes,) = {nbytes for _, _, nbytes in paths._OPEN.values()}
     assert nbytes > 0
-    for limit, left in ((3 * nbytes, 3), (3 * nbytes - 1, 2), (2 * nbytes, 2), (nbytes, 1), (1, 1)):
+    for limit, left in ((3 * nbytes, 3), (3 * nbytes - 1, 2), (2 * nbytes, 2), (nbytes, 1), (nbytes - 1, 0)):
         monkeypatch.setattr(paths, "_MOST_READ", limit)
         paths._OPEN.clear()
         for data in made:

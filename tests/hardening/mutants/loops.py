@@ -8,9 +8,9 @@ EQUAL = "sequence/test_compare.py sequence/test_sequence_look.py core/test_thres
 
 MUTANTS = [
     Mutant(
-        "numbers at equal distances may lead into another table",
-        "while slots[i - 1] >> ID_SHIFT != slots[0] >> ID_SHIFT:",
-        "while False:",
+        "numbers at equal distances may be of several tables",
+        "    while i < n and slots[i].source == slots[0].source and slots[i].number",
+        "    while i < n and slots[i].number",
         READ,
     ),
     Mutant(
@@ -33,7 +33,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows in any order may be of several tables",
-        "while i < n and same_source(slots[i], slots[0]):",
+        "while i < n and slots[i].source == source[0]:",
         "while i < n:",
         JOINS,
     ),
@@ -134,15 +134,9 @@ MUTANTS = [
         "sequence core maps",
     ),
     Mutant(
-        "memory that several elements lie in counts for each",
-        "low = max(reaches.each[i].low, high)",
-        "low = reaches.each[i].low",
-        "core/test_pinned.py",
-    ),
-    Mutant(
-        "memory before an element with a negative step doesn't count",
-        "            first -= min(first, far)\n",
-        "            pass\n",
+        "memory of a source counts, not the buffer that it is of",
+        "        keeper = keeper_of(keeper)\n    if keeper is None:",
+        "        keeper = None\n    if keeper is None:",
         "core/test_pinned.py",
     ),
 ]

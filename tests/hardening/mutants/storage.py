@@ -93,8 +93,8 @@ MUTANTS = [
     ),
     Mutant(
         "slots of a run with a step are those of neighbours",
-        "distance = <Slot>(2 * run.step * step) if k > 1 else 0",
-        "distance = <Slot>(2 * step) if k > 1 else 0",
+        "            number += run.step * step if k > 1 else 0",
+        "            number += step if k > 1 else 0",
         STORES,
     ),
     Mutant(
@@ -159,20 +159,6 @@ MUTANTS = [
     ),
     # -- container and selection ---------------------------------------------------------------------------
     Mutant(
-        "slots made without the lock replace what others have edited",
-        "                    if self._store == before:\n                        slots, self._store",
-        "                    if True:\n                        slots, self._store",
-        EDITS,
-    ),
-    Mutant(
-        "compact puts back what others have edited meanwhile",
-        "self._dtype)\n                with cython.critical_section(self):\n"
-        "                    done = self._store == before.store\n",
-        "self._dtype)\n                with cython.critical_section(self):\n"
-        "                    done = True\n",
-        EDITS,
-    ),
-    Mutant(
         "a slice with a step is exchanged with the other sequence's elements",
         "if step != 1 and unshare(&news) != OK:",
         "if False and unshare(&news) != OK:",
@@ -192,8 +178,8 @@ MUTANTS = [
     ),
     Mutant(
         "remove takes the position that was found before others edited",
-        "elif self._store == share.store:",
-        "elif True:",
+        "            if self._store != share.store:\n",
+        "            if False:\n",
         EDITS,
     ),
     Mutant(
@@ -216,8 +202,8 @@ MUTANTS = [
     ),
     Mutant(
         "the position behind the last one passes in a single run",
-        "<size_t>position >= <size_t>n:\n                return i\n            into[i] = first",
-        "<size_t>position > <size_t>n:\n                return i\n            into[i] = first",
+        "<size_t>position >= <size_t>n:\n                return i\n            into[i] = Slot(first",
+        "<size_t>position > <size_t>n:\n                return i\n            into[i] = Slot(first",
         STORES,
     ),
     Mutant(
