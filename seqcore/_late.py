@@ -1,4 +1,4 @@
-"""What the core calls of the modules above it: one table, imported at first use because they import the core."""
+"""Functions above the core that its methods call: one table, each imported at its first use."""
 
 from importlib import import_module
 

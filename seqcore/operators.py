@@ -230,7 +230,7 @@ def sequence_insert(seq: Tensors, tensor: Any, position: Position | None = None)
 
     Notes
     -----
-    O(n), 8 bytes for each element, because the input is not modified; O(1) if it was split or loaded and
+    O(n), 16 bytes for each element, because the input is not modified; O(1) if it was split or loaded and
     hardly edited.
 
     Examples
@@ -278,7 +278,7 @@ def sequence_erase(seq: Tensors, position: Position | None = None) -> TensorSequ
 
     Notes
     -----
-    O(n), 8 bytes for each element, because the input is not modified; O(1) if it was split or loaded and
+    O(n), 16 bytes for each element, because the input is not modified; O(1) if it was split or loaded and
     hardly edited.
 
     Examples

@@ -48,7 +48,7 @@ cnp.import_array()
 #
 # The lock is a critical section: without the GIL it is the object's own lock; with the GIL, that is the lock,
 # and nothing in step 2 releases it. An edit holds it for as long as it takes: to make slots of runs, to copy
-# all elements (`compact`). What only reads, and takes long or releases the GIL, uses a snapshot.
+# all elements (`compact`). Reads that take long, or release the GIL, use a snapshot.
 
 cdef extern from *:
     """

@@ -44,7 +44,7 @@ cdef object join(object sequence, int axis, bint new_axis)      # an array of it
 # -- reading without the GIL -------------------------------------------------------------------------
 
 # O(1), without a copy. Each snapshot is let go once, with the GIL. While there is one, an edit of the
-# sequence copies its slots first, 8 bytes for each element.
+# sequence copies its slots first, 16 bytes for each element.
 cdef const Snapshot *hold(object sequence) except NULL
 cdef void let_go(const Snapshot *snapshot) noexcept
 

@@ -53,7 +53,7 @@ from seqcore.core.split_join cimport (
 from seqcore.core.store cimport (
     MAX_BYTES, MAX_NDIM, OK, ArrayOwner, Block, Piece, Share, Slot, Source, Store, TableOwner,
     as_position, begin_blocks, broken_invariant, check_read, check_type, element_of, empty_store,
-    even_table, extent, grow, has_runs, kept_by, kept_memory, locate, make_element, new_slots,
+    even_table, grow, has_runs, kept_by, kept_memory, locate, make_element, new_slots,
     offsets_table, one_run, owner_of, piece_nbytes, read_block, read_one, release, release_source,
     resolve, retain_source, runs_of, same_shape, shape_of, share as retained, size_of, take_whole,
 )
@@ -1617,7 +1617,7 @@ cdef class TensorSequence(Ragged):
 
         Notes
         -----
-        O(1) at the position of the last edit; elsewhere at most 8 bytes are moved for each element in
+        O(1) at the position of the last edit; elsewhere at most 16 bytes are moved for each element in
         between. After several edits of a split or loaded sequence, one edit is O(n).
 
         Examples
@@ -1732,7 +1732,7 @@ cdef class TensorSequence(Ragged):
 
         Notes
         -----
-        O(1) at the position of the last edit; elsewhere at most 8 bytes are moved for each element in
+        O(1) at the position of the last edit; elsewhere at most 16 bytes are moved for each element in
         between. After several edits of a split or loaded sequence, one edit is O(n).
 
         Examples

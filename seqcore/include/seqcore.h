@@ -60,7 +60,7 @@ struct seqcore_api {
     /* -- reading without the GIL -- */
 
     /* Acquire and release a snapshot: O(1), without a copy. The caller releases each one once, with the GIL.
-       While a snapshot exists, the first edit of the sequence copies at most 8 bytes for each element. */
+       While a snapshot exists, the first edit of the sequence copies at most 16 bytes for each element. */
     const struct seqcore_snapshot *(*hold)(PyObject *sequence);
     void (*let_go)(const struct seqcore_snapshot *snapshot);
 
