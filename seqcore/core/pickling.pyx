@@ -26,9 +26,9 @@ from seqcore.core.store cimport (
     next_span, one_run, owner_of, piece_nbytes, raise_for, release_source, resolve, row_nbytes, runs_of,
     share_of, size_of, slice_of_store, take_whole,
 )
+from seqcore.core.late import late
 from seqcore._arguments.shown import shown
 from seqcore._arguments.tensors import as_tensor
-from seqcore._late import late
 
 cnp.import_array()
 

@@ -57,12 +57,12 @@ from seqcore.core.store cimport (
     offsets_table, one_run, owner_of, piece_nbytes, read_block, read_one, release, release_source,
     resolve, retain_source, runs_of, same_shape, shape_of, share as retained, size_of, take_whole,
 )
+from seqcore.core.late import late
 from seqcore._arguments.other_names import refuse_arguments
 from seqcore._arguments.padding import left_side
 from seqcore._arguments.protocols import UnreadableTensorError
 from seqcore._arguments.shown import got, shown
 from seqcore._arguments.tensors import as_tensor, as_tensors, has_type, mismatch, not_an_array
-from seqcore._late import late
 from seqcore.dtypes import element_type, type_name
 
 cnp.import_array()

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import seqcore
-from seqcore._late import MODULES, late
+from seqcore.core.late import MODULES, late
 
 ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
-    ["limits", "arrays", "interrupts"],
+    ["limits", "arrays", "interrupts", "late"],
     ["store", "training"],
     ["lists"],
     ["split_join"],
@@ -26,8 +26,7 @@ ORDER = [
 ]
 RANK = {name: k for k, names in enumerate(ORDER) for name in names}
 # What the core may ask of the package around it: readers of arguments, types, texts.
-# And `_late`, the table of functions above the core that its methods call.
-OUTSIDE = {"_arguments", "dtypes", "_late"}
+OUTSIDE = {"_arguments", "dtypes"}
 # The Arrow import makes its Chunks.
 EXCEPTIONS = {("arrow", "_arrow")}
 IMPORT = re.compile(r"^ *(?:from seqcore\.(\S+) c?import|c?import seqcore\.(\S+))", re.MULTILINE)

@@ -8,12 +8,6 @@ EQUAL = "sequence/test_compare.py sequence/test_sequence_look.py core/test_thres
 
 MUTANTS = [
     Mutant(
-        "numbers at equal distances may be of several tables",
-        "    while i < n and slots[i].source == slots[0].source and slots[i].number",
-        "    while i < n and slots[i].number",
-        READ,
-    ),
-    Mutant(
         "a span goes on through the gap",
         "        n = min(n, store.lo - reader.at)        # the gap is in between\n    span.source",
         "        n = n                                   # the gap is in between\n    span.source",
@@ -29,12 +23,6 @@ MUTANTS = [
         "a shorter last part passes for a row among others",
         "if source[0].kind != EVEN or (<Table *>source[0]).last != source[0].length:",
         "if source[0].kind != EVEN:",
-        JOINS,
-    ),
-    Mutant(
-        "rows in any order may be of several tables",
-        "while i < n and slots[i].source == source[0]:",
-        "while i < n:",
         JOINS,
     ),
     Mutant(
