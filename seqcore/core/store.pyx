@@ -1596,9 +1596,11 @@ cdef void begin_spans(Spans *spans, const Store *store, Py_ssize_t start, Py_ssi
 
 
 cdef bint next_span(Spans *spans, Span *span) noexcept nogil:
-    """The rest of a run, or the element of the next slot; whether there are any. None is read."""
+    """The rest of a run, or of consecutive elements in slots; whether there are any. None is read."""
     cdef const Store *store = spans.store
     cdef const Run *run
+    cdef const Slot *slots
+    cdef Py_ssize_t there = spans.stop - spans.at
     if spans.at >= spans.stop:
         return False
     if has_runs(store):
@@ -1609,8 +1611,15 @@ cdef bint next_span(Spans *spans, Span *span) noexcept nogil:
         span.step = run.step
         span.n = min(run.end, spans.stop) - spans.at
     else:
-        span.source = locate(store, spans.at, &span.first)
+        slots = slot_at(store, spans.at)
+        if spans.at < store.lo:
+            there = min(there, store.lo - spans.at)         # the gap is in between
+        span.source = slots[0].source
+        span.first = slots[0].number
         span.step = span.n = 1
+        while (span.n < there and slots[span.n].source == span.source
+               and slots[span.n].number == span.first + span.n):
+            span.n += 1
     spans.at += span.n
     return True
 
