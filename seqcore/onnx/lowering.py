@@ -6,7 +6,7 @@ import os
 from copy import deepcopy
 from typing import Any
 
-from onnx import ModelProto
+from onnx import ModelProto, ValueInfoProto
 
 import seqcore.onnx._operators  # noqa: F401  (which registers the records of all operators)
 from seqcore._arguments.shown import shown
@@ -75,7 +75,8 @@ def lower(
     -------
     ModelProto
         The lowered model, a copy: the argument is not modified. Inputs, outputs, opsets and metadata are
-        unchanged, except with `ragged_io`, and outputs whose declared shapes are wrong. If nothing can be
+        unchanged, except with `ragged_io`; lengths of inputs without a name get one, and outputs without a
+        shape, or with a wrong one, get the shape that is inferred. If nothing can be
         lowered, the result equals the model; otherwise functions are inlined and unused nodes removed.
         External data stay in their files, except small tensors, so save the lowered model into the same
         folder.
@@ -260,21 +261,23 @@ def _why_refused(lowered: Prepared, given: Prepared) -> str:
 
 
 def _correct_outputs(lowered: Prepared) -> None:
-    """Declare of outputs what is known, where the given model declares other shapes than they have.
+    """Declare of outputs what is known, where the given model declares another shape than they have, or none.
 
-    PyTorch does so for tensors that come out of lists. onnxruntime only warns, and onnx's full check fails.
+    PyTorch declares others for tensors that come out of lists: onnxruntime only warns, and onnx's full check
+    fails. Other runtimes want a shape.
     """
     declared = lowered.model.graph.declared
     for name in lowered.model.graph.outputs:
         type_ = lowered.type(name)
         said = from_type_proto(declared[name]).shape if name in declared else None
         known = type_.shape
-        if type_.kind != TENSOR or said is None or known is None:
+        if type_.kind != TENSOR or known is None:
             continue
         differ = [
-            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(known, said, strict=False)
+            isinstance(a, int) and isinstance(b, int) and a != b
+            for a, b in zip(known, said or (), strict=False)
         ]
-        if len(known) != len(said) or any(differ):
+        if said is None or len(known) != len(said) or any(differ):
             declared[name] = to_type_proto(type_, with_shape=True)
 
 
@@ -296,6 +299,14 @@ def _lower_opened(prepared: Prepared, how: dict[str, Any]) -> tuple[Lowered, dic
         kept |= left
 
 
+def _with_named_lengths(value: ValueInfoProto) -> ValueInfoProto:
+    """Name the lengths of a tensor that have no name, as some runtimes want it; return the same message."""
+    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        if not dim.WhichOneof("value"):
+            dim.dim_param = f"{value.name}_{axis}"
+    return value
+
+
 def _keep_what_is_said(given: ModelProto, message: ModelProto, instead: dict[str, list[str]]) -> None:
     """Give a lowered message the inputs, opsets and metadata of the model that it was made of.
 
@@ -306,7 +317,7 @@ def _keep_what_is_said(given: ModelProto, message: ModelProto, instead: dict[str
     for value in given.graph.input:
         inputs += [taken[name] for name in instead[value.name]] if value.name in instead else [value]
     # Before they are deleted, since messages in a list are no more then.
-    inputs = [deepcopy(value) for value in inputs]
+    inputs = [_with_named_lengths(deepcopy(value)) for value in inputs]
     del message.graph.input[:]
     message.graph.input.extend(inputs)
     del message.opset_import[:]

@@ -53,6 +53,30 @@ def test_outputs_that_are_declared_wrongly(declared):
     assert y.shape == (4, 4)
 
 
+def test_what_other_runtimes_want():
+    """Names for the lengths of inputs, shapes of outputs, and the attributes of CumSum."""
+    given = model("""
+        f (float[?, 4] x, int64[K] lens, int64 i) => (float[] y, float[] z) {
+            parts = SplitToSequence <axis = 0> (x, lens)
+            y = SequenceAt (parts, i)
+            z = Relu (x)
+        }""")
+    for output in given.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    result = lower(given)
+    onnx.checker.check_model(result, full_check=True)
+    shapes = [one.type.tensor_type.shape for one in result.graph.input]
+    dims = [[dim.dim_param or dim.dim_value for dim in shape.dim] for shape in shapes]
+    assert dims == [["x_0", 4], ["K"], []]
+    assert all(len(one.type.tensor_type.shape.dim) == 2 for one in result.graph.output)
+    (sums,) = (node for node in result.graph.node if node.op_type == "CumSum")
+    assert {one.name for one in sums.attribute} == {"exclusive", "reverse"}
+    y, _ = session(result).run(
+        None, {"x": np.ones((3, 4), np.float32), "lens": np.array([1, 2]), "i": np.array(1)}
+    )
+    assert y.shape == (2, 4)
+
+
 def test_what_onnxruntime_refuses_is_not_written(monkeypatch):
     given = model(
         "f (float[N, 4] x, int64 i) => (float[4] y) "

@@ -142,6 +142,9 @@ class Nodes:
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
     ) -> list[str]:
         """Add a node with several outputs; an empty name stands for a fresh one."""
+        if op_type == "CumSum":
+            # Other runtimes read it without attributes in other ways.
+            attributes = {"exclusive": 0, "reverse": 0} | attributes
         fresh = self.builder.fresh
         made = [name or fresh(f"{self.label}/{op_type}_output") for name in outputs]
         name = self.builder.fresh_node_name(f"{self.label}/{op_type}")

@@ -23,6 +23,7 @@ from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._model.tensors import dtype_of
@@ -255,7 +256,8 @@ class _Vectorised:
         else:
             zero = nodes.constant(0)
             places = nodes.op("Range", zero, trips, nodes.constant(1))
-            count = nodes.op("Shape", places)
+            is_count = is_never_negative(self._prepared, self._parts.trips)
+            count = nodes.unsqueeze(trips, 0) if is_count else nodes.op("Shape", places)
             # onnxruntime makes a Slice of a Gather at a Range, through nodes that change nothing too, and
             # forgets that positions may be out of range. So it gets no Range to see.
             numbers = nodes.op("Max", places, zero)
