@@ -8,27 +8,25 @@ iteration may leave an addition empty, a condition is a scan output too, by whic
 
     t = If (c) <insert (s, e)> <s>                ──▶    value = If (c) <e> <zeros>    mask = c
 
-A list whose element i iteration i assigns (see `_Assigned`) is a scan output too, with what it leaves.
+A list whose element i iteration i assigns (see `assigned`) is one too, with the elements that are left.
 
 Nothing is left of the split, if all readers of the list can do with pieces of the tensor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
 from functools import reduce
 
 import numpy as np
 from onnx import TensorProto, helper
 
-from seqcore.onnx._lists.cuts import shape_tensor, zeros
-from seqcore.onnx._lists.pieces import Pieces, pieces_of
+from seqcore.onnx._lists.assigned import Assigned, assigned
+from seqcore.onnx._lists.cuts import shape_tensor
 from seqcore.onnx._lists.representations import Stack
-from seqcore.onnx._lists.trace import Addition, Merged, Read, Trace, elements_of, is_always_filled, terms_of
+from seqcore.onnx._lists.scans import Start, add_scan, why_checks_are_lost, with_lengths
+from seqcore.onnx._lists.trace import Addition, Merged, Read, Trace, elements_of, is_always_filled
 from seqcore.onnx._model.graph import BRANCHES, Model, Node
 from seqcore.onnx._model.loop_parts import add_state, parts_of
-from seqcore.onnx._model.positions import erase_before
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import NEVER, Shape, is_fixed_by_size, join_shapes
@@ -56,7 +54,7 @@ def accumulate_lists(
     (dict of str to str, dict of str to str)
         What became of those that are scan outputs now, and why others stay.
     """
-    found: dict[str, _Accumulated | _Assigned] = {}
+    found: dict[str, _Accumulated | Assigned] = {}
     reasons: dict[str, str] = {}
     for loop in model.graph.all_nodes():
         if not loop.is_op("Loop"):
@@ -65,7 +63,7 @@ def accumulate_lists(
             if not prepared.is_sequence(name):
                 continue
             try:
-                one = _assigned(prepared, loop, k) or _Accumulated(prepared, loop, k)
+                one = assigned(prepared, loop, k) or _Accumulated(prepared, loop, k)
             except Declined as why:
                 reasons[name] = f"the loop '{loop.name}' {why}"
             else:
@@ -83,94 +81,6 @@ def accumulate_lists(
     } | replaced, reasons
 
 
-def _assigned(prepared: Prepared, loop: Node, k: int) -> _Assigned | None:
-    """Return a list whose elements a loop assigns one by one, None for another."""
-    try:
-        return _Assigned(prepared, loop, k)
-    except Declined:
-        return None
-
-
-class _Assigned:
-    """A list whose element i + offset iteration i of a loop assigns: output k of the loop.
-
-        l = Loop (n, c, start) <s[i + 1] = x>    ──▶    rows = Loop (n, c) <x>
-                                                        l = the first of start, rows, and the rest of start
-
-    Raises
-    ------
-    Declined
-        If the loop does something else.
-    """
-
-    def __init__(self, prepared: Prepared, loop: Node, k: int) -> None:
-        parts = parts_of(loop)
-        self.node, self._k, self._name = loop, k, parts.final[k]
-        self._prepared, self._state = prepared, parts.states[k]
-        insert = self._source(parts.next_states[k])
-        erase = (
-            None if insert is None or not insert.is_op("SequenceInsert") else erase_before(prepared, insert)
-        )
-        if insert is None or erase is None or erase.inputs[0] != self._state:
-            raise Declined("assigns no element")
-        self._element, self._anchor = insert.inputs[1], insert
-        self.start = _Start(prepared, parts.initial[k])
-        self._shape = join_shapes(self.start.shape, prepared.shape(self._element))
-        self._number = prepared.element_number(self._element)
-        is_proven = self._shape not in (None, NEVER) and None not in (self._shape or ())
-        if not is_proven or not self._number or self.start.count == 0:
-            raise Declined("assigns elements whose shapes may differ")
-        if self.start.why_not(prepared) or _why_checks_are_lost(prepared, loop):
-            raise Declined("starts with a list that can't be stacked")
-        at = [erase.inputs[1]]
-        self._reads: list[Node] = []
-        for reader, _ in prepared.readers[self._state]:
-            if reader is not None and reader.is_op("SequenceAt", "SequenceLength"):
-                self._reads.append(reader)
-                at += reader.inputs[1:]
-            elif reader is not erase:
-                raise Declined("does more than to read it and to assign an element")
-        is_left_alone = len(prepared.readers[insert.outputs[0]]) == 1 and insert in loop.body.nodes
-        terms = [{"": 0} | (terms_of(prepared, one) or {}) for one in at]
-        self._offset = terms[0][""]
-        if not is_left_alone or any(one != {"": self._offset, parts.iteration: 1} for one in terms):
-            raise Declined("reads or assigns elements elsewhere than at its number")
-
-    def _source(self, name: str) -> Node | None:
-        node = self._prepared.producer(name)
-        while node is not None and node.is_op("Identity") and len(self._prepared.readers[name]) == 1:
-            name = node.inputs[0]
-            node = self._prepared.producer(name)
-        return node
-
-    def write(self, builder: Builder, read: set[str]) -> None:
-        """Give the loop a scan output, and its body the elements before the loop."""
-        loop, start = self.node, self.start
-        for reader in self._reads:
-            inputs = [start.name, *reader.inputs[1:]]
-            builder.instead(reader).op(reader.op_type, *inputs, out=reader.outputs[0])
-        value = builder.after(self._anchor).op("Identity", self._element)
-        stack = _add_scan(loop, value, builder.fresh(f"{self._name}/stack"), self._number, self._shape)
-        before, nodes = builder.before(loop), builder.after(loop)
-        shape = shape_tensor(before, self._prepared, self._shape)
-        rows = start.rows(before, lambda: zeros(before, self._number, shape))
-        if not all(isinstance(length, int) for length in self._shape or ()):
-            stack = _with_lengths(nodes, stack, shape)
-        first, second, offset = nodes.constant([0]), nodes.constant([1]), nodes.constant([self._offset])
-        count = nodes.slice(nodes.op("Shape", stack), first, second, 0)
-        end = nodes.op("Add", count, offset)
-        # Without an iteration nothing is assigned, wherever that would be.
-        is_beyond = nodes.op("Less", nodes.slice(nodes.op("Shape", rows), first, second, 0), end)
-        bad = nodes.op("And", is_beyond, nodes.op("Less", first, count))
-        end = nodes.op("Add", end, nodes.fail_if(nodes.squeeze(bad, 0)))
-        parts = [stack, nodes.slice(rows, end, nodes.constant([AFTER_ALL]), 0)]
-        if self._offset:
-            parts.insert(0, nodes.slice(rows, first, offset, 0))
-        loop.outputs[self._k] = builder.fresh(f"{self._name}/list")  # which nobody reads
-        whole = nodes.op("Concat", *parts, axis=0)
-        nodes.op("SplitToSequence", whole, axis=0, keepdims=0, out=self._name)
-
-
 class _Accumulated:
     """A list that a loop puts elements into, at its ends: output k of the loop.
 
@@ -183,12 +93,12 @@ class _Accumulated:
     def __init__(self, prepared: Prepared, loop: Node, k: int) -> None:
         parts = parts_of(loop)
         self._prepared, self.node, self._k, self._name = prepared, loop, k, parts.final[k]
-        self.start = start = _Start(prepared, parts.initial[k])
+        self.start = start = Start(prepared, parts.initial[k])
         self.trace = trace = Trace(prepared, loop, k, start.count)
         self.ends = trace.ends[trace.result]
         if not self.ends.all():
             raise Declined("passes it on as it is")
-        if why := start.why_not(prepared) or _why_checks_are_lost(prepared, loop):
+        if why := start.why_not(prepared) or why_checks_are_lost(prepared, loop):
             raise Declined(why)
         additions = self.ends.all()
         elements = [element for addition in additions for element in elements_of(addition)]
@@ -263,7 +173,7 @@ class _Accumulated:
         parts = [front, iteration.start_rows(), back]
         if parts[1] and not all(isinstance(length, int) for length in self.shape or ()):
             shape = shape_tensor(nodes, self._prepared, self.shape)
-            parts[::2] = [part and _with_lengths(nodes, part, shape) for part in parts[::2]]
+            parts[::2] = [part and with_lengths(nodes, part, shape) for part in parts[::2]]
         parts = [part for part in parts if part]
         rows = nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
         return nodes.bound(rows, self._zero) if self._zero else rows
@@ -283,7 +193,7 @@ class _Accumulated:
         return stacks, [self._scan(iteration, builder, mask, TensorProto.BOOL, ()) for mask in masks]
 
     def _scan(self, iteration: _Iteration, builder: Builder, value: str, element_type: int, shape) -> str:
-        return _add_scan(
+        return add_scan(
             self.node, iteration.output(value), builder.fresh(f"{self._name}/stack"), element_type, shape
         )
 
@@ -331,7 +241,7 @@ class _Accumulated:
         shape = builder.after(last_node).op("Shape", scan)
         name = builder.fresh(f"{self._name}/shapes")
         rank = None if self.shape is None else len(self.shape)
-        shapes = _add_scan(self.node, shape, name, TensorProto.INT64, [rank])
+        shapes = add_scan(self.node, shape, name, TensorProto.INT64, [rank])
         nodes = builder.after(self.node)
         start, end = nodes.constant([0]), nodes.constant([1])
         same = nodes.op("Equal", shapes, nodes.slice(shapes, start, end, 0))
@@ -340,121 +250,9 @@ class _Accumulated:
         self._zero = nodes.require_zero(nodes.op("ReduceSum", differing, keepdims=0))
 
 
-def _with_lengths(nodes: Nodes, stack: str, shape: str) -> str:
-    """Return a stack with the lengths that its elements have: without a trip, it may have others."""
-    total = nodes.slice(nodes.op("Shape", stack), nodes.constant([0]), nodes.constant([1]), 0)
-    return nodes.reshape(stack, nodes.join_axes(total, shape))
-
-
 def _from_end(position: int) -> tuple[bool, int]:
     """Return whether a position counts from the front, and which element from that end it is, from 1."""
     return (True, position + 1) if position >= 0 else (False, -position)
-
-
-def _add_scan(loop: Node, value: str, stack: str, element_type: int, shape) -> str:
-    loop.body.outputs.append(value)
-    loop.body.declared[value] = helper.make_tensor_type_proto(element_type, shape)
-    loop.outputs.append(stack)
-    return stack
-
-
-def _why_checks_are_lost(prepared: Prepared, loop: Node) -> str:
-    """Return what onnxruntime doesn't check in a loop of tensors alone, "" if nothing."""
-    parts = parts_of(loop)
-    going = () if parts.passes_condition_on else (parts.going_out,)
-    for name in filter(None, (parts.trips, parts.condition, *going)):
-        if prepared.shape(name) not in ((), (1,)):
-            return f"goes by '{name}', which may be no single number"
-    for name in parts.scans:
-        if not is_fixed_by_size(prepared.shape(name)):
-            return f"gives '{name}' as well, which may change its shape"
-    return ""
-
-
-class _Start:
-    """The list that a loop starts with.
-
-    Attributes
-    ----------
-    name : str
-    shape : tuple of (int, str or None), or None
-        The shape of all elements; `NEVER` if there are none.
-    count : int or None
-        The number of elements, if it is known.
-    least : int
-        A lower bound of that.
-    phrase : str
-        A phrase for notes, "" if the list is still read.
-    """
-
-    def __init__(self, prepared: Prepared, name: str) -> None:
-        self.name, self.shape = name, prepared.shape(name)
-        self.count = 0 if self.shape == NEVER else prepared.type(name).count
-        node = prepared.producer(name)
-        self.least = self.count or int(node is not None and node.is_op("SequenceInsert"))
-        self._names: list[str] = []
-        self._pieces: Pieces | None = None
-        self.phrase = ""
-        if node is not None and node.is_op("SequenceConstruct"):
-            self._names, self.phrase = node.inputs, "becomes its elements"
-        if node is not None and node.is_op("SplitToSequence"):
-            with suppress(Declined):
-                pieces = pieces_of(node, prepared)
-                pieces.as_stack()
-                self._pieces, self.phrase = pieces, pieces.phrase
-
-    def why_not(self, prepared: Prepared) -> str:
-        """Return why it can't be stacked outside of loops, "" where it can."""
-        if self.shape is None or None in self.shape:
-            return f"starts with '{self.name}', whose elements may be of several shapes"
-        if self.count != 0 and _is_carried(prepared, self.name):
-            return f"starts with '{self.name}', which a loop around it carries"
-        return ""
-
-    def length(self, nodes: Nodes) -> str:
-        if self.count is None:
-            return nodes.op("SequenceLength", self.name)
-        return nodes.constant(self.count)
-
-    def element(self, nodes: Nodes, position: int) -> str:
-        if self._names:
-            return self._names[position]
-        return nodes.op("SequenceAt", self.name, nodes.constant(position))
-
-    def rows(self, nodes: Nodes, zeros: Callable[[], str]) -> str:
-        """Return all as a tensor, "" for none; `zeros` makes a tensor of an element's shape."""
-        if self.count == 0:
-            return ""
-        if self._names:
-            parts = [nodes.unsqueeze(name, 0) for name in self._names]
-            return nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
-        if self._pieces is not None:
-            return self._pieces.stacked(nodes)
-        if self.least:
-            return nodes.op("ConcatFromSequence", self.name, axis=0, new_axis=1)
-        # An empty list can't be joined.
-        filled = nodes.op("SequenceInsert", self.name, zeros(), nodes.constant(0))
-        rows = nodes.op("ConcatFromSequence", filled, axis=0, new_axis=1)
-        return nodes.slice(rows, nodes.constant([1]), nodes.constant([AFTER_ALL]), 0)
-
-
-def _is_carried(prepared: Prepared, name: str) -> bool:
-    """Return whether a list is made of a state of a loop, anew in each iteration."""
-    seen, todo = set(), [name]
-    while todo:
-        name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        node = prepared.producer(name)
-        if node is None:
-            if name not in prepared.model.graph.inputs:
-                return True
-            continue
-        todo += filter(prepared.is_sequence, node.inputs)
-        if node.is_op("If"):
-            todo += [node.graphs[key].outputs[node.outputs.index(name)] for key in BRANCHES]
-    return False
 
 
 class _Iteration:

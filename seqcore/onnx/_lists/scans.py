@@ -1,0 +1,129 @@
+"""Scan outputs in the place of lists: the list that a loop starts with, and the output that it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from onnx import helper
+
+from seqcore.onnx._lists.pieces import Pieces, pieces_of
+from seqcore.onnx._model.graph import BRANCHES, Node
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined
+from seqcore.onnx._model.types import NEVER, Shape, is_fixed_by_size
+from seqcore.onnx._rewrite.emit import AFTER_ALL, Nodes
+
+
+class Start:
+    """The list that a loop starts with.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of (int, str or None), or None
+        The shape of all elements; `NEVER` if there are none.
+    count : int or None
+        The number of elements, if it is known.
+    least : int
+        A lower bound of that.
+    phrase : str
+        A phrase for notes, "" if the list is still read.
+    """
+
+    def __init__(self, prepared: Prepared, name: str) -> None:
+        self.name, self.shape = name, prepared.shape(name)
+        self.count = 0 if self.shape == NEVER else prepared.type(name).count
+        node = prepared.producer(name)
+        self.least = self.count or int(node is not None and node.is_op("SequenceInsert"))
+        self._names: list[str] = []
+        self._pieces: Pieces | None = None
+        self.phrase = ""
+        if node is not None and node.is_op("SequenceConstruct"):
+            self._names, self.phrase = node.inputs, "becomes its elements"
+        if node is not None and node.is_op("SplitToSequence"):
+            with suppress(Declined):
+                pieces = pieces_of(node, prepared)
+                pieces.as_stack()
+                self._pieces, self.phrase = pieces, pieces.phrase
+
+    def why_not(self, prepared: Prepared) -> str:
+        """Return why it can't be stacked outside of loops, "" where it can."""
+        if self.shape is None or None in self.shape:
+            return f"starts with '{self.name}', whose elements may be of several shapes"
+        if self.count != 0 and _is_carried(prepared, self.name):
+            return f"starts with '{self.name}', which a loop around it carries"
+        return ""
+
+    def length(self, nodes: Nodes) -> str:
+        if self.count is None:
+            return nodes.op("SequenceLength", self.name)
+        return nodes.constant(self.count)
+
+    def element(self, nodes: Nodes, position: int) -> str:
+        if self._names:
+            return self._names[position]
+        return nodes.op("SequenceAt", self.name, nodes.constant(position))
+
+    def rows(self, nodes: Nodes, zeros: Callable[[], str]) -> str:
+        """Return all as a tensor, "" for none; `zeros` makes a tensor of an element's shape."""
+        if self.count == 0:
+            return ""
+        if self._names:
+            parts = [nodes.unsqueeze(name, 0) for name in self._names]
+            return nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+        if self._pieces is not None:
+            return self._pieces.stacked(nodes)
+        if self.least:
+            return nodes.op("ConcatFromSequence", self.name, axis=0, new_axis=1)
+        # An empty list can't be joined.
+        filled = nodes.op("SequenceInsert", self.name, zeros(), nodes.constant(0))
+        rows = nodes.op("ConcatFromSequence", filled, axis=0, new_axis=1)
+        return nodes.slice(rows, nodes.constant([1]), nodes.constant([AFTER_ALL]), 0)
+
+
+def _is_carried(prepared: Prepared, name: str) -> bool:
+    """Return whether a list is made of a state of a loop, anew in each iteration."""
+    seen, todo = set(), [name]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        node = prepared.producer(name)
+        if node is None:
+            if name not in prepared.model.graph.inputs:
+                return True
+            continue
+        todo += filter(prepared.is_sequence, node.inputs)
+        if node.is_op("If"):
+            todo += [node.graphs[key].outputs[node.outputs.index(name)] for key in BRANCHES]
+    return False
+
+
+def add_scan(loop: Node, value: str, stack: str, element_type: int, shape: Shape) -> str:
+    """Give a loop a scan output, and return its name."""
+    loop.body.outputs.append(value)
+    loop.body.declared[value] = helper.make_tensor_type_proto(element_type, shape)
+    loop.outputs.append(stack)
+    return stack
+
+
+def with_lengths(nodes: Nodes, stack: str, shape: str) -> str:
+    """Return a stack with the lengths that its elements have: without a trip, it may have others."""
+    total = nodes.slice(nodes.op("Shape", stack), nodes.constant([0]), nodes.constant([1]), 0)
+    return nodes.reshape(stack, nodes.join_axes(total, shape))
+
+
+def why_checks_are_lost(prepared: Prepared, loop: Node) -> str:
+    """Return what onnxruntime doesn't check in a loop of tensors alone, "" if nothing."""
+    parts = parts_of(loop)
+    going = () if parts.passes_condition_on else (parts.going_out,)
+    for name in filter(None, (parts.trips, parts.condition, *going)):
+        if prepared.shape(name) not in ((), (1,)):
+            return f"goes by '{name}', which may be no single number"
+    for name in parts.scans:
+        if not is_fixed_by_size(prepared.shape(name)):
+            return f"gives '{name}' as well, which may change its shape"
+    return ""
