@@ -1907,7 +1907,7 @@ cdef class TensorSequence(Ragged):
 MutableSequence.register(TensorSequence)
 
 
-class WithState:
+class _WithState:
     """An object that the module `copy` copies to a given object, which gets a state by Python's own rules."""
 
     def __init__(self, new, state):
@@ -1919,7 +1919,7 @@ class WithState:
 
 cdef object with_state(object new, object state):
     """Return an object after it got the state that `__getstate__` of another instance returned."""
-    return new if state is None else copy_of(WithState(new, state))
+    return new if state is None else copy_of(_WithState(new, state))
 
 
 # -- what pickle calls -------------------------------------------------------------------------------

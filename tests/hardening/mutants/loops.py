@@ -3,27 +3,20 @@
 from hardening.mutants.planted import Mutant
 
 READ = "sequence core operators ragged"
-JOINS = "operators ragged core/test_runs.py core/test_fast_paths.py core/test_thresholds.py"
 EQUAL = "sequence/test_compare.py sequence/test_sequence_look.py core/test_thresholds.py"
 
 MUTANTS = [
     Mutant(
         "a span goes on through the gap",
-        "        n = min(n, store.lo - reader.at)        # the gap is in between\n    span.source",
-        "        n = n                                   # the gap is in between\n    span.source",
+        "            there = min(there, store.lo - spans.at)         # the gap is in between\n",
+        "            pass\n",
         READ,
     ),
     Mutant(
         "a span in the middle of a run with a step begins elsewhere",
-        "span.first = run.first + (reader.at - begin_of(store, reader.run)) * run.step",
-        "span.first = run.first + (reader.at - begin_of(store, reader.run))",
+        "span.first = run.first + (spans.at - begin_of(store, spans.run)) * run.step",
+        "span.first = run.first + (spans.at - begin_of(store, spans.run))",
         READ,
-    ),
-    Mutant(
-        "a shorter last part passes for a row among others",
-        "if source[0].kind != EVEN or (<Table *>source[0]).last != source[0].length:",
-        "if source[0].kind != EVEN:",
-        JOINS,
     ),
     Mutant(
         "a damaged element of a later batch is named by its number in the batch",
@@ -33,19 +26,19 @@ MUTANTS = [
     ),
     Mutant(
         "the shortest of a split is not noted",
-        "    note(measures, source.axis, least)\n",
-        "",
+        "            note(measures, block.source.axis, least)\n",
+        "            pass\n",
         "ragged",
     ),
     Mutant(
         "an element that begins at the last item of out doesn't overlap it",
-        "if first < high + cnp.PyArray_ITEMSIZE(out) and low < last + piece.source.itemsize:",
-        "if first < high and low < last + piece.source.itemsize:",
+        "if first < high + cnp.PyArray_ITEMSIZE(out) and low < last + block.source.itemsize:",
+        "if first < high and low < last + block.source.itemsize:",
         "ragged",
     ),
     Mutant(
         "an element whose last item is the first of out doesn't overlap it",
-        "if first < high + cnp.PyArray_ITEMSIZE(out) and low < last + piece.source.itemsize:",
+        "if first < high + cnp.PyArray_ITEMSIZE(out) and low < last + block.source.itemsize:",
         "if first < high + cnp.PyArray_ITEMSIZE(out) and low < last:",
         "ragged",
     ),
@@ -87,14 +80,14 @@ MUTANTS = [
     ),
     Mutant(
         "the last part of an even split is as long as the others, if it ends a span",
-        "                elif span.first + (span.n - 1) * span.step == (<Table *>source).n - 1:",
-        "                elif False:",
+        "        if number + (n - 1) * step == table.n - 1:",
+        "        if False:",
         "ragged core/test_runs.py",
     ),
     Mutant(
         "the last part of an even split is as long as the others, if it begins a span",
-        "                if span.first == (<Table *>source).n - 1:",
-        "                if False:",
+        "            if number + i * step == table.n - 1:",
+        "            if False:",
         "ragged core/test_runs.py",
     ),
     Mutant(
@@ -111,13 +104,13 @@ MUTANTS = [
     ),
     Mutant(
         "pieces of two arrays that meet by chance are one view",
-        "            elif piece.source != source:\n                return None\n",
-        "",
+        "        if block.source != source or not block.solid or block.row == 0:",
+        "        if not block.solid or block.row == 0:",
         "ragged maps core/test_fast_paths.py core/test_thresholds.py",
     ),
     Mutant(
         "a group's shape is that of its first element",
-        "alike[0] &= fits_behind(&first, &reader.pieces[0])",
+        "alike[0] &= fits_behind(&first, &piece)",
         "alike[0] &= True",
         "sequence core maps",
     ),
