@@ -24,7 +24,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 # -- attributes ----------------------------------------------------------------------------------------
 
 _REDUCED = ("sum", "prod", "mean", "std", "var", "min", "max", "any", "all", "argmin", "argmax")
-_OF_EACH = ("abs", "cumsum", "diff", "exp", "log", "median", "round", "sqrt", "transpose")
+_OF_EACH = ("abs", "diff", "exp", "log", "median", "round", "sqrt", "transpose")
 _PADDED = ("densify", "pad", "pad_sequence", "to_dense", "to_padded_tensor", "to_tensor", "padded")
 
 _CASTS = {"double": "float64", "float": "float32", "half": "float16", "int": "int32", "long": "int64"}
@@ -35,6 +35,7 @@ _LENGTHS = "seq.lengths() for lengths along axis 0"
 SEQUENCE: dict[str, str] = {
     **{name: f"seq.reduce(np.{name}, axis=None) for one result of each element" for name in _REDUCED},
     **{name: f"sequence_map(np.{name}, seq) for each element" for name in _OF_EACH},
+    **{name: f"seq.accumulate(np.{name})" for name in ("cumsum", "cumprod")},
     **{name: f"seq.astype({dtype!r})" for name, dtype in _CASTS.items()},
     **dict.fromkeys(_PADDED, "seq.to_padded()"),
     **dict.fromkeys(("map", "apply"), "sequence_map(function, seq)"),
@@ -71,6 +72,8 @@ SEQUENCE: dict[str, str] = {
     **dict.fromkeys(("add", "push", "push_back"), "seq.append(tensor)"),
     **dict.fromkeys(("delete", "drop"), "seq.erase(position), or del seq[indices]"),
     **dict.fromkeys(("take", "select", "index_select"), "seq[indices]"),
+    **dict.fromkeys(("first", "last"), "seq.take_rows(0) or seq.take_rows(-1)"),
+    **dict.fromkeys(("chunk", "unfold", "sliding_window_view"), "seq.windows(size, step)"),
     **dict.fromkeys(("loc", "iloc", "at"), "seq[position]"),
     "head": "seq[:5]",
     "tail": "seq[-5:]",
@@ -274,7 +277,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
         "keepdims": "np.expand_dims(seq.reduce(np.sum), 1)",
     },
     "from_padded": {
-        **dict.fromkeys(("mask", "attention_mask"), "lengths=mask.sum(axis=1)"),
+        **dict.fromkeys(("mask", "attention_mask"), "lengths=mask"),
         **_SIDES,
         "padding_value": "lengths=(batch != 0).sum(axis=1)",
         **dict.fromkeys(("length", "row_lengths", "sizes"), "lengths="),

@@ -8,7 +8,7 @@ from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import STRING, type_name
 
 
-def as_padding_value(value, dtype):
+def as_padding_value(value, dtype, name="padding_value"):
     """Return the padding value as an array of rank 0; 0, the default, gives the zero of the dtype.
 
     Raises
@@ -22,10 +22,11 @@ def as_padding_value(value, dtype):
         return np.array("", object) if dtype == STRING else np.zeros((), dtype)
     if dtype.name == "bfloat16" and type(value) in (int, float):
         # NumPy does not know how it promotes with Python's floats.
-        value = as_tensor(value, np.dtype(np.float32), at="padding_value").astype(dtype)
-    item = as_tensor(value, dtype, at="padding_value")
+        value = as_tensor(value, np.dtype(np.float32), at=name).astype(dtype)
+    item = as_tensor(value, dtype, at=name)
     if item.ndim:
-        raise TypeError(f"padding_value must be a scalar, got shape {item.shape}; extents go in shape=")
+        remedy = "; extents go in shape=" if name == "padding_value" else ""
+        raise TypeError(f"{name} must be a scalar, got shape {item.shape}{remedy}")
     return item.copy()  # a copy, so that nothing changes it during the padding
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from seqcore._arguments.integers import integer
 from seqcore._arguments.other_names import not_a_reduction
-from seqcore._arguments.shown import shown
+from seqcore._arguments.shown import got, shown
 from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import STRING, element_type, type_name
 
@@ -153,6 +153,30 @@ def _form(how, dtype, asked):
 
 
 _known_form = functools.lru_cache(_form)  # of a few reductions and dtypes, which takes most of a short call
+
+
+def accumulation_of(how, dtype, asked):
+    """Return the ufunc of running results, and the dtype that its `accumulate` gives for elements of a dtype.
+
+    Raises
+    ------
+    TypeError
+        If it is not a ufunc of two numbers, or doesn't fit the dtypes.
+    """
+    ufunc = np.add if how is np.cumsum else np.multiply if how is np.cumprod else how
+    if not isinstance(ufunc, np.ufunc):
+        raise TypeError(
+            f"ufunc must be a ufunc of two arguments, such as np.add, or np.cumsum or np.cumprod, got {got(how)}"
+        )
+    ufunc, name = _ufunc_of(ufunc)
+    if dtype == STRING:
+        raise TypeError(f"strings can't be accumulated by {name}: use sequence_map with a function of an element")
+    asked = None if asked is None else element_type(asked)
+    try:
+        return ufunc, element_type(ufunc.accumulate(np.ones(2, dtype), dtype=asked).dtype)
+    except TypeError as error:
+        given = type_name(dtype) if asked is None else f"{type_name(dtype)} as {type_name(asked)}"
+        raise TypeError(f"{name} can't accumulate elements of dtype {given}: {error}") from None
 
 
 def _ufunc_of(how):

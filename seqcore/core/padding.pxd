@@ -14,7 +14,7 @@ cdef object items_of_store(Store *store, cnp.dtype dtype)
 cdef object lengths_of(Store *store, object dtype)
 cdef object offsets_of(Store *store, object dtype)
 cdef object segment_ids_of(Store *store, object dtype)
-cdef object position_ids_of(Store *store, object dtype)
+cdef object position_ids_of(Store *store, object dtype, object start=*)
 cdef object offsets_in_place(Store *store, object dtype, bint from_zero)
 cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into,
                        bint keep_gil=*) except -1

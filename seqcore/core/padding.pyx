@@ -33,10 +33,11 @@ from seqcore.core.store cimport (
     offsets_table_like, owned_offsets, owner_of, raise_damaged, raise_for, read_block, read_one, runs_of,
     sealed, shape_of, shaped_table, share_of, size_of, slice_of_store, store_of, strides_of,
 )
+from seqcore._arguments.integers import as_integer, integers, within_64_bits
 from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
 )
-from seqcore._arguments.shown import shown
+from seqcore._arguments.shown import shown, shown_number
 from seqcore.dtypes import element_type, numpy_type, type_name
 
 cnp.import_array()
@@ -269,34 +270,54 @@ cdef object segment_ids_of(Store *store, object dtype):
     return ids_of(store, integer_type(dtype, "segment_ids"), True)
 
 
-cdef object position_ids_of(Store *store, object dtype):
+cdef object position_ids_of(Store *store, object dtype, object start=0):
     """Return the position of each row of the values in its element, as an array of an integer type."""
-    return ids_of(store, integer_type(dtype, "position_ids"), False)
+    return ids_of(store, integer_type(dtype, "position_ids"), False, starts_given(start, size_of(store)))
 
 
-cdef object ids_of(Store *store, object dtype, bint segments):
+cdef object starts_given(object start, Py_ssize_t n):
+    """Return the positions that elements begin with as an int64 array: one for each, or one for all."""
+    number = as_integer(start)
+    if number is not None:
+        if not -MAX_BYTES <= number <= MAX_BYTES:
+            raise OverflowError(f"start is {shown_number(number)}, which does not fit int64")
+        return np.array([number], np.int64)
+    given = integers("start", start)
+    if given.ndim != 1 or len(given) != n:
+        raise ValueError(f"start must be an integer, or one for each of {n} elements, got shape {given.shape}")
+    return within_64_bits(given)
+
+
+cdef object ids_of(Store *store, object dtype, bint segments, cnp.ndarray starts=None):
     cdef cnp.ndarray lengths = lengths_of(store, np.int64)      # our own: they change no more
     cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(lengths)
-    cdef Py_ssize_t n = size_of(store), i, total = 0, largest = -1
+    cdef Py_ssize_t n = size_of(store), i, total = 0, last
+    cdef int64_t least = np.iinfo(dtype).min, most = min(int(np.iinfo(dtype).max), MAX_BYTES), first = 0
+    cdef cnp.ndarray firsts = np.empty(n, np.int64)             # id of the first row of each
+    cdef int64_t *into = <int64_t *>cnp.PyArray_DATA(firsts)
+    cdef bint alike = starts is None or cnp.PyArray_SIZE(starts) == 1
     for i in range(n):
         if each[i] > MAX_BYTES - total:
             raise OverflowError(f"the lengths of the first {i + 1} elements sum to more than fits int64")
         total += each[i]
-        if each[i]:
-            largest = i if segments else max(largest, each[i] - 1)
+        # Read once: others may change the caller's array.
+        first = i if segments else (<const volatile int64_t *>cnp.PyArray_DATA(starts))[0 if alike else i]
+        into[i] = first
+        last = each[i] - 1 if each[i] and not segments else 0
+        if each[i] and not (least <= first <= most and (
+                first + last <= most if first < 0 else last <= most - first)):
+            largest = first if first < least else int(first) + last
+            raise OverflowError(f"{'segment_ids' if segments else 'position_ids'} of element {i} go up to "
+                                f"{largest}, which does not fit {dtype} ({least} to {most})")
     if total > MAX_BYTES // 8:
         raise MemoryError(f"no memory for {total} ids of {n} elements")
-    most = np.iinfo(dtype).max
-    if largest > most:
-        raise OverflowError(f"{'segment_ids' if segments else 'position_ids'} go up to {largest}, which does "
-                            f"not fit {dtype} (at most {most})")
     cdef cnp.ndarray ids = np.empty(total, np.int32 if dtype == np.int32 else np.int64)
     if dtype == np.int32:
         with nogil:
-            fill_ids(<int32_t *>cnp.PyArray_DATA(ids), each, n, segments)
+            fill_ids(<int32_t *>cnp.PyArray_DATA(ids), each, into, n, segments)
     else:
         with nogil:
-            fill_ids(<int64_t *>cnp.PyArray_DATA(ids), each, n, segments)
+            fill_ids(<int64_t *>cnp.PyArray_DATA(ids), each, into, n, segments)
     return (<object>ids).astype(dtype, copy=False)
 
 
@@ -305,15 +326,18 @@ ctypedef fused index:
     int64_t
 
 
-cdef void fill_ids(index *ids, const int64_t *lengths, Py_ssize_t n, bint segments) noexcept nogil:
+cdef void fill_ids(index *ids, const int64_t *lengths, const int64_t *firsts, Py_ssize_t n,
+                   bint segments) noexcept nogil:
     cdef Py_ssize_t i, k
+    cdef index first
     for i in range(n):
+        first = <index>firsts[i]
         if segments:
             for k in range(lengths[i]):
-                ids[k] = <index>i
+                ids[k] = first
         else:
             for k in range(lengths[i]):
-                ids[k] = <index>k
+                ids[k] = first + <index>k
         ids += lengths[i]
 
 

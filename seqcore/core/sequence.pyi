@@ -137,11 +137,44 @@ class TensorSequence(MutableSequence[NDArray[T]]):
     @overload
     def segment_ids(self, dtype: DTypeName) -> NDArray[Any]: ...
     @overload
-    def position_ids(self, dtype: DTypeOf[T1]) -> NDArray[T1]: ...
+    def position_ids(self, dtype: DTypeOf[T1], *, start: SupportsIndex | Integers = 0) -> NDArray[T1]: ...
     @overload
-    def position_ids(self, dtype: Literal["int64"] = "int64") -> NDArray[np.int64]: ...
+    def position_ids(
+        self, dtype: Literal["int64"] = "int64", *, start: SupportsIndex | Integers = 0
+    ) -> NDArray[np.int64]: ...
     @overload
-    def position_ids(self, dtype: DTypeName) -> NDArray[Any]: ...
+    def position_ids(self, dtype: DTypeName, *, start: SupportsIndex | Integers = 0) -> NDArray[Any]: ...
+    # -- rows of each ----------------------------------------------------------------------------------
+    @overload
+    def windows(
+        self,
+        size: SupportsIndex,
+        step: SupportsIndex | None = None,
+        *,
+        partial: bool = True,
+        return_ids: Literal[False] = False,
+    ) -> TensorSequence[T]: ...
+    @overload
+    def windows(
+        self,
+        size: SupportsIndex,
+        step: SupportsIndex | None = None,
+        *,
+        partial: bool = True,
+        return_ids: Literal[True],
+    ) -> tuple[TensorSequence[T], NDArray[np.int64]]: ...
+    def truncate(self, size: SupportsIndex, *, side: Side = "right") -> TensorSequence[T]: ...
+    def take_rows(
+        self, position: SupportsIndex, *, empty: complex | str | np.generic | None = None
+    ) -> NDArray[T]: ...
+    @overload
+    def accumulate(
+        self, ufunc: np.ufunc | Callable[..., Any], *, dtype: DTypeOf[T1]
+    ) -> TensorSequence[T1]: ...
+    @overload
+    def accumulate(
+        self, ufunc: np.ufunc | Callable[..., Any], *, dtype: DTypeName | None = None
+    ) -> TensorSequence[Any]: ...
     # NumPy's stubs don't say what dtype a reduction has.
     @overload
     def reduce(
@@ -246,7 +279,9 @@ class TensorSequence(MutableSequence[NDArray[T]]):
         out: NDArray[Any] | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]: ...
     @classmethod
-    def from_padded(cls, batch: ArrayLike, lengths: Integers, *, side: Side = "right") -> Self: ...
+    def from_padded(
+        cls, batch: ArrayLike, lengths: Integers | ArrayLike, *, side: Side = "right"
+    ) -> Self: ...
 
     # -- Arrow ---------------------------------------------------------------------------------------
 

@@ -58,9 +58,12 @@ from seqcore.core.store cimport (
     resolve, retain_source, runs_of, same_shape, shape_of, share as retained, size_of, take_whole,
 )
 from seqcore.core.late import late
+from seqcore.core.training cimport accumulated, lengths_of_mask, rows_at, truncated, windows_of
+from seqcore._arguments.integers import LONGEST, boolean, integer
 from seqcore._arguments.other_names import refuse_arguments
-from seqcore._arguments.padding import left_side
+from seqcore._arguments.padding import as_padding_value, left_side
 from seqcore._arguments.protocols import UnreadableTensorError
+from seqcore._arguments.reductions import accumulation_of
 from seqcore._arguments.shown import got, shown
 from seqcore._arguments.tensors import as_tensor, as_tensors, has_type, mismatch, not_an_array
 from seqcore.dtypes import element_type, type_name
@@ -900,8 +903,9 @@ truncate=False, dtype=None, return_mask=False, out=None)\n--\n
         batch : array_like
             The batch, of shape (n, L, …). The sequence shares its memory; strings are copied.
         lengths : array_like of int
-            The lengths of the elements along axis 1 of the batch, of shape (n,). A mask gives them by
-            `mask.sum(axis=1)`.
+            The lengths of the elements along axis 1 of the batch, of shape (n,). Or a mask of shape (n, L),
+            bools or the integers 0 and 1, with ones where elements are: those of each row lie together, on
+            the side that is not padded.
         side : {"right", "left"}, optional
             The side of the padding.
 
@@ -913,13 +917,14 @@ truncate=False, dtype=None, return_mask=False, out=None)\n--\n
         Raises
         ------
         ValueError
-            If a length is not from 0 to L, there are not n of them, or the batch has rank 0 or 1.
+            If a length is not from 0 to L, there are not n of them, or the batch has rank 0 or 1. If a mask
+            has another shape, other values than 0 and 1, or ones that don't lie together.
         TypeError
             If the lengths are missing or not integers, or the dtype of the batch is not supported.
 
         Notes
         -----
-        O(n), without a copy of the values; 8 bytes for each element.
+        O(n), or O(n L) for a mask, without a copy of the values; 8 bytes for each element.
 
         Examples
         --------
@@ -931,12 +936,21 @@ truncate=False, dtype=None, return_mask=False, out=None)\n--\n
             refuse_arguments("from_padded", 2, given, named)
         cdef bint left = left_side(side)
         array = own_view(as_tensor(batch))      # as in values_given
+        if array.ndim > 1 and is_mask(lengths):
+            lengths = lengths_of_mask(own_view(as_tensor(lengths)), array.shape, left)
         return new_container(cls, element_type(array.dtype), split_padded(array, lengths, left))
 
 
 # == ragged ==============================================================================================
 #
 # The elements together: values and lengths, numbers for each element, and sequences made of them.
+
+cdef bint is_mask(object lengths) except -1:
+    """Return whether a mask was given in place of lengths, by its rank."""
+    if isinstance(lengths, (list, tuple)):
+        return len(lengths) > 0 and isinstance(lengths[0], (list, tuple, np.ndarray))
+    return getattr(lengths, "ndim", None) == 2
+
 
 cdef cnp.ndarray values_given(object values):
     # A view of our own: reading the lengths runs foreign code, which may set the given one's shape or type.
@@ -1136,27 +1150,29 @@ cdef class Ragged(Convertible):
         cdef Share share = self.whole()
         return segment_ids_of(share.store, dtype)
 
-    def position_ids(self, dtype="int64"):
+    def position_ids(self, dtype="int64", *, start=0):
         """Return, for each row of `values`, its position in its element.
 
         Parameters
         ----------
         dtype : data-type, optional
             The integer dtype of the result.
+        start : int or array_like of int, optional
+            The position of the first row of each element: one for all, or one for each, of shape (n,).
 
         Returns
         -------
         np.ndarray
-            The positions from 0, of shape (sum of the lengths,).
+            The positions, of shape (sum of the lengths,).
 
         Raises
         ------
         ValueError
-            If an element has rank 0.
+            If an element has rank 0, or there are not n values of `start`.
         OverflowError
             If a position does not fit the dtype.
         TypeError
-            If the dtype is not an integer type.
+            If the dtype is not an integer type, or `start` is not an integer.
 
         See Also
         --------
@@ -1169,11 +1185,204 @@ cdef class Ragged(Convertible):
         Examples
         --------
         >>> from seqcore import TensorSequence
-        >>> TensorSequence([[7, 8, 9], [], [7]], dtype="int64").position_ids("int32")
+        >>> seq = TensorSequence([[7, 8, 9], [], [7]], dtype="int64")
+        >>> seq.position_ids("int32")
         array([0, 1, 2, 0], dtype=int32)
+        >>> seq.position_ids(start=[2, 0, 10])
+        array([ 2,  3,  4, 10])
         """
         cdef Share share = self.whole()
-        return position_ids_of(share.store, dtype)
+        return position_ids_of(share.store, dtype, start)
+
+    # -- rows of each ----------------------------------------------------------------------------------
+
+    def windows(self, size, step=None, *, partial=True, return_ids=False):
+        """Divide each element along axis 0 into windows of one size, as views.
+
+        Parameters
+        ----------
+        size : int
+            The number of rows in a window, 1 or more.
+        step : int, optional
+            The number of rows from the beginning of a window to that of the next, 1 or more. The default is
+            `size`; with a smaller step windows overlap, with a larger one rows between them are skipped.
+        partial : bool, optional
+            If True, the last window of an element may be shorter. If False, it is left out then.
+        return_ids : bool, optional
+            If True, also return which element each window is of.
+
+        Returns
+        -------
+        windows : TensorSequence
+            The windows of all elements in order. Those of an element begin at row 0, `step`, 2 `step` and so
+            on, until one reaches its end. An element without rows has none.
+        ids : np.ndarray of int64
+            The position of each window's element, of shape (number of windows,). Only if `return_ids` is
+            True.
+
+        Raises
+        ------
+        ValueError
+            If `size` or `step` is less than 1, or an element has rank 0.
+        TypeError
+            If one is not an integer, or a flag is not a bool.
+
+        See Also
+        --------
+        truncate : One view of each element.
+        seqcore.BatchSampler : Batches of windows.
+
+        Notes
+        -----
+        O(number of windows) and at most 16 bytes for each, without a copy of the values. Where elements are
+        all of different arrays, or split along another axis than 0, each one with windows takes about 500
+        bytes. The GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> seq = TensorSequence([[1, 2, 3, 4, 5], [6, 7]])
+        >>> seq.windows(2).tolist()
+        [[1, 2], [3, 4], [5], [6, 7]]
+        >>> windows, ids = seq.windows(3, 2, return_ids=True)
+        >>> windows.tolist(), ids
+        ([[1, 2, 3], [3, 4, 5], [6, 7]], array([0, 0, 1]))
+        """
+        cdef Share share = self.whole()
+        cdef Py_ssize_t rows = min(integer("size", size, least=1), LONGEST)
+        cdef Py_ssize_t between = rows if step is None else min(integer("step", step, least=1), LONGEST)
+        cdef bint shorter = boolean("partial", partial), wants_ids = boolean("return_ids", return_ids)
+        cdef list ids = []
+        result = new_sequence(self._dtype, windows_of(share.store, self._dtype, rows, between, shorter,
+                                                      wants_ids, ids))
+        return (result, ids[0]) if wants_ids else result
+
+    def truncate(self, size, *, side="right"):
+        """Cut each element to at most some rows along axis 0, as views.
+
+        Parameters
+        ----------
+        size : int
+            The number of rows that are kept at most, 0 or more.
+        side : {"right", "left"}, optional
+            The end that is cut off: "right" keeps the first rows, "left" the last ones.
+
+        Returns
+        -------
+        TensorSequence
+            As many elements, those with more rows cut.
+
+        Raises
+        ------
+        ValueError
+            If `size` is negative, `side` is neither, or an element has rank 0.
+        TypeError
+            If `size` is not an integer.
+
+        See Also
+        --------
+        windows : All rows of longer elements, in several views.
+        to_padded : Cut elements in a padded batch, with `truncate=True`.
+
+        Notes
+        -----
+        O(n) and at most 16 bytes for each element, without a copy of the values. If no element is longer,
+        the elements are shared as they are.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[1, 2, 3], [4]]).truncate(2, side="left").tolist()
+        [[2, 3], [4]]
+        """
+        cdef Share share = self.whole()
+        cdef Py_ssize_t rows = min(integer("size", size, least=0), LONGEST)
+        return new_sequence(self._dtype, truncated(share.store, self._dtype, rows, left_side(side)))
+
+    def take_rows(self, position, *, empty=None):
+        """Return one row of each element along axis 0, such as the first or the last, as one array.
+
+        Parameters
+        ----------
+        position : int
+            The position of the row in each element, negative from the back: 0 is the first, -1 the last.
+        empty : scalar, optional
+            The value in place of the row of elements that don't have it. By default they are an error.
+
+        Returns
+        -------
+        np.ndarray
+            The rows, of shape (n, …), a copy. For an empty sequence the shape is (0,).
+
+        Raises
+        ------
+        IndexError
+            If an element doesn't have the row and `empty` is not given; the message names the first one.
+        ValueError
+            If an element has rank 0, or its rows have another shape than those of element 0.
+        TypeError
+            If `position` is not an integer, or `empty` has another dtype.
+        OverflowError
+            If `empty` does not fit the dtype.
+
+        Notes
+        -----
+        O(n) and O(bytes of the result). For many elements the GIL is released.
+
+        Examples
+        --------
+        >>> from seqcore import TensorSequence
+        >>> seq = TensorSequence([[1, 2, 3], [4]])
+        >>> seq.take_rows(-1), seq.take_rows(1, empty=-1)
+        (array([3, 4]), array([ 2, -1]))
+        """
+        cdef Share share = self.whole()
+        cdef Py_ssize_t row = max(min(integer("position", position), LONGEST), -LONGEST)
+        value = None if empty is None else as_padding_value(empty, self._dtype, "empty")
+        return rows_at(share.store, self._dtype, row, value)
+
+    def accumulate(self, ufunc, *, dtype=None):
+        """Return running sums, products or maxima along axis 0, which begin anew in each element.
+
+        Parameters
+        ----------
+        ufunc : ufunc or function
+            A NumPy ufunc of two arguments such as `np.add` or `np.maximum`, or `np.cumsum` or `np.cumprod`.
+        dtype : data-type, optional
+            The dtype to compute in. The default is that of `ufunc.accumulate`, such as int64 for sums of
+            smaller integers.
+
+        Returns
+        -------
+        TensorSequence
+            As many elements in the same shapes, in new memory. Row i of an element is `ufunc` of row i - 1 of
+            the result and row i of the element; row 0 stays as it is.
+
+        Raises
+        ------
+        TypeError
+            If it is not such a ufunc, the elements are strings, or it doesn't fit the dtype.
+        ValueError
+            If an element has rank 0.
+
+        See Also
+        --------
+        reduce : One result for each element.
+
+        Notes
+        -----
+        O(bytes), in NumPy's own loops. The GIL is released.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqcore import TensorSequence
+        >>> TensorSequence([[1, 2, 3], [4, 5]]).accumulate(np.add).tolist()
+        [[1, 3, 6], [4, 9]]
+        """
+        cdef Share share = self.whole()
+        function, wanted = accumulation_of(ufunc, self._dtype, dtype)
+        return new_sequence(wanted, accumulated(share.store, self._dtype, function, wanted))
 
     @cython.embedsignature(False)
     def reduce(self, how=None, *given, axis=0, initial=None, empty=None, dtype=None,
@@ -1400,9 +1609,9 @@ cdef class TensorSequence(Ragged):
       `count`, `==`.
     - Edit: `append`, `extend`, `insert`, `erase`, `pop`, `remove`, `clear`, `reverse`, `seq[i] = t`,
       `seq[a:b] = ts`, `seq[indices] = ts`, `seq[mask] = ts`, `del`, `+`, `+=`.
+    - Rows of each element: `windows()`, `truncate()`, `take_rows()`, `accumulate()`, `reduce()`.
     - Convert: `values()`, `lengths()`, `offsets()`, `segment_ids()`, `position_ids()`, `to_padded()`,
-      `reduce()`, `astype()`, `tolist()`, and back:
-      `from_lengths`, `from_offsets`, `from_padded`, `from_arrow`.
+      `astype()`, `tolist()`, and back: `from_lengths`, `from_offsets`, `from_padded`, `from_arrow`.
     - Memory: `nbytes`, `pinned_nbytes`, `compact()`, `copy()`, pickle.
 
     `dtype`, `shapes`, `nbytes` and `pinned_nbytes` are properties, all others are methods.

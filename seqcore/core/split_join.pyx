@@ -542,10 +542,6 @@ cdef int check_range_of_offsets(offsets, Py_ssize_t whole) except -1:
 
 # -- other layouts -------------------------------------------------------------------------------------
 
-cdef bint is_mask_of_batch(cnp.ndarray lengths) noexcept:
-    return lengths.ndim == 2 and cnp.PyArray_TYPE(lengths) == cnp.NPY_BOOL
-
-
 cdef Store *split_padded(cnp.ndarray batch, object lengths, bint left) except NULL:
     """The elements of a padded batch, views of it: row i without its padding along axis 1."""
     cdef Py_ssize_t n, width, i
@@ -554,11 +550,8 @@ cdef Store *split_padded(cnp.ndarray batch, object lengths, bint left) except NU
     if batch.ndim < 2:
         raise ValueError(f"batch must have rank 2 or more, got shape {(<object>batch).shape}")
     if lengths is None:
-        raise TypeError("from_padded needs lengths, one for each row of the batch; split_to_sequence(batch, "
-                        "keepdims=0) makes elements of whole rows")
-    if cnp.PyArray_Check(lengths) and is_mask_of_batch(lengths):
-        raise TypeError(f"lengths must be integers, got {got(lengths)}, which may be a mask: "
-                        "mask.sum(axis=1) gives the lengths")
+        raise TypeError("from_padded needs lengths, one for each row of the batch, or a mask; "
+                        "split_to_sequence(batch, keepdims=0) makes elements of whole rows")
     n = cnp.PyArray_DIM(batch, 0)
     width = cnp.PyArray_DIM(batch, 1)
     if type(lengths) is range and len(lengths) != n:

@@ -1,16 +1,33 @@
-"""Batches for training: the order of elements by length, and packing.
+"""What training needs: the order of elements by length, packing, and the rows of each element.
 
 Sections::
 
     order  sort lengths
     pack   best fit
+    rows   windows, first and last rows, running sums
 """
 
+from cpython.ref cimport PyObject
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset
+cimport cython
 cimport numpy as cnp
 import numpy as np
+
+from seqcore.core.arrays cimport array_from
+from seqcore.core.interrupts cimport let_others_in
+from seqcore.core.limits cimport SIGNALS_EVERY
+from seqcore.core.padding cimport store_like
+from seqcore.core.split_join cimport compact_items, copy_strided, count_strings, new_array, select
+from seqcore.core.store cimport (
+    COPIED_WITHOUT_GIL, DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OK, OUT_OF_RANGE, PADDED, RANK_DIFFERS, SHAPED,
+    SHAPE_DIFFERS, WHOLE, Block as Elements, Piece, Reader, Share, Source, Status, Store, Table, TableOwner,
+    add_run, begin, begin_blocks, count, element_of, extent, finished, is_worth_releasing, make_element,
+    new_runs, next_pieces, offsets_table, owner_of, raise_damaged, raise_for, read_block, read_one, shape_of,
+    share, share_of, size_of, strides_of, views_table,
+)
+from seqcore._arguments.shown import shown, shown_number
 
 cnp.import_array()
 
@@ -741,3 +758,503 @@ def packed(cnp.ndarray lengths not None, int64_t capacity, strategy, int64_t mos
             sort_into_packs(<const int64_t *>cnp.PyArray_DATA(packs), n,
                             <int64_t *>cnp.PyArray_DATA(begins), <int64_t *>cnp.PyArray_DATA(positions))
     return positions, offsets
+
+
+# == rows ================================================================================================
+#
+# Rows of each element: windows and truncated elements as views, one row of each, running sums.
+#
+# ::
+#
+#     elements                 [a b c d e]  [f g]
+#     windows of 3, step 2     [a b c] [c d e] [f g]
+#     truncated to 2 rows      [a b] [f g]
+#     the last row             e g
+#
+# Views are a table of starts and lengths in the memory of the elements, so nothing is copied. Elements of one
+# source share a table if each begins at a whole row of it: after a split, a selection, a load. An element
+# whose rows are elsewhere, as one of a split along another axis, gets a table of its own. Where views follow
+# each other, their table has offsets alone.
+
+cdef extern from "Python.h":
+    PyObject *PyErr_Occurred()
+
+cdef struct Cut:
+    # Which views an element is divided into.
+    Py_ssize_t size             # rows of a view, at most
+    Py_ssize_t step             # rows from the beginning of one to that of the next; 0: one of each element
+    bint partial                # whether the last one may be shorter
+    bint from_end               # whether the only one is at the end of the element
+
+cdef struct Place:
+    # Rows of one memory that elements are in.
+    char *data                  # of row 0
+    Py_ssize_t stride           # bytes from one row to the next
+    Py_ssize_t low              # from the first row that is used
+    Py_ssize_t high             # to behind the last one
+    Py_ssize_t n                # views
+    Py_ssize_t at               # where the next one is written
+
+@cython.final
+cdef class Region:
+    """Elements that share a table of views: of one source, or a single element."""
+    cdef Source *source
+    cdef Place place
+    cdef object alone           # the single element as an array, or None
+
+
+# -- views ---------------------------------------------------------------------------------------------
+
+@cython.cdivision(True)
+cdef inline Py_ssize_t count_views(const Cut *cut, Py_ssize_t length) noexcept nogil:
+    cdef Py_ssize_t n
+    if cut.step == 0:
+        return 1
+    if length <= cut.size:
+        return length == cut.size or (cut.partial and length > 0)
+    # Up to the first one that reaches the end, or to the last one that begins before it.
+    n = min((length - cut.size - 1) // cut.step + 2, (length - 1) // cut.step + 1)
+    return n if cut.partial or (n - 1) * cut.step <= length - cut.size else n - 1
+
+
+@cython.cdivision(True)
+cdef bint has_whole_rows(const Source *source) noexcept nogil:
+    """Return whether all elements begin at a multiple of their stride along axis 0 from the first one."""
+    cdef Py_ssize_t stride = source.shape[source.ndim], pitch
+    if source.kind == WHOLE:
+        return True
+    if source.kind == SHAPED or source.axis > 0:
+        return False
+    if source.axis == 0 and source.kind != PADDED:
+        return True
+    pitch = (<const Table *>source).pitch
+    return pitch == 0 or (stride != 0 and pitch % stride == 0)
+
+
+@cython.cdivision(True)
+cdef bint place_elements(Elements *block, Place *place, const Cut *cut, int64_t *begins,
+                         int64_t *lengths) noexcept nogil:
+    """Write in which rows elements are, as long as they are of one source; return whether others follow."""
+    cdef Source *source = block.source
+    cdef Py_ssize_t i, begin, length
+    while True:
+        for i in range(block.n):
+            length = block.rows[i] if source.axis == 0 else source.shape[0]
+            begin = (block.data[i] - place.data) // place.stride if place.stride else 0
+            begins[block.first + i] = begin
+            lengths[block.first + i] = length
+            place.low = min(place.low, begin)
+            place.high = max(place.high, begin + length)
+            place.n += min(count_views(cut, length), MAX_BYTES - place.n)
+        if not read_block(block):
+            return False
+        if block.source != source:
+            return True
+
+
+cdef Py_ssize_t write_views(Place *place, const Cut *cut, const int64_t *begins, const int64_t *lengths,
+                            Py_ssize_t first, Py_ssize_t stop, int64_t *starts, int64_t *sizes,
+                            int64_t *order, int64_t *ids, Py_ssize_t done) noexcept nogil:
+    """Write the views of elements first to stop; return how many there are then."""
+    cdef Py_ssize_t i, k, skipped, size
+    for i in range(first, stop):
+        for k in range(count_views(cut, lengths[i])):
+            skipped = k * cut.step
+            size = min(cut.size, lengths[i] - skipped)
+            if cut.from_end:
+                skipped = lengths[i] - size
+            starts[place.at] = begins[i] - place.low + skipped
+            sizes[place.at] = size
+            if order != NULL:
+                order[done] = place.at
+            if ids != NULL:
+                ids[done] = i
+            place.at += 1
+            done += 1
+    return done
+
+
+cdef bint follow_each_other(const int64_t *starts, const int64_t *sizes, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n - 1):
+        if starts[i] + sizes[i] != starts[i + 1]:
+            return False
+    return True
+
+
+cdef Region new_region(Elements *block, Py_ssize_t i, cnp.dtype dtype, bint alone):
+    cdef Region region = Region.__new__(Region)
+    cdef Piece piece
+    region.source = block.source
+    region.place.data = block.data[i]
+    region.place.stride = block.shape[block.source.ndim]
+    region.place.low = region.place.high = region.place.n = region.place.at = 0
+    if alone:
+        element_of(block, i, &piece)
+        region.alone = make_element(&piece, dtype)
+        region.place.high = extent(&piece, 0)
+    return region
+
+
+cdef object rows_of(Region region, cnp.dtype dtype):
+    """Return all rows that the elements of a region are in, as one array."""
+    cdef Source *source = region.source
+    cdef Py_ssize_t[MAX_NDIM] shape
+    if region.alone is not None:
+        return region.alone
+    memcpy(shape, source.shape, source.ndim * sizeof(Py_ssize_t))
+    shape[0] = region.place.high - region.place.low
+    return array_from(<PyObject *>dtype, source.ndim, shape, source.shape + source.ndim,
+                      region.place.data + region.place.low * region.place.stride, owner_of(source))
+
+
+cdef list find_regions(Store *store, cnp.dtype dtype, const Cut *cut, int64_t *begins, int64_t *lengths):
+    """Find in which rows of which memory elements are: the first element of each stretch, and its region."""
+    cdef Elements block
+    cdef Region region
+    cdef Py_ssize_t i
+    cdef dict known = {}                # regions by the addresses of their sources
+    cdef list stretches = []
+    cdef bint more
+    begin_blocks(&block, store, 0, size_of(store))
+    block.mixes = False
+    more = read_block(&block)
+    while more:
+        if block.source.ndim == 0:
+            raise ValueError(f"element {block.first} has rank 0 and so no rows")
+        if len(stretches) % SIGNALS_EVERY == SIGNALS_EVERY - 1:
+            let_others_in()
+        if has_whole_rows(block.source):
+            region = known.get(<size_t>block.source)
+            if region is None:
+                region = known[<size_t>block.source] = new_region(&block, 0, dtype, False)
+            stretches.append((block.first, region))
+            with nogil:
+                more = place_elements(&block, &region.place, cut, begins, lengths)
+            continue
+        for i in range(block.n):
+            region = new_region(&block, i, dtype, True)
+            stretches.append((block.first + i, region))
+            begins[block.first + i] = 0
+            lengths[block.first + i] = region.place.high
+            region.place.n = count_views(cut, region.place.high)
+        more = read_block(&block)
+    if block.damaged:
+        raise_damaged(store, block.at)
+    return stretches
+
+
+cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_ids, list ids) except NULL:
+    """The views that elements are divided into; `ids` gets an array of which element each is of."""
+    cdef Py_ssize_t n = size_of(store), i, first, stop, done = 0, at = 0
+    cdef cnp.ndarray begins = np.empty(n, np.int64)
+    cdef cnp.ndarray lengths = np.empty(n, np.int64)
+    cdef cnp.ndarray starts, sizes, order = None, numbers = None
+    cdef int64_t *orders = NULL
+    cdef int64_t *elements = NULL
+    cdef Region region
+    cdef TableOwner owner
+    cdef Store *into
+    cdef Share joined
+    cdef list stretches = find_regions(store, dtype, cut, <int64_t *>cnp.PyArray_DATA(begins),
+                                       <int64_t *>cnp.PyArray_DATA(lengths))
+    cdef dict regions = {}              # in the order in which they come first
+    cdef list owners = []
+    for _, region in stretches:
+        regions[id(region)] = region
+    total = 0
+    for region in regions.values():
+        region.place.at = total if total < MAX_BYTES else 0
+        total += region.place.n
+    if total > MAX_BYTES // 16:
+        raise MemoryError(f"no memory for {total} windows of {n} elements")
+    if total == n and (n == 0 or (<object>lengths).max() <= cut.size):      # each is a view of itself
+        if wants_ids:
+            ids.append(np.arange(n))
+        return share(store)
+    starts, sizes = np.empty(total + 1, np.int64), np.empty(total, np.int64)
+    if len(stretches) > len(regions):
+        order = np.empty(total, np.int64)
+        orders = <int64_t *>cnp.PyArray_DATA(order)
+    if wants_ids:
+        numbers = np.empty(total, np.int64)
+        elements = <int64_t *>cnp.PyArray_DATA(numbers)
+        ids.append(numbers)
+    for i in range(len(stretches)):
+        first, region = stretches[i]
+        stop = stretches[i + 1][0] if i + 1 < len(stretches) else n
+        with nogil:
+            done = write_views(&region.place, cut, <int64_t *>cnp.PyArray_DATA(begins),
+                               <int64_t *>cnp.PyArray_DATA(lengths), first, stop,
+                               <int64_t *>cnp.PyArray_DATA(starts), <int64_t *>cnp.PyArray_DATA(sizes),
+                               orders, elements, done)
+    for region in regions.values():
+        if region.place.n == 0:
+            continue
+        first, stop = region.place.at - region.place.n, region.place.at
+        rows = rows_of(region, dtype)
+        if region.place.n == total and follow_each_other(<int64_t *>cnp.PyArray_DATA(starts),
+                                                         <int64_t *>cnp.PyArray_DATA(sizes), total):
+            starts[total] = starts[total - 1] + sizes[total - 1]
+            owners.append(offsets_table(rows, 0, starts, 0, len(rows), True))
+        else:
+            owners.append(views_table(rows, 0, starts[first:stop], sizes[first:stop]))
+    into = new_runs(len(owners))
+    if into != NULL:
+        for owner in owners:
+            add_run(into, &owner.table.source, 0, 1, owner.table.n)
+        into = finished(into)
+    if into == NULL:
+        raise MemoryError(f"no memory for {total} windows")
+    if order is not None:
+        joined = share_of(into)
+        into = NULL
+        raise_for(select(joined.store, order, &into, &at), None, total)
+    return into
+
+
+cdef Store *windows_of(Store *store, cnp.dtype dtype, Py_ssize_t size, Py_ssize_t step, bint partial,
+                       bint wants_ids, list ids) except NULL:
+    cdef Cut cut = Cut(size, step, partial, False)
+    return views_of(store, dtype, &cut, wants_ids, ids)
+
+
+cdef Store *truncated(Store *store, cnp.dtype dtype, Py_ssize_t size, bint from_end) except NULL:
+    cdef Cut cut = Cut(size, 0, True, from_end)
+    return views_of(store, dtype, &cut, False, None)
+
+
+# -- one row of each -----------------------------------------------------------------------------------
+
+cdef inline void copy_bytes(char *out, const char *data, Py_ssize_t nbytes) noexcept nogil:
+    # Calls of memcpy with a known size are single instructions.
+    if nbytes == 8:
+        memcpy(out, data, 8)
+    elif nbytes == 4:
+        memcpy(out, data, 4)
+    elif nbytes == 2:
+        memcpy(out, data, 2)
+    elif nbytes == 1:
+        out[0] = data[0]
+    else:
+        memcpy(out, data, nbytes)
+
+
+cdef Status copy_rows(Elements *block, Py_ssize_t position, char *out, const Py_ssize_t *shape,
+                      const Py_ssize_t *strides, int ndim, const char *empty, Py_ssize_t *at) noexcept nogil:
+    """Write one row of each element, or `empty` unless it is NULL; `at` is the element at fault."""
+    cdef Piece piece
+    cdef Py_ssize_t i, k, row, length, nbytes, itemsize
+    cdef int axis
+    cdef bint together
+    while read_block(block):
+        at[0] = block.first
+        if block.source.ndim != ndim:
+            return RANK_DIFFERS
+        itemsize = nbytes = block.source.itemsize
+        together = True
+        for axis in range(ndim - 1, 0, -1):
+            together &= block.shape[ndim + axis] == nbytes or shape[axis - 1] == 1
+            nbytes *= shape[axis - 1]
+        for i in range(block.n):
+            at[0] = block.first + i
+            element_of(block, i, &piece)
+            for axis in range(1, ndim):
+                if extent(&piece, axis) != shape[axis - 1]:
+                    return SHAPE_DIFFERS
+            length = extent(&piece, 0)
+            row = position if position >= 0 else position + length
+            if not 0 <= row < length:
+                if empty == NULL:
+                    return OUT_OF_RANGE
+                for k in range(nbytes // itemsize):
+                    memcpy(out + k * itemsize, empty, itemsize)
+            elif together:
+                copy_bytes(out, piece.data + row * strides_of(&piece)[0], nbytes)
+            else:
+                copy_strided(out, strides, piece.data + row * strides_of(&piece)[0],
+                             strides_of(&piece) + 1, shape, ndim - 1, itemsize)
+            out += nbytes
+    at[0] = block.at
+    return DAMAGED if block.damaged else OK
+
+
+cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndarray empty):
+    """Return one row of each element as an array; `empty` is the value where there is none, or None."""
+    cdef Py_ssize_t n = size_of(store), at = 0
+    cdef Py_ssize_t[MAX_NDIM] shape
+    cdef Py_ssize_t[2 * MAX_NDIM] dims
+    cdef const char *value = NULL if empty is None else cnp.PyArray_BYTES(empty)
+    cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
+    cdef Elements block
+    cdef Piece first
+    cdef Status status
+    cdef cnp.ndarray rows
+    cdef int axis, ndim
+    shape[0] = n
+    if n == 0:
+        return new_array(dtype, 1, shape)
+    if not read_one(store, 0, &first, dims):
+        raise_damaged(store, 0)
+    ndim = first.source.ndim
+    if ndim == 0:
+        raise ValueError("element 0 has rank 0 and so no rows")
+    for axis in range(1, ndim):
+        shape[axis] = extent(&first, axis)
+    rows = new_array(dtype, ndim, shape)
+    begin_blocks(&block, store, 0, n)
+    if strings or not is_worth_releasing(store):
+        status = copy_rows(&block, position, cnp.PyArray_BYTES(rows), &shape[1],
+                           <Py_ssize_t *>cnp.PyArray_STRIDES(rows) + 1, ndim, value, &at)
+    else:
+        with nogil:
+            status = copy_rows(&block, position, cnp.PyArray_BYTES(rows), &shape[1],
+                               <Py_ssize_t *>cnp.PyArray_STRIDES(rows) + 1, ndim, value, &at)
+        count(COPIED_WITHOUT_GIL, 1)
+    if strings and status != OK:
+        memset(cnp.PyArray_DATA(rows), 0, cnp.PyArray_NBYTES(rows))     # pointers that nobody has counted
+    if status == OUT_OF_RANGE:
+        read_one(store, at, &first, dims)
+        raise IndexError(f"element {at} has shape {shape_of(&first)} and so no row {position}: pass empty= "
+                         "for its result")
+    if status == DAMAGED:
+        raise_damaged(store, at)
+    if status != OK:
+        read_one(store, at, &first, dims)
+        given = shape_of(&first)
+        read_one(store, 0, &first, dims)
+        raise ValueError(f"element {at} has shape {given}, but element 0 has shape {shape_of(&first)}: rows "
+                         "of different shapes don't make an array")
+    if strings:
+        count_strings(rows)
+    return rows
+
+
+# -- running sums --------------------------------------------------------------------------------------
+
+# NumPy's own declaration doesn't say that a loop of numbers needs no GIL.
+ctypedef void (*Loop)(char **, cnp.npy_intp *, cnp.npy_intp *, void *) noexcept nogil
+
+
+cdef Status accumulate_rows(Elements *block, Loop loop, void *data) noexcept nogil:
+    """Replace each row by what NumPy's loop makes of the row before and it; elements are in C order."""
+    cdef Py_ssize_t i, r, row, rows
+    cdef char *arguments[3]
+    cdef cnp.npy_intp[3] steps
+    cdef cnp.npy_intp n
+    while read_block(block):
+        steps[0] = steps[1] = steps[2] = block.source.itemsize
+        if block.source.ndim == 0:
+            return RANK_DIFFERS
+        row = block.row if block.source.axis == 0 else 0
+        for i in range(block.n):
+            rows = block.rows[i]
+            arguments[0] = block.data[i]
+            if row == block.source.itemsize and rows > 1:
+                arguments[1] = arguments[2] = block.data[i] + row
+                n = rows - 1
+                loop(arguments, &n, steps, data)
+                continue
+            n = row // block.source.itemsize
+            for r in range(1, rows if n else 0):
+                arguments[0] = block.data[i] + (r - 1) * row
+                arguments[1] = arguments[2] = block.data[i] + r * row
+                loop(arguments, &n, steps, data)
+    return OK
+
+
+cdef int raise_what_is_set() except -1:
+    return -1 if PyErr_Occurred() != NULL else 0
+
+
+cdef Store *accumulated(Store *store, cnp.dtype dtype, object ufunc, cnp.dtype wanted) except NULL:
+    """Elements of the shapes of a store's, each accumulated along axis 0 by a ufunc, in new memory."""
+    cdef object items = compact_items(store, dtype).astype(wanted, copy=False)
+    cdef Share result = share_of(store_like(items, store))
+    cdef cnp.ufunc function = ufunc
+    cdef Loop loop
+    cdef void *data
+    cdef Elements block
+    cdef Reader reader
+    cdef Status status = OK
+    cdef Py_ssize_t i, first, at = 0
+    signature = f"{wanted.char}{wanted.char}->{wanted.char}"
+    begin_blocks(&block, result.store, 0, size_of(result.store))
+    if wanted.isbuiltin == 1 and signature in ufunc.types:
+        i = ufunc.types.index(signature)
+        loop = <Loop><void *>function.functions[i]
+        data = function.data[i] if function.data != NULL else NULL
+        if is_worth_releasing(result.store):
+            with nogil:
+                status = accumulate_rows(&block, loop, data)
+        else:
+            status = accumulate_rows(&block, loop, data)
+        at = block.first
+        raise_what_is_set()
+    else:
+        begin(&reader, result.store, 0, size_of(result.store))
+        while status == OK and next_pieces(&reader):
+            for i in range(reader.n):
+                if reader.pieces[i].source.ndim == 0:
+                    at, status = reader.at - reader.n + i, RANK_DIFFERS
+                    break
+                first = (reader.pieces[i].data - cnp.PyArray_BYTES(items)) // cnp.PyArray_ITEMSIZE(items)
+                shape = shape_of(&reader.pieces[i])
+                part = items[first:first + int(np.prod(shape))].reshape(shape)
+                part[...] = ufunc.accumulate(part, 0, wanted)
+            let_others_in()
+    if status != OK:
+        raise ValueError(f"element {at} has rank 0 and so no rows")
+    return share(result.store)
+
+
+# -- masks ---------------------------------------------------------------------------------------------
+
+cdef Py_ssize_t read_mask(const char *mask, Py_ssize_t n, Py_ssize_t width, bint left,
+                          int64_t *lengths) noexcept nogil:
+    """Write how many ones each row has; return the first row whose ones are not together, or n."""
+    cdef Py_ssize_t i, k
+    cdef const char *end
+    for i in range(n):
+        k = 0
+        if left:
+            while k < width and mask[k] == 0:
+                k += 1
+            lengths[i] = width - k
+            if width > k and memchr(mask + k, 0, width - k) != NULL:
+                return i
+        else:
+            end = <const char *>memchr(mask, 0, width) if width else NULL
+            k = end - mask if end != NULL else width
+            lengths[i] = k
+            if width - k > 1 and memcmp(mask + k, mask + k + 1, width - k - 1):
+                return i
+        mask += width
+    return n
+
+
+cdef object lengths_of_mask(cnp.ndarray mask, tuple shape, bint left):
+    """Return the lengths of the elements of a padded batch of a shape from its mask."""
+    cdef object given = mask
+    cdef cnp.ndarray lengths
+    cdef Py_ssize_t n, width, at
+    if given.dtype.kind not in "biu":
+        raise TypeError(f"a mask must have bools, or the integers 0 and 1, got dtype {given.dtype}")
+    if given.shape != shape[:2]:
+        raise ValueError(f"the mask has shape {given.shape}, expected {shape[:2]} as the batch")
+    if given.dtype.kind != "b":
+        wrong = np.argwhere((given != 0) & (given != 1))
+        if len(wrong):
+            row, column = wrong[0].tolist()
+            raise ValueError(f"mask[{row}, {column}] is {shown_number(given[row, column])}, expected 0 or 1")
+        given = given != 0
+    mask = np.ascontiguousarray(given)
+    n, width = shape[:2]
+    lengths = np.empty(n, np.int64)
+    with nogil:
+        at = read_mask(cnp.PyArray_BYTES(mask), n, width, left, <int64_t *>cnp.PyArray_DATA(lengths))
+    if at < n:
+        where, other = ("end", "right") if left else ("beginning", "left")
+        raise ValueError(f"mask[{at}] is not ones at its {where} and zeros elsewhere: pass side={other!r} if "
+                         "the padding is on the other side; other gaps can't be left out")
+    return lengths

@@ -13,11 +13,11 @@ ROOT = Path(seqcore.__file__).parent / "core"
 # Modules in one line don't import each other.
 ORDER = [
     ["limits", "arrays", "interrupts", "late"],
-    ["store", "training"],
+    ["store"],
     ["lists"],
     ["split_join"],
     ["padding"],
-    ["numpy_loops"],
+    ["numpy_loops", "training"],
     ["container"],
     ["pickling"],
     ["sequence"],

@@ -115,10 +115,12 @@ WORDS = np.array([["to", "be"], ["or", "not"], ["to", "be"]], object)
 LARGE = np.zeros(100_000, np.float32)
 ROWS, RANK5, EACH = np.zeros((3000, 2)), np.zeros((2,) * 5), np.array([1000, 2000])
 OFFSETS, LENGTHS = np.array([0, 3, 3, 20]), np.array([3, 0, 17])
+MASK = np.arange(4) < np.array([[0], [1], [4], [2], [3]])
 BATCH, LARGE_NUMBERS = np.zeros((5, 4, 2), np.float32), np.arange(1000, 1020)
 SIZES = np.arange(40) % 7
 SOURCES = [i % 2 for i in range(len(SIZES))]  # of a mixture
-WATCHED = [TENSOR, RANK3, BASE, *MORE, ROWS, RANK5, EACH, WORDS, LARGE, BATCH, LARGE_NUMBERS, SIZES]
+WATCHED = [TENSOR, RANK3, BASE, *MORE, ROWS, RANK5, EACH, WORDS, LARGE]
+WATCHED += [BATCH, MASK, LARGE_NUMBERS, SIZES]
 
 
 def _mixed():
@@ -257,6 +259,10 @@ class Operands:
         return [self.tensor] * int(self.mask.sum())
 
     @cached_property
+    def lengths(self):
+        return self.seq.lengths()
+
+    @cached_property
     def pickled(self):
         return pickle.dumps(self.seq, 5)
 
@@ -340,6 +346,32 @@ def padded(seq, value=0):
     for row, t in zip(out, seq, strict=True):
         row[tuple(map(slice, t.shape))] = t
     return out
+
+
+def windows_of(t, size, step, partial=True):
+    """Return the windows of one array, one after the other."""
+    found = []
+    for begin in range(0, len(t), step):
+        window = t[begin : begin + size]
+        if partial or len(window) == size:
+            found.append(window)
+        if begin + size >= len(t):
+            break
+    return found
+
+
+def all_windows(seq, size, step=None, partial=True):
+    return [window for t in seq for window in windows_of(t, size, step or size, partial)]
+
+
+def window_ids(seq, size, step=None, partial=True):
+    return np.repeat(np.arange(len(seq)), [len(windows_of(t, size, step or size, partial)) for t in seq])
+
+
+def rows_at(seq, position):
+    empty = "" if seq[0].dtype == object else 0
+    rows = [t[position] if -len(t) <= position < len(t) else np.full(t.shape[1:], empty) for t in seq]
+    return np.stack(rows).astype(seq[0].dtype)
 
 
 def reduced(seq, how, axis=0, **options):
@@ -629,6 +661,12 @@ section("ragged", [
     call("position_ids", lambda seq, dtype="int32": seq.position_ids(dtype),
          lambda seq: np.concatenate([np.arange(len(t), dtype="int32") for t in seq]), on="ragged",
          touches="each", memory="loose"),
+    call("position_ids, started", lambda seq, lengths, start=3: seq.position_ids(start=start),
+         lambda seq, lengths: np.concatenate([np.arange(3, 3 + len(t)) for t in seq]), on="ragged",
+         memory="loose"),
+    call("position_ids, each started", lambda seq, lengths: seq.position_ids(start=lengths),
+         lambda seq, lengths: np.concatenate([np.arange(n, 2 * n) for n in lengths]), on="ragged",
+         memory="loose"),
     call("from_lengths", lambda values=BASE, lengths=LENGTHS: TensorSequence.from_lengths(values, lengths),
          lambda: np.split(BASE, [3, 3])),
     call("from_offsets", lambda values=BASE, offsets=OFFSETS: TensorSequence.from_offsets(values, offsets),
@@ -637,6 +675,12 @@ section("ragged", [
         batch, lengths, side=side), lambda: [row[:n] for row, n in zip(BATCH, (0, 1, 4, 2, 3), strict=True)]),
     call("from_padded, left", lambda: TensorSequence.from_padded(BATCH, [0, 1, 4, 2, 3], side="left"),
          lambda: [row[4 - n :] for row, n in zip(BATCH, (0, 1, 4, 2, 3), strict=True)], memory="loose"),
+    call("from_padded, a mask", lambda lengths=MASK, side="right": TensorSequence.from_padded(
+        BATCH, lengths, side=side), lambda: [row[:n] for row, n in zip(BATCH, MASK.sum(1), strict=True)],
+        memory="loose"),
+    call("from_padded, a mask of integers", lambda: TensorSequence.from_padded(
+        BATCH, MASK[:, ::-1].astype(np.int8), side="left"),
+        lambda: [row[4 - n :] for row, n in zip(BATCH, MASK.sum(1), strict=True)], memory="loose"),
     call("from_padded, columns", lambda: TensorSequence.from_padded(BATCH.transpose(1, 0, 2), [5] * 4),
          lambda: [*BATCH.transpose(1, 0, 2)]),
     call("to_padded", lambda seq, padding_value=0, side="right", shape=None, multiple_of=None, truncate=False,
@@ -658,6 +702,10 @@ section("ragged", [
     error("position_ids, that don't fit", OverflowError, lambda seq: seq.position_ids("int8"), on="thousands",
           memory="loose"),
     error("from_offsets, falling", ValueError, lambda: TensorSequence.from_offsets(BASE, OFFSETS[::-1])),
+    error("from_padded, a mask with gaps", ValueError, lambda: TensorSequence.from_padded(
+        BATCH, ~MASK), memory="loose"),
+    error("position_ids, of other lengths", ValueError, lambda seq: seq.position_ids(start=[1]), on="ragged",
+          memory="loose"),
     error("from_padded, too long", ValueError, lambda: TensorSequence.from_padded(BATCH, [9] * 5)),
     error("to_padded, too long", ValueError, lambda seq: seq.to_padded(shape=2), on="ragged", memory="loose"),
 ])  # fmt: skip
@@ -684,6 +732,49 @@ section("reductions", [
     error("reduce, an empty element", ValueError, lambda seq: seq.reduce(np.max), on="ragged"),
     error("reduce, other shapes", ValueError, lambda seq: seq.reduce(np.add, axis=1)),
     error("reduce, no reduction", TypeError, lambda seq: seq.reduce(np.sin)),
+], memory="loose")  # fmt: skip
+
+section("rows", [
+    call("windows", lambda seq, size=2, step=None, partial=True: seq.windows(size, step, partial=partial),
+         lambda seq: all_windows(seq, 2), on="ragged", touches="each"),
+    call("windows, that overlap", lambda seq: seq.windows(3, 2), lambda seq: all_windows(seq, 3, 2)),
+    call("windows, whole ones", lambda seq: seq.windows(3, 1, partial=False),
+         lambda seq: all_windows(seq, 3, 1, False), on="shuffled", touches="each"),
+    call("windows, with gaps", lambda seq: seq.windows(1, 3), lambda seq: all_windows(seq, 1, 3),
+         on="columns"),
+    call("windows, their elements", lambda seq, return_ids=True: seq.windows(2, 1, return_ids=return_ids),
+         lambda seq: (all_windows(seq, 2, 1), window_ids(seq, 2, 1)), on="padded"),
+    call("windows, of several sources", lambda seq: (seq[::-1] + seq[:1] + seq).windows(2),
+         lambda seq: all_windows(seq[::-1] + seq[:1] + seq, 2)),
+    call("windows, none", lambda seq: seq.windows(2**70, partial=False), lambda seq: [], on="even"),
+    call("truncate", lambda seq, size=2, side="right": seq.truncate(size, side=side),
+         lambda seq: [t[:2] for t in seq], on="ragged", touches="each"),
+    call("truncate, in front", lambda seq: seq.truncate(1, side="left"), lambda seq: [t[-1:] for t in seq],
+         on="shuffled"),
+    call("truncate, nothing", lambda seq: seq.truncate(0), lambda seq: [t[:0] for t in seq], on="columns"),
+    call("truncate, no rows", lambda seq: seq.truncate(2**62), lambda seq: [t[:] for t in seq], on="loaded", touches="each"),
+    call("take_rows", lambda seq, position=-1, empty=None: seq.take_rows(position, empty=empty),
+         lambda seq: np.stack([t[-1] for t in seq]), on="even", touches="each"),
+    call("take_rows, missing", lambda seq: seq.take_rows(2, empty=0), lambda seq: rows_at(seq, 2),
+         on="ragged", touches="each"),
+    call("take_rows, columns", lambda seq: seq.take_rows(1), lambda seq: np.stack([t[1] for t in seq]),
+         on="columns"),
+    call("accumulate", lambda seq, ufunc=np.add, dtype=None: seq.accumulate(ufunc, dtype=dtype),
+         lambda seq: [np.add.accumulate(t, 0) for t in seq], on="ragged", touches="each"),
+    call("accumulate, maxima", lambda seq: seq.accumulate(np.maximum),
+         lambda seq: [np.maximum.accumulate(t, 0) for t in seq], on="shuffled", touches="each"),
+    call("accumulate, cast", lambda seq: seq.accumulate(np.cumprod, dtype="float64"),
+         lambda seq: [np.multiply.accumulate(t, 0, "float64") for t in seq], on="columns"),
+    call("accumulate, shapes", lambda seq: seq.accumulate(np.subtract),
+         lambda seq: [np.subtract.accumulate(t, 0) for t in seq], on="loaded shapes"),
+    error("windows, of no rows", ValueError, lambda seq: seq.windows(0), memory="out"),
+    error("windows, of numbers", ValueError, lambda seq: seq.windows(2), on="numbers"),
+    error("truncate, negative", ValueError, lambda seq: seq.truncate(-1), memory="out"),
+    error("take_rows, nowhere", IndexError, lambda seq: seq.take_rows(0), on="ragged"),
+    error("take_rows, of two ranks", ValueError, lambda seq: seq.take_rows(0)),
+    error("accumulate, no ufunc", TypeError, lambda seq: seq.accumulate(np.sin), memory="out"),
+    error("accumulate, of numbers", ValueError, lambda seq: seq.accumulate(np.add), on="numbers"),
+    error("accumulate, of words", TypeError, lambda seq: seq.accumulate(np.add), on="words", memory="out"),
 ], memory="loose")  # fmt: skip
 
 section("operators", [

@@ -1,0 +1,125 @@
+"""Rows of each element, over mixtures of sources, layouts and histories: what slices of each array give."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.mixtures import mixtures
+from support.results import same
+from support.strategies import NUMERIC_NAMES
+from support.surface import SEQUENCES, all_windows, made, window_ids
+
+from seqcore import TensorSequence
+
+SIZES = st.sampled_from([1, 2, 3, 7, 2**40])
+UFUNCS = (
+    *(np.add, np.multiply, np.subtract, np.maximum, np.fmin, np.hypot, np.logical_and, np.logical_xor),
+    *(np.bitwise_or, np.power, np.gcd, np.left_shift, np.true_divide, np.floor_divide, np.arctan2, np.equal),
+)
+
+
+def has_rows(model):
+    return all(t.ndim for t in model)
+
+
+@given(mixtures(), SIZES, st.none() | SIZES, st.booleans())
+def test_windows_are_slices(mixture, size, step, partial):
+    seq, model = mixture
+    if not has_rows(model):
+        with pytest.raises(ValueError, match="has rank 0 and so no rows"):
+            seq.windows(size, step)
+        return
+    found, ids = seq.windows(size, step, partial=partial, return_ids=True)
+    found._check()
+    assert same(found, all_windows(model, size, step, partial))
+    assert same(ids, window_ids(model, size, step, partial))
+    assert same(seq, model)
+
+
+@given(mixtures(), st.sampled_from([0, *range(1, 5), 2**70]))
+def test_truncated_elements_are_slices(mixture, size):
+    seq, model = mixture
+    if not has_rows(model):
+        return
+    assert same(seq.truncate(size), [t[:size] for t in model])
+    assert same(seq.truncate(size, side="left"), [t[max(len(t) - size, 0) :] for t in model])
+
+
+@given(mixtures(one_rank=True), st.integers(-4, 3))
+def test_rows_are_those_of_each_array(mixture, position):
+    seq, model = mixture
+    if not model:
+        assert seq.take_rows(position).shape == (0,)
+    elif len({t.shape[1:] for t in model}) > 1:
+        with pytest.raises(ValueError, match=r"rows of different shapes|no row"):
+            seq.take_rows(position, empty=model[0].dtype.type(0) if model[0].dtype != object else "")
+    else:
+        fits = [-len(t) <= position < len(t) for t in model]
+        zero = "" if model[0].dtype == object else 0
+        wanted = [
+            t[position] if fit else np.full(t.shape[1:], zero, t.dtype) for t, fit in zip(model, fits, strict=True)
+        ]
+        assert same(seq.take_rows(position, empty=zero), np.stack(wanted))
+        if not all(fits):
+            with pytest.raises(IndexError, match=f"element {fits.index(False)} has shape"):
+                seq.take_rows(position)
+
+
+@given(mixtures(st.sampled_from(NUMERIC_NAMES)), st.sampled_from(UFUNCS), st.none() | st.just("float64"))
+def test_running_results_are_numpys(mixture, ufunc, dtype):
+    seq, model = mixture
+    # NumPy doesn't look for a loop if there are no numbers, and warns of complex ones that become real.
+    if not has_rows(model) or not sum(t.size for t in model) or (dtype and seq.dtype.kind == "c"):
+        return
+    with np.errstate(all="ignore"):
+        try:
+            wanted = [ufunc.accumulate(t, 0, dtype) for t in model]
+        except (TypeError, ValueError) as error:
+            with pytest.raises(type(error)):
+                seq.accumulate(ufunc, dtype=dtype)
+            return
+        found = seq.accumulate(ufunc, dtype=dtype)
+    found._check()
+    assert all(same(one, other) for one, other in zip(found, wanted, strict=True)) and len(found) == len(wanted)
+
+
+@given(mixtures(one_rank=True), st.integers(-(2**40), 2**40))
+def test_positions_count_from_the_start(mixture, start):
+    seq, model = mixture
+    starts = np.arange(len(model)) * 3 + start
+    wanted = [np.arange(len(t)) + first for t, first in zip(model, starts, strict=True)]
+    assert same(seq.position_ids(start=starts), np.concatenate([np.zeros(0, np.int64), *wanted]))
+    assert same(seq.position_ids(start=start), seq.position_ids() + start)
+
+
+@given(
+    st.lists(st.integers(0, 5), max_size=70),
+    st.sampled_from(["left", "right"]),
+    st.sampled_from(["bool", "int64", "uint8", "list"]),
+)
+def test_a_mask_stands_for_lengths(lengths, side, kind):
+    batch = np.arange(len(lengths) * 5 * 2).reshape(len(lengths), 5, 2)
+    mask = np.arange(5) < np.array(lengths, int).reshape(-1, 1)
+    mask = mask if side == "right" else mask[:, ::-1]
+    given = mask.tolist() if kind == "list" and lengths else mask.astype("bool" if kind == "list" else kind)
+    found = TensorSequence.from_padded(batch, given, side=side)
+    assert found == TensorSequence.from_padded(batch, lengths, side=side)
+    assert all(np.shares_memory(one, batch) for one in found if one.size)
+
+
+@pytest.mark.parametrize("kind", SEQUENCES)
+def test_views_share_the_memory_of_elements(kind):
+    seq = made(kind)
+    if not has_rows([*seq]):
+        return
+    for part, one in zip(seq.truncate(1), seq, strict=True):
+        assert part.size == 0 or np.shares_memory(part, one)
+        assert not part.flags.writeable
+
+
+def test_an_element_in_a_loop_of_windows_outlives_the_sequence():
+    seq = TensorSequence.from_lengths(np.arange(10), [4, 6])
+    windows = seq.windows(3)
+    del seq
+    windows.pop(0)
+    assert windows.tolist() == [[3], [4, 5, 6], [7, 8, 9]]
