@@ -14,6 +14,7 @@ all elements: about as many as a row is wide.
 from __future__ import annotations
 
 import math
+from functools import partial
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,8 @@ class SortedBatches:
 
     def of_epoch(self, seed, epoch):
         """Return a function that gives batch i as a list of positions."""
-        return lambda i: self._positions[self._bounds[i] : self._bounds[i + 1]].tolist()
+        # Not a closure, here and below: without memory for its variables CPython 3.11 loses arguments.
+        return partial(_sorted_batch, self._positions, self._bounds)
 
 
 class MixedBatches:
@@ -170,15 +172,7 @@ class MixedBatches:
         step = (seeded(seed) + epoch) % 2**63
         deal(order, sources, self._firsts, self._widths, step, seeded(seed, epoch, DEAL))
         turns = self._turns(seed, epoch)
-        firsts, widths, begins = self._firsts, self._widths, self._begins
-
-        def batch(i):
-            stratum = begins.searchsorted(turns[i], "right") - 1
-            first = firsts[stratum] + turns[i] - begins[stratum]
-            positions = order[first : firsts[stratum + 1] : widths[stratum]]
-            return positions[positions >= 0].tolist()
-
-        return batch
+        return partial(_mixed_batch, order, turns, self._firsts, self._widths, self._begins)
 
     def _turns(self, seed, epoch):
         """Return which batch comes when: those of a stratum, and of a source, are spread over the epoch.
@@ -206,7 +200,7 @@ class Draws:
         positions = by_length(lengths, True)[1]
         order = positions[by_length(narrowed(sources[positions]))[1]]  # by source, then by falling length
         ends = np.cumsum(np.bincount(sources, minlength=len(weights)))
-        members = [order[end - n : end] for end, n in zip(ends, np.diff(ends, prepend=0), strict=True)]
+        members = np.split(order, ends[:-1])
         rates = []
         for source, (own, weight) in enumerate(zip(members, weights, strict=True)):
             if weight and not len(own):
@@ -222,10 +216,13 @@ class Draws:
                     )
                 weight *= len(own) / total
             rates.append(weight)
-        used = [source for source, rate in enumerate(rates) if rate]
+        used = np.flatnonzero(rates).tolist()
         choose = min if stop == "first" else max
-        ends_it = choose(used, key=lambda source: len(members[source]) / rates[source])
-        epochs = len(members[ends_it]) / rates[ends_it]
+        ends_it, epochs = used[0], len(members[used[0]]) / rates[used[0]]
+        for source in used:
+            uses = len(members[source]) / rates[source]
+            if uses != epochs and uses == choose(uses, epochs):
+                ends_it, epochs = source, uses
         # Of each source its number, its elements, how often all are drawn, and how many of them besides.
         self._parts = []
         slots, kinds = [], []
@@ -254,6 +251,17 @@ class Draws:
         return np.concatenate([*drawn, np.array([-1], self.sources.dtype)])
 
 
+def _sorted_batch(positions, bounds, i):
+    return positions[bounds[i] : bounds[i + 1]].tolist()
+
+
+def _mixed_batch(order, turns, firsts, widths, begins, i):
+    stratum = begins.searchsorted(turns[i], "right") - 1
+    first = firsts[stratum] + turns[i] - begins[stratum]
+    positions = order[first : firsts[stratum + 1] : widths[stratum]]
+    return positions[positions >= 0].tolist()
+
+
 def _rows_of_packs(falling, limit):
     """Return the width of rows, and the rows of each pack, one pack after the other, with their offsets."""
     n = len(falling)
@@ -279,15 +287,15 @@ def _even_step(n):
 
     It has no large quotients in Euclid's algorithm, as near the golden ratio.
     """
-
-    def unevenness(step):
-        largest, left, right = 1, n, step
-        while right:
-            largest, left, right = max(largest, left // right), right, left % right
-        return largest if left == 1 else n
-
     around = max(round(n * GOLDEN), 1)
-    return min(range(around, min(around + 50, max(n, 2))), key=unevenness)
+    return min(range(around, min(around + 50, max(n, 2))), key=partial(_unevenness, n))
+
+
+def _unevenness(n, step):
+    largest, left, right = 1, n, step
+    while right:
+        largest, left, right = max(largest, left // right), right, left % right
+    return largest if left == 1 else n
 
 
 def _total(lengths):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 import numpy as np
 
 from seqcore._arguments.other_names import NamesOfColumns
+from seqcore._arguments.protocols import is_of
 from seqcore._arguments.shown import got, shown, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
@@ -83,7 +84,7 @@ class Columns(NamesOfColumns):
     inner: dict[str, tuple[int, ...] | None]
 
     def __init__(self, columns: Columns | Mapping[str, Any]) -> None:
-        if isinstance(columns, Columns):
+        if is_of(columns, Columns):
             columns = dict(zip(columns.names, map(columns.__getitem__, columns.names), strict=True))
         if not isinstance(columns, Mapping):
             raise TypeError(f"columns must be a mapping of names to columns, got {_got_instead(columns)}")
@@ -157,7 +158,7 @@ class Columns(NamesOfColumns):
 
     def __eq__(self, other: object, /) -> bool:
         """Return True if other Columns have the same names, dtypes, shapes and values."""
-        if not isinstance(other, Columns):
+        if not is_of(other, Columns):
             return NotImplemented
         # Not by ==, which takes one sequence for equal to itself, with NaN too.
         return self.inner == other.inner and all(
@@ -333,7 +334,7 @@ def _got_instead(columns: Any) -> str:
 def _taken(name: str, column: Any) -> tuple[TensorSequence[Any], tuple[int, ...] | None]:
     """Return a column as a sequence, and its shape behind axis 0 if it is an array, else None."""
     try:
-        if isinstance(column, TensorSequence):
+        if is_of(column, TensorSequence):
             return of_sequence(snapshot_of(column))
         if _is_of_tensors(column):
             return of_sequence(TensorSequence(column))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 from seqcore._arguments.integers import LONGEST, flag, integers
+from seqcore._arguments.protocols import is_of
 from seqcore._arguments.shown import got, shown_number
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
@@ -54,7 +55,7 @@ def as_sequence(tensors: Tensors, dtype: DTypeName = "float32") -> TensorSequenc
     """Return an input sequence as a `TensorSequence`; `dtype` is the element type of an empty list."""
     if type(tensors) is TensorSequence:
         return tensors
-    if isinstance(tensors, TensorSequence):
+    if is_of(tensors, TensorSequence):
         return snapshot_of(tensors)  # a subclass may override lengths and positions
     if not isinstance(tensors, list | tuple):
         remedy = ": split_to_sequence(array) splits it along axis 0" if hasattr(tensors, "__array__") else ""

@@ -8,6 +8,7 @@ import numpy as np
 
 from seqcore._arguments.integers import LONGEST, as_count, integer, integers, within_64_bits
 from seqcore._arguments.other_names import NamesOfColumns
+from seqcore._arguments.protocols import is_of
 from seqcore._arguments.shown import shown, shown_number
 from seqcore.core.sequence import TensorSequence
 from seqcore.core.training import STRATEGIES, narrowed, packed
@@ -92,12 +93,12 @@ def as_lengths(lengths: TensorSequence[Any] | Integers) -> NDArray[np.int64]:
     ValueError
         If one is negative, or they are not 1-D.
     """
-    if isinstance(lengths, TensorSequence):
+    if is_of(lengths, TensorSequence):
         return lengths.lengths()
-    if isinstance(lengths, NamesOfColumns):
+    if is_of(lengths, NamesOfColumns):
         columns: Any = lengths
-        sequences = (name for name in columns.names if columns.inner[name] is None)
-        name = next(sequences, columns.names[0])
+        inner = dict(columns.inner)
+        name = [*inner][[*inner.values()].index(None)] if None in inner.values() else [*inner][0]
         raise TypeError(f"lengths must be a sequence or integers, got Columns: pass columns[{name!r}]")
     if isinstance(lengths, range):  # which may be of any length
         lengths = np.arange(lengths.start, lengths.stop, lengths.step)

@@ -130,7 +130,9 @@ class BatchSampler(NamesOfSamplers):
         self._world_size = as_count("world_size", integer("world_size", world_size))
         self._rank = integer("rank", rank, least=0)
         if self._rank >= self._world_size:
-            raise ValueError(f"rank is {self._rank}, but must be less than world_size={self._world_size}")
+            raise ValueError(
+                f"rank is {shown(self._rank)}, but must be less than world_size={shown(self._world_size)}"
+            )
         self._lengths = narrowed(as_lengths(lengths))
         if self._kind == "batch_size":
             self._limit = as_count("batch_size", batch_size)
@@ -156,8 +158,8 @@ class BatchSampler(NamesOfSamplers):
         self._checksums: dict[str, Any] = {}
         if self._world_size > max(self._plan.count, 1):
             raise ValueError(
-                f"there are {self._plan.count} batches, too few for world_size={self._world_size}: use fewer "
-                f"ranks, or a smaller {self._kind}"
+                f"there are {self._plan.count} batches, too few for world_size={shown(self._world_size)}: "
+                f"use fewer ranks, or a smaller {self._kind}"
             )
 
     def __len__(self) -> int:
@@ -294,11 +296,10 @@ class BatchSampler(NamesOfSamplers):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled sampler; what doesn't fit is refused, because pickles may be damaged."""
         try:
-            own = BatchSampler(
-                state["_lengths"],
-                **{state["_kind"]: state["_limit"]},
-                **{name: state[f"_{name}"] for name in _ARGUMENTS},
-            )
+            arguments = {state["_kind"]: state["_limit"]}
+            for name in _ARGUMENTS:  # no comprehension, as in __init__
+                arguments[name] = state[f"_{name}"]
+            own = BatchSampler(state["_lengths"], **arguments)
             own._progress = state["_progress"].checked(own)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
@@ -339,7 +340,7 @@ class BatchSampler(NamesOfSamplers):
         if self._weights is not None:
             scale = math.fsum(self._weights)
             own |= {
-                "weights": [weight / scale for weight in self._weights],
+                "weights": (np.array(self._weights) / scale).tolist(),
                 "unit": self._unit,
                 "stop": self._stop,
             }

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from seqcore._arguments.integers import as_count, boolean
+from seqcore._arguments.protocols import is_of
 from seqcore._arguments.shown import got, shown
 from seqcore.columns import Columns
 from seqcore.core.sequence import TensorSequence
@@ -207,9 +208,9 @@ class PackCollate:
 
 def _columns_of(batch: Any) -> dict[str, Any]:
     """Return the columns of a batch by name: sequences and arrays."""
-    if isinstance(batch, Columns):
+    if is_of(batch, Columns):
         return {name: batch[name] for name in batch.names}
-    if isinstance(batch, TensorSequence):
+    if is_of(batch, TensorSequence):
         return {"values": _flat(batch)}
     if not isinstance(batch, list | tuple):
         raise TypeError(f"a batch must be Columns, a sequence, or a list of rows, got {got(batch)}")

@@ -35,7 +35,7 @@ _LENGTHS = "seq.lengths() for lengths along axis 0"
 SEQUENCE: dict[str, str] = {
     **{name: f"seq.reduce(np.{name}, axis=None) for one result of each element" for name in _REDUCED},
     **{name: f"sequence_map(np.{name}, seq) for each element" for name in _OF_EACH},
-    **{name: f"seq.accumulate(np.{name})" for name in ("cumsum", "cumprod")},
+    **{name: f"seq.accumulate(np.{name}) for each element" for name in ("cumsum", "cumprod")},
     **{name: f"seq.astype({dtype!r})" for name, dtype in _CASTS.items()},
     **dict.fromkeys(_PADDED, "seq.to_padded()"),
     **dict.fromkeys(("map", "apply"), "sequence_map(function, seq)"),

@@ -1,14 +1,22 @@
 """Read arrays of other libraries by protocol: tensors of PyTorch, JAX, CuPy and Arrow, and buffers."""
 
 import sys
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 
 from seqcore._arguments.shown import got, shown_error
 from seqcore.dtypes import element_type
 
+_T = TypeVar("_T")
+
 # The devices of DLPack whose memory the CPU can read: its own, and memory pinned or managed by CUDA and ROCm.
 _ON_HOST = (1, 3, 11, 13)
+
+
+def is_of(value: object, kind: type[_T]) -> TypeGuard[_T]:
+    """Return whether a value is of a class, whatever it says with a `__class__` of its own."""
+    return issubclass(type(value), kind)
 
 
 class UnreadableTensorError(TypeError):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from seqcore._arguments.protocols import is_of
 from seqcore._arguments.shown import got, prefixed
 from seqcore._arguments.tensors import has_type
 from seqcore._format.text import snapshot_of
@@ -21,12 +22,12 @@ def parts_of(given):
     given : TensorSequence, Columns, list or tuple of tensors, or iterable
         The data, an iterable of sequences, of Columns, or of tensors.
     """
-    if isinstance(given, Columns):
+    if is_of(given, Columns):
         return iter([(0, given)])
-    if isinstance(given, TensorSequence):
+    if is_of(given, TensorSequence):
         return iter([(0, snapshot_of(given))])
     if isinstance(given, list | tuple) and not any(
-        isinstance(item, TensorSequence | Columns) for item in given
+        _is_part(item) for item in given
     ):
         return iter([(0, TensorSequence(given))])
     if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
@@ -42,17 +43,21 @@ def parts_of(given):
     return _gathered(iter(given))
 
 
+def _is_part(item):
+    return is_of(item, TensorSequence) or is_of(item, Columns)
+
+
 def _gathered(items):
     """Yield sequences as they are, and collect the tensors between them."""
     loose, first, gathered, dtype = None, 0, 0, None
     untyped: list[Any] = []  # of the first tensors those of lists without items, which have no type
     for number, item in enumerate(items):
-        if isinstance(item, TensorSequence | Columns):
+        if _is_part(item):
             if loose is not None or untyped:
                 yield first, TensorSequence(untyped) if loose is None else loose
                 loose, untyped = None, []
-            dtype = item.dtype if isinstance(item, TensorSequence) else None
-            yield number, item if isinstance(item, Columns) else snapshot_of(item)
+            dtype = item.dtype if is_of(item, TensorSequence) else None
+            yield number, item if is_of(item, Columns) else snapshot_of(item)
             continue
         try:
             # A copy, because generators often reuse one array.

@@ -1163,6 +1163,15 @@ cdef Status accumulate_rows(Elements *block, Loop loop, void *data) noexcept nog
     return OK
 
 
+cdef int loop_of(cnp.ufunc ufunc, int number) noexcept:
+    """Return which loop of a ufunc makes one number of two, all of a type, or -1."""
+    cdef int i
+    for i in range(ufunc.ntypes):
+        if ufunc.types[3 * i] == ufunc.types[3 * i + 1] == ufunc.types[3 * i + 2] == number:
+            return i
+    return -1
+
+
 cdef int raise_what_is_set() except -1:
     return -1 if PyErr_Occurred() != NULL else 0
 
@@ -1177,11 +1186,9 @@ cdef Store *accumulated(Store *store, cnp.dtype dtype, object ufunc, cnp.dtype w
     cdef Elements block
     cdef Reader reader
     cdef Status status = OK
-    cdef Py_ssize_t i, first, at = 0
-    signature = f"{wanted.char}{wanted.char}->{wanted.char}"
+    cdef Py_ssize_t i = loop_of(function, wanted.type_num), first, at = 0
     begin_blocks(&block, result.store, 0, size_of(result.store))
-    if wanted.isbuiltin == 1 and signature in ufunc.types:
-        i = ufunc.types.index(signature)
+    if i >= 0:
         loop = <Loop><void *>function.functions[i]
         data = function.data[i] if function.data != NULL else NULL
         if is_worth_releasing(result.store):

@@ -150,7 +150,8 @@ MISTAKES = [
     ("sq.TensorSequence.from_offsets(rows, [0, 12])", ValueError, ["offsets[1] is 12", "length 10"]),
     # Padding.
     ("sq.TensorSequence.from_padded(array)", TypeError, ["needs lengths", "split_to_sequence"]),
-    ("sq.TensorSequence.from_padded(array, mask)", TypeError, ["lengths", "bool", "mask.sum(axis=1)"]),
+    ("sq.TensorSequence.from_padded(array, mask)", ValueError, ["mask has shape", "as the batch"]),
+    ("sq.TensorSequence.from_padded(array, 2 * mask.T)", ValueError, ["mask[0, 0] is 2", "0 or 1"]),
     ("seq.to_padded((2, 5))", TypeError, ["padding_value", "scalar", "shape="]),
     ("seq.to_padded(shape=2)", ValueError, ["element 0", "(3,)", "2", "truncate=True"]),
     ("seq.to_padded(shape=(2, 3))", ValueError, ["shape", "2", "rank 1"]),

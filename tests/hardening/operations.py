@@ -166,7 +166,8 @@ class OnThreads:
 
 
 SECTIONS = (
-    "edits", "looks", "copies", "ragged", "reductions", "operators", "maps", "training", "columns", "arrow",
+    "edits", "looks", "copies", "ragged", "rows", "reductions", "operators", "maps", "training", "columns",
+    "arrow",
 )  # fmt: skip
 GROUPS = {name: of_section(name) for name in SECTIONS}
 GROUPS |= {"more_types": more_types, "files": files, "c_api": c_api}

@@ -37,9 +37,9 @@ def test_ids_of_rows_and_of_whole_arrays():
 def test_ids_that_do_not_fit():
     seq = ragged([1] * 130 + [0] * 200)
     assert seq.segment_ids("uint8")[-1] == 129
-    with pytest.raises(OverflowError, match=r"segment_ids go up to 129, .* int8 \(at most 127\)"):
+    with pytest.raises(OverflowError, match=r"segment_ids of element 128 go up to 128, .* \(-128 to 127\)"):
         seq.segment_ids("int8")
-    with pytest.raises(OverflowError, match="position_ids go up to 299"):
+    with pytest.raises(OverflowError, match="position_ids of element 1 go up to 299"):
         ragged([2, 300]).position_ids("uint8")
     with pytest.raises(TypeError, match="must be an integer type, got float32"):
         seq.position_ids("float32")
