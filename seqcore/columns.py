@@ -19,7 +19,7 @@ from seqcore.dtypes import STRING, type_name
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, KeysView
+    from collections.abc import ItemsView, Iterator, KeysView
 
     from seqcore._typing import ArrowArray, ArrowStream, Selection
 
@@ -58,7 +58,9 @@ class Columns(NamesOfColumns):
       indices or a mask have selected the rows, it is a copy, which may be written to. `columns[i]` is a row,
       a dict. `columns[a:b]`, `columns[indices]` and `columns[mask]` are Columns, as in a sequence.
       `len(columns)` is the number of rows, iterating gives the rows, and `"tokens" in columns` asks for a
-      name.
+      name. `columns[["tokens", "label"]]` are some of the columns, `items()` and `get(name)` as of a dict.
+    - Combine: `columns | {"weight": weights}` has further columns, or others in place of those of one name.
+      `columns + others` has the rows of both, whose columns match by name.
     - `columns.__getitems__` is called by PyTorch's DataLoader, so that `collate_fn` gets Columns.
     - Loaded columns, and selections from them, pickle as file paths and positions.
     - Arrow: `pyarrow.table(columns)`, `polars.from_arrow(pyarrow.table(columns))`, and `from_arrow`.
@@ -131,6 +133,14 @@ class Columns(NamesOfColumns):
             self.sequences
         ).keys()  # through the mapping of its keys sequences could be edited
 
+    def items(self) -> ItemsView[str, Any]:
+        """Return pairs of a name and the column, each a sequence or an array."""
+        return dict(zip(self.names, map(self._column, self.names), strict=True)).items()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a column, or a default if there is none of that name."""
+        return self._column(name) if name in self.sequences else default
+
     @property
     def dtypes(self) -> dict[str, np.dtype[Any]]:
         """The dtypes of the columns, a dict by name."""
@@ -153,6 +163,11 @@ class Columns(NamesOfColumns):
         rows = len(self)
         return f"<Columns of {rows:,} row{'s' if rows != 1 else ''}: {', '.join(columns)}>"
 
+    def _repr_html_(self) -> str:
+        from seqcore._format.columns import columns_as_html
+
+        return columns_as_html(self)
+
     def __contains__(self, name: object) -> bool:
         return name in self.sequences
 
@@ -170,6 +185,8 @@ class Columns(NamesOfColumns):
     @overload
     def __getitem__(self, key: str) -> Any: ...  # a sequence or an array, which only the data tells
     @overload
+    def __getitem__(self, key: list[str]) -> Columns: ...
+    @overload
     def __getitem__(self, key: int | np.integer[Any]) -> dict[str, Any]: ...
     @overload
     def __getitem__(self, key: slice | Selection | TensorSequence[np.bool_]) -> Columns: ...
@@ -178,6 +195,8 @@ class Columns(NamesOfColumns):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self._column(key)
+        if type(key) in (list, tuple) and key and all(isinstance(name, str) for name in key):
+            return self._of_names(key)
         own = key_of(next(iter(self.sequences.values())), key, False)
         if not isinstance(own, int):
             return self._selected(own)
@@ -205,11 +224,58 @@ class Columns(NamesOfColumns):
         selected._owned = self._owned or not isinstance(key, slice)
         return selected
 
-    def _column(self, name: str) -> Any:
+    def _of_names(self, names: list[str]) -> Columns:
+        sequences, inner = {}, {}
+        for name in names:
+            if name in sequences:
+                raise ValueError(f"column {shown(name)} is selected twice")
+            sequences[name], inner[name] = self._found(name), self.inner[name]
+        return self._combined(sequences, inner, self)
+
+    def _found(self, name: str) -> TensorSequence[Any]:
         try:
-            column = self.sequences[name]
+            return self.sequences[name]
         except KeyError:
             raise KeyError(f"there is no column {shown(name)}, only {', '.join(self.sequences)}") from None
+
+    def __or__(self, other: Columns | Mapping[str, Any]) -> Columns:
+        """Return the columns of both; a column of the right side takes the place of one of its name."""
+        if is_of(other, Columns):
+            more: Columns = other
+        elif isinstance(other, Mapping):
+            more = Columns(other) if other else self
+        else:
+            return NotImplemented
+        return self._combined(self.sequences | more.sequences, self.inner | more.inner, more)
+
+    def __add__(self, other: Columns) -> Columns:
+        """Return the rows of both; columns match by name, and need the same kinds and dtypes."""
+        if not is_of(other, Columns):
+            return NotImplemented
+        if self.sequences.keys() != other.sequences.keys():
+            differing = ", ".join(sorted(self.sequences.keys() ^ other.sequences.keys()))
+            raise ValueError(f"columns can only be added to those of the same names: {differing} are in one")
+        sequences = {}
+        for name in self.sequences:
+            one, two = _kind_of(self, name), _kind_of(other, name)
+            if one != two and len(self) and len(other):
+                raise TypeError(f"column {name!r} is {one} on the left side, and {two} on the right")
+            sequences[name] = self.sequences[name] + other.sequences[name]
+        inner = self.inner if len(self) or not len(other) else other.inner
+        return self._combined(sequences, dict(inner), other)
+
+    def _combined(
+        self,
+        sequences: dict[str, TensorSequence[Any]],
+        inner: dict[str, tuple[int, ...] | None],
+        other: Columns,
+    ) -> Columns:
+        columns = Columns.of(sequences, inner)
+        columns._owned = self._owned or other._owned
+        return columns
+
+    def _column(self, name: str) -> Any:
+        column = self._found(name)
         inner = self.inner[name]
         if inner is None:
             return column[:]  # edits of it don't change the columns
@@ -319,6 +385,12 @@ def restore(
     columns = cls.of(sequences, inner)
     columns._owned = owned is True
     return columns
+
+
+def _kind_of(columns: Columns, name: str) -> str:
+    """Describe what a column is: two can be joined if this is the same."""
+    inner, kind = columns.inner[name], type_name(columns.sequences[name].dtype)
+    return f"a sequence of {kind}" if inner is None else f"an array of {kind} with rows of shape {inner}"
 
 
 def _got_instead(columns: Any) -> str:

@@ -7,6 +7,7 @@
       pictures     thumbnails of elements that have the shape of pictures, if Pillow is installed
       table        the first and last elements
       histogram    the lengths of the elements
+    columns      the HTML of Columns: their first and last rows, and histograms
 
 Each is made from one snapshot, so edits by other threads don't matter. The HTML has no script and no style
 sheet, and is drawn in the colour of the page's text, for light and dark pages.

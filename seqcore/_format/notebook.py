@@ -24,7 +24,7 @@ def as_html(seq):
 def _as_html(seq):
     snapshot = snapshot_of(seq)
     n = len(snapshot)
-    lengths = _sorted_lengths(snapshot)
+    lengths = sorted_lengths(snapshot)
     differ = len(lengths) > 0 and lengths[0] != lengths[-1]
     heading = [
         f"{escape(type(seq).__name__)}: {n:,} {plural(n, 'tensor')} of {type_of(snapshot)}",
@@ -39,7 +39,7 @@ def _as_html(seq):
     return f"<div><p>{', '.join(heading)}</p>{pictures_of(snapshot)}{below}</div>"
 
 
-def _sorted_lengths(snapshot):
+def sorted_lengths(snapshot):
     """Return the lengths along axis 0 in ascending order, without elements of rank 0. O(n log n)."""
     if len(snapshot) == 0:
         return np.zeros(0, np.int64)

@@ -10,10 +10,8 @@ _ROWS = 5  # at either end
 
 def table_of(snapshot):
     """Return the table as HTML: position, shape, bytes and first values."""
-    n = len(snapshot)
-    shown = range(n) if n <= 2 * _ROWS + 1 else chain(range(_ROWS), [None], range(n - _ROWS, n))
     rows = ""
-    for i in shown:
+    for i in positions_shown(len(snapshot)):
         rows += _row(i, None if i is None else snapshot[i])
     return (
         '<table style="margin:0;color:inherit"><thead><tr><th>position</th><th>shape</th><th>bytes</th>'
@@ -21,12 +19,21 @@ def table_of(snapshot):
     )
 
 
+def positions_shown(n):
+    """Return the positions of the first and last of n rows, with None for those in between."""
+    return range(n) if n <= 2 * _ROWS + 1 else chain(range(_ROWS), [None], range(n - _ROWS, n))
+
+
+def first_values(tensor):
+    """Return the first values of an array as text."""
+    values = [_value(item) for item in islice(_items(tensor), min(tensor.size, 4))]
+    return " ".join(values) + (" …" if tensor.size > len(values) else "")
+
+
 def _row(position, tensor):
     if tensor is None:
         return '<tr><td colspan="4">…</td></tr>'
-    values = [_value(item) for item in islice(_items(tensor), min(tensor.size, 4))]
-    more = " …" if tensor.size > len(values) else ""
-    cells = (position, tensor.shape, f"{tensor.nbytes:,}", " ".join(values) + more)
+    cells = (position, tensor.shape, f"{tensor.nbytes:,}", first_values(tensor))
     return "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>"
 
 

@@ -34,6 +34,11 @@ PLAIN = {
         f"seq.astype({dtype!r})": f"[a.astype({dtype!r}) for a in arrays]"
         for dtype in other_names._CASTS.values()
     },
+    "seq.accumulate(np.cumsum)": "[np.cumsum(a, 0) for a in arrays]",
+    "seq.accumulate(np.cumprod)": "[np.cumprod(a, 0) for a in arrays]",
+    "seq.take_rows(0)": "np.stack([a[0] for a in arrays])",
+    "seq.take_rows(-1)": "np.stack([a[-1] for a in arrays])",
+    "seq.windows(4)": "arrays",
     "seq.to_padded()": "padded",
     "sequence_map(function, seq)": "[function(a) for a in arrays]",
     "seq[[function(a) for a in seq]]": "[a for a in arrays if function(a)]",
@@ -79,7 +84,9 @@ PLAIN = {
     "[columns[name] for name in columns.names]": "[seq, label]",
     "[(name, columns[name]) for name in columns.names]": "[('tokens', seq), ('label', label)]",
     "dict(columns)": "{'tokens': seq, 'label': label}",
-    'Columns({**columns, "name": column})': "{'tokens': seq, 'label': label, 'name': column}",
+    'columns | {"name": column}': "{'tokens': seq, 'label': label, 'name': column}",
+    "columns + columns": "{'tokens': seq + seq, 'label': np.concatenate([label] * 2)}",
+    'columns[["tokens", "label"]]': "{'tokens': seq, 'label': label}",
     "columns[mask]": "{'tokens': seq[mask], 'label': label[mask]}",
     'columns[np.argsort(columns["label"])]': "{'tokens': seq[[1, 2, 0]], 'label': np.sort(label)}",
     "len(columns[np.random.permutation(len(columns))])": "3",

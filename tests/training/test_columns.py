@@ -628,3 +628,74 @@ def test_a_table_in_place_of_a_mapping():
         assert Columns.from_arrow(table) == Columns({"a": [1]})
     with pytest.raises(TypeError, match=r"got a list of rows: pass \{name: \[row\[name\] for row in rows\]"):
         Columns([{"a": 1}, {"a": 2}])
+
+
+# -- combined columns ----------------------------------------------------------------------------------
+
+
+def parts():
+    return Columns({"tokens": [[1, 2], [3]], "label": [0, 1], "box": np.zeros((2, 4), np.float32)})
+
+
+def test_columns_of_both_sides_by_name():
+    columns = parts()
+    found = columns | {"label": [5.0, 6.0], "more": [[1], [2, 3]]}
+    assert found.names == ["tokens", "label", "box", "more"]
+    assert found["label"].tolist() == [5.0, 6.0]
+    assert found["more"].tolist() == [[1], [2, 3]]
+    assert columns["label"].tolist() == [0, 1]
+    assert columns | {} == columns == columns | columns
+    with pytest.raises(ValueError, match="column 'x' has length 3, but column 'tokens' has length 2"):
+        columns | {"x": [1, 2, 3]}
+    with pytest.raises(TypeError, match="unsupported operand"):
+        columns | [1, 2]
+
+
+def test_rows_of_both_sides():
+    columns = parts()
+    found = columns + columns[[1]][["label", "box", "tokens"]]
+    assert found.names == ["tokens", "label", "box"]
+    assert found["tokens"].tolist() == [[1, 2], [3], [3]]
+    assert found["label"].tolist() == [0, 1, 1]
+    assert columns[:0] + columns == columns
+    with pytest.raises(ValueError, match="of the same names: label are in one"):
+        columns + columns[["tokens", "box"]]
+    with pytest.raises(TypeError, match="'label' is an array of int64 .*, and an array of float64"):
+        columns + (columns | {"label": [0.5, 1.5]})
+    with pytest.raises(TypeError, match="'label' is an array of int64 .*, and a sequence of int64"):
+        columns + (columns | {"label": [[1], [1, 2]]})
+    with pytest.raises(TypeError, match="unsupported operand"):
+        columns + {"tokens": [[1], [2]]}
+
+
+def test_some_columns():
+    columns = parts()
+    assert columns[["box", "tokens"]].names == ["box", "tokens"]
+    assert len(columns[[]]) == 0
+    assert columns[[]].names == columns.names
+    assert columns.get("label").tolist() == [0, 1]
+    assert columns.get("x") is None
+    assert columns.get("x", 7) == 7
+    assert dict(columns.items()).keys() == columns.keys()
+    with pytest.raises(KeyError, match="there is no column 'x'"):
+        columns[["box", "x"]]
+
+
+def test_combined_columns_pickle_by_path(tmp_path):
+    pytest.importorskip("pyarrow")
+    Columns({"tokens": [np.arange(1000)] * 9, "label": np.arange(9)}).save(tmp_path / "a.arrow")
+    columns = sq.load(tmp_path / "a.arrow")
+    combined = (columns + columns)[["tokens", "label"]] | columns[[0] * 18][["label"]]
+    assert len(pickle.dumps(combined)) < 2000
+    assert pickle.loads(pickle.dumps(combined)) == combined
+
+
+def test_columns_in_a_notebook():
+    page = parts()._repr_html_()
+    assert "2 rows of 3 columns" in page
+    assert page.count("<svg") == 1  # only the tokens differ in length
+    assert "float32 (4,)" in page
+    assert "&lt;b&gt;" in Columns({"<b>": ["<i>"]})._repr_html_()
+    assert "<i>" not in Columns({"<b>": ["<i>"]})._repr_html_()
+    assert "2 further columns" in Columns({f"c{i}": [i] for i in range(14)})._repr_html_()
+    assert Columns({"a": TensorSequence(dtype="int8")})._repr_html_().count("<tr>") == 1
