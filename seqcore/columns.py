@@ -19,7 +19,7 @@ from seqcore.dtypes import STRING, type_name
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import ItemsView, Iterator, KeysView
+    from collections.abc import ItemsView, Iterator, KeysView, Sequence
 
     from seqcore._typing import ArrowArray, ArrowStream, Selection
 
@@ -351,6 +351,60 @@ class Columns(NamesOfColumns):
         from seqcore._arrow.tables import take_table
 
         return cls.of(*take_table(table))
+
+    @classmethod
+    def from_dataset(cls, dataset: Any, columns: Sequence[str] | None = None) -> Self:
+        """Make Columns of the rows of a `datasets.Dataset` of Hugging Face, without reading them.
+
+        Parameters
+        ----------
+        dataset : datasets.Dataset
+            The data set, of one file or several, also with rows that were selected, shuffled, sorted or
+            filtered, and with columns that were renamed or removed.
+        columns : list of str, optional
+            The names of columns. By default all, or those of `dataset.set_format(columns=...)`.
+
+        Returns
+        -------
+        Columns
+            The rows in the order of the data set, as read-only views of its files.
+
+        Raises
+        ------
+        TypeError
+            If it is a `DatasetDict` or a streaming data set, or a column has nulls or elements that are not
+            tensors; the message names the column.
+        ValueError
+            If the data set has a transform, or a file is damaged.
+        KeyError
+            If there is no column of a name.
+        ImportError
+            If pyarrow is not installed; `datasets` needs it too.
+
+        See Also
+        --------
+        seqcore.load : Map the folder of a data set that `save_to_disk` wrote.
+
+        Notes
+        -----
+        O(number of files), and for selected rows O(n) and 8 bytes for each. It pickles as file paths and
+        positions. Columns in memory, and those that were cast, pickle as data. Strings and bools are read at
+        once, as in `load`.
+
+        Examples
+        --------
+        >>> import datasets
+        >>> import seqcore as sq
+        >>> dataset = datasets.Dataset.from_dict({"tokens": [[1, 2], [3], [4, 5, 6]]})
+        >>> sq.Columns.from_dataset(dataset.select([2, 0]))["tokens"].tolist()
+        [[4, 5, 6], [1, 2]]
+        """
+        from seqcore._files.datasets import read_dataset
+
+        sequences, inner, selected = read_dataset(dataset, columns)
+        made = cls.of(sequences, inner)
+        made._owned = selected
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         sequences = {}

@@ -1,4 +1,4 @@
-"""Save and memory-map sequences and Columns: Arrow files, which pyarrow and Polars read too."""
+"""Save and memory-map sequences and Columns: Arrow files, and pairs of files of Megatron."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def save(
     Parameters
     ----------
     path : str or os.PathLike
-        The path of the file. A symbolic link is followed.
+        The path of the file. A symbolic link is followed. With a name such as `corpus.idx` or `corpus.bin`,
+        both files of a Megatron pair are written, with one document for each element.
     sequence : TensorSequence, Columns, or iterable
         The sequence, Columns or list of tensors. For data larger than memory, an iterable of sequences, of
         Columns or of tensors, which are written one after the other.
@@ -38,14 +39,16 @@ def save(
     Raises
     ------
     TypeError
-        If Arrow doesn't support the dtype (complex numbers and bfloat16), or dtypes differ.
+        If Arrow doesn't support the dtype (complex numbers and bfloat16), or dtypes differ. If a Megatron
+        pair doesn't: it has (u)int8, int16, uint16, int32, int64, float32 and float64.
     ValueError
         If ranks differ, rows of arrays differ in shape, or an empty iterable leaves the dtype unknown. If the
-        name ends as those of other formats do, such as `.parquet`.
+        name ends as those of other formats do, such as `.parquet`. If elements of a Megatron pair don't have
+        rank 1.
     OSError
         If the file can't be written. After any error an existing file is unchanged.
     ImportError
-        If pyarrow is not installed: `pip install "seqcore-tensors[arrow]"`.
+        If pyarrow is not installed: `pip install "seqcore-tensors[arrow]"`. A Megatron pair doesn't need it.
 
     See Also
     --------
@@ -71,9 +74,12 @@ def save(
     """
     from seqcore._files.parts import parts_of
     from seqcore._files.targets import check_path
-    from seqcore._files.writing import write
 
     check_path(path, sequence)
+    if os.path.splitext(os.fsdecode(path))[1].lower() in (".idx", ".bin"):
+        from seqcore._files.megatron import write
+    else:
+        from seqcore._files.writing import write
     write(path, parts_of(sequence))
 
 
@@ -90,7 +96,8 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
         The path of a file written by `save`, or of another Arrow file, in the file or the stream format. A
         folder stands for its `*.arrow` files, and a pattern such as `"day-*.arrow"` for the files that match,
         in order of name. A folder that Hugging Face's `datasets` wrote with `save_to_disk` stands for the
-        files of the data set, without its caches. Several files give one sequence.
+        files of the data set, without its caches. Several files give one sequence. An index of Megatron
+        (`corpus.idx`, or its `corpus.bin`) stands for the pair.
     column : str, optional
         The name of the column to load, for files with several columns. By default all are loaded.
 
@@ -112,7 +119,7 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
     TypeError
         If several files differ in dtype.
     ImportError
-        If pyarrow is not installed: `pip install "seqcore-tensors[arrow]"`.
+        If pyarrow is not installed: `pip install "seqcore-tensors[arrow]"`. A Megatron pair doesn't need it.
 
     See Also
     --------
@@ -122,7 +129,8 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
     -----
     O(1) for each part that was saved, without reading data or offsets, and without memory for each element.
     An element's offsets are checked when it is used: damaged ones are then a ValueError that names the
-    element and the file.
+    element and the file. Of a Megatron pair each sequence is an element, also where documents have several;
+    lengths and pointers that don't fit each other are such an error too.
 
     Loaded sequences, and selections from them, pickle as a file path and positions: other processes open the
     file themselves, and it is an error if it was moved or changed. A mapped file may be replaced or removed,

@@ -25,12 +25,26 @@ def _date(time):
     return f"{datetime.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}.{rest:09}"
 
 
+def _is_as(found, nbytes, time):
+    # Archives may store whole seconds only.
+    return found.st_size == nbytes and found.st_mtime_ns in (time, time // _SECOND * _SECOND)
+
+
+def _check(path, found, nbytes, time):
+    if not _is_as(found, nbytes, time):
+        raise ValueError(
+            f"{path} has changed since the pickled sequence was loaded from it: it had {nbytes:,} bytes from "
+            f"{_date(time)}, now it has {found.st_size:,} from {_date(found.st_mtime_ns)}; load it again"
+        )
+
+
 class _Values(NamedTuple):
     path: str
     nbytes: int
     time: int  # the modification time in nanoseconds
     column: str | None
     elements: int  # the number of elements
+    beside: tuple[int, int] | None = None  # of a pair: the size and time of the file with the values
 
 
 class StoredIn(_Values):
@@ -41,8 +55,13 @@ class StoredIn(_Values):
     @classmethod
     def of(cls, file):
         """Return the file that a pickle names; raise a TypeError if it is damaged."""
-        kinds: tuple[Any, ...] = (str, int, int, (str, type(None)), int)
-        if not isinstance(file, tuple) or len(file) != len(kinds) or not all(map(isinstance, file, kinds)):
+        kinds: tuple[Any, ...] = (str, int, int, (str, type(None)), int, (tuple, type(None)))
+        if (
+            not isinstance(file, tuple)
+            or len(file) not in (5, 6)
+            or not all(map(isinstance, file, kinds))
+            or (len(file) == 6 and file[5] is not None and list(map(type, file[5])) != [int, int])
+        ):
             raise TypeError(
                 "the pickle is damaged: expected a file's path, size, time, column and length, got "
                 f"{shown(file)}"
@@ -51,18 +70,14 @@ class StoredIn(_Values):
 
     def is_as(self, found):
         """Return whether a file is this one, by its status."""
-        # Archives may store whole seconds only.
-        times = self.time, self.time // _SECOND * _SECOND
-        return found.st_size == self.nbytes and found.st_mtime_ns in times
+        return _is_as(found, self.nbytes, self.time)
 
-    def check(self, found):
-        """Raise if the file has changed, by its status."""
-        if not self.is_as(found):
-            raise ValueError(
-                f"{self.path} has changed since the pickled sequence was loaded from it: it had "
-                f"{self.nbytes:,} bytes from {_date(self.time)}, now it has {found.st_size:,} from "
-                f"{_date(found.st_mtime_ns)}; load it again"
-            )
+    def check(self, found, found_beside=None):
+        """Raise if the file has changed, by its status, or the one beside it."""
+        _check(self.path, found, self.nbytes, self.time)
+        if self.beside is not None:
+            beside = f"{os.path.splitext(self.path)[0]}.bin"
+            _check(beside, os.stat(beside) if found_beside is None else found_beside, *self.beside)
 
 
 def opened(file):
@@ -97,13 +112,7 @@ def _open(file):
     key = file.path, file.column
     known, column, nbytes = _OPEN.pop(key, (None, None, 0))
     if known != file:
-        read = _FILES.get(file.path)
-        if read is None or not file.is_as(read.found):
-            from seqcore._files.reading import File  # which imports this module
-
-            read = File.at(file.path, file.check, is_kept=True)
-        column, nbytes = read.column(file.column)
-        _FILES[file.path] = read
+        column, nbytes = _read_pair(file) if file.beside is not None else _read_column(file)
         if len(column) != file.elements:
             raise ValueError(
                 f"{file.path} has {len(column)} elements, but had {file.elements} when it was pickled"
@@ -113,6 +122,26 @@ def _open(file):
         _close_some(_MOST - 1, _MOST_READ - nbytes)
     _OPEN[key] = file, column, nbytes
     return column
+
+
+def _read_column(file):
+    read = _FILES.get(file.path)
+    if read is None or not file.is_as(read.found):
+        from seqcore._files.reading import File  # which imports this module
+
+        read = File.at(file.path, file.check, is_kept=True)
+    column = read.column(file.column)
+    _FILES[file.path] = read
+    return column
+
+
+def _read_pair(file):
+    from seqcore._files.megatron import opened, pair_of  # which import this module
+
+    pair = pair_of(file.path)
+    if pair is None:
+        raise ValueError(f"{file.path} is not a Megatron index any more")
+    return opened(pair, file.check), 0
 
 
 def _close_some(most, most_nbytes):

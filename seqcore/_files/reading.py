@@ -11,6 +11,7 @@ from typing import Any
 from seqcore._arguments.shown import prefixed, shown, shown_error
 from seqcore._arrow.tables import check_names, inner_shape
 from seqcore._files.arrow import pyarrow
+from seqcore._files.megatron import opened, pair_of, refuse_column
 from seqcore._files.paths import StoredIn
 from seqcore.columns import Columns
 from seqcore.core.arrow import address_of, mark_origin, read_schema
@@ -39,6 +40,16 @@ def read_columns(paths):
     first: Any = None
     tables = []
     for path in paths:
+        pair = pair_of(path)
+        if pair is not None:
+            first = first or {None: None}
+            if len(first) > 1:
+                raise ValueError(
+                    f"{os.fspath(path)} has one sequence, but {os.fspath(paths[0])} has several columns: load "
+                    "them each by itself"
+                )
+            tables.append({None: opened(pair)})
+            continue
         file = File.at(path)
         with file.naming_errors():
             shapes, sequences = file.shapes(), file.columns()
@@ -58,6 +69,9 @@ def read_columns(paths):
 
 def read_all(paths, column):
     """Return one sequence of the elements of a column of several files."""
+    for path in paths:
+        if pair_of(path) is not None:
+            refuse_column(path, column)
     return _joined(paths, [File.at(path).column(column)[0] for path in paths])
 
 

@@ -45,7 +45,7 @@ def check_path(path, sequence):
     stem, suffix = os.path.splitext(os.fsdecode(path))
     if remedy := _OTHER_FORMATS.get(suffix.lower()):
         raise ValueError(
-            f"save writes Arrow files, not {suffix}: name it {shown(os.path.basename(stem) + '.arrow')}; "
+            f"save writes Arrow files and Megatron's .idx with its .bin, not {suffix}: name it {shown(os.path.basename(stem) + '.arrow')}; "
             f"{remedy}"
         )
 
@@ -115,6 +115,14 @@ class Temporary:
     def _opened(self, path, flags):
         """Open a file that nobody else may read until it has the rights of the one that it replaces."""
         return os.open(path, flags, 0o600 if os.path.exists(self.target) else 0o666)
+
+    def sync(self):
+        """Write everything to the disk, and give the file a time of its own."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        # A file is recognised by its time, and the system's own times may have steps of milliseconds.
+        now = time.time_ns()
+        os.utime(self.name, ns=(now, now))
 
     def put_in_place(self):
         """Replace the target with the complete file."""

@@ -4,7 +4,6 @@ A sequence is written as Columns with one column. Columns of later parts match b
 """
 
 import os
-import time
 from itertools import pairwise
 from typing import Any
 
@@ -93,12 +92,7 @@ class Writer:
         if not self.layouts:
             self._begin(self._layouts_of(self.first))
         self.batches.close()
-        file = self.temporary.file
-        file.flush()
-        os.fsync(file.fileno())
-        # A file is recognised by its time, and the system's own times may have steps of milliseconds.
-        now = time.time_ns()
-        os.utime(self.temporary.name, ns=(now, now))
+        self.temporary.sync()
         self.temporary.put_in_place()
 
     # -- parts that fit the first one ------------------------------------------------------------------

@@ -41,8 +41,8 @@ from seqcore.core.split_join cimport join, selection_in_rows, split_equal, split
 from seqcore.core.store cimport (
     ARGUMENTS_MADE, MAX_NDIM, OUT_OF_RANGE, WHOLE, Piece, PyNumber_AsSsize_t, Run, Share, Status, Store,
     TableOwner, add_to, as_position, count, empty_store, even_table, joined_stores, make_element,
-    move_element, offsets_table, owner_of, raise_damaged, raise_for, read_counter, read_one, resolve, runs_of,
-    shape_of, size_of, store_of, twin_of,
+    move_element, offsets_table, owner_of, pointers_table, raise_damaged, raise_for, read_counter, read_one,
+    resolve, runs_of, shape_of, size_of, store_of, twin_of,
 )
 from seqcore._arguments.integers import integer
 from seqcore._arguments.shown import shown_number
@@ -101,6 +101,14 @@ cdef class MappedFile:
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         PyBuffer_FillInfo(view, self, self.data, self.nbytes, 1, flags)
+
+
+def mapped_pointers(cnp.ndarray values not None, cnp.ndarray starts not None, cnp.ndarray lengths not None):
+    """Return parts of a 1-D array by starts in bytes and lengths, which are used as they are in a file."""
+    if values.ndim != 1 or not values.flags.c_contiguous or len(starts) != len(lengths) or (
+            starts.dtype, lengths.dtype) != (np.int64, np.int32):
+        raise TypeError("expected a 1-D array, and as many int64 starts as int32 lengths")
+    return new_sequence(element_type(values.dtype), store_of(pointers_table(values, starts, lengths)))
 
 
 # == results =============================================================================================

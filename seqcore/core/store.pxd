@@ -64,11 +64,22 @@ cdef extern from *:
     #endif
 
     /* One number of a table. Another process may change it at any time, so it is read once: the compiler
-       must not read it again after it was checked. */
+       must not read it again after it was checked. Numbers of files are not always aligned. */
+    #if defined(_MSC_VER)
+    #define SEQCORE_NUMBER(type) const volatile type __unaligned
+    #else
+    typedef long long __attribute__((aligned(1), may_alias)) seqcore_long;
+    typedef int __attribute__((aligned(1), may_alias)) seqcore_int;
+    #endif
     static inline Py_ssize_t seqcore_number(const void *numbers, Py_ssize_t i, int width)
     {
-        return width == 8 ? (Py_ssize_t)((const volatile long long *)numbers)[i]
-                          : (Py_ssize_t)((const volatile int *)numbers)[i];
+    #if defined(_MSC_VER)
+        return width == 8 ? (Py_ssize_t)((SEQCORE_NUMBER(long long) *)numbers)[i]
+                          : (Py_ssize_t)((SEQCORE_NUMBER(int) *)numbers)[i];
+    #else
+        return width == 8 ? (Py_ssize_t)((const volatile seqcore_long *)numbers)[i]
+                          : (Py_ssize_t)((const volatile seqcore_int *)numbers)[i];
+    #endif
     }
     """
     Py_ssize_t MAX_BYTES "SEQCORE_MAX_BYTES"    # that an address can count
@@ -129,6 +140,7 @@ cdef struct Table:
     short lengths_width         # bytes of each length or extent
     short left                  # PADDED: whether the padding is in front
     bint owned                  # OFFSETS: they were checked, and nobody else can change them
+    bint pointers               # VIEWS: starts are bytes, and each element ends where the next one begins
 
 cdef struct Piece:
     # One element as it was read and checked: use it, and never its table's numbers again.
@@ -416,6 +428,7 @@ cdef TableOwner even_table(cnp.ndarray array, int axis, bint drop_axis, Py_ssize
 cdef TableOwner offsets_table(cnp.ndarray array, int axis, cnp.ndarray offsets, Py_ssize_t low,
                               Py_ssize_t high, bint checked)
 cdef TableOwner views_table(cnp.ndarray array, int axis, cnp.ndarray starts, cnp.ndarray lengths)
+cdef TableOwner pointers_table(cnp.ndarray array, cnp.ndarray starts, cnp.ndarray lengths)
 cdef TableOwner padded_table(cnp.ndarray batch, cnp.ndarray lengths, bint left)
 cdef TableOwner shaped_table(cnp.ndarray items, cnp.ndarray offsets, Py_ssize_t low, Py_ssize_t high,
                              cnp.ndarray shapes, tuple order)

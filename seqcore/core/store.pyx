@@ -114,6 +114,18 @@ assert NCOUNTERS <= 8, "there are more counters than room for them"
 # Numbers of files and of Arrow are used where they are, and are never trusted: each use reads a number once,
 # checks it, and then uses the `Piece` that it made alone.
 
+@cython.cdivision(True)
+cdef bint read_pointer(const Table *table, Py_ssize_t number, Py_ssize_t *start,
+                       Py_ssize_t length) noexcept nogil:
+    """Make a position of a start in bytes, unless the next element doesn't begin where this one ends."""
+    cdef Py_ssize_t itemsize = table.source.itemsize, first = start[0]
+    start[0] = first // itemsize
+    if first < 0 or first % itemsize or not 0 <= length <= (MAX_BYTES - first) // itemsize:
+        return False
+    return number + 1 == table.n or (
+        number_at(table.starts, number + 1, table.width) == first + length * itemsize)
+
+
 cdef bint resolve_other(Table *table, Py_ssize_t number, Piece *piece, Py_ssize_t *dims) noexcept nogil:
     """As `resolve`, for the kinds of tables that are rarer."""
     cdef Source *source = &table.source
@@ -122,6 +134,8 @@ cdef bint resolve_other(Table *table, Py_ssize_t number, Piece *piece, Py_ssize_
     if source.kind == VIEWS:
         start = number_at(table.starts, number, table.width)
         piece.length = number_at(table.lengths, number, table.lengths_width)
+        if table.pointers and not read_pointer(table, number, &start, piece.length):
+            return False
         if not (table.low <= start <= table.high and 0 <= piece.length <= table.high - start):
             return False
         piece.data = source.data + (start - table.low) * table.step
@@ -1500,6 +1514,18 @@ cdef TableOwner views_table(cnp.ndarray array, int axis, cnp.ndarray starts, cnp
     return owner
 
 
+cdef TableOwner pointers_table(cnp.ndarray array, cnp.ndarray starts, cnp.ndarray lengths):
+    """Parts of a 1-D array, one behind the other, by their starts in bytes and lengths, as a file has them."""
+    cdef TableOwner owner = table_along(array, VIEWS, 0, False, cnp.PyArray_SIZE(starts))
+    owner.table.high = cnp.PyArray_DIM(array, 0)
+    owner.table.pointers = True
+    owner.table.starts, owner.table.width = cnp.PyArray_DATA(starts), cnp.PyArray_ITEMSIZE(starts)
+    owner.table.lengths, owner.table.lengths_width = (
+        cnp.PyArray_DATA(lengths), cnp.PyArray_ITEMSIZE(lengths))
+    owner.numbers = starts, lengths         # not a copy, though they may not be aligned
+    return owner
+
+
 cdef TableOwner padded_table(cnp.ndarray batch, cnp.ndarray lengths, bint left):
     """Rows of a batch without their padding along axis 1."""
     cdef Py_ssize_t n = cnp.PyArray_DIM(batch, 0)
@@ -1659,9 +1685,12 @@ cdef int raise_damaged(const Store *store, Py_ssize_t position, Py_ssize_t befor
     cdef TableOwner owner = <TableOwner>owner_of(source)
     where = "its Arrow array" if owner.origin is None else owner.origin.path
     whose = "" if owner.origin is None else f", number {owner.first + number} of the file,"
-    what = "leave its values, or make no tensor of its shape" if source.kind == SHAPED else "leave its values"
-    raise ValueError(f"element {before + position}{whose} can't be read: its offsets {what}, so {where} is "
-                     "damaged")
+    what = "its offsets leave its values"
+    if source.kind == SHAPED:
+        what = "its offsets leave its values, or make no tensor of its shape"
+    elif source.kind == VIEWS and (<Table *>source).pointers:
+        what = "its pointer and its size leave the values, or are not those before the next one"
+    raise ValueError(f"element {before + position}{whose} can't be read: {what}, so {where} is damaged")
 
 
 cdef void begin_blocks(Block *block, const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
