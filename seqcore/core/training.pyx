@@ -25,7 +25,7 @@ from seqcore.core.store cimport (
     SHAPE_DIFFERS, WHOLE, Block as Elements, Piece, Reader, Share, Source, Status, Store, Table, TableOwner,
     add_run, begin, begin_blocks, count, element_of, extent, finished, is_worth_releasing, make_element,
     new_runs, next_pieces, offsets_table, owner_of, raise_damaged, raise_for, read_block, read_one, shape_of,
-    share, share_of, size_of, strides_of, views_table,
+    share, share_of, size_of, views_table,
 )
 from seqcore._arguments.shown import shown, shown_number
 
@@ -1045,8 +1045,9 @@ cdef Status copy_rows(Elements *block, Py_ssize_t position, char *out, const Py_
     """Write one row of each element, or `empty` unless it is NULL; `at` is the element at fault."""
     cdef Piece piece
     cdef Py_ssize_t i, k, row, length, nbytes, itemsize
+    cdef const char *data
     cdef int axis
-    cdef bint together
+    cdef bint together, along_rows
     while read_block(block):
         at[0] = block.first
         if block.source.ndim != ndim:
@@ -1056,24 +1057,28 @@ cdef Status copy_rows(Elements *block, Py_ssize_t position, char *out, const Py_
         for axis in range(ndim - 1, 0, -1):
             together &= block.shape[ndim + axis] == nbytes or shape[axis - 1] == 1
             nbytes *= shape[axis - 1]
+        along_rows = block.source.axis == 0
         for i in range(block.n):
-            at[0] = block.first + i
-            element_of(block, i, &piece)
-            for axis in range(1, ndim):
-                if extent(&piece, axis) != shape[axis - 1]:
-                    return SHAPE_DIFFERS
-            length = extent(&piece, 0)
+            if i == 0 or not along_rows:            # else only the lengths differ
+                element_of(block, i, &piece)
+                for axis in range(1, ndim):
+                    if extent(&piece, axis) != shape[axis - 1]:
+                        at[0] = block.first + i
+                        return SHAPE_DIFFERS
+            length = block.rows[i] if along_rows else block.shape[0]
             row = position if position >= 0 else position + length
-            if not 0 <= row < length:
-                if empty == NULL:
-                    return OUT_OF_RANGE
+            if 0 <= row < length:
+                data = block.data[i] + row * block.shape[ndim]
+                if together:
+                    copy_bytes(out, data, nbytes)
+                else:
+                    copy_strided(out, strides, data, block.shape + ndim + 1, shape, ndim - 1, itemsize)
+            elif empty == NULL:
+                at[0] = block.first + i
+                return OUT_OF_RANGE
+            else:
                 for k in range(nbytes // itemsize):
                     memcpy(out + k * itemsize, empty, itemsize)
-            elif together:
-                copy_bytes(out, piece.data + row * strides_of(&piece)[0], nbytes)
-            else:
-                copy_strided(out, strides, piece.data + row * strides_of(&piece)[0],
-                             strides_of(&piece) + 1, shape, ndim - 1, itemsize)
             out += nbytes
     at[0] = block.at
     return DAMAGED if block.damaged else OK
@@ -1250,9 +1255,8 @@ cdef object lengths_of_mask(cnp.ndarray mask, tuple shape, bint left):
     if given.shape != shape[:2]:
         raise ValueError(f"the mask has shape {given.shape}, expected {shape[:2]} as the batch")
     if given.dtype.kind != "b":
-        wrong = np.argwhere((given != 0) & (given != 1))
-        if len(wrong):
-            row, column = wrong[0].tolist()
+        if given.size and (given.max() > 1 or given.min() < 0):
+            row, column = np.argwhere((given != 0) & (given != 1))[0].tolist()
             raise ValueError(f"mask[{row}, {column}] is {shown_number(given[row, column])}, expected 0 or 1")
         given = given != 0
     mask = np.ascontiguousarray(given)
