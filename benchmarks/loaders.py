@@ -35,6 +35,65 @@ def pad_batches():
     return sides
 
 
+# --- what people hold ---
+
+
+@case(
+    "a padded batch of 32 of Megatron's .bin and .idx, 20 to 119 uint16",
+    Limit("its reader's way, and pad_sequence", 1 / 3),
+)
+def pad_pair():
+    if not (torch := optional("torch")):
+        return {}
+    lengths = np.random.default_rng(1).integers(20, 120, COUNT)
+    tokens = np.random.default_rng(2).integers(0, 50_000, lengths.sum(), dtype=np.uint16)
+    path = folder() / "corpus.idx"
+    sq.save(path, sq.TensorSequence.from_lengths(tokens, lengths))
+    seq, memory = sq.load(path), np.memmap(path.with_suffix(".bin"), mode="r")
+    starts = 2 * (np.cumsum(lengths) - lengths)
+    batches = np.random.default_rng(3).permutation(COUNT)[: COUNT // 32 * 32].reshape(-1, 32).tolist()
+
+    def read(i):
+        return torch.from_numpy(np.frombuffer(memory, np.uint16, lengths[i], starts[i]).astype(np.int64))
+
+    def side(pad):
+        turns = itertools.cycle(batches)
+        return Side(lambda: [pad(next(turns)) for _ in range(100)], noperations=100)
+
+    pad_sequence = torch.nn.utils.rnn.pad_sequence
+    return {
+        OURS: side(lambda batch: torch.from_numpy(seq[batch].to_padded(dtype="int64"))),
+        "its reader's way, and pad_sequence": side(
+            lambda batch: pad_sequence([read(i) for i in batch], batch_first=True)
+        ),
+    }
+
+
+@case(
+    "a padded batch of 32 of a shuffled datasets.Dataset, 4 to 512 uint16",
+    Limit('its format "torch", and pad_sequence', 1 / 10),
+)
+def pad_dataset():
+    torch, datasets = optional("torch"), optional("datasets")
+    if not (torch and datasets and optional("pyarrow")):
+        return {}
+    rows = datasets.load_from_disk(labelled()[2]).select_columns(["tokens"]).shuffle(seed=1)
+    columns, theirs = sq.Columns.from_dataset(rows), rows.with_format("torch")
+    batches = np.random.default_rng(3).permutation(ROWS).reshape(-1, 32).tolist()
+
+    def side(pad):
+        turns = itertools.cycle(batches)
+        return Side(lambda: [pad(next(turns)) for _ in range(20)], noperations=20)
+
+    pad_sequence = torch.nn.utils.rnn.pad_sequence
+    return {
+        OURS: side(lambda batch: torch.from_numpy(columns[batch]["tokens"].to_padded(dtype="int64"))),
+        'its format "torch", and pad_sequence': side(
+            lambda batch: pad_sequence(theirs[batch]["tokens"], batch_first=True)
+        ),
+    }
+
+
 # --- an epoch, from the file to the last batch ---
 
 ROWS = 20_000

@@ -47,6 +47,37 @@ def select_values():
     }
 
 
+@case("windows: 1,000,000 of 100,000 elements", Limit("two copies of 1,000,000 offsets", 10))
+def windows():
+    lengths = generator().integers(1, 20, COUNT)
+    seq, offsets = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths), np.arange(1_000_001)
+    return {
+        OURS: Side(lambda: seq.windows(1)),
+        "two copies of 1,000,000 offsets": Side(lambda: (offsets.copy(), offsets.copy())),
+    }
+
+
+@case("running sums of 100,000 x 1 to 19 float32", Limit("a loop of np.add.accumulate", 1 / 10))
+def running_sums():
+    lengths = generator().integers(1, 20, COUNT)
+    seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)
+    pieces = [*seq]
+    return {
+        OURS: Side(lambda: seq.accumulate(np.add)),
+        "a loop of np.add.accumulate": Side(lambda: [np.add.accumulate(piece) for piece in pieces]),
+    }
+
+
+@case("the last rows of 100,000 x 1 to 19 float32", Limit("values()[offsets()[1:] - 1]", 2))
+def last_rows():
+    lengths = generator().integers(1, 20, COUNT)
+    seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)
+    return {
+        OURS: Side(lambda: seq.take_rows(-1)),
+        "values()[offsets()[1:] - 1]": Side(lambda: seq.values()[seq.offsets()[1:] - 1]),
+    }
+
+
 @case("del seq[mask] of half of 100,000", Limit("a list comprehension that keeps the others", 1 / 3))
 def remove_by_mask():
     array, _, pieces = rows()

@@ -1044,7 +1044,7 @@ cdef Status copy_rows(Elements *block, Py_ssize_t position, char *out, const Py_
                       const Py_ssize_t *strides, int ndim, const char *empty, Py_ssize_t *at) noexcept nogil:
     """Write one row of each element, or `empty` unless it is NULL; `at` is the element at fault."""
     cdef Piece piece
-    cdef Py_ssize_t i, k, row, length, nbytes, itemsize
+    cdef Py_ssize_t i, k, n, row, length, nbytes, itemsize, stride
     cdef const char *data
     cdef int axis
     cdef bint together, along_rows
@@ -1057,8 +1057,9 @@ cdef Status copy_rows(Elements *block, Py_ssize_t position, char *out, const Py_
         for axis in range(ndim - 1, 0, -1):
             together &= block.shape[ndim + axis] == nbytes or shape[axis - 1] == 1
             nbytes *= shape[axis - 1]
-        along_rows = block.source.axis == 0
-        for i in range(block.n):
+        # In variables of its own: as far as a compiler knows, the copies below write to the block.
+        n, stride, along_rows = block.n, block.shape[ndim], block.source.axis == 0
+        for i in range(n):
             if i == 0 or not along_rows:            # else only the lengths differ
                 element_of(block, i, &piece)
                 for axis in range(1, ndim):
@@ -1068,7 +1069,7 @@ cdef Status copy_rows(Elements *block, Py_ssize_t position, char *out, const Py_
             length = block.rows[i] if along_rows else block.shape[0]
             row = position if position >= 0 else position + length
             if 0 <= row < length:
-                data = block.data[i] + row * block.shape[ndim]
+                data = block.data[i] + row * stride
                 if together:
                     copy_bytes(out, data, nbytes)
                 else:

@@ -25,7 +25,7 @@ ALLOWED = {
     "_maps": BASE,
     "operators": {*BASE, "_format"},
     "files": {*BASE, "_files", "columns"},
-    "columns": {*BASE, "_arrow", "_format", "files"},
+    "columns": {*BASE, "_arrow", "_files", "_format", "files"},
     "packing": BASE,
     "_batches": BASE,
     "samplers": {*BASE, "_batches", "packing"},
@@ -41,6 +41,7 @@ LATE = {
     ("mapping", "onnx"),
     ("files", "_files"),
     ("columns", "files"),
+    ("columns", "_files"),
     ("columns", "_arrow"),
 }
 FILES = sorted(ROOT.rglob("*.py"))
