@@ -170,7 +170,9 @@ def accumulation_of(how, dtype, asked):
         )
     ufunc, name = _ufunc_of(ufunc)
     if dtype == STRING:
-        raise TypeError(f"strings can't be accumulated by {name}: use sequence_map with a function of an element")
+        raise TypeError(
+            f"strings can't be accumulated by {name}: use sequence_map with a function of an element"
+        )
     asked = None if asked is None else element_type(asked)
     try:
         return ufunc, element_type(ufunc.accumulate(np.ones(2, dtype), dtype=asked).dtype)

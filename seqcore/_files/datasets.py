@@ -59,7 +59,9 @@ def _check_kind(dataset):
         raise TypeError(f"expected a datasets.Dataset, got {got(dataset)}")
     if isinstance(dataset, datasets.DatasetDict | datasets.IterableDatasetDict):
         splits = ", ".join(map(repr, dataset))
-        raise TypeError(f"expected one split, got a {type(dataset).__name__} of {splits}: pass dataset[split]")
+        raise TypeError(
+            f"expected one split, got a {type(dataset).__name__} of {splits}: pass dataset[split]"
+        )
     if isinstance(dataset, datasets.IterableDataset):
         raise TypeError(
             "a streaming IterableDataset has no rows to map: load it without streaming=True, or save its rows "

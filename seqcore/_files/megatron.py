@@ -155,7 +155,9 @@ def write(path, parts):
 def _checked(part, number, dtype):
     """Return the dtype of a part, which has to be that of the others."""
     if isinstance(part, Columns):
-        raise TypeError(f"part {number} is Columns, but a Megatron index has one sequence: pass columns[name]")
+        raise TypeError(
+            f"part {number} is Columns, but a Megatron index has one sequence: pass columns[name]"
+        )
     if part.dtype not in _CODE_OF:
         raise TypeError(
             f"part {number} has dtype {type_name(part.dtype)}, which a Megatron index can't have: convert it "
@@ -195,4 +197,6 @@ def _write_index(file, dtype, lengths):
 
 def refuse_column(path, column):
     """Raise for a pair that was asked for a column."""
-    raise ValueError(f"{os.fspath(path)} is a Megatron index, which has no column {shown(column)}: leave it out")
+    raise ValueError(
+        f"{os.fspath(path)} is a Megatron index, which has no column {shown(column)}: leave it out"
+    )

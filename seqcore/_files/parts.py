@@ -26,9 +26,7 @@ def parts_of(given):
         return iter([(0, given)])
     if is_of(given, TensorSequence):
         return iter([(0, snapshot_of(given))])
-    if isinstance(given, list | tuple) and not any(
-        _is_part(item) for item in given
-    ):
+    if isinstance(given, list | tuple) and not any(_is_part(item) for item in given):
         return iter([(0, TensorSequence(given))])
     if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
         raise TypeError(

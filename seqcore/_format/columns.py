@@ -24,7 +24,9 @@ def columns_as_html(columns):
 def _as_html(columns):
     n, names = len(columns), columns.names[:_MOST]
     total = len(columns.names)
-    heading = f"Columns: {n:,} {plural(n, 'row')} of {total:,} {plural(total, 'column')}, {columns.nbytes:,} bytes"
+    heading = (
+        f"Columns: {n:,} {plural(n, 'row')} of {total:,} {plural(total, 'column')}, {columns.nbytes:,} bytes"
+    )
     left = len(columns.names) - len(names)
     if left:
         heading += f"; {left:,} further {plural(left, 'column')}: {', '.join(columns.names[_MOST:][:_MOST])}"

@@ -70,7 +70,10 @@ def expected(data):
 
 
 def rows_of(columns):
-    return [{name: getattr(value, "tolist", lambda v=value: v)() for name, value in row.items()} for row in columns]
+    return [
+        {name: getattr(value, "tolist", lambda v=value: v)() for name, value in row.items()}
+        for row in columns
+    ]
 
 
 @pytest.mark.parametrize("way", WAYS)

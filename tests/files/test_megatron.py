@@ -152,8 +152,15 @@ def test_an_element_that_disagrees_is_named(tmp_path):
     path.write_bytes(index)
     loaded = sq.load(path)
     assert loaded[0].tolist() == [1, 2, 3]
-    for read in (lambda: loaded[2], lambda: loaded.lengths(), lambda: loaded[1:].windows(2), loaded.to_padded):
-        with pytest.raises(ValueError, match=r"number 2 of the file, can't be read: its pointer .*corpus\.idx"):
+    for read in (
+        lambda: loaded[2],
+        lambda: loaded.lengths(),
+        lambda: loaded[1:].windows(2),
+        loaded.to_padded,
+    ):
+        with pytest.raises(
+            ValueError, match=r"number 2 of the file, can't be read: its pointer .*corpus\.idx"
+        ):
             read()
 
 
@@ -179,7 +186,11 @@ def test_what_a_pair_can_not_hold(tmp_path):
     for kind, given, match in (
         (TypeError, TensorSequence([[True]]), "dtype bool, which a Megatron index can't have"),
         (TypeError, TensorSequence(["a"]), "dtype string"),
-        (TypeError, [TensorSequence([[1]], "int8"), TensorSequence([[1]], "int16")], "part 1 has dtype int16"),
+        (
+            TypeError,
+            [TensorSequence([[1]], "int8"), TensorSequence([[1]], "int16")],
+            "part 1 has dtype int16",
+        ),
         (TypeError, Columns({"a": [[1]]}), r"pass columns\[name\]"),
         (ValueError, TensorSequence([[1], [[2]]]), r"element 1 of part 0 has shape \(1, 1\)"),
         (ValueError, TensorSequence([1, 2]), "rank 1"),

@@ -57,7 +57,8 @@ def test_rows_are_those_of_each_array(mixture, position):
         fits = [-len(t) <= position < len(t) for t in model]
         zero = "" if model[0].dtype == object else 0
         wanted = [
-            t[position] if fit else np.full(t.shape[1:], zero, t.dtype) for t, fit in zip(model, fits, strict=True)
+            t[position] if fit else np.full(t.shape[1:], zero, t.dtype)
+            for t, fit in zip(model, fits, strict=True)
         ]
         assert same(seq.take_rows(position, empty=zero), np.stack(wanted))
         if not all(fits):
@@ -80,7 +81,9 @@ def test_running_results_are_numpys(mixture, ufunc, dtype):
             return
         found = seq.accumulate(ufunc, dtype=dtype)
     found._check()
-    assert all(same(one, other) for one, other in zip(found, wanted, strict=True)) and len(found) == len(wanted)
+    assert all(same(one, other) for one, other in zip(found, wanted, strict=True)) and len(found) == len(
+        wanted
+    )
 
 
 @given(mixtures(one_rank=True), st.integers(-(2**40), 2**40))

@@ -312,7 +312,15 @@ def test_from_padded_errors():
     for wrong in (np.zeros(5), np.array(1.0), 3):
         with pytest.raises(ValueError, match=r"rank|axes"):
             TensorSequence.from_padded(wrong, [1, 2])
-    for wrong in ([1.0, 2.0], np.array([1.0, 2.0]), ["1", "2"], None, [None, 1], np.ones((2, 4), bool), np.ones((2, 5))):
+    for wrong in (
+        [1.0, 2.0],
+        np.array([1.0, 2.0]),
+        ["1", "2"],
+        None,
+        [None, 1],
+        np.ones((2, 4), bool),
+        np.ones((2, 5)),
+    ):
         with pytest.raises((TypeError, ValueError)):
             TensorSequence.from_padded(batch, wrong)
     for wrong in ([[1, 2]], np.array([[1], [2]]), np.array(2), np.array([2**64 - 1, 0], np.uint64)):

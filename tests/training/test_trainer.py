@@ -30,7 +30,10 @@ class Tiny(torch.nn.Module):
         assert attention_mask.sum() == (labels >= 0).sum()
         self.seen += [row[row >= 0].tolist() for row in labels]
         logits = self.table(input_ids)
-        return {"loss": torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()), "logits": logits}
+        return {
+            "loss": torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()),
+            "logits": logits,
+        }
 
 
 def collate(batch):
