@@ -129,7 +129,7 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
     -----
     O(1) for each part that was saved, without reading data or offsets, and without memory for each element.
     An element's offsets are checked when it is used: damaged ones are then a ValueError that names the
-    element and the file. Of a Megatron pair each sequence is an element, also where documents have several;
+    element and the file. Each sequence of a Megatron pair is an element, also where documents have several;
     lengths and pointers that don't fit each other are such an error too.
 
     Loaded sequences, and selections from them, pickle as a file path and positions: other processes open the

@@ -98,7 +98,8 @@ def as_lengths(lengths: TensorSequence[Any] | Integers) -> NDArray[np.int64]:
     if is_of(lengths, NamesOfColumns):
         columns: Any = lengths
         inner = dict(columns.inner)
-        name = [*inner][[*inner.values()].index(None)] if None in inner.values() else [*inner][0]
+        names, kinds = [*inner], [*inner.values()]
+        name = names[kinds.index(None) if None in kinds else 0]
         raise TypeError(f"lengths must be a sequence or integers, got Columns: pass columns[{name!r}]")
     if isinstance(lengths, range):  # which may be of any length
         lengths = np.arange(lengths.start, lengths.stop, lengths.step)

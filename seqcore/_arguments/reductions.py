@@ -166,13 +166,12 @@ def accumulation_of(how, dtype, asked):
     ufunc = np.add if how is np.cumsum else np.multiply if how is np.cumprod else how
     if not isinstance(ufunc, np.ufunc):
         raise TypeError(
-            f"ufunc must be a ufunc of two arguments, such as np.add, or np.cumsum or np.cumprod, got {got(how)}"
+            "ufunc must be a ufunc of two arguments, such as np.add, or np.cumsum or np.cumprod, got "
+            f"{got(how)}"
         )
     ufunc, name = _ufunc_of(ufunc)
     if dtype == STRING:
-        raise TypeError(
-            f"strings can't be accumulated by {name}: use sequence_map with a function of an element"
-        )
+        raise TypeError(f"strings can't be accumulated by {name}: use sequence_map with a function")
     asked = None if asked is None else element_type(asked)
     try:
         return ufunc, element_type(ufunc.accumulate(np.ones(2, dtype), dtype=asked).dtype)

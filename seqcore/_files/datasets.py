@@ -2,7 +2,7 @@
 
 ::
 
-    dataset     ── _data ── blocks, each a mapped file, and what was done to it: slices, renamed columns
+    dataset     ── _data ── blocks, each a mapped file, with the changes to it: slices, renamed columns
                 └─ _indices ── which rows, after select, shuffle, sort or filter; None for all
 
 A block that something else was done to, or that is in memory, is taken as Arrow data. That is mapped too, but
@@ -35,7 +35,8 @@ def read_dataset(dataset, columns):
     positions = None
     if dataset._indices is not None:
         positions = dataset._indices.column(0).to_numpy().astype(np.int64)
-    sequences, inner, files = {}, {}, {}
+    sequences, inner = {}, {}
+    files: dict[str, File] = {}
     for name in names:
         field = table.schema.field(name)
         try:
@@ -64,8 +65,8 @@ def _check_kind(dataset):
         )
     if isinstance(dataset, datasets.IterableDataset):
         raise TypeError(
-            "a streaming IterableDataset has no rows to map: load it without streaming=True, or save its rows "
-            "with seqcore.save"
+            "a streaming IterableDataset has no rows to map: load it without streaming=True, or save its "
+            "rows with seqcore.save"
         )
     if not isinstance(dataset, datasets.Dataset):
         raise TypeError(f"expected a datasets.Dataset, got {got(dataset)}")

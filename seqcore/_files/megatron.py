@@ -165,7 +165,8 @@ def _checked(part, number, dtype):
         )
     if dtype is not None and part.dtype != dtype:
         raise TypeError(
-            f"part {number} has dtype {type_name(part.dtype)}, expected {type_name(dtype)} as the parts before"
+            f"part {number} has dtype {type_name(part.dtype)}, expected {type_name(dtype)} as the parts "
+            "before"
         )
     return part.dtype
 

@@ -45,8 +45,8 @@ def read_columns(paths):
             first = first or {None: None}
             if len(first) > 1:
                 raise ValueError(
-                    f"{os.fspath(path)} has one sequence, but {os.fspath(paths[0])} has several columns: load "
-                    "them each by itself"
+                    f"{os.fspath(path)} has one sequence, but {os.fspath(paths[0])} has several columns: "
+                    "load them each by itself"
                 )
             tables.append({None: opened(pair)})
             continue

@@ -45,8 +45,8 @@ def check_path(path, sequence):
     stem, suffix = os.path.splitext(os.fsdecode(path))
     if remedy := _OTHER_FORMATS.get(suffix.lower()):
         raise ValueError(
-            f"save writes Arrow files and Megatron's .idx with its .bin, not {suffix}: name it {shown(os.path.basename(stem) + '.arrow')}; "
-            f"{remedy}"
+            f"save writes Arrow files and Megatron's .idx with its .bin, not {suffix}: name it "
+            f"{shown(os.path.basename(stem) + '.arrow')}; {remedy}"
         )
 
 
@@ -122,7 +122,7 @@ class Temporary:
         os.fsync(self.file.fileno())
         # A file is recognised by its time, and the system's own times may have steps of milliseconds.
         now = time.time_ns()
-        os.utime(self.name, ns=(now, now))
+        os.utime(self.file.fileno() if os.utime in os.supports_fd else str(self.name), ns=(now, now))
 
     def put_in_place(self):
         """Replace the target with the complete file."""

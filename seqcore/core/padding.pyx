@@ -284,7 +284,8 @@ cdef object starts_given(object start, Py_ssize_t n):
         return np.array([number], np.int64)
     given = integers("start", start)
     if given.ndim != 1 or len(given) != n:
-        raise ValueError(f"start must be an integer, or one for each of {n} elements, got shape {given.shape}")
+        raise ValueError(f"start must be an integer, or one for each of {n} elements, got shape "
+                         f"{given.shape}")
     return within_64_bits(given)
 
 

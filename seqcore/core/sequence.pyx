@@ -1215,7 +1215,7 @@ cdef class Ragged(Convertible):
         -------
         windows : TensorSequence
             The windows of all elements in order. Those of an element begin at row 0, `step`, 2 `step` and so
-            on, until one reaches its end. An element without rows has none.
+            on, until one reaches its end. An element without rows gives no windows.
         ids : np.ndarray of int64
             The position of each window's element, of shape (number of windows,). Only if `return_ids` is
             True.

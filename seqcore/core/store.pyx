@@ -1515,7 +1515,7 @@ cdef TableOwner views_table(cnp.ndarray array, int axis, cnp.ndarray starts, cnp
 
 
 cdef TableOwner pointers_table(cnp.ndarray array, cnp.ndarray starts, cnp.ndarray lengths):
-    """Parts of a 1-D array, one behind the other, by their starts in bytes and lengths, as a file has them."""
+    """Parts of a 1-D array, one behind the other, by starts in bytes and lengths, as a file has them."""
     cdef TableOwner owner = table_along(array, VIEWS, 0, False, cnp.PyArray_SIZE(starts))
     owner.table.high = cnp.PyArray_DIM(array, 0)
     owner.table.pointers = True

@@ -1,4 +1,4 @@
-"""What training needs: the order of elements by length, packing, and the rows of each element.
+"""Batches and rows for training: the order of elements by length, packing, and the rows of each element.
 
 Sections::
 
@@ -21,13 +21,13 @@ from seqcore.core.limits cimport SIGNALS_EVERY
 from seqcore.core.padding cimport store_like
 from seqcore.core.split_join cimport compact_items, copy_strided, count_strings, new_array, select
 from seqcore.core.store cimport (
-    COPIED_WITHOUT_GIL, DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OK, OUT_OF_RANGE, PADDED, RANK_DIFFERS, SHAPED,
-    SHAPE_DIFFERS, WHOLE, Block as Elements, Piece, Reader, Share, Source, Status, Store, Table, TableOwner,
-    add_run, begin, begin_blocks, count, element_of, extent, finished, is_worth_releasing, make_element,
-    new_runs, next_pieces, offsets_table, owner_of, raise_damaged, raise_for, read_block, read_one, shape_of,
-    share, share_of, size_of, views_table,
+    COPIED_WITHOUT_GIL, DAMAGED, MAX_BYTES, MAX_NDIM, OK, OUT_OF_RANGE, PADDED, RANK_DIFFERS, SHAPED,
+    SHAPE_DIFFERS, WHOLE, Block as Elements, Piece, Share, Source, Status, Store, Table, TableOwner, add_run,
+    begin_blocks, count as count_path, element_of, extent, finished, is_worth_releasing, make_element,
+    new_runs, offsets_table, owner_of, raise_damaged, raise_for, read_block, read_one, shape_of,
+    share as retained, share_of, size_of, views_table,
 )
-from seqcore._arguments.shown import shown, shown_number
+from seqcore._arguments.shown import shown_number
 
 cnp.import_array()
 
@@ -779,6 +779,7 @@ def packed(cnp.ndarray lengths not None, int64_t capacity, strategy, int64_t mos
 cdef extern from "Python.h":
     PyObject *PyErr_Occurred()
 
+
 cdef struct Cut:
     # Which views an element is divided into.
     Py_ssize_t size             # rows of a view, at most
@@ -794,6 +795,7 @@ cdef struct Place:
     Py_ssize_t high             # to behind the last one
     Py_ssize_t n                # views
     Py_ssize_t at               # where the next one is written
+
 
 @cython.final
 cdef class Region:
@@ -909,7 +911,7 @@ cdef object rows_of(Region region, cnp.dtype dtype):
 
 
 cdef list find_regions(Store *store, cnp.dtype dtype, const Cut *cut, int64_t *begins, int64_t *lengths):
-    """Find in which rows of which memory elements are: the first element of each stretch, and its region."""
+    """Find the rows and the memory of all elements: the first element of each stretch, and its region."""
     cdef Elements block
     cdef Region region
     cdef Py_ssize_t i
@@ -945,7 +947,7 @@ cdef list find_regions(Store *store, cnp.dtype dtype, const Cut *cut, int64_t *b
 
 
 cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_ids, list ids) except NULL:
-    """The views that elements are divided into; `ids` gets an array of which element each is of."""
+    """The views that elements are divided into; `ids` gets an array of the element that each belongs to."""
     cdef Py_ssize_t n = size_of(store), i, first, stop, done = 0, at = 0
     cdef cnp.ndarray begins = np.empty(n, np.int64)
     cdef cnp.ndarray lengths = np.empty(n, np.int64)
@@ -971,7 +973,7 @@ cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_i
     if total == n and (n == 0 or (<object>lengths).max() <= cut.size):      # each is a view of itself
         if wants_ids:
             ids.append(np.arange(n))
-        return share(store)
+        return retained(store)
     starts, sizes = np.empty(total + 1, np.int64), np.empty(total, np.int64)
     if len(stretches) > len(regions):
         order = np.empty(total, np.int64)
@@ -1109,6 +1111,7 @@ cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndar
         shape[axis] = extent(&first, axis)
     rows = new_array(dtype, ndim, shape)
     begin_blocks(&block, store, 0, n)
+    block.fetches = True
     if strings or not is_worth_releasing(store):
         status = copy_rows(&block, position, cnp.PyArray_BYTES(rows), &shape[1],
                            <Py_ssize_t *>cnp.PyArray_STRIDES(rows) + 1, ndim, value, &at)
@@ -1116,7 +1119,7 @@ cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndar
         with nogil:
             status = copy_rows(&block, position, cnp.PyArray_BYTES(rows), &shape[1],
                                <Py_ssize_t *>cnp.PyArray_STRIDES(rows) + 1, ndim, value, &at)
-        count(COPIED_WITHOUT_GIL, 1)
+        count_path(COPIED_WITHOUT_GIL, 1)
     if strings and status != OK:
         memset(cnp.PyArray_DATA(rows), 0, cnp.PyArray_NBYTES(rows))     # pointers that nobody has counted
     if status == OUT_OF_RANGE:
@@ -1190,7 +1193,7 @@ cdef Store *accumulated(Store *store, cnp.dtype dtype, object ufunc, cnp.dtype w
     cdef Loop loop
     cdef void *data
     cdef Elements block
-    cdef Reader reader
+    cdef Piece piece
     cdef Status status = OK
     cdef Py_ssize_t i = loop_of(function, wanted.type_num), first, at = 0
     begin_blocks(&block, result.store, 0, size_of(result.store))
@@ -1205,20 +1208,21 @@ cdef Store *accumulated(Store *store, cnp.dtype dtype, object ufunc, cnp.dtype w
         at = block.first
         raise_what_is_set()
     else:
-        begin(&reader, result.store, 0, size_of(result.store))
-        while status == OK and next_pieces(&reader):
-            for i in range(reader.n):
-                if reader.pieces[i].source.ndim == 0:
-                    at, status = reader.at - reader.n + i, RANK_DIFFERS
-                    break
-                first = (reader.pieces[i].data - cnp.PyArray_BYTES(items)) // cnp.PyArray_ITEMSIZE(items)
-                shape = shape_of(&reader.pieces[i])
+        while read_block(&block):
+            at = block.first
+            if block.source.ndim == 0:
+                status = RANK_DIFFERS
+                break
+            for i in range(block.n):
+                element_of(&block, i, &piece)
+                first = (piece.data - cnp.PyArray_BYTES(items)) // cnp.PyArray_ITEMSIZE(items)
+                shape = shape_of(&piece)
                 part = items[first:first + int(np.prod(shape))].reshape(shape)
                 part[...] = ufunc.accumulate(part, 0, wanted)
             let_others_in()
     if status != OK:
         raise ValueError(f"element {at} has rank 0 and so no rows")
-    return share(result.store)
+    return retained(result.store)
 
 
 # -- masks ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Megatron's pairs of `.bin` and `.idx`: written byte for byte, mapped, pickled by path, damaged and changed."""
+"""Megatron's `.bin` and `.idx`: written byte for byte, mapped, pickled by path, damaged and changed."""
 
 import os
 import pickle
@@ -183,7 +183,7 @@ def test_what_a_pair_can_not_hold(tmp_path):
     path = tmp_path / "corpus.idx"
     sq.save(path, TensorSequence(DOCUMENTS, "int32"))
     before = path.read_bytes()
-    for kind, given, match in (
+    for kind, data, match in (
         (TypeError, TensorSequence([[True]]), "dtype bool, which a Megatron index can't have"),
         (TypeError, TensorSequence(["a"]), "dtype string"),
         (
@@ -197,7 +197,7 @@ def test_what_a_pair_can_not_hold(tmp_path):
         (ValueError, iter([]), "no dtype"),
     ):
         with pytest.raises(kind, match=match):
-            sq.save(path, given)
+            sq.save(path, data)
     assert path.read_bytes() == before
     assert sq.load(path).tolist() == DOCUMENTS
     assert sorted(os.listdir(tmp_path)) == ["corpus.bin", "corpus.idx"]

@@ -81,9 +81,8 @@ def test_running_results_are_numpys(mixture, ufunc, dtype):
             return
         found = seq.accumulate(ufunc, dtype=dtype)
     found._check()
-    assert all(same(one, other) for one, other in zip(found, wanted, strict=True)) and len(found) == len(
-        wanted
-    )
+    assert len(found) == len(wanted)
+    assert all(same(one, other) for one, other in zip(found, wanted, strict=True))
 
 
 @given(mixtures(one_rank=True), st.integers(-(2**40), 2**40))

@@ -660,9 +660,9 @@ def test_rows_of_both_sides():
     assert columns[:0] + columns == columns
     with pytest.raises(ValueError, match="of the same names: label are in one"):
         columns + columns[["tokens", "box"]]
-    with pytest.raises(TypeError, match="'label' is an array of int64 .*, and an array of float64"):
+    with pytest.raises(TypeError, match=r"'label' is an array of int64 .*, and an array of float64"):
         columns + (columns | {"label": [0.5, 1.5]})
-    with pytest.raises(TypeError, match="'label' is an array of int64 .*, and a sequence of int64"):
+    with pytest.raises(TypeError, match=r"'label' is an array of int64 .*, and a sequence of int64"):
         columns + (columns | {"label": [[1], [1, 2]]})
     with pytest.raises(TypeError, match="unsupported operand"):
         columns + {"tokens": [[1], [2]]}

@@ -1,4 +1,4 @@
-"""`transformers.Trainer` on Columns: what `remove_unused_columns` makes of a batch, and a collate function."""
+"""`transformers.Trainer` on Columns, with a collate function of Columns."""
 
 import numpy as np
 import pytest
@@ -37,8 +37,8 @@ class Tiny(torch.nn.Module):
 
 
 def collate(batch):
-    """Return the arguments of the model's `forward`, of Columns or, as Trainer has them, of dicts."""
-    padded = PadCollate(dtype="int64")(batch[["tokens"]] if isinstance(batch, sq.Columns) else batch)
+    """Return the arguments of the model's `forward`."""
+    padded = PadCollate(dtype="int64")(batch[["tokens"]])
     ids, mask = padded["tokens"], padded["tokens_mask"]
     return {"input_ids": ids, "attention_mask": mask.long(), "labels": ids.masked_fill(~mask, -100)}
 
