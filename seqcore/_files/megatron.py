@@ -17,8 +17,10 @@ Nothing of that but the header and the last sequence is read when a pair is open
 they are, and each is checked when its element is read.
 """
 
+import errno
 import mmap
 import os
+import stat
 import struct
 
 import numpy as np
@@ -47,6 +49,8 @@ def pair_of(path):
     stem, suffix = os.path.splitext(path)
     index = f"{stem}.idx" if suffix == ".bin" else path
     try:
+        if not stat.S_ISREG(os.stat(index).st_mode):  # opening a pipe would block
+            return None
         with open(index, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 return None
@@ -66,6 +70,9 @@ def opened(pair, check=None):
         If the header or the last sequence doesn't fit the files.
     """
     index, tokens = pair
+    for path in pair:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError(errno.EINVAL, "expected a file, got a folder or a device", path)
     with open(index, "rb") as index_file, open(tokens, "rb") as tokens_file:
         found, found_tokens = os.fstat(index_file.fileno()), os.fstat(tokens_file.fileno())
         if check is not None:

@@ -45,8 +45,8 @@ def check_path(path, sequence):
     stem, suffix = os.path.splitext(os.fsdecode(path))
     if remedy := _OTHER_FORMATS.get(suffix.lower()):
         raise ValueError(
-            f"save writes Arrow files and Megatron's .idx with its .bin, not {suffix}: name it "
-            f"{shown(os.path.basename(stem) + '.arrow')}; {remedy}"
+            f"save writes Arrow files, not {suffix}: name it {shown(os.path.basename(stem) + '.arrow')}; "
+            f"{remedy}"
         )
 
 

@@ -176,6 +176,15 @@ def test_tokens_that_are_missing(tmp_path):
         sq.load(path)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    path = put(tmp_path, DOCUMENTS)
+    (tmp_path / "corpus.bin").unlink()
+    os.mkfifo(tmp_path / "corpus.bin")
+    with pytest.raises(OSError, match="expected a file, got a folder or a device"):
+        sq.load(path)
+
+
 # -- what a pair can't hold ----------------------------------------------------------------------------
 
 

@@ -317,7 +317,7 @@ LYING = {
     "more elements": lambda parts, order: (other_file(parts, elements=4), order),
     "fewer elements": lambda parts, order: (other_file(parts, elements=2), order),
     "another size": lambda parts, order: (other_file(parts, nbytes=parts[0][2] - 1), order),
-    "too few values": lambda parts, order: ([parts[0][:-1]], order),
+    "too few values": lambda parts, order: ([parts[0][:-2]], order),
     "too many values": lambda parts, order: ([(*parts[0], None)], order),
     "a list": lambda parts, order: ([[*parts[0]]], order),
     "no parts": lambda parts, order: ([], order),

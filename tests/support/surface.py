@@ -1006,6 +1006,8 @@ section("columns", [
     error("Columns.__getitem__, names twice", ValueError, lambda columns: columns[["a", "a"]], memory="out"),
     error("Columns.__getitem__, no name", KeyError, lambda columns: columns["x"], memory="out"),
     error("Columns.__getitem__, nowhere", IndexError, lambda columns: columns[99], memory="out"),
+    error("Columns.from_dataset, no data set", TypeError, lambda columns: Columns.from_dataset(columns),
+          memory="out"),  # data sets are in tests/files/test_from_dataset.py
     error("Columns.__hash__", TypeError, lambda columns: hash(columns), memory="out"),
 ], memory="loose")  # fmt: skip
 
