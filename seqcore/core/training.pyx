@@ -21,9 +21,9 @@ from seqcore.core.limits cimport SIGNALS_EVERY
 from seqcore.core.padding cimport store_like
 from seqcore.core.split_join cimport compact_items, copy_strided, count_strings, new_array, select
 from seqcore.core.store cimport (
-    COPIED_WITHOUT_GIL, DAMAGED, MAX_BYTES, MAX_NDIM, OK, OUT_OF_RANGE, PADDED, RANK_DIFFERS, SHAPED,
+    DAMAGED, MAX_BYTES, MAX_NDIM, OK, OUT_OF_RANGE, PADDED, RANK_DIFFERS, SHAPED,
     SHAPE_DIFFERS, WHOLE, Block as Elements, Piece, Share, Source, Status, Store, Table, TableOwner, add_run,
-    begin_blocks, count as count_path, element_of, extent, finished, is_worth_releasing, make_element,
+    begin_blocks, element_of, extent, finished, is_worth_releasing, make_element,
     new_runs, offsets_table, owner_of, raise_damaged, raise_for, read_block, read_one, shape_of,
     share as retained, share_of, size_of, views_table,
 )
@@ -1119,7 +1119,6 @@ cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndar
         with nogil:
             status = copy_rows(&block, position, cnp.PyArray_BYTES(rows), &shape[1],
                                <Py_ssize_t *>cnp.PyArray_STRIDES(rows) + 1, ndim, value, &at)
-        count_path(COPIED_WITHOUT_GIL, 1)
     if strings and status != OK:
         memset(cnp.PyArray_DATA(rows), 0, cnp.PyArray_NBYTES(rows))     # pointers that nobody has counted
     if status == OUT_OF_RANGE:
