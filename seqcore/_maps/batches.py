@@ -81,7 +81,7 @@ class BatchWork(Work):
             bound.lower(done)
         try:
             if parts:
-                sequences = tuple(chained([*column]) for column in zip(*parts, strict=True))
+                sequences = tuple(map(chained, map(list, zip(*parts, strict=True))))
             else:
                 sequences = None if dtypes is None else empty_sequences(dtypes)
             return Chunk(start, done - start, error, None, sequences, single)
@@ -92,13 +92,13 @@ class BatchWork(Work):
         """Call the body with a batch; return whether it has one output, and a sequence for each output."""
         begin, end = self.bounds[unit], self.bounds[unit + 1]
         batch = part_of(self.inputs, begin, end)
-        arguments = [self._batch_array(one) if isinstance(one, TensorSequence) else one for one in batch]
+        # Not by a comprehension: if there is no memory for one, CPython 3.11 loses what it was given.
+        arguments = list(map(self._argument, batch))
         result = self.body(*arguments)
-        first, together = next(
-            (one, argument)
-            for one, argument in zip(batch, arguments, strict=True)
-            if isinstance(one, TensorSequence)
-        )
+        k = 0
+        while not isinstance(batch[k], TensorSequence):
+            k += 1
+        first, together = batch[k], arguments[k]
         if single is None:
             single = not isinstance(result, tuple)
         if isinstance(result, tuple) == single:
@@ -123,8 +123,10 @@ class BatchWork(Work):
                 raise OutputError(None if single else k, error) from None
         return single, tuple(sequences)
 
-    def _batch_array(self, sequence):
-        return stack(sequence) if self.stacked else sequence.values()
+    def _argument(self, one):
+        if not isinstance(one, TensorSequence):
+            return one
+        return stack(one) if self.stacked else one.values()
 
     def _split_output(self, array, first, expected):
         """Split an output, of the expected length along axis 0, like the batch of the first sequence."""
