@@ -102,7 +102,7 @@ class Columns(NamesOfColumns):
     ) -> None:
         if not sequences:
             raise ValueError("Columns need at least one column, got none")
-        lengths = {name: len(column) for name, column in sequences.items()}
+        lengths = dict(zip(sequences, map(len, sequences.values()), strict=True))
         first = next(iter(lengths))
         for name, length in lengths.items():
             if length != lengths[first]:

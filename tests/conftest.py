@@ -92,6 +92,7 @@ def pytest_collection_modifyitems(config, items):
     for test, cases in products.items():
         for case in left_out(test, cases):
             case.add_marker(pytest.mark.slow)
+            case.add_marker(pytest.mark.at_night)
 
 
 def left_out(test, cases):

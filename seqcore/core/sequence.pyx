@@ -59,7 +59,7 @@ from seqcore.core.store cimport (
 )
 from seqcore.core.late import late
 from seqcore.core.training cimport accumulated, lengths_of_mask, rows_at, truncated, windows_of
-from seqcore._arguments.integers import LONGEST, boolean, integer
+from seqcore._arguments.integers import LONGEST as _LONGEST, boolean, integer
 from seqcore._arguments.other_names import refuse_arguments
 from seqcore._arguments.padding import as_padding_value, left_side
 from seqcore._arguments.protocols import UnreadableTensorError
@@ -1249,8 +1249,8 @@ cdef class Ragged(Convertible):
         ([[1, 2, 3], [3, 4, 5], [6, 7]], array([0, 0, 1]))
         """
         cdef Share share = self.whole()
-        cdef Py_ssize_t rows = min(integer("size", size, least=1), LONGEST)
-        cdef Py_ssize_t between = rows if step is None else min(integer("step", step, least=1), LONGEST)
+        cdef Py_ssize_t rows = min(integer("size", size, least=1), _LONGEST)
+        cdef Py_ssize_t between = rows if step is None else min(integer("step", step, least=1), _LONGEST)
         cdef bint shorter = boolean("partial", partial), wants_ids = boolean("return_ids", return_ids)
         cdef list ids = []
         result = new_sequence(self._dtype, windows_of(share.store, self._dtype, rows, between, shorter,
@@ -1296,7 +1296,7 @@ cdef class Ragged(Convertible):
         [[2, 3], [4]]
         """
         cdef Share share = self.whole()
-        cdef Py_ssize_t rows = min(integer("size", size, least=0), LONGEST)
+        cdef Py_ssize_t rows = min(integer("size", size, least=0), _LONGEST)
         return new_sequence(self._dtype, truncated(share.store, self._dtype, rows, left_side(side)))
 
     def take_rows(self, position, *, empty=None):
@@ -1337,7 +1337,7 @@ cdef class Ragged(Convertible):
         (array([3, 4]), array([ 2, -1]))
         """
         cdef Share share = self.whole()
-        cdef Py_ssize_t row = max(min(integer("position", position), LONGEST), -LONGEST)
+        cdef Py_ssize_t row = max(min(integer("position", position), _LONGEST), -_LONGEST)
         value = None if empty is None else as_padding_value(empty, self._dtype, "empty")
         return rows_at(share.store, self._dtype, row, value)
 
