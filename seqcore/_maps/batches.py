@@ -92,7 +92,7 @@ class BatchWork(Work):
         """Call the body with a batch; return whether it has one output, and a sequence for each output."""
         begin, end = self.bounds[unit], self.bounds[unit + 1]
         batch = part_of(self.inputs, begin, end)
-        # Not by a comprehension: if there is no memory for one, CPython 3.11 loses what it was given.
+        # Not by a comprehension: CPython 3.11 loses its arguments if the memory ends.
         arguments = list(map(self._argument, batch))
         result = self.body(*arguments)
         k = 0

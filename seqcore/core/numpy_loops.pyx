@@ -613,7 +613,7 @@ cdef int fit(Reduction *reduction, const Block *block) noexcept nogil:
 
 
 cdef char *in_order(Reduction *reduction, const Block *block, Py_ssize_t i) noexcept nogil:
-    """An element's items in C order, aligned: where they are, or copied; NULL if there is no memory."""
+    """An element's items in C order, aligned: where they are, or copied; NULL without memory."""
     cdef Py_ssize_t nbytes
     cdef Piece piece
     if block.solid and <size_t>block.data[i] % min(block.source.itemsize, 8) == 0:

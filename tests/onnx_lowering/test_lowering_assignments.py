@@ -115,7 +115,7 @@ def test_elements_of_several_lengths():
 
 @pytest.mark.parametrize("second", ["zero", "one"])
 def test_two_positions(second):
-    """An insert at another position is no assignment."""
+    """An insert at another position isn't an assignment."""
     check(text_of(OWN, "i").replace("u = SequenceInsert (t, g, i)", f"u = SequenceInsert (t, g, {second})"))
 
 
