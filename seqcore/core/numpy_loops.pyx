@@ -413,11 +413,14 @@ cdef void extreme_rows(char *out, const real *items, Py_ssize_t n, Py_ssize_t in
 
 
 cdef Py_ssize_t position_of(const real *items, Py_ssize_t n, real wanted) noexcept nogil:
-    """The position of the first number that is equal to one of them, which may be NaN."""
+    """The position of the first number that is equal to one of them, which may be NaN.
+
+    Another thread may write meanwhile, so that none is equal: then it is the last one's.
+    """
     cdef Py_ssize_t i = 0, k
     cdef bint is_there
     if wanted != wanted:
-        while items[i] == items[i]:
+        while i < n - 1 and items[i] == items[i]:
             i += 1
         return i
     while i + LONG <= n:
@@ -428,7 +431,7 @@ cdef Py_ssize_t position_of(const real *items, Py_ssize_t n, real wanted) noexce
         if is_there:
             break
         i += LONG
-    while items[i] != wanted:
+    while i < n - 1 and items[i] != wanted:
         i += 1
     return i
 
