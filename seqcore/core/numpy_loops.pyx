@@ -371,7 +371,7 @@ cdef inline real extreme(const real *items, Py_ssize_t n, bint largest) noexcept
             has_nan |= one != one
     if has_nan:
         i = 0
-        while items[i] == items[i]:
+        while i < n - 1 and items[i] == items[i]:   # another thread may write meanwhile
             i += 1
         return items[i]
     return found
