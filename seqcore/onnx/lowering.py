@@ -24,7 +24,7 @@ from seqcore.onnx._runtimes.sessions import refusal_of
 
 __all__ = ["Note", "lower", "lower_with_report"]
 
-_TARGETS = (None, "openvino")
+TARGETS = ("openvino", "portable")
 
 
 def lower(
@@ -168,8 +168,8 @@ def lower_with_report(
     's' stays a list: it is an input of the model
     'rows' becomes pieces of 'x'
     """
-    if target not in _TARGETS:
-        raise ValueError(f"target must be {_quoted(_TARGETS)}, got {shown(target)}")
+    if target is not None and target not in TARGETS:
+        raise ValueError(f"target must be one of {', '.join(map(repr, TARGETS))} or None, got {shown(target)}")
     how = {"packs": packs, "vectorises": vectorises, "target": target}
     message, notes, _ = _lower(parse(model), folder_of(model), ragged_io, **how)
     return message, notes
@@ -237,7 +237,7 @@ def _lower(
         (lowered, notes, _), inputs = _lower_opened(prepared, how)
     else:
         lowered, notes, _ = lower_prepared(prepared, **how)
-    if how.get("target") is None and (why := _why_refused(lowered, prepared)):
+    if how.get("target") != "openvino" and (why := _why_refused(lowered, prepared)):
         lowered, inputs = prepared, {}
         notes = [note._replace(is_lowered=False, text=f"stays a list: {why}") for note in notes]
     if lowered is prepared:
@@ -247,9 +247,11 @@ def _lower(
         prepared.weights.fill_small(same)
         return same, notes, inputs
     _correct_outputs(lowered)
+    _declare_loops(lowered)
     message = to_message(lowered.model)
     prepared.weights.fill(message, with_files=False)
-    _keep_what_is_said(given, message, inputs)
+    opsets = None if how.get("target") == "portable" else given.opset_import
+    _keep_what_is_said(given, message, inputs, opsets)
     return message, notes, inputs
 
 
@@ -281,8 +283,15 @@ def _correct_outputs(lowered: Prepared) -> None:
             declared[name] = to_type_proto(type_, with_shape=True)
 
 
-def _quoted(names: tuple[str | None, ...]) -> str:
-    return " or ".join(repr(name) for name in names)
+def _declare_loops(lowered: Prepared) -> None:
+    """Declare the types of what loops give: some runtimes infer nothing of states."""
+    for graph in lowered.model.graph.all_graphs():
+        for name in (name for node in graph.nodes if node.is_op("Loop") for name in node.outputs):
+            type_ = lowered.type(name)
+            if type_.kind == TENSOR and type_.number and name not in graph.outputs:
+                plain = tuple(n if isinstance(n, int) else None for n in type_.shape or ())
+                type_ = type_._replace(shape=None if type_.shape is None else plain)
+                graph.declared[name] = to_type_proto(type_, with_shape=True)
 
 
 def _lower_opened(prepared: Prepared, how: dict[str, Any]) -> tuple[Lowered, dict[str, list[str]]]:
@@ -307,10 +316,13 @@ def _with_named_lengths(value: ValueInfoProto) -> ValueInfoProto:
     return value
 
 
-def _keep_what_is_said(given: ModelProto, message: ModelProto, instead: dict[str, list[str]]) -> None:
+def _keep_what_is_said(
+    given: ModelProto, message: ModelProto, instead: dict[str, list[str]], opsets: Any
+) -> None:
     """Give a lowered message the inputs, opsets and metadata of the model that it was made of.
 
-    `instead` has the names of the tensors that it takes in place of sequences.
+    `instead` has the names of the tensors that it takes in place of sequences. It keeps its own opsets if
+    `opsets` is None.
     """
     taken = {value.name: value for value in message.graph.input}
     inputs = []
@@ -320,8 +332,9 @@ def _keep_what_is_said(given: ModelProto, message: ModelProto, instead: dict[str
     inputs = [_with_named_lengths(deepcopy(value)) for value in inputs]
     del message.graph.input[:]
     message.graph.input.extend(inputs)
-    del message.opset_import[:]
-    message.opset_import.extend(given.opset_import)
+    if opsets is not None:
+        del message.opset_import[:]
+        message.opset_import.extend(opsets)
     made = {*("graph", "functions", "opset_import", "ir_version")}
     for field, value in given.ListFields():
         if field.name in made:

@@ -20,6 +20,7 @@ from seqcore.onnx._lowering.openvino import (
     make_empty_constants,
     take_known_branches,
 )
+from seqcore.onnx._lowering.portable import make_portable, oldest_opset
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
@@ -83,7 +84,8 @@ def lower_prepared(
     vectorises : bool, optional
         If True, vectorize loops.
     target : str, optional
-        With "openvino", also write what OpenVINO needs.
+        With "openvino", also write what OpenVINO needs; with "portable", what most runtimes take: see
+        `portable`.
     """
     if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [], [])
@@ -92,6 +94,8 @@ def lower_prepared(
         nodes = ((name, node) for name, (node, _) in given.producers.items() if given.is_sequence(name))
         return Lowered(given, [Note(name, node.name, False, why) for name, node in nodes], [])
     normal = given.model.copy()
+    if target == "portable":
+        normal.opsets[""] = oldest_opset(normal, given, OLDEST_OPSET)
     has_changed = packs and take_known_branches(normal, given)
     has_changed |= drop_aliases(normal, given.is_sequence)
     has_changed |= prune(normal)
@@ -102,7 +106,7 @@ def lower_prepared(
     whole_maps = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
-        trial = _Trial(known, whole_maps, whole_lists, packs, vectorises)
+        trial = _Trial(known, whole_maps, whole_lists, packs, vectorises, target != "portable")
         if lists := trial.lists_left():
             whole_lists |= lists
             continue
@@ -116,6 +120,8 @@ def lower_prepared(
     lowered = trial.prepared
     if target == "openvino" and trial.replaced:
         lowered = _for_openvino(lowered)
+    if target == "portable":
+        lowered = make_portable(lowered)
     if not trial.replaced and not any(note.is_vectorised for note in trial.loops):
         return Lowered(given, notes, trial.loops)
     fault = _fault_of(lowered.model) if is_checked else ""
@@ -173,7 +179,13 @@ class _Trial:
     """
 
     def __init__(
-        self, known: Prepared, whole_maps: set[str], whole_lists: set[str], packs: bool, vectorises: bool
+        self,
+        known: Prepared,
+        whole_maps: set[str],
+        whole_lists: set[str],
+        packs: bool,
+        vectorises: bool,
+        has_checks: bool,
     ) -> None:
         self._known, self._packs = known, packs
         self.replaced: dict[str, str] = {}
@@ -183,7 +195,7 @@ class _Trial:
         self._settled: set[str] = set()
         self._why_carried: dict[str, str] = {}
         model = known.model.copy()
-        builder = Builder(model)
+        builder = Builder(model, has_checks=has_checks)
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, whole_maps)
         self.prepared = known.again(model, is_same=not self._written)

@@ -86,6 +86,9 @@ class Node:
     def set_attribute(self, name: str, value: Any) -> None:
         self._attributes[name] = helper.make_attribute(name, value)
 
+    def drop_attribute(self, name: str) -> None:
+        self._attributes.pop(name, None)
+
     def attribute_messages(self) -> Iterator[AttributeProto]:
         """Yield the attributes that are not graphs."""
         yield from self._attributes.values()
