@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -11,8 +12,9 @@ from onnx import ModelProto, ValueInfoProto
 import seqcore.onnx._operators  # noqa: F401  (which registers the records of all operators)
 from seqcore._arguments.shown import shown
 from seqcore.onnx._lists.boundary import open_sequences
-from seqcore.onnx._lowering.pipeline import Lowered, Note, lower_prepared
+from seqcore.onnx._lowering.pipeline import Lowered, Note, fault_of, lower_prepared
 from seqcore.onnx._lowering.triton import prepare_for_triton
+from seqcore.onnx._lowering.unroll import fix_shapes
 from seqcore.onnx._model.load import folder_of, parse
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
@@ -32,6 +34,8 @@ def lower(
     *,
     ragged_io: bool = False,
     target: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    unroll: int = 0,
 ) -> ModelProto:
     """Return an equivalent model in which tensor operators replace sequence operators where possible.
 
@@ -119,7 +123,8 @@ def lower(
     >>> [value.name for value in graph.output]
     ['rest_values', 'rest_lengths']
     """
-    return lower_with_report(model, ragged_io=ragged_io, target=target)[0]
+    how = {"target": target, "shapes": shapes, "unroll": unroll}
+    return lower_with_report(model, ragged_io=ragged_io, **how)[0]
 
 
 def lower_with_report(
@@ -129,6 +134,8 @@ def lower_with_report(
     packs: bool = True,
     vectorises: bool = True,
     target: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    unroll: int = 0,
 ) -> tuple[ModelProto, list[Note]]:
     """Lower a model as `lower` does, and return a `Note` for each sequence too.
 
@@ -143,7 +150,9 @@ def lower_with_report(
         need that.
     vectorises : bool, optional
         If True, turn loops with independent iterations into one operator.
-    target : {"openvino"}, optional
+    target : {"openvino", "portable"}, optional
+    shapes : mapping of str to tuple of int, optional
+    unroll : int, optional
         The same as in `lower`.
 
     Returns
@@ -168,11 +177,19 @@ def lower_with_report(
     's' stays a list: it is an input of the model
     'rows' becomes pieces of 'x'
     """
+    how = {"packs": packs, "vectorises": vectorises, "target": target, "shapes": shapes, "unroll": unroll}
+    return lower_with_loops(model, ragged_io, **how)[:2]
+
+
+def lower_with_loops(model: Any, ragged_io: bool, **how: Any) -> tuple[ModelProto, list[Note], dict[str, str]]:
+    """Lower a model as `lower_with_report` does, and return what `unroll` made of each loop, or why none."""
+    target, unroll = how.get("target"), how.get("unroll", 0)
     if target is not None and target not in TARGETS:
         raise ValueError(f"target must be one of {', '.join(map(repr, TARGETS))} or None, got {shown(target)}")
-    how = {"packs": packs, "vectorises": vectorises, "target": target}
-    message, notes, _ = _lower(parse(model), folder_of(model), ragged_io, **how)
-    return message, notes
+    if unroll < 0:
+        raise ValueError(f"unroll must be 0 or more, got {unroll}")
+    message, lowered, _ = _lower(parse(model), folder_of(model), ragged_io, **how)
+    return message, lowered.notes, lowered.unrolled
 
 
 def lower_for_triton(
@@ -217,42 +234,40 @@ def lower_for_triton(
     ['parts', 'parts_shapes']
     """
     given = parse(model)
-    message, notes, inputs = _lower(given, folder_of(model), True, packs=True)
+    message, lowered, inputs = _lower(given, folder_of(model), True, packs=True)
     for value in (*message.graph.input, *message.graph.output):
         if not value.type.HasField("tensor_type"):
             raise ValueError(f"'{value.name}' can't be lowered to tensors, so Triton can't batch it")
-    return message, prepare_for_triton(given, message, inputs), notes
+    return message, prepare_for_triton(given, message, inputs), lowered.notes
 
 
 def _lower(
-    given: ModelProto, folder: str | None, ragged_io: bool, **how: Any
-) -> tuple[ModelProto, list[Note], dict[str, list[str]]]:
-    """Lower a message; return the notes too, and the tensors in the places of input sequences.
+    given: ModelProto, folder: str | None, ragged_io: bool, shapes: Any = None, **how: Any
+) -> tuple[ModelProto, Lowered, dict[str, list[str]]]:
+    """Lower a message; return what became of it too, and the tensors in the places of inputs.
 
     `how` has options of `lower_prepared`.
     """
     prepared = prepare(*without_weights(given, folder))
-    inputs: dict[str, list[str]] = {}
-    if ragged_io:
-        (lowered, notes, _), inputs = _lower_opened(prepared, how)
-    else:
-        lowered, notes, _ = lower_prepared(prepared, **how)
-    if how.get("target") != "openvino" and (why := _why_refused(lowered, prepared)):
-        lowered, inputs = prepared, {}
-        notes = [note._replace(is_lowered=False, text=f"stays a list: {why}") for note in notes]
-    if lowered is prepared:
+    lowered, inputs = _lower_opened(prepared, ragged_io, shapes or {}, how)
+    made = lowered.prepared
+    is_changed = made is not prepared
+    if is_changed and how.get("target") != "openvino" and (why := _why_refused(made, prepared)):
+        notes = [note._replace(is_lowered=False, text=f"stays a list: {why}") for note in lowered.notes]
+        lowered, inputs, is_changed = lowered._replace(notes=notes), {}, False
+    if not is_changed:
         same = ModelProto()
         same.CopyFrom(given)
         name_outputs(same)
         prepared.weights.fill_small(same)
-        return same, notes, inputs
-    _correct_outputs(lowered)
-    _declare_loops(lowered)
-    message = to_message(lowered.model)
+        return same, lowered, inputs
+    _correct_outputs(made)
+    _declare_loops(made)
+    message = to_message(made.model)
     prepared.weights.fill(message, with_files=False)
     opsets = None if how.get("target") == "portable" else given.opset_import
     _keep_what_is_said(given, message, inputs, opsets)
-    return message, notes, inputs
+    return message, lowered, inputs
 
 
 def _why_refused(lowered: Prepared, given: Prepared) -> str:
@@ -294,17 +309,28 @@ def _declare_loops(lowered: Prepared) -> None:
                 graph.declared[name] = to_type_proto(type_, with_shape=True)
 
 
-def _lower_opened(prepared: Prepared, how: dict[str, Any]) -> tuple[Lowered, dict[str, list[str]]]:
-    """Lower a model with its inputs and outputs where possible; return the inputs in their places too."""
+def _lower_opened(
+    prepared: Prepared, ragged_io: bool, shapes: Mapping[str, Sequence[int]], how: dict[str, Any]
+) -> tuple[Lowered, dict[str, list[str]]]:
+    """Lower a model, with its inputs and outputs where possible; return the tensors in the places of inputs.
+
+    An input with a fixed shape is in its own place.
+    """
     kept: set[str] = set()
     while True:
-        opened = open_sequences(prepared, kept)
-        if not opened.inputs and not opened.outputs:
-            return lower_prepared(prepared, **how), {}
-        lowered = lower_prepared(opened.prepared, **how)
+        opened = open_sequences(prepared, kept) if ragged_io else None
+        is_opened = opened is not None and (opened.inputs or opened.outputs)
+        known = opened.prepared if is_opened else prepared
+        fixed = fix_shapes(known, shapes) if shapes else known
+        if shapes and (fault := fault_of(fixed.model)) and not fault_of(known.model):
+            raise ValueError(f"shapes {dict(shapes)} don't fit the model: {fault}")
+        lowered = lower_prepared(fixed, is_fixed=bool(shapes), **how)
+        inputs = {name: [name] for name in shapes}
+        if not is_opened:
+            return lowered, inputs
         left = opened.left_in(lowered.prepared.model)
         if not left:
-            return lowered, opened.inputs
+            return lowered, inputs | opened.inputs
         kept |= left
 
 

@@ -20,7 +20,8 @@ from seqcore.onnx._lowering.openvino import (
     make_empty_constants,
     take_known_branches,
 )
-from seqcore.onnx._lowering.portable import make_portable, oldest_opset
+from seqcore.onnx._lowering.portable import fold_constants, make_portable, oldest_opset
+from seqcore.onnx._lowering.unroll import WRITTEN_OUT, unroll_loops
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
@@ -53,11 +54,14 @@ class Lowered(NamedTuple):
         The lowered model, or the given one if nothing could be lowered.
     notes : list of Note
     loops : list of LoopNote
+    unrolled : dict of str to str
+        The loops that `unroll` asks for → that each is written out, or why it stays.
     """
 
     prepared: Prepared
     notes: list[Note]
     loops: list[LoopNote]
+    unrolled: dict[str, str] = {}
 
 
 def lower_prepared(
@@ -67,6 +71,8 @@ def lower_prepared(
     packs: bool = False,
     vectorises: bool = True,
     target: str | None = None,
+    is_fixed: bool = False,
+    unroll: int = 0,
 ) -> Lowered:
     """Compile the sequences of a model away.
 
@@ -86,9 +92,16 @@ def lower_prepared(
     target : str, optional
         With "openvino", also write what OpenVINO needs; with "portable", what most runtimes take: see
         `portable`.
+    is_fixed : bool, optional
+        If True, the inputs have fixed shapes: compute what is known then.
+    unroll : int, optional
+        The largest number of iterations of a loop that is written out.
     """
-    if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
+    is_rewritten = bool(target == "portable" or is_fixed or unroll)
+    if not is_rewritten and not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [], [])
+    if given.model.opset < OLDEST_OPSET and (is_fixed or unroll):
+        raise ValueError(f"shapes and unroll need opset {OLDEST_OPSET} or later: the model has {given.model.opset}")
     if given.model.opset < OLDEST_OPSET:
         why = f"stays a list: the model has opset {given.model.opset}, export it with {OLDEST_OPSET} or later"
         nodes = ((name, node) for name, (node, _) in given.producers.items() if given.is_sequence(name))
@@ -100,6 +113,10 @@ def lower_prepared(
     has_changed |= drop_aliases(normal, given.is_sequence)
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
+    unrolled: dict[str, str] = {}
+    if is_fixed or unroll:
+        write_out_maps(normal, known, Builder(normal), set())
+        known = fold_constants(given.again(normal))
     # Lists that go through loops and branches by their elements, and maps that become loops, are so on trial:
     # where an operator is left that was written for one, it stays as it was.
     whole_lists: set[str] = set()
@@ -110,6 +127,11 @@ def lower_prepared(
         if lists := trial.lists_left():
             whole_lists |= lists
             continue
+        if is_fixed or unroll:
+            known, became = unroll_loops(known, trial.loops_left(), unroll)
+            unrolled |= became
+            if any(text.startswith(WRITTEN_OUT) for text in became.values()):
+                continue
         if not (failed := trial.maps_left()):
             break
         for name in failed:
@@ -122,17 +144,21 @@ def lower_prepared(
         lowered = _for_openvino(lowered)
     if target == "portable":
         lowered = make_portable(lowered)
-    if not trial.replaced and not any(note.is_vectorised for note in trial.loops):
+    elif is_fixed or unroll:
+        lowered = fold_constants(lowered)
+    if not is_rewritten and not trial.replaced and not any(note.is_vectorised for note in trial.loops):
         return Lowered(given, notes, trial.loops)
-    fault = _fault_of(lowered.model) if is_checked else ""
-    if fault and not _fault_of(given.model):
+    fault = fault_of(lowered.model) if is_checked else ""
+    if fault and not fault_of(given.model):
         # More is known of tensors than of sequences: that they never fit, for instance.
+        if is_fixed:
+            raise ValueError(f"shapes don't fit the model: {fault}")
         why = f"stays a list: a lowered model would not be valid: {fault}"
         return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes], trial.loops)
-    return Lowered(lowered, notes, trial.loops)
+    return Lowered(lowered, notes, trial.loops, unrolled)
 
 
-def _fault_of(model: Model) -> str:
+def fault_of(model: Model) -> str:
     """Return what the checker finds in a model when it infers all shapes, "" if nothing.
 
     What the file says of its outputs' shapes does not count: of `unbind` exporters say other than they get.
@@ -290,6 +316,10 @@ class _Trial:
             builder.apply()
             prune(model)
         return self._is_done(model, replaced)
+
+    def loops_left(self) -> set[str]:
+        """Return the names of the loops that are left."""
+        return {node.name for node in self.prepared.model.graph.all_nodes() if node.is_op("Loop")}
 
     def maps_left(self) -> set[str]:
         """Return the names of the maps whose loops still have sequence operators.
