@@ -53,7 +53,16 @@ def tract(path, feed):
         dtype = "bool" if kind == "b" else f"{letters[kind]}{8 * array.itemsize}"
         model.set_input_fact(k, ",".join([*map(str, array.shape), dtype]))
     runnable = model.into_model().into_runnable()
-    return lambda feed: [one.to_numpy() for one in runnable.run([feed[name] for name in names])]
+
+    def as_array(tensor):
+        try:
+            return tensor.to_numpy()
+        except tract.TractError as error:
+            if "TDim" not in str(error):
+                raise
+            return tensor.convert_to(tract.DatumType.I64).to_numpy()  # integers that it computed from lengths
+
+    return lambda feed: [as_array(one) for one in runnable.run([feed[name] for name in names])]
 
 
 def iree(path, feed):
@@ -196,7 +205,7 @@ RUNTIMES = {
     "tract": Runtime(tract, ["tract"], "tract", is_fixed=True),
     "IREE": Runtime(iree, ["iree-base-compiler[onnx]", "iree-base-runtime"], "onnx"),
     "onnx2torch": Runtime(onnx2torch, ["onnx2torch"], "onnx2torch"),
-    "tinygrad": Runtime(tinygrad, ["tinygrad"], "tinygrad.nn.onnx"),
+    "tinygrad": Runtime(tinygrad, ["tinygrad"], "tinygrad.nn.onnx", is_fixed=True),
     "MNN": Runtime(mnn, ["MNN"], "onnx"),
     "TVM": Runtime(tvm, ["apache-tvm"], "tvm.relax.frontend.onnx", is_fixed=True),
     "OpenVINO": Runtime(openvino, ["openvino"], "onnx"),

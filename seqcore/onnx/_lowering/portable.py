@@ -33,7 +33,15 @@ _OLDEST = 13
 def make_portable(prepared: Prepared) -> Prepared:
     """Return what is known of a lowered model that was rewritten for most runtimes; its model is changed."""
     prepared = fold_constants(prepared)
-    model = prepared.model
+    model, builder = prepared.model, Builder(prepared.model)
+    for node in model.graph.all_nodes():
+        # NonZero as a row of positions: tract (0.23) and onnx2torch (1.5) have no Compress.
+        if node.is_op("Compress") and "axis" in node.attribute_names():
+            nodes = builder.instead(node)
+            at = nodes.op("Reshape", nodes.op("NonZero", node.inputs[1]), nodes.constant([-1]))
+            nodes.op("Gather", node.inputs[0], at, axis=node.attribute("axis"), out=node.outputs[0])
+    builder.apply()
+    prepared = prepared.again(model)
     for node in model.graph.all_nodes():
         lengths = prepared.numbers.get(node.input(1)) or ()
         fixed = prepared.constant(node.input(1))
