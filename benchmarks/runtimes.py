@@ -19,6 +19,7 @@ import tempfile
 import venv
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -137,7 +138,10 @@ def mnn(path, feed):
             dtype, kind = kinds[feed[name].dtype.kind]
             array = np.ascontiguousarray(feed[name], dtype)
             given.append(expr.const(array, list(array.shape), expr.NCHW, kind))
-        return [np.array(expr.convert(one, expr.NCHW).read()) for one in net.forward(given)]
+        found = net.forward(given)
+        if not found:
+            raise RuntimeError("it returns nothing")  # how it says that it failed
+        return [np.array(expr.convert(one, expr.NCHW).read()) for one in found]
 
     return run
 
@@ -255,7 +259,8 @@ def wait_for(child, answer):
     is_late = signal.alarm(0) == 0
     if answer.exists():
         return answer.read_text()
-    return "fails: takes too long" if is_late else f"fails: ends the process ({os.WTERMSIG(status)})"
+    what = "takes too long" if is_late else f"ends the process (signal {os.WTERMSIG(status)})"
+    return f"fails: {what} at size {answer.with_name('size').read_text()}"
 
 
 def outcome(function, is_fixed, case, folder, scratch):
@@ -265,6 +270,7 @@ def outcome(function, is_fixed, case, folder, scratch):
         with np.load(Path(folder) / f"{case['model']}-{size}.npz") as stored:
             feed = {key[3:]: stored[key] for key in stored if key.startswith("in/")}
             expected = [stored[f"out/{k}"] for k in range(sum(key.startswith("out/") for key in stored))]
+        (Path(scratch) / "size").write_text(size)
         if run is None or is_fixed or name != last:
             path = shutil.copy(Path(folder) / name, Path(scratch) / f"{size}.onnx")
             run, last = function(str(path), feed), name
@@ -373,8 +379,10 @@ def run_runtime(runtime, python, folder, ways):
     # tinygrad compiles with clang, and interprets without it.
     options = {"DEV": "CPU" if shutil.which("clang") else "PYTHON", "OMP_NUM_THREADS": "1"}
     command = [python, __file__, "--run", runtime, "--cases", folder, "--ways", ",".join(ways)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | options)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    lines = folder / f"{runtime}.jsonl"
+    with open(lines, "w") as file:
+        subprocess.run(command, stdout=file, env=os.environ | options)
+    return [json.loads(line) for line in lines.read_text().splitlines()]
 
 
 def reason_of(result):
@@ -429,14 +437,17 @@ def main():
     shutil.rmtree(cases, ignore_errors=True)
     cases.mkdir(parents=True)
     write_cases(cases, given.pattern, given.ways.split(","))
-    results, versions = [], {}
-    for runtime in given.only.split(","):
-        python = environment(runtime, folder)
-        if python is None:
-            print(f"{runtime}: can't be installed", file=sys.stderr)
-            continue
-        versions[runtime] = version_of(runtime, python)
-        results += run_runtime(runtime, python, cases, given.ways.split(","))
+    pythons = {runtime: environment(runtime, folder) for runtime in given.only.split(",")}
+    for runtime in [runtime for runtime, python in pythons.items() if python is None]:
+        print(f"{runtime}: can't be installed", file=sys.stderr)
+        del pythons[runtime]
+    versions = {runtime: version_of(runtime, python) for runtime, python in pythons.items()}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = [
+            pool.submit(run_runtime, runtime, python, cases, given.ways.split(","))
+            for runtime, python in pythons.items()
+        ]
+    results = [result for one in done for result in one.result()]
     (folder / "results.json").write_text(json.dumps({"versions": versions, "results": results}, indent=1))
     (folder / "table.md").write_text(table(results, versions))
     print(table(results, versions))

@@ -71,15 +71,28 @@ def lower(
         For inputs the declared shape of the elements decides, for outputs the inferred one. If a name is in
         use, a number is appended. Sequences of elements of unknown rank, and optional ones, stay. At run time
         it is an error if lengths are negative or don't sum to the length of the values.
-    target : {"openvino"}, optional
-        The runtime to write for, if it needs more than ONNX asks for. The default suits onnxruntime, where
-        the result was loaded if the given model can be.
+    target : {"openvino", "portable"}, optional
+        The runtimes to write for. The default suits onnxruntime, where the result was loaded if the given
+        model can be.
+
+        - "openvino" works around the differences of OpenVINO.
+        - "portable" is for runtimes with few operators, such as tract, IREE, onnx2torch and tinygrad. The
+          model has the oldest opset that its operators allow, no second way that saves memory for large
+          inputs, and no checks at run time. These would raise an error for a position out of range, a join
+          of no elements, and elements or `ragged_io` lengths that don't fit. Without them the result is
+          arbitrary. A model without elements, or with a length of 0, may fail.
+    shapes : mapping of str to tuple of int, optional
+        Fixed shapes of inputs, by name; with `ragged_io` also of the tensors in the places of sequences. What
+        depends on shapes alone is computed, and branches that are never taken are removed.
+    unroll : int, optional
+        Loops with a known number of iterations, at most this many, are written out iteration by iteration
+        unless they become one vectorized operator. The default, 0, writes out none.
 
     Returns
     -------
     ModelProto
         The lowered model, a copy: the argument is not modified. Inputs, outputs, opsets and metadata are
-        unchanged, except with `ragged_io`; lengths of inputs without a name get one, and outputs without a
+        unchanged, except with `ragged_io`, `shapes` and the target "portable"; lengths of inputs without a name get one, and outputs without a
         shape, or with a wrong one, get the shape that is inferred. If nothing can be
         lowered, the result equals the model; otherwise functions are inlined and unused nodes removed.
         External data stay in their files, except small tensors, so save the lowered model into the same
@@ -88,9 +101,10 @@ def lower(
     Raises
     ------
     ValueError
-        If the model is invalid, or the target is unknown.
+        If the model is invalid or the target unknown, if `shapes` don't fit the inputs or the model, if
+        `unroll` is negative, or if the model would get larger than ONNX's 2 GB.
     TypeError
-        If `model` has another type.
+        If `model` or a shape has another type.
     FileNotFoundError
         If there is no file at the path.
 
@@ -122,6 +136,19 @@ def lower(
     ['parts_values', 'parts_lengths', 'i']
     >>> [value.name for value in graph.output]
     ['rest_values', 'rest_lengths']
+
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["": 17]>
+    ...     power (float[N] x, float[4] y) => (float[4] z) <bool yes = {1}> {
+    ...         n = Size (x)
+    ...         z = Loop (n, yes, y) <body = b (int64 i, bool c, float[4] s) => (bool d, float[4] t) {
+    ...             d = Identity (c)
+    ...             t = Mul (s, s)
+    ...         }>
+    ...     }''')
+    >>> made = lower(model, target="portable", shapes={"x": (3,)}, unroll=128)
+    >>> [node.op_type for node in made.graph.node]
+    ['Mul', 'Mul', 'Mul', 'Identity']
     """
     how = {"target": target, "shapes": shapes, "unroll": unroll}
     return lower_with_report(model, ragged_io=ragged_io, **how)[0]
