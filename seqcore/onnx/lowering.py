@@ -305,10 +305,10 @@ def _why_refused(lowered: Prepared, given: Prepared) -> str:
 
 
 def _correct_outputs(lowered: Prepared) -> None:
-    """Declare of outputs what is known, where the given model declares another shape than they have, or none.
+    """Declare of outputs what is known, where the given model declares more, something else, or nothing.
 
-    PyTorch declares others for tensors that come out of lists: onnxruntime only warns, and onnx's full check
-    fails. Other runtimes want a shape.
+    PyTorch declares the lengths of its example: onnxruntime only warns, onnx's full check fails, and IREE
+    returns tensors of these lengths. Other runtimes want a shape. Names of lengths stay.
     """
     declared = lowered.model.graph.declared
     for name in lowered.model.graph.outputs:
@@ -317,12 +317,11 @@ def _correct_outputs(lowered: Prepared) -> None:
         known = type_.shape
         if type_.kind != TENSOR or known is None:
             continue
-        differ = [
-            isinstance(a, int) and isinstance(b, int) and a != b
-            for a, b in zip(known, said or (), strict=False)
-        ]
-        if said is None or len(known) != len(said) or any(differ):
-            declared[name] = to_type_proto(type_, with_shape=True)
+        if said is not None and len(said) == len(known):
+            pairs = zip(known, said, strict=True)
+            known = tuple(b if isinstance(b, str) else a for a, b in pairs)
+        if known != said:
+            declared[name] = to_type_proto(type_._replace(shape=known), with_shape=True)
 
 
 def _declare_loops(lowered: Prepared) -> None:

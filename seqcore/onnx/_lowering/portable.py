@@ -32,23 +32,29 @@ _OLDEST = 13
 
 def make_portable(prepared: Prepared) -> Prepared:
     """Return what is known of a lowered model that was rewritten for most runtimes; its model is changed."""
-    prepared = fold_constants(prepared)
-    model, builder = prepared.model, Builder(prepared.model)
+    model = prepared.model
+    _replace_compress(model)
+    prepared = fold_constants(prepared.again(model))
     for node in model.graph.all_nodes():
-        # NonZero as a row of positions: tract (0.23) and onnx2torch (1.5) have no Compress.
+        lengths, fixed = prepared.numbers.get(node.input(1)) or (), prepared.constant(node.input(1))
+        if node.is_op("Reshape") and 0 not in lengths and (fixed is None or fixed.all()):
+            node.drop_attribute("allowzero")
+    model.opsets[""] = oldest_opset(model, prepared, _OLDEST)
+    return prepared
+
+
+def _replace_compress(model: Model) -> None:
+    """Gather in the place of Compress, which tract (0.23), onnx2torch (1.5) and IREE (3.13) don't compile.
+
+    Compress (x, mask)    ──▶    Gather (x, Reshape (NonZero (mask), [-1]))
+    """
+    builder = Builder(model)
+    for node in model.graph.all_nodes():
         if node.is_op("Compress") and "axis" in node.attribute_names():
             nodes = builder.instead(node)
             at = nodes.op("Reshape", nodes.op("NonZero", node.inputs[1]), nodes.constant([-1]))
             nodes.op("Gather", node.inputs[0], at, axis=node.attribute("axis"), out=node.outputs[0])
     builder.apply()
-    prepared = prepared.again(model)
-    for node in model.graph.all_nodes():
-        lengths = prepared.numbers.get(node.input(1)) or ()
-        fixed = prepared.constant(node.input(1))
-        if node.is_op("Reshape") and 0 not in lengths and (fixed is None or fixed.all()):
-            node.drop_attribute("allowzero")
-    model.opsets[""] = oldest_opset(model, prepared, _OLDEST)
-    return prepared
 
 
 # The oldest opset
