@@ -138,11 +138,11 @@ def count_of(loop: Node, prepared: Prepared, most: int) -> int | str:
 def _count_by_condition(loop: Node, parts: LoopParts, prepared: Prepared, most: int) -> int | None:
     """Return how many iterations a loop has that decides in each whether to go on, at most `most`."""
     known = Inference(prepared.model, prepared.small_constant, types=prepared.types)
-    known.numbers |= prepared.numbers
+    known.numbers.update(prepared.numbers)
     types: list[Type] = [known.type(name) for name in parts.initial]
     numbers: list[tuple[Length, ...] | None] = [known.numbers_of(name) for name in parts.initial]
     for i in range(most):
-        known.numbers |= {parts.iteration: (i,), parts.going_in: (1,)}
+        known.numbers.update({parts.iteration: (i,), parts.going_in: (1,)})
         for name, type_, fixed in zip(parts.states, types, numbers, strict=True):
             known.types[name] = type_
             known.numbers.pop(name, None)
