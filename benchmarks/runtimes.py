@@ -1,8 +1,11 @@
-"""Exported models in other runtimes: `python -m benchmarks.runtimes --output FOLDER [--only tract,iree] [PATTERN]`.
+"""Exported models in other runtimes: how many run, and what stops the others.
 
-Makes an environment for each runtime in FOLDER, and runs the models of tests/models/exported in it, in four ways:
-as given, lowered, for the target "portable", and with fixed shapes. Each runs at three sizes in a process of its own,
-with limits of time and memory. Writes results.json and table.md, and fails if a result is wrong and not known to be.
+`python -m benchmarks.runtimes --output FOLDER [--only tract,IREE] [--ways portable,fixed] [PATTERN]`
+
+It makes an environment for each runtime in FOLDER, and runs the models of tests/models/exported in it in four
+ways: as given, lowered, for the target "portable", and with fixed shapes too. Each runs at three sizes in a
+process of its own, with limits of time and memory. It writes results.json and table.md, and fails if a result
+is wrong that is not known to be.
 """
 
 import argparse
@@ -50,7 +53,8 @@ def onnxruntime(path, feed):
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    return lambda feed, session=onnxruntime.InferenceSession(path, options): session.run(None, feed)
+    session = onnxruntime.InferenceSession(path, options)
+    return lambda feed: session.run(None, feed)
 
 
 def tract(path, feed):
@@ -191,7 +195,8 @@ def openvino(path, feed):
 def evaluator(path, feed):
     from onnx.reference import ReferenceEvaluator
 
-    return lambda feed, used=ReferenceEvaluator(path): used.run(None, feed)
+    used = ReferenceEvaluator(path)
+    return lambda feed: used.run(None, feed)
 
 
 def names_of(path, field="input"):
@@ -207,7 +212,7 @@ def graph_name(path):
 
 
 class Runtime(NamedTuple):
-    """How a model runs, what pip installs for it, what to import first, and if a model is made for one shape."""
+    """How a model runs, what pip installs and what to import first, and if a model is for one shape."""
 
     function: Callable
     packages: list
@@ -279,7 +284,7 @@ def wait_for(child, answer):
 
 def outcome(function, is_fixed, case, folder, scratch):
     """Run a case at all sizes. A model for fixed shapes is another file for each."""
-    run, last, is_closed = None, None, False
+    run, last = None, None
     for size, name in case["files"].items():
         with np.load(Path(folder) / f"{case['model']}-{size}.npz") as stored:
             feed = {key[3:]: stored[key] for key in stored if key.startswith("in/")}
@@ -312,62 +317,64 @@ def difference(found, expected):
 
 def write_cases(folder, pattern, ways):
     """Write the models in all ways, their feeds and onnxruntime's answers."""
-    import onnx
-
     sys.path.insert(0, str(TESTS))
     models = importlib.import_module("support.models.exported").MODELS
-    packed = importlib.import_module("support.models.ragged_io").packed
+    cases = [
+        case
+        for name, one in models.items()
+        if re.search(pattern, name)
+        for case in cases_of(one, folder, ways)
+    ]
+    (folder / "cases.json").write_text(json.dumps(cases))
+
+
+def cases_of(one, folder, ways):
+    """Return the cases of a model, after their files are written."""
+    import onnx
+    from support.models.ragged_io import packed
+
     from seqcore import TensorSequence
     from seqcore.onnx import InferenceSession, lower
 
-    cases = []
-    for name, one in models.items():
-        if not re.search(pattern, name):
-            continue
-        plain = lower(one.path, ragged_io=True)
-        has_lists = any(
-            value.type.HasField("sequence_type")
-            for graph in [onnx.load(one.path).graph]
-            for value in (*graph.input, *graph.output)
-        )
-        names = [value.name for value in plain.graph.input]
-        outputs = [value.name for value in plain.graph.output]
-        files = {way: {} for way in (*WAYS, "openvino")}
-        session = InferenceSession(one.path)
-        for size in SIZES:
-            feed = one.example(max(size, one.least), seed=size)
-            fed, expected = {}, {}
-            for key, value in feed.items():
-                is_list = isinstance(value, list)
-                fed |= packed(key, value, names, (), np.float32) if is_list else {key: np.asarray(value)}
-            for value, output in zip(session.run(None, feed), session.get_outputs(), strict=True):
-                is_list = isinstance(value, TensorSequence)
-                key, value = output.name, list(value) if is_list else np.asarray(value)
-                expected |= packed(key, value, outputs, (), np.float32) if is_list else {key: value}
-            stored = {f"in/{key}": value for key, value in fed.items()}
-            stored |= {f"out/{k}": expected[key] for k, key in enumerate(outputs)}
-            np.savez(folder / f"{name}-{size}.npz", **stored)
-            shapes = {key: value.shape for key, value in fed.items()}
-            made = {
-                "given": lambda: onnx.load(one.path),
-                "lowered": lambda: plain,
-                "openvino": lambda: lower(one.path, ragged_io=True, target="openvino"),
-                "portable": lambda: lower(one.path, ragged_io=True, target="portable"),
-                "fixed": lambda: lower(
-                    one.path, ragged_io=True, target="portable", shapes=shapes, unroll=128
-                ),
-            }
-            for way in (*ways, "openvino"):
-                file = f"{name}-{way}-{size}.onnx" if way == "fixed" else f"{name}-{way}.onnx"
-                if not (folder / file).exists():
-                    (folder / file).write_bytes(made[way]().SerializeToString())
-                files[way][size] = file
-        cases += [
-            {"model": name, "way": way, "has_lists": has_lists, "files": files[way], "openvino": files["openvino"]}
-            for way in ways
-            if not (has_lists and way == "given")
-        ]
-    (folder / "cases.json").write_text(json.dumps(cases))
+    def as_tensors(values, names):
+        made = {}
+        for key, value in values.items():
+            is_list = isinstance(value, list | TensorSequence)
+            made |= packed(key, list(value), names, (), np.float32) if is_list else {key: np.asarray(value)}
+        return made
+
+    def write(file, message):
+        (folder / file).write_bytes(message.SerializeToString())
+        return dict.fromkeys(SIZES, file)
+
+    given, plain = onnx.load(one.path), lower(one.path, ragged_io=True)
+    graph = given.graph
+    has_lists = any(value.type.HasField("sequence_type") for value in (*graph.input, *graph.output))
+    files = {
+        "given": write(f"{one.name}-given.onnx", given),
+        "lowered": write(f"{one.name}-lowered.onnx", plain),
+        "openvino": write(f"{one.name}-openvino.onnx", lower(one.path, ragged_io=True, target="openvino")),
+        "portable": write(f"{one.name}-portable.onnx", lower(one.path, ragged_io=True, target="portable")),
+        "fixed": {},
+    }
+    inputs, outputs = ([value.name for value in part] for part in (plain.graph.input, plain.graph.output))
+    session = InferenceSession(one.path)
+    for size in SIZES:
+        feed = one.example(max(size, one.least), seed=size)
+        found = session.run(None, feed)
+        results = dict(zip([value.name for value in session.get_outputs()], found, strict=True))
+        fed, expected = as_tensors(feed, inputs), as_tensors(results, outputs)
+        stored = {f"in/{key}": value for key, value in fed.items()}
+        stored |= {f"out/{k}": expected[key] for k, key in enumerate(outputs)}
+        np.savez(folder / f"{one.name}-{size}.npz", **stored)
+        shapes = {key: value.shape for key, value in fed.items()}
+        if "fixed" in ways:
+            made = lower(one.path, ragged_io=True, target="portable", shapes=shapes, unroll=128)
+            files["fixed"][size] = write(f"{one.name}-fixed-{size}.onnx", made)[size]
+    for way in ways:
+        if not (has_lists and way == "given"):
+            own = {"files": files[way], "openvino": files["openvino"]}
+            yield {"model": one.name, "way": way, "has_lists": has_lists, **own}
 
 
 def environment(runtime, folder):
@@ -421,9 +428,7 @@ def table(results, versions):
             own = [one for one in results if (one["runtime"], one["way"]) == (runtime, way)]
             right = Counter(one["has_lists"] for one in own if one["result"] == "right")
             wrong = sum(one["result"].startswith("wrong") for one in own)
-            cells.append(
-                f"{right[False]} + {right[True]}{f' ({wrong} w)' if wrong else ''}" if own else ""
-            )
+            cells.append(f"{right[False]} + {right[True]}{f' ({wrong} w)' if wrong else ''}" if own else "")
         lines.append(f"| {runtime} {version} | {' | '.join(cells)} |")
     for runtime in versions:
         for way in WAYS[1:]:

@@ -63,8 +63,8 @@ def main(arguments=None):
     command.add_argument(
         "--target",
         choices=TARGETS,
-        help="openvino: write around its differences; portable: for runtimes with few operators, without checks "
-        "at run time",
+        help="openvino: work around its differences; portable: for runtimes with few operators, without "
+        "checks at run time",
     )
     _add_shapes(command)
     command.set_defaults(run=_lower)

@@ -82,8 +82,8 @@ def lower(
           of no elements, and elements or `ragged_io` lengths that don't fit. Without them the result is
           arbitrary. A model without elements, or with a length of 0, may fail.
     shapes : mapping of str to tuple of int, optional
-        Fixed shapes of inputs, by name; with `ragged_io` also of the tensors in the places of sequences. What
-        depends on shapes alone is computed, and branches that are never taken are removed.
+        Fixed shapes of inputs, by name; with `ragged_io` also of the tensors in the places of sequences. Then
+        `lower` computes everything that only depends on shapes, and removes branches that are never taken.
     unroll : int, optional
         Loops with a known number of iterations, at most this many, are written out iteration by iteration
         unless they become one vectorized operator. The default, 0, writes out none.
@@ -92,8 +92,8 @@ def lower(
     -------
     ModelProto
         The lowered model, a copy: the argument is not modified. Inputs, outputs, opsets and metadata are
-        unchanged, except with `ragged_io`, `shapes` and the target "portable"; lengths of inputs without a name get one, and outputs without a
-        shape, or with a wrong one, get the shape that is inferred. If nothing can be
+        unchanged, except with `ragged_io`, `shapes` and the target "portable"; lengths of inputs without a
+        name get one, and outputs get the shape that is inferred, with the declared names. If nothing can be
         lowered, the result equals the model; otherwise functions are inlined and unused nodes removed.
         External data stay in their files, except small tensors, so save the lowered model into the same
         folder.
@@ -150,8 +150,7 @@ def lower(
     >>> [node.op_type for node in made.graph.node]
     ['Mul', 'Mul', 'Mul', 'Identity']
     """
-    how = {"target": target, "shapes": shapes, "unroll": unroll}
-    return lower_with_report(model, ragged_io=ragged_io, **how)[0]
+    return lower_with_report(model, ragged_io=ragged_io, target=target, shapes=shapes, unroll=unroll)[0]
 
 
 def lower_with_report(
@@ -208,11 +207,18 @@ def lower_with_report(
     return lower_with_loops(model, ragged_io, **how)[:2]
 
 
-def lower_with_loops(model: Any, ragged_io: bool, **how: Any) -> tuple[ModelProto, list[Note], dict[str, str]]:
+def lower_with_loops(
+    model: Any, ragged_io: bool, **how: Any
+) -> tuple[ModelProto, list[Note], Mapping[str, str]]:
     """Lower a model as `lower_with_report` does, and return what `unroll` made of each loop, or why none."""
     target, unroll = how.get("target"), how.get("unroll", 0)
     if target is not None and target not in TARGETS:
-        raise ValueError(f"target must be one of {', '.join(map(repr, TARGETS))} or None, got {shown(target)}")
+        names = ", ".join(map(repr, TARGETS))
+        raise ValueError(f"target must be one of {names} or None, got {shown(target)}")
+    if not isinstance(how.get("shapes") or {}, Mapping):
+        raise TypeError(f"shapes must map the names of inputs to shapes, got {shown(how['shapes'])}")
+    if not isinstance(unroll, int):
+        raise TypeError(f"unroll must be an integer, got {shown(unroll)}")
     if unroll < 0:
         raise ValueError(f"unroll must be 0 or more, got {unroll}")
     message, lowered, _ = _lower(parse(model), folder_of(model), ragged_io, **how)
@@ -345,14 +351,15 @@ def _lower_opened(
     kept: set[str] = set()
     while True:
         opened = open_sequences(prepared, kept) if ragged_io else None
-        is_opened = opened is not None and (opened.inputs or opened.outputs)
-        known = opened.prepared if is_opened else prepared
+        if opened is not None and not opened.inputs and not opened.outputs:
+            opened = None
+        known = prepared if opened is None else opened.prepared
         fixed = fix_shapes(known, shapes) if shapes else known
         if shapes and (fault := fault_of(fixed.model)) and not fault_of(known.model):
             raise ValueError(f"shapes {dict(shapes)} don't fit the model: {fault}")
         lowered = lower_prepared(fixed, is_fixed=bool(shapes), **how)
         inputs = {name: [name] for name in shapes}
-        if not is_opened:
+        if opened is None:
             return lowered, inputs
         left = opened.left_in(lowered.prepared.model)
         if not left:

@@ -1,4 +1,4 @@
-"""Models for runtimes with few operators: the target "portable", fixed shapes, and loops that are written out."""
+"""Models for runtimes with few operators: the target "portable", fixed shapes, loops that are written out."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ def assert_close(found, expected):
 @pytest.mark.mostly_at_night(7)
 @pytest.mark.parametrize("name", MODELS)
 def test_exported(name):
-    """They give what the given model gives. Without checks they may fail if there is nothing, never be wrong."""
+    """They return what the given model returns. Without elements they may fail, but are never wrong."""
     one = MODELS[name]
     used = InferenceSession(one.path)
     plain = lower(one.path, ragged_io=True)
@@ -88,8 +88,8 @@ WHILE = """
         n = Gather (shape, zero)
         start = SequenceEmpty ()
         begins = Greater (n, zero)
-        at, rows, sums = Loop (TRIPS, begins, zero, start) <body = b (int64 i, bool c, int64 j, seq(float[4]) s)
-            => (bool on, int64 j2, seq(float[4]) t, float sum) {
+        at, rows, sums = Loop (TRIPS, begins, zero, start) <body = b
+            (int64 i, bool c, int64 j, seq(float[4]) s) => (bool on, int64 j2, seq(float[4]) t, float sum) {
             row = Gather (x, j)
             t = SequenceInsert (s, row)
             j2 = Add (j, one)
@@ -203,15 +203,29 @@ def test_a_model_without_sequences():
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"shapes": {"z": (3, 4)}}, ValueError, "shapes has 'z', which is not an input of the model: it has 'x', 'w'"),
+        (
+            {"shapes": {"z": (3, 4)}},
+            ValueError,
+            "shapes has 'z', which is not an input of the model: it has 'x', 'w'",
+        ),
         ({"shapes": {"x": (3,)}}, ValueError, r"shapes\['x'\] has rank 1, got \(3,\): the input has rank 2"),
         ({"shapes": {"x": (3, 5)}}, ValueError, r"shapes\['x'\] has 5 on axis 1: the model fixes it to 4"),
-        ({"shapes": {"w": (5,)}}, ValueError, "don't fit the model.*'add'|don't fit the model.*node name: add"),
+        (
+            {"shapes": {"w": (5,)}},
+            ValueError,
+            "don't fit the model.*'add'|don't fit the model.*node name: add",
+        ),
         ({"shapes": {"x": (-1, 4)}}, ValueError, "must not have negative lengths"),
         ({"shapes": {"x": (None, 4)}}, TypeError, "must be a tuple of integers"),
         ({"shapes": {"parts": (3,)}}, ValueError, "'parts', which is not a tensor: pass ragged_io=True"),
+        ({"shapes": [(3, 4)]}, TypeError, "shapes must map the names of inputs to shapes"),
+        ({"unroll": 2.5}, TypeError, "unroll must be an integer, got 2.5"),
         ({"unroll": -1}, ValueError, "unroll must be 0 or more, got -1"),
-        ({"target": "tensorrt"}, ValueError, "target must be one of 'openvino', 'portable' or None, got 'tensorrt'"),
+        (
+            {"target": "tensorrt"},
+            ValueError,
+            "target must be one of 'openvino', 'portable' or None, got 'tensorrt'",
+        ),
     ],
 )
 def test_bad_arguments(options, error, text):
@@ -228,7 +242,9 @@ def test_bad_arguments(options, error, text):
 def test_a_model_that_gets_too_large(monkeypatch):
     """It is refused before it is made."""
     monkeypatch.setattr(unrolling, "MOST_NBYTES", 1000)
-    with pytest.raises(ValueError, match=r"5 iterations of Loop '.*' would make the model larger than ONNX's 2 GB"):
+    with pytest.raises(
+        ValueError, match=r"5 iterations of Loop '.*' would make the model larger than ONNX's 2 GB"
+    ):
         lower(while_loop(), shapes={"x": (5, 4)}, unroll=100)
 
 
@@ -241,14 +257,22 @@ def test_command_line(tmp_path):
         command = [sys.executable, "-m", "seqcore.onnx", *arguments]
         return subprocess.run(command, capture_output=True, text=True)
 
-    done = run("lower", path, "-o", out, "--target", "portable", "--shape", "x=3,4", "--shape", "k=", "--unroll", "9")
+    done = run(
+        "lower", path, "-o", out, "--target", "portable", "--shape", "x=3,4", "--shape", "k=", "--unroll", "9"
+    )
     assert done.returncode == 0, done.stderr
     assert "next: load" in done.stdout
     assert "known:" not in done.stdout
     assert "Loop" not in ops(onnx.load(out))
     done = run("lower", path, "-o", out, "--target", "portable")
     assert "known: " in done.stdout  # which runtimes have no Loop
-    for bad in (["--shape", "x"], ["--shape", "x=a"], ["--shape", "=3"], ["--shape", "x=3"], ["--unroll", "-2"]):
+    for bad in (
+        ["--shape", "x"],
+        ["--shape", "x=a"],
+        ["--shape", "=3"],
+        ["--shape", "x=3"],
+        ["--unroll", "-2"],
+    ):
         done = run("lower", path, "-o", out, *bad)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith("seqcore.onnx: ")

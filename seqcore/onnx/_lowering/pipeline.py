@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import onnx
@@ -54,14 +56,14 @@ class Lowered(NamedTuple):
         The lowered model, or the given one if nothing could be lowered.
     notes : list of Note
     loops : list of LoopNote
-    unrolled : dict of str to str
+    unrolled : mapping of str to str
         The loops that `unroll` asks for → that each is written out, or why it stays.
     """
 
     prepared: Prepared
     notes: list[Note]
     loops: list[LoopNote]
-    unrolled: dict[str, str] = {}
+    unrolled: Mapping[str, str] = MappingProxyType({})
 
 
 def lower_prepared(
@@ -101,7 +103,9 @@ def lower_prepared(
     if not is_rewritten and not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [], [])
     if given.model.opset < OLDEST_OPSET and (is_fixed or unroll):
-        raise ValueError(f"shapes and unroll need opset {OLDEST_OPSET} or later: the model has {given.model.opset}")
+        raise ValueError(
+            f"shapes and unroll need opset {OLDEST_OPSET} or later: the model has {given.model.opset}"
+        )
     if given.model.opset < OLDEST_OPSET:
         why = f"stays a list: the model has opset {given.model.opset}, export it with {OLDEST_OPSET} or later"
         nodes = ((name, node) for name, (node, _) in given.producers.items() if given.is_sequence(name))

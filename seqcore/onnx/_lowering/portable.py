@@ -1,7 +1,7 @@
 """Rewrites for the runtimes that take the fewest operators: tract, IREE, onnx2torch, tinygrad and others.
 
-Such a model has no checks at run time and no second way for large inputs (`Builder.has_checks`). What is known
-before the run is a constant in it, and it is written in the oldest opset that its operators allow.
+Such a model has no checks at run time and no second way for large inputs (`Builder.has_checks`). Its
+constants are folded, and it has the oldest opset that its operators allow.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _takes_types(schema: onnx.defs.OpSchema, node: Node, prepared: Prepared) -> 
 
 
 def fold_constants(prepared: Prepared) -> Prepared:
-    """Compute in a model what is known before it runs, and replace each If with a branch that it always takes.
+    """Compute what is known before the run, and replace each If by a branch that it always takes.
 
     Parameters
     ----------
@@ -129,17 +129,18 @@ def fold_constants(prepared: Prepared) -> Prepared:
         prepared = prepared.again(model)
 
 
-def _known_integers(prepared: Prepared) -> dict[str, np.ndarray]:
+def _known_integers(prepared: Prepared) -> dict[str, np.ndarray[Any, Any]]:
     """Return the integers and conditions that nodes make, and that are known from shapes."""
-    known = {}
+    known: dict[str, np.ndarray[Any, Any]] = {}
     for name, numbers in prepared.numbers.items():
-        _, number, shape, *_ = prepared.type(name)
-        dtype = dtype_of(number)
-        is_number = dtype is not None and dtype.kind in "ib" and shape in ((), (len(numbers),))
-        node = prepared.producer(name)
+        type_, node = prepared.type(name), prepared.producer(name)
+        dtype = dtype_of(type_.number)
         is_made = node is not None and not node.graphs and not node.is_op("Identity")
-        if is_made and is_number and all(isinstance(one, int) for one in numbers):
-            known[name] = np.array(numbers, dtype).reshape(shape)
+        if not is_made or dtype is None or dtype.kind not in "ib":
+            continue
+        if all(isinstance(one, int) for one in numbers) and type_.shape in ((), (len(numbers),)):
+            array = np.array(numbers, dtype)
+            known[name] = array if type_.rank else array.reshape(())
     return known
 
 
@@ -179,7 +180,8 @@ def _values_of_each(part: Model) -> list[Any]:
     """Return what nodes make, one after the other, None for what onnxruntime refuses."""
     values: dict[str, Any] = {}
     for node in part.graph.nodes:
-        alone = Model(Graph("constant", [], list(filter(None, node.outputs)), [node]), part.opsets, part.ir_version)
+        graph = Graph("constant", [], list(filter(None, node.outputs)), [node])
+        alone = Model(graph, part.opsets, part.ir_version)
         alone.constants = part.constants | {
             name: to_tensor_proto(value, name) for name, value in values.items() if name in node.inputs
         }
@@ -213,7 +215,7 @@ def _put_constants(model: Model, known: dict[str, np.ndarray]) -> bool:
 
 
 def _bypass(prepared: Prepared) -> bool:
-    """Have the readers of what is copied, or has 0 added or 1 multiplied, read the tensor itself."""
+    """Let the readers of x + 0, x - 0, x * 1 and of copies of x read x itself."""
     instead: dict[str, str] = {}
     for graph in prepared.model.graph.all_graphs():
         for node in graph.nodes:
@@ -235,9 +237,9 @@ def _source_of(node: Node, prepared: Prepared) -> str:
     shape = prepared.shape(node.outputs[0])
     for one, other in (node.inputs, node.inputs[:: -1 if node.op_type != "Sub" else 1]):
         constant = prepared.constant(other)
-        is_integer = constant is not None and constant.dtype.kind in "iu" and (constant == neutral).all()
-        if is_integer and shape is not None and None not in shape and prepared.shape(one) == shape:
-            return one
-        if is_integer and constant.ndim <= 1 and constant.size == 1 and prepared.type(one).rank == 1:
+        if constant is None or constant.dtype.kind not in "iu" or not (constant == neutral).all():
+            continue
+        is_single = constant.ndim <= 1 and constant.size == 1 and prepared.type(one).rank == 1
+        if is_single or (shape is not None and None not in shape and prepared.shape(one) == shape):
             return one
     return ""

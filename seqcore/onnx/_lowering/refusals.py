@@ -1,4 +1,4 @@
-"""What other runtimes are known to refuse, or to compute otherwise, of a lowered model."""
+"""Operators that other runtimes are known to refuse, or to compute differently."""
 
 from __future__ import annotations
 

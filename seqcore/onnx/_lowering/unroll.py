@@ -1,6 +1,6 @@
-"""Fixed input shapes, and loops whose number of iterations is known then, written out iteration by iteration.
+"""Fixed input shapes, and loops whose number of iterations is then known, written out one by one.
 
-    y = Loop (3, true, a) <(i, _, s) ⟶ t = Add (s, i)>    ──▶    b = Add (a, 0); c = Add (b, 1); y = Add (c, 2)
+    y = Loop (2, true, a) <(i, _, s) ⟶ t = Add (s, i)>    ──▶    b = Add (a, 0); y = Add (b, 1)
 
 A list that such a loop makes is a list of a known number of elements.
 """
@@ -47,11 +47,13 @@ def fix_shapes(prepared: Prepared, shapes: Mapping[str, Sequence[int]]) -> Prepa
             raise ValueError(f"shapes has {shown(name)}, which is not an input of the model: it has {names}")
         type_ = from_type_proto(model.graph.declared[name])
         if type_.kind != TENSOR:
-            raise ValueError(f"shapes has {name!r}, which is not a tensor: pass ragged_io=True, and name its tensors")
+            what = "which is not a tensor: pass ragged_io=True, and name its tensors"
+            raise ValueError(f"shapes has {name!r}, {what}")
         shape = _as_shape(name, given)
         said = type_.shape
         if said is not None and len(said) != len(shape):
-            raise ValueError(f"shapes[{name!r}] has rank {len(shape)}, got {shape}: the input has rank {len(said)}")
+            what = f"has rank {len(shape)}, got {shape}: the input has rank {len(said)}"
+            raise ValueError(f"shapes[{name!r}] {what}")
         for axis, (length, own) in enumerate(zip(shape, said or (), strict=False)):
             if isinstance(own, int) and own != length:
                 raise ValueError(f"shapes[{name!r}] has {length} on axis {axis}: the model fixes it to {own}")

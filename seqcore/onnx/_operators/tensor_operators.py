@@ -163,8 +163,9 @@ def shape_of(node: Node, known: Inference) -> Type:
 
 def size_of(node: Node, known: Inference) -> Type:
     shape = known.shape(node.inputs[0])
-    if shape is not None and _are_integers(*shape):
-        known.numbers[node.outputs[0]] = (math.prod(map(int, shape)),)
+    lengths = [length for length in shape or () if isinstance(length, int)]
+    if shape is not None and len(lengths) == len(shape):
+        known.numbers[node.outputs[0]] = (math.prod(lengths),)
     return tensor(TensorProto.INT64, ())
 
 

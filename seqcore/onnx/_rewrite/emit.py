@@ -227,7 +227,7 @@ class Nodes:
         return self.op("Reshape", number, self.constant([1] * rank))
 
     def split(self, tensor: str, lengths: list[int], axis: int) -> list[str]:
-        """Add a Split with constant lengths, and return the names of its outputs: of one, the tensor's own."""
+        """Add a Split with constant lengths, and return the names of its outputs; none for one piece."""
         if len(lengths) == 1:
             return [tensor]
         return self.ops("Split", [tensor, self.constant(lengths)], [""] * len(lengths), axis=axis)
