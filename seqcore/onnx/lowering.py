@@ -282,7 +282,7 @@ def _lower(
     `how` has options of `lower_prepared`.
     """
     prepared = prepare(*without_weights(given, folder))
-    lowered, inputs = _lower_opened(prepared, ragged_io, shapes or {}, how)
+    lowered, inputs, before = _lower_opened(prepared, ragged_io, shapes or {}, how)
     made = lowered.prepared
     is_changed = made is not prepared
     if is_changed and how.get("target") != "openvino" and (why := _why_refused(made, prepared)):
@@ -294,7 +294,7 @@ def _lower(
         name_outputs(same)
         prepared.weights.fill_small(same)
         return same, lowered, inputs
-    _correct_outputs(made)
+    _correct_outputs(made, before)
     _declare_loops(made)
     message = to_message(made.model)
     prepared.weights.fill(message, with_files=False)
@@ -310,11 +310,12 @@ def _why_refused(lowered: Prepared, given: Prepared) -> str:
     return f"onnxruntime refuses the lowered model: {why}"
 
 
-def _correct_outputs(lowered: Prepared) -> None:
+def _correct_outputs(lowered: Prepared, before: Prepared) -> None:
     """Declare of outputs what is known, where the given model declares more, something else, or nothing.
 
     PyTorch declares the lengths of its example: onnxruntime only warns, onnx's full check fails, and IREE
-    returns tensors of these lengths. Other runtimes want a shape. Names of lengths stay.
+    returns tensors of these lengths. Other runtimes want a shape. Names of lengths stay. More may be known
+    of sequences than of the tensors in their places, so `before` is asked too.
     """
     declared = lowered.model.graph.declared
     for name in lowered.model.graph.outputs:
@@ -323,6 +324,8 @@ def _correct_outputs(lowered: Prepared) -> None:
         known = type_.shape
         if type_.kind != TENSOR or known is None:
             continue
+        if len(told := before.shape(name) or ()) == len(known):
+            known = tuple(a if isinstance(a, int) else b for a, b in zip(known, told, strict=True))
         if said is not None and len(said) == len(known):
             pairs = zip(known, said, strict=True)
             known = tuple(b if isinstance(b, str) else a for a, b in pairs)
@@ -343,10 +346,11 @@ def _declare_loops(lowered: Prepared) -> None:
 
 def _lower_opened(
     prepared: Prepared, ragged_io: bool, shapes: Mapping[str, Sequence[int]], how: dict[str, Any]
-) -> tuple[Lowered, dict[str, list[str]]]:
-    """Lower a model, with its inputs and outputs where possible; return the tensors in the places of inputs.
+) -> tuple[Lowered, dict[str, list[str]], Prepared]:
+    """Lower a model, with its inputs and outputs where possible.
 
-    An input with a fixed shape is in its own place.
+    Return the tensors in the places of inputs too (an input with a fixed shape is in its own place), and
+    what was known of the model with these inputs.
     """
     kept: set[str] = set()
     while True:
@@ -360,10 +364,10 @@ def _lower_opened(
         lowered = lower_prepared(fixed, is_fixed=bool(shapes), **how)
         inputs = {name: [name] for name in shapes}
         if opened is None:
-            return lowered, inputs
+            return lowered, inputs, fixed
         left = opened.left_in(lowered.prepared.model)
         if not left:
-            return lowered, inputs | opened.inputs
+            return lowered, inputs | opened.inputs, fixed
         kept |= left
 
 

@@ -142,7 +142,10 @@ def lower_prepared(
             why_maps_stay |= trial.why_map_stays(name)
         whole_maps |= failed
     trial.add_reasons(why_maps_stay)
-    notes = _Notes(known, trial).all()
+    # Each copy of a loop's body has the sequences of the body.
+    notes = [
+        note for note in _Notes(known, trial).all() if note.value in given.producers or not note.is_lowered
+    ]
     lowered = trial.prepared
     if target == "openvino" and trial.replaced:
         lowered = _for_openvino(lowered)
