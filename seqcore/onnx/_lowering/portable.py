@@ -39,6 +39,8 @@ def make_portable(prepared: Prepared) -> Prepared:
         lengths, fixed = prepared.numbers.get(node.input(1)) or (), prepared.constant(node.input(1))
         if node.is_op("Reshape") and 0 not in lengths and (fixed is None or fixed.all()):
             node.drop_attribute("allowzero")
+        if node.op_type.startswith("Reduce") and node.attribute("axes") == []:
+            node.drop_attribute("axes")  # these are all axes; onnx2torch (1.5) and TVM (0.27) can't read it
     model.opsets[""] = oldest_opset(model, prepared, _OLDEST)
     return prepared
 
