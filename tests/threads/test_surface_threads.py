@@ -1,4 +1,4 @@
-"""Every public call beside edits of the same sequence by other threads: the result of a moment, or a fitting error."""
+"""Every public call beside edits by another thread: the result of a moment, or a fitting error."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ ROUNDS = examples(40)
 
 
 def edit(seq, tensor, ended):
-    """Edit a sequence in all ways, between none and a few dozen elements, until the other threads have ended."""
+    """Edit a sequence in all ways, between none and a few dozen elements, until the calls have ended."""
     while not ended:
         seq.append(tensor)
         seq.insert(0, tensor)
