@@ -123,6 +123,7 @@ def test_strings():
 
 
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.mostly_at_night(2)
 def test_in_a_loader(num_workers):
     data = sq.Columns({"tokens": [[i] * (i % 5 + 1) for i in range(40)], "i": np.arange(40)})
     sampler = sq.BatchSampler(data["tokens"], max_tokens=20)
