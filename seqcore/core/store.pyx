@@ -47,6 +47,7 @@ from seqcore.core.arrays cimport array_from, array_moved, base_of, descr_of
 from seqcore.core.limits cimport (
     BLOCK, FETCH_AHEAD, IS_SMALL, MOST_RUNS, RELEASE_FROM, RELEASE_NBYTES, RUNS_OF_AN_EDIT, SINGLE_RUNS,
 )
+from seqcore.core.late import late
 from seqcore._arguments.integers import MASKED
 from seqcore._arguments.shown import got, shown, shown_number
 
@@ -313,7 +314,12 @@ cdef object memory_of(cnp.ndarray array):
         return (<ArrayOwner>holder).memory
     if type(holder) is TableOwner:
         return (<TableOwner>holder).memory
-    return holder if cnp.PyArray_CheckExact(holder) else Keeper.__new__(Keeper, holder)
+    if cnp.PyArray_CheckExact(holder):
+        return holder
+    cdef Keeper keeper = Keeper.__new__(Keeper, holder)
+    if isinstance(holder, np.memmap):
+        keeper.file = late("file_of_memmap")(holder)
+    return keeper
 
 
 cdef object kept_memory(const Source *source):
@@ -1684,7 +1690,7 @@ cdef int raise_damaged(const Store *store, Py_ssize_t position, Py_ssize_t befor
     cdef Source *source = locate(store, position, &number)
     cdef TableOwner owner = <TableOwner>owner_of(source)
     where = "its Arrow array" if owner.origin is None else owner.origin.path
-    whose = "" if owner.origin is None else f", number {owner.first + number} of the file,"
+    whose = "" if owner.first < 0 or owner.origin is None else f", number {owner.first + number} of the file,"
     what = "its offsets leave its values"
     if source.kind == SHAPED:
         what = "its offsets leave its values, or make no tensor of its shape"

@@ -19,9 +19,8 @@ ORDER = [
     ["padding"],
     ["numpy_loops", "training"],
     ["container"],
-    ["pickling"],
     ["sequence"],
-    ["arrow", "maps"],
+    ["arrow", "maps", "pickling"],
     ["embedding"],
 ]
 RANK = {name: k for k, names in enumerate(ORDER) for name in names}
