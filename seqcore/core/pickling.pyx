@@ -112,7 +112,7 @@ cdef class MappedFile:
 def mapped_pointers(cnp.ndarray values not None, cnp.ndarray starts not None, cnp.ndarray lengths not None):
     """Return parts of a 1-D array by starts in bytes and lengths, which are used as they are in a file."""
     if values.ndim != 1 or not values.flags.c_contiguous or len(starts) != len(lengths) or (
-            starts.dtype, lengths.dtype) != (np.int64, np.int32):
+            starts.dtype, lengths.dtype) != (np.int64, np.int32) or values.itemsize not in (1, 2, 4, 8):
         raise TypeError("expected a 1-D array, and as many int64 starts as int32 lengths")
     return new_sequence(element_type(values.dtype), store_of(pointers_table(values, starts, lengths)))
 
