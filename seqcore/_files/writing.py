@@ -136,9 +136,8 @@ class Writer:
             before.file.flush()
             self.open()
             self._begin(layouts)
-            with open(before.name, "rb") as file:
-                for part in read_batches(self.pa, file):
-                    self._write(part, self._layouts_of(part))
+            for part in read_batches(self.pa, before.name):
+                self._write(part, self._layouts_of(part))
         finally:
             before.remove()
 

@@ -34,7 +34,6 @@ cdef extern from *:
 
         /* Pickles. */
         SEQCORE_PICKLED_ALONE_FROM = SEQCORE_LIMIT(4096, 16),
-        SEQCORE_RUNS_AS_INTEGERS = SEQCORE_LIMIT(8, 1),
 
         /* Results of maps. */
         SEQCORE_TIMED_EVERY = SEQCORE_LIMIT(16, 2),
@@ -76,8 +75,6 @@ cdef extern from *:
 
         # Bytes. Smaller arrays cost more to pickle than to copy together.
         PICKLED_ALONE_FROM "SEQCORE_PICKLED_ALONE_FROM"
-        # Runs that are pickled as Python's integers, which take less than an array's pickle.
-        RUNS_AS_INTEGERS "SEQCORE_RUNS_AS_INTEGERS"
 
         # Elements between two looks at the clock; a power of two.
         TIMED_EVERY "SEQCORE_TIMED_EVERY"

@@ -59,28 +59,27 @@ cdef double[8] NOTHING_8
 NOTHING_4[:] = [-0.0] * 8
 NOTHING_8[:] = [-0.0] * 8
 
-# NumPy's inner loops, which have the processor's vector instructions. They need no GIL for numbers.
-ctypedef void (*LoopFunction)(char **, const Py_ssize_t *, const Py_ssize_t *, void *) noexcept nogil
-
-cdef struct Loop:
-    LoopFunction function
-    void *data
-
 cdef Loop LEAST[C16 + 1]                # by the Numbers that it is of
 cdef Loop LARGEST[C16 + 1]
 
 
+cdef bint find_loop(cnp.ufunc ufunc, int number, Loop *loop) noexcept:
+    """Find the loop of a ufunc that makes one number of two, all of a type; return False if it has none."""
+    cdef int i
+    for i in range(ufunc.ntypes):
+        if ufunc.types[3 * i] == ufunc.types[3 * i + 1] == ufunc.types[3 * i + 2] == number:
+            loop.function = <LoopFunction>ufunc.functions[i]
+            loop.data = ufunc.data[i] if ufunc.data != NULL else NULL
+            return True
+    return False
+
+
 cdef int find_loops(cnp.ufunc ufunc, Loop *loops) except -1:
-    """Find the loops of a ufunc for two numbers of one type and a result of it."""
-    cdef int i, number
+    """Find the loops of a ufunc for all numbers."""
     for name in "bhilqBHILQfd":
-        number = np.dtype(name).num
-        for i in range(ufunc.ntypes):
-            if ufunc.types[3 * i] == ufunc.types[3 * i + 1] == ufunc.types[3 * i + 2] == number:
-                loops[numbers_of(np.dtype(name))] = Loop(<LoopFunction>ufunc.functions[i], ufunc.data[i])
-                break
-        else:
-            raise ImportError(f"NumPy {np.__version__} has no loop of {ufunc} for {np.dtype(name)}")
+        dtype = np.dtype(name)
+        if not find_loop(ufunc, dtype.num, &loops[<int>numbers_of(dtype)]):
+            raise ImportError(f"NumPy {np.__version__} has no loop of {ufunc} for {dtype}")
     return 0
 
 

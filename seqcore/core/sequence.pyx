@@ -45,7 +45,6 @@ from seqcore.core.padding cimport (
     compact_store, convertible, lengths_of, offsets_of, padded, position_ids_of, segment_ids_of,
     store_like, values_of,
 )
-from seqcore.core.pickling cimport reduced, restored
 from seqcore.core.split_join cimport (
     compact_items, copy_strided, join, new_array, selection_in_rows, selection_of, split_lengths,
     split_offsets, split_padded, total_nbytes,
@@ -2102,8 +2101,7 @@ cdef class TensorSequence(Ragged):
         return with_state(result, deepcopy(self.__getstate__(), memo))
 
     def __reduce__(self):
-        cdef Share share = self.whole()
-        parts, order = reduced(share.store, self._dtype)
+        parts, order = late("reduced")(self)
         return restore, (type(self), type_name(self._dtype), parts, order), self.__getstate__()
 
     def _check(self):
@@ -2139,7 +2137,8 @@ def restore(cls, dtype, parts, order, positional=(), named=None):
     Pickles of version 0.1 may have arguments for `__new__` of a subclass.
     """
     cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
-    return new_container(cls, own, restored(own, parts, order), positional, named)
+    cdef TensorSequence restored = late("restored")(own, parts, order)
+    return new_container(cls, own, restored.snapshot(), positional, named)
 
 
 cdef cnp.dtype check_pickled(cls, dtype, positional, named):

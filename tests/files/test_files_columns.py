@@ -232,9 +232,9 @@ def test_the_work_for_many_columns(path, work, count, compression):
     data = pickle.dumps(columns)
     back, (opened, parsed, read) = done(work, lambda: pickle.loads(data))
     assert back == columns
-    assert opened == 1
-    assert parsed <= (1 if compression is None else 10)
-    assert read <= (count if compression is None else 3 * count + 10)
+    assert opened == (compression is not None)  # what was not decoded is only mapped
+    assert parsed <= (0 if compression is None else 10)
+    assert read <= (0 if compression is None else 3 * count + 10)
     data = pickle.dumps(columns[::-3])
     _, (opened, parsed, read) = done(work, lambda: pickle.loads(data))
     assert opened <= 1
@@ -251,7 +251,7 @@ def test_the_work_for_many_files(tmp_path, work):
     assert counts == (count, count, 5 * count)
     data = pickle.dumps(columns)
     back, counts = done(work, lambda: pickle.loads(data))
-    assert counts == (count, count, 5 * count)
+    assert counts == (0, 0, 0)
     assert back == columns
 
 

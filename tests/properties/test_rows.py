@@ -9,7 +9,7 @@ from support.results import same
 from support.strategies import NUMERIC_NAMES
 from support.surface import SEQUENCES, all_windows, made, window_ids
 
-from seqcore import TensorSequence
+from seqcore import TensorSequence, split_to_sequence
 
 SIZES = st.sampled_from([1, 2, 3, 7, 2**40])
 UFUNCS = (
@@ -64,6 +64,20 @@ def test_rows_are_those_of_each_array(mixture, position):
         if not all(fits):
             with pytest.raises(IndexError, match=f"element {fits.index(False)} has shape"):
                 seq.take_rows(position)
+
+
+@pytest.mark.parametrize("position", [2**31, 2**62, 2**63 - 1, -(2**62), -(2**63)])
+def test_rows_that_are_far_beyond_all_memory(position):
+    values = np.arange(6)
+    for seq in (
+        TensorSequence.from_lengths(values, [1, 2, 3]),
+        split_to_sequence(values, 2),
+        TensorSequence([values]),
+        TensorSequence.from_lengths(values, [1, 2, 3])[[2, 0]],
+    ):
+        with pytest.raises(IndexError, match="element 0 has shape"):
+            seq.take_rows(position)
+        assert seq.take_rows(position, empty=7).tolist() == [7] * len(seq)
 
 
 @given(mixtures(st.sampled_from(NUMERIC_NAMES)), st.sampled_from(UFUNCS), st.none() | st.just("float64"))
