@@ -96,6 +96,8 @@ class PadCollate:
         ------
         ValueError
             If rows differ in their names, a mask has the name of a column, or an option names no sequence.
+        TypeError
+            If rows are tuples: their values have no names.
         """
         columns = _columns_of(batch)
         sequences = [name for name, column in columns.items() if isinstance(column, TensorSequence)]
@@ -177,6 +179,8 @@ class PackCollate:
         ValueError
             If rows differ in their names, sequences in their lengths, or there are none, or a column has a
             name that is needed.
+        TypeError
+            If rows are tuples: their values have no names.
         """
         columns = _columns_of(batch)
         sequences = {name: column for name, column in columns.items() if isinstance(column, TensorSequence)}
@@ -217,6 +221,8 @@ def _columns_of(batch: Any) -> dict[str, Any]:
     if not batch:
         raise ValueError("the batch has no rows")
     if not isinstance(batch[0], Mapping):
+        for i, row in enumerate(batch):
+            _refuse_fields(i, row)
         return {"values": _column(batch)}
     names = [*batch[0]]
     for i, row in enumerate(batch):
@@ -225,8 +231,19 @@ def _columns_of(batch: Any) -> dict[str, Any]:
     return {name: _column([row[name] for row in batch]) for name in names}
 
 
+def _refuse_fields(i: int, row: Any) -> None:
+    """Raise the error for a row of several values without names, which is not one element."""
+    arrays = (np.ndarray, np.generic, torch.Tensor, TensorSequence)
+    if isinstance(row, tuple) or (isinstance(row, list) and any(isinstance(item, arrays) for item in row)):
+        raise TypeError(
+            f"row {i} is a {type(row).__name__} of {len(row)} values: give them names, for example return "
+            '{"x": x, "y": y} from the data set, or make it Columns({"x": ..., "y": ...})'
+        )
+
+
 def _column(values: Any) -> Any:
-    if all(np.ndim(value) == 0 for value in values):
+    # Not np.ndim of a list, which makes an array of it, and fails for ragged ones.
+    if not any(isinstance(value, list | tuple) or np.ndim(value) for value in values):
         if all(isinstance(value, torch.Tensor) for value in values):
             return torch.stack(list(values))
         return np.asarray(values, dtype=object if isinstance(values[0], str) else None)
