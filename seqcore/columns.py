@@ -301,11 +301,41 @@ class Columns(NamesOfColumns):
         See Also
         --------
         seqcore.save : The errors, and data that is larger than memory.
-        seqcore.load : Memory-map the file.
+        load : Memory-map the file.
         """
         from seqcore.files import save
 
         save(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[Any] | bytes | Sequence[str | os.PathLike[Any] | bytes]) -> Self:
+        """Memory-map files and return their columns, also of files with a single one.
+
+        Parameters
+        ----------
+        path : str, os.PathLike, or list of them
+            The path of a file, a folder or a pattern, as `seqcore.load` takes it.
+
+        Returns
+        -------
+        Columns
+            The columns under their names. The column of a file that `seqcore.save` wrote from a sequence is
+            called `tensors`, and so is that of a Megatron pair.
+
+        See Also
+        --------
+        seqcore.load : The errors, and which data is read at once.
+
+        Examples
+        --------
+        >>> import seqcore as sq
+        >>> sq.save("words.arrow", [["to", "be"], ["or"]])
+        >>> sq.Columns.load("words.arrow")
+        <Columns of 2 rows: tensors string sequence>
+        """
+        from seqcore.files import load_columns
+
+        return cls.of(*load_columns(path))
 
     def __arrow_c_schema__(self) -> object:
         """Return the type of the table that `__arrow_c_stream__` exports, as a capsule."""

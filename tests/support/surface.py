@@ -1042,6 +1042,7 @@ section("files", [  # these need pyarrow
     call("save, an odd part",
          lambda path, seq, part=None: sq.save(path, iter([seq if part is None else part]))),
     call("Columns.save", lambda columns, path: columns.save(path), lambda: None),
+    call("Columns.load", lambda saved: Columns.load(saved)["tensors"], lambda seq: seq),
     call("load", lambda saved: sq.load(saved), lambda seq: seq),
     call("load, several", lambda saved: sq.load([saved, saved]), lambda seq: [*seq, *seq]),
     call("load, columns", lambda saved_columns: sq.load(saved_columns)),
