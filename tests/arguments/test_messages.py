@@ -29,6 +29,9 @@ def names():
 
 # The mistake, the exception, and the words that its message must have, in any order.
 MISTAKES = [
+    ("seq.accumulate(np.sqrt)", TypeError, ["ufunc must be", "two arguments", "sqrt"]),
+    ("seq.accumulate('max')", TypeError, ["ufunc must be", "use np.maximum"]),
+    ("seq.accumulate(np.matmul)", TypeError, ["ufunc must be", "matmul"]),
     ("seq[seq.lengths]", TypeError, ["the method lengths", "not called", "lengths()"]),
     ("sq.TensorSequence({1, 2})", TypeError, ["order", "set", "list"]),
     # A tensor of another dtype: which one, both dtypes, astype.
