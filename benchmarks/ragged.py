@@ -57,6 +57,28 @@ def windows():
     }
 
 
+@case("windows of 2 rows of 20,000 separate arrays", Limit("a comprehension of slices", 1.2))
+def windows_of_arrays():
+    arrays = [floats(length) for length in generator().integers(1, 9, 20_000)]
+    seq = sq.TensorSequence(arrays)
+    return {
+        OURS: Side(lambda: seq.windows(2)),
+        "a comprehension of slices": Side(
+            lambda: [array[i : i + 2] for array in arrays for i in range(0, len(array), 2)]
+        ),
+    }
+
+
+@case("truncate 20,000 separate arrays to 2 rows", Limit("a comprehension of slices", 1.2))
+def truncate_arrays():
+    arrays = [floats(length) for length in generator().integers(1, 9, 20_000)]
+    seq = sq.TensorSequence(arrays)
+    return {
+        OURS: Side(lambda: seq.truncate(2)),
+        "a comprehension of slices": Side(lambda: [array[:2] for array in arrays]),
+    }
+
+
 @case("running sums of 100,000 x 1 to 19 float32", Limit("a loop of np.add.accumulate", 1 / 10))
 def running_sums():
     lengths = generator().integers(1, 20, COUNT)
