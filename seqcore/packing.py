@@ -101,7 +101,7 @@ def as_lengths(lengths: TensorSequence[Any] | Integers) -> NDArray[np.int64]:
         names, kinds = [*inner], [*inner.values()]
         name = names[kinds.index(None) if None in kinds else 0]
         raise TypeError(f"lengths must be a sequence or integers, got Columns: pass columns[{name!r}]")
-    first = lengths[0] if isinstance(lengths, list | tuple) and lengths else 0
+    first: Any = lengths[0] if isinstance(lengths, list | tuple) and lengths else 0
     if isinstance(first, list | tuple) or getattr(first, "ndim", 0):
         raise ValueError(
             f"lengths must be a sequence or integers, got a {type(lengths).__name__} whose first item is "
