@@ -102,7 +102,7 @@ def as_lengths(lengths: TensorSequence[Any] | Integers) -> NDArray[np.int64]:
         name = names[kinds.index(None) if None in kinds else 0]
         raise TypeError(f"lengths must be a sequence or integers, got Columns: pass columns[{name!r}]")
     first: Any = lengths[0] if isinstance(lengths, list | tuple) and lengths else 0
-    if isinstance(first, list | tuple) or getattr(first, "ndim", 0):
+    if isinstance(first, list | tuple) or getattr(first, "ndim", False):
         raise ValueError(
             f"lengths must be a sequence or integers, got a {type(lengths).__name__} whose first item is "
             f"{got(first)}: pass TensorSequence(arrays)"
