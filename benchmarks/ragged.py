@@ -79,6 +79,16 @@ def truncate_arrays():
     }
 
 
+@case("TensorSequence of 10,000 object arrays of 10 strings", Limit("np.array of each", 2))
+def object_arrays():
+    words = np.array([f"w{i}" for i in range(100_000)], object)
+    arrays = [words[i : i + 10] for i in range(0, len(words), 10)]
+    return {
+        OURS: Side(lambda: sq.TensorSequence(arrays)),
+        "np.array of each": Side(lambda: [np.array(array) for array in arrays]),
+    }
+
+
 @case("running sums of 100,000 x 1 to 19 float32", Limit("a loop of np.add.accumulate", 1 / 10))
 def running_sums():
     lengths = generator().integers(1, 20, COUNT)

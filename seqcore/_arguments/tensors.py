@@ -202,12 +202,12 @@ def mismatch(name, own, dtype):
 
 def _strings(array, at):
     """Copy an array of text into a new object array of exact `str`."""
-    if array.dtype.kind != "O":
-        array = array.astype(object)
-    strings = np.empty(array.shape, object)
-    flat = strings.reshape(-1)
-    # Not .flat, which NumPy has up to rank 32 only.
-    for i, item in enumerate(np.asarray(array).reshape(-1)):
+    strings = np.array(array, object, order="C", copy=True)
+    flat = strings.reshape(-1)  # not .flat, which NumPy has up to rank 32 only
+    items = flat.tolist()
+    if set(map(type, items)) <= {str}:
+        return strings
+    for i, item in enumerate(items):
         if not isinstance(item, str):
             raise TypeError(
                 f"{name_of(at)} is an object array, whose item {i} is {got(item)}: {_remedy(item)}"

@@ -25,7 +25,8 @@ from seqcore.core.store cimport (
     SHAPE_DIFFERS, WHOLE, Block as Elements, Piece, Share, Slot, Source, Status, Store, Table, TableOwner,
     add_run,
     begin_blocks, element_of, extent, extent_in, finished, has_runs, is_worth_releasing, make_element,
-    new_runs, new_slots, offsets_table, owner_of, raise_damaged, raise_for, read_block, read_one, shape_of,
+    new_runs, new_slots, offsets_table, owner_of, raise_damaged, raise_for, read_block, read_one, runs_of,
+    shape_of,
     share as retained, share_of, size_of, strides_of, take_whole, views_table,
 )
 from seqcore._arguments.shown import shown_number
@@ -775,9 +776,9 @@ def packed(cnp.ndarray lengths not None, int64_t capacity, strategy, int64_t mos
 # Views are a table of starts and lengths in the memory of the elements, so nothing is copied. Elements of one
 # source share a table if each begins at a whole row of it: after a split, a selection, a load. An element
 # whose rows are elsewhere, as one of a split along another axis, gets a table of its own. Where views follow
-# each other, their table has offsets alone. Where most elements are arrays that were put in one by one, and
-# each is divided into a few views only, the views are put in one by one too: a table takes as long as 20 of
-# them.
+# each other, their table has offsets alone. Where most elements can't share a table, because they were put in
+# one by one or have no whole rows, and each is divided into a few views only, the views are put in one by one
+# too: a table takes as long as 20 of them.
 
 cdef extern from "Python.h":
     PyObject *PyErr_Occurred()
@@ -950,27 +951,31 @@ cdef list find_regions(Store *store, cnp.dtype dtype, const Cut *cut, int64_t *b
 
 
 cdef bint are_apart(Store *store, const Cut *cut, Py_ssize_t *total) noexcept nogil:
-    """Return whether most elements are arrays of their own and have few views, and longer ones than a view.
+    """Return whether most elements can't share a table and have few views, and one is longer than a view.
 
     `total` gets the number of views.
     """
     cdef Elements block
-    cdef Py_ssize_t n = size_of(store), i, length, longest = 0, whole = 0
+    cdef Py_ssize_t n = size_of(store), i, length, longest = 0, apart = 0
     total[0] = 0
     if has_runs(store):
-        return False
+        for i in range(store.nruns):
+            if not has_whole_rows(runs_of(store)[i].source):
+                break
+        else:
+            return False
     begin_blocks(&block, store, 0, n)
     block.mixes = False
     while read_block(&block):
         if block.source.ndim == 0:
             return False
-        if block.source.kind == WHOLE:
-            whole += block.n
+        if block.source.kind == WHOLE or not has_whole_rows(block.source):
+            apart += block.n
         for i in range(block.n):
             length = extent_in(&block, i, 0)
             longest = max(longest, length)
             total[0] += min(count_views(cut, length), MAX_BYTES - total[0])
-    return (not block.damaged and whole > n - whole and longest > cut.size
+    return (not block.damaged and apart > n - apart and longest > cut.size
             and total[0] <= min(n, MAX_BYTES // VIEWS_APART) * VIEWS_APART)
 
 

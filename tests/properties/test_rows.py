@@ -11,7 +11,7 @@ from support.results import same
 from support.strategies import NUMERIC_NAMES
 from support.surface import SEQUENCES, all_windows, made, window_ids
 
-from seqcore import TensorSequence
+from seqcore import TensorSequence, split_to_sequence
 
 SIZES = st.sampled_from([1, 2, 3, 7, 2**40])
 UFUNCS = (
@@ -47,16 +47,18 @@ def test_truncated_elements_are_slices(mixture, size):
     assert same(seq.truncate(size, side="left"), [t[max(len(t) - size, 0) :] for t in model])
 
 
-def test_few_views_of_separate_arrays_take_no_tables():
+def test_few_views_of_elements_that_share_no_table():
     """A table for each array takes 600 bytes, and eight times as long as its slice."""
-    seq = TensorSequence([np.arange(5.0) for _ in range(2000)])
+    arrays = TensorSequence([np.arange(5.0) for _ in range(2000)])
+    columns = split_to_sequence(np.ones((5, 2000)), axis=1)  # whose rows are apart
     tracemalloc.start()
     try:
-        for cut, views in ((lambda: seq.truncate(2), 2000), (lambda: seq.windows(3), 4000)):
-            before = tracemalloc.get_traced_memory()[0]
-            found = cut()
-            assert (tracemalloc.get_traced_memory()[0] - before) / views < 250
-            assert len(found) == views
+        for seq in (arrays, columns, columns[::-1]):
+            for cut, views in ((lambda seq: seq.truncate(2), 2000), (lambda seq: seq.windows(3), 4000)):
+                before = tracemalloc.get_traced_memory()[0]
+                found = cut(seq)
+                assert (tracemalloc.get_traced_memory()[0] - before) / views < 250
+                assert len(found) == views
     finally:
         tracemalloc.stop()
     one = TensorSequence([np.arange(1e5)])
