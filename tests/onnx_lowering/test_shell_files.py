@@ -344,7 +344,8 @@ def test_it_says_what_to_do_next(path, capfd):
     out = path.with_name("out.onnx")
     main(["lower", str(path), "-o", str(out)])
     assert capfd.readouterr().out.splitlines()[-1] == (
-        f"next: load {out} in onnxruntime; it has no sequences left. For OpenVINO pass --target openvino"
+        f"next: load {out} in onnxruntime; it has no sequences left. For OpenVINO pass --target openvino, "
+        "for others --target portable"
     )
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
     main(["lower", str(path), "-o", str(out)])

@@ -361,7 +361,8 @@ class _Iteration:
         each = self._each.all()
         if not all(map(is_always_filled, each)):
             return self._counter_state(each)
-        number = nodes.op("Reshape", parts_of(self._loop).iteration, nodes.constant([]))
+        iteration = parts_of(self._loop).iteration
+        number = nodes.of_rank(iteration, 0, self._prepared.type(iteration).rank)
         if len(each) > 1:
             number = nodes.op("Mul", number, nodes.constant(len(each)))
         length = self._length_of_start()

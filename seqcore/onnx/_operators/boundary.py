@@ -45,9 +45,9 @@ class FromExtents(Operator):
         sizes = form.sizes(nodes, extents)
         missing = nodes.op("Sub", nodes.op("Shape", given), nodes.op("ReduceSum", sizes, keepdims=0))
         count = nodes.op("Add", count, nodes.op("Abs", missing))
-        zero = nodes.require_zero(count)
+        zero = nodes.require_zero(nodes.squeeze(count, 0))
         values, own = form.parts
-        nodes.slice(given, zero, nodes.op("Shape", given), 0, out=values)
+        nodes.bound(given, zero, out=values)
         nodes.op("Add", extents, zero, out=own)
 
 
