@@ -3,7 +3,7 @@
 A row has a public name (before the comma, as in tests/support/surface.py), the call, and the other ways to do
 the same: by hand with NumPy or lists, and by awkward-array, pyarrow, Polars or PyTorch, each on one thread. A
 cell is a row at one number of elements, element type and mean length; its ratio is that to the fastest other
-way, which the same run measures in turns. `WITHOUT_A_ROW` says why a name has none.
+way, which the same run measures in turns. `WITHOUT_A_ROW` says why others don't.
 
     python -m benchmarks matrix [--only PATTERN] [--quick] [--json FILE] [--markdown FILE] [--against FILE]
 
@@ -943,7 +943,7 @@ row(
 
 ELEMENT = np.zeros(10, np.float32)
 ORDER = np.arange(SIZES[-1])
-PLUS_ONE = lambda tensor: tensor + 1  # noqa: E731  (a body that is no ufunc)
+PLUS_ONE = lambda tensor: tensor + 1  # noqa: E731  (a body, and not a ufunc)
 
 _CHECKED = "it gives a value that is there, or changes one"
 _SHOWN = "it shows a few elements, whatever their number"

@@ -38,7 +38,8 @@ def read_columns(paths):
     shape of its rows. The sequence of a Megatron pair is called as `save` calls one.
     """
     first: Any = None
-    tables, rows = [], []
+    tables: list[Any] = []
+    rows: list[Any] = []
     for path in paths:
         pair = pair_of(path)
         if pair is not None:

@@ -72,7 +72,7 @@ cdef extern from "numpy/ufuncobject.h":
 
 
 cdef bint find_loop(cnp.ufunc ufunc, int number, Loop *loop) noexcept:
-    """Find the loop of a ufunc that makes one number of two, all of a type; return False if it has none."""
+    """Find the loop of a ufunc that makes one number of two, all of a type; return False without one."""
     cdef const char *types = types_of(ufunc)
     cdef int i
     for i in range(ufunc.ntypes):

@@ -350,7 +350,7 @@ def _lower_opened(
     """Lower a model, with its inputs and outputs where possible.
 
     Return the tensors in the places of inputs too (an input with a fixed shape is in its own place), and
-    what was known of the model with these inputs.
+    the prepared model with these inputs.
     """
     kept: set[str] = set()
     while True:
