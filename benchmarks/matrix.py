@@ -3,7 +3,7 @@
 A row has a public name (before the comma, as in tests/support/surface.py), the call, and the other ways to do
 the same: by hand with NumPy or lists, and by awkward-array, pyarrow, Polars or PyTorch, each on one thread. A
 cell is a row at one number of elements, element type and mean length; its ratio is that to the fastest other
-way, which the same run measures in turns. `WITHOUT_A_ROW` says why others don't.
+way, which the same run measures in turns. `WITHOUT_A_ROW` has the reasons of names without one.
 
     python -m benchmarks matrix [--only PATTERN] [--quick] [--json FILE] [--markdown FILE] [--against FILE]
 
