@@ -57,6 +57,38 @@ def windows():
     }
 
 
+@case("windows of 2 rows of 20,000 separate arrays", Limit("a comprehension of slices", 1.2))
+def windows_of_arrays():
+    arrays = [floats(length) for length in generator().integers(1, 9, 20_000)]
+    seq = sq.TensorSequence(arrays)
+    return {
+        OURS: Side(lambda: seq.windows(2)),
+        "a comprehension of slices": Side(
+            lambda: [array[i : i + 2] for array in arrays for i in range(0, len(array), 2)]
+        ),
+    }
+
+
+@case("truncate 20,000 separate arrays to 2 rows", Limit("a comprehension of slices", 1.2))
+def truncate_arrays():
+    arrays = [floats(length) for length in generator().integers(1, 9, 20_000)]
+    seq = sq.TensorSequence(arrays)
+    return {
+        OURS: Side(lambda: seq.truncate(2)),
+        "a comprehension of slices": Side(lambda: [array[:2] for array in arrays]),
+    }
+
+
+@case("TensorSequence of 10,000 object arrays of 10 strings", Limit("np.array of each", 2))
+def object_arrays():
+    words = np.array([f"w{i}" for i in range(100_000)], object)
+    arrays = [words[i : i + 10] for i in range(0, len(words), 10)]
+    return {
+        OURS: Side(lambda: sq.TensorSequence(arrays)),
+        "np.array of each": Side(lambda: [np.array(array) for array in arrays]),
+    }
+
+
 @case("running sums of 100,000 x 1 to 19 float32", Limit("a loop of np.add.accumulate", 1 / 10))
 def running_sums():
     lengths = generator().integers(1, 20, COUNT)

@@ -213,7 +213,7 @@ def graph_name(path):
 
 
 class Runtime(NamedTuple):
-    """How a model runs, what pip installs and what to import first, and if a model is for one shape."""
+    """The way to run a model, what pip installs and what to import first, and if a model is for one shape."""
 
     function: Callable
     packages: list

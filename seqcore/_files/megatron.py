@@ -17,8 +17,6 @@ Nothing of that but the header and the last sequence is read when a pair is open
 they are, and each is checked when its element is read.
 """
 
-import errno
-import mmap
 import os
 import stat
 import struct
@@ -27,11 +25,11 @@ import numpy as np
 
 from seqcore._arguments.shown import shown
 from seqcore._files.parts import slices_of
-from seqcore._files.paths import StoredIn
+from seqcore._files.paths import map_file
 from seqcore._files.targets import Temporary, naming, target_of
 from seqcore.columns import Columns
-from seqcore.core.arrow import first_misfit, lie_together, mark_origin
-from seqcore.core.maps import MappedFile, mapped_pointers
+from seqcore.core.arrow import first_misfit, lie_together
+from seqcore.core.pickling import mapped_pointers, mark_origin
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import type_name
 
@@ -59,8 +57,8 @@ def pair_of(path):
     return index, f"{os.path.splitext(index)[0]}.bin"
 
 
-def opened(pair, check=None):
-    """Return the sequences of a pair, as views of the mapped file; `check` gets the status of both files.
+def opened(pair):
+    """Return the sequences of a pair, as views of the mapped file.
 
     Raises
     ------
@@ -69,46 +67,30 @@ def opened(pair, check=None):
     ValueError
         If the header or the last sequence doesn't fit the files.
     """
-    index, tokens = pair
-    for path in pair:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise OSError(errno.EINVAL, "expected a file, got a folder or a device", path)
-    with open(index, "rb") as index_file, open(tokens, "rb") as tokens_file:
-        found, found_tokens = os.fstat(index_file.fileno()), os.fstat(tokens_file.fileno())
-        if check is not None:
-            check(found, found_tokens)
-        dtype, lengths, pointers = _numbers_of(index, _mapped(index_file, found.st_size))
-        values = _mapped(tokens_file, found_tokens.st_size)
+    index, tokens = map(map_file, pair)
+    dtype, lengths, pointers = _numbers_of(index)
     n = len(lengths)
     end = int(pointers[-1]) + int(lengths[-1]) * dtype.itemsize if n else 0
-    if n and (pointers[-1] < 0 or lengths[-1] < 0 or end > found_tokens.st_size):
+    if n and (pointers[-1] < 0 or lengths[-1] < 0 or end > tokens.nbytes):
         raise ValueError(
-            f"{index} is damaged, or {tokens} is incomplete: sequence {n - 1} has {lengths[-1]} tokens from "
-            f"byte {pointers[-1]} on, but there are {found_tokens.st_size} bytes"
+            f"{index.path} is damaged, or {tokens.path} is incomplete: sequence {n - 1} has {lengths[-1]} "
+            f"tokens from byte {pointers[-1]} on, but there are {tokens.nbytes} bytes"
         )
     if not n:
         return TensorSequence(dtype=dtype)
-    values = np.frombuffer(values, dtype, found_tokens.st_size // dtype.itemsize) if len(values) else []
-    seq = mapped_pointers(np.asarray(values, dtype), pointers, lengths)
-    beside = found_tokens.st_size, found_tokens.st_mtime_ns
-    mark_origin(seq, StoredIn(index, found.st_size, found.st_mtime_ns, None, n, beside))
+    size = tokens.nbytes // dtype.itemsize
+    values = np.ndarray(size, dtype, tokens) if size else np.empty(0, dtype)
+    seq = mapped_pointers(values, pointers, lengths)
+    mark_origin(seq, index, tokens)
     return seq
 
 
-def _mapped(file, nbytes):
-    if nbytes == 0:
-        return b""
-    if os.name == "nt":
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return memoryview(MappedFile(file.fileno(), nbytes))
-
-
-def _numbers_of(path, memory):
+def _numbers_of(file):
     """Return the dtype, the lengths and the pointers of an index, which are not read."""
-    nbytes = len(memory)
+    path, nbytes = file.path, file.nbytes
     if nbytes < _HEADER.size:
         raise ValueError(f"{path} is damaged: it has {nbytes} bytes, fewer than the header of an index")
-    magic, version, code, n, m = _HEADER.unpack_from(memory)
+    magic, version, code, n, m = _HEADER.unpack_from(file)
     if magic != MAGIC or version != 1 or code not in CODES:
         raise ValueError(
             f"{path} is damaged, or of another version: its header has version {version} and type {code}, "
@@ -120,8 +102,8 @@ def _numbers_of(path, memory):
             f"{path} is damaged or incomplete: it has {nbytes} bytes, expected {expected} for {n} sequences "
             f"and {m} boundaries of documents"
         )
-    lengths = np.frombuffer(memory, "<i4", n, _HEADER.size)
-    pointers = np.frombuffer(memory, "<i8", n, _HEADER.size + 4 * n)
+    lengths = np.ndarray(n, "<i4", file, _HEADER.size)
+    pointers = np.ndarray(n, "<i8", file, _HEADER.size + 4 * n)
     return np.dtype(CODES[code]), lengths, pointers
 
 

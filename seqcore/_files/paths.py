@@ -1,21 +1,32 @@
-"""Pickle elements of files as paths and positions: the other process opens the files itself."""
+"""Files that pickles name: another process maps them, or reads a column, if they haven't changed."""
 
 import datetime
+import errno
+import mmap
 import os
+import stat
 import weakref
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from seqcore._arguments.shown import add_note, shown
+from seqcore.core.pickling import MappedFile
 
 REMEDY = "restore the file at this path, or pickle copy.deepcopy(seq), which has the data"
 
-# Open files of unpickled sequences by path and column, the most recently used last: the file as it was, its
-# elements, and how many bytes of memory they take.
-_OPEN: dict[tuple[str, str | None], tuple["StoredIn", object, int]] = {}
-# Files whose unpickled elements are in use: the next column needs no other look at them.
+# The files that the last pickles have opened, the most recently used last: mapped files by their path, and
+# decoded columns by path and name. Of each its path, size and time, or its `Column`, and how many bytes of
+# memory it takes.
+_OPEN: dict[Any, tuple[Any, Any, int]] = {}
+# Mapped files that are in use, by path.
+_MAPPED: "weakref.WeakValueDictionary[str, MappedFile]" = weakref.WeakValueDictionary()
+# Files whose decoded columns are in use: the next column needs no other look at them.
 _FILES: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
-_MOST = 16  # open files; each is a mapping, without a descriptor
-_MOST_READ = 64 << 20  # bytes of elements that were read, rather than mapped
+# The files of the mappings that callers have made, by the mapping.
+_OF_CALLERS: "weakref.WeakKeyDictionary[mmap.mmap, MappedFile | None]" = weakref.WeakKeyDictionary()
+_MOST = 16  # open files and columns; a file is a mapping, without a descriptor
+_MOST_READ = 64 << 20  # bytes of columns that were read, rather than mapped
 _SECOND = 1_000_000_000
 
 
@@ -25,68 +36,67 @@ def _date(time):
     return f"{datetime.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}.{rest:09}"
 
 
-def _is_as(found, nbytes, time):
+def _is_as(found_nbytes, found_time, nbytes, time):
     # Archives may store whole seconds only.
-    return found.st_size == nbytes and found.st_mtime_ns in (time, time // _SECOND * _SECOND)
+    return found_nbytes == nbytes and found_time in (time, time // _SECOND * _SECOND)
 
 
 def _check(path, found, nbytes, time):
-    if not _is_as(found, nbytes, time):
+    if not _is_as(found.st_size, found.st_mtime_ns, nbytes, time):
         raise ValueError(
-            f"{path} has changed since the pickled sequence was loaded from it: it had {nbytes:,} bytes from "
+            f"{path} has changed since the pickled sequence was made from it: it had {nbytes:,} bytes from "
             f"{_date(time)}, now it has {found.st_size:,} from {_date(found.st_mtime_ns)}; load it again"
         )
 
 
-class _Values(NamedTuple):
-    path: str
-    nbytes: int
-    time: int  # the modification time in nanoseconds
-    column: str | None
-    elements: int  # the number of elements
-    beside: tuple[int, int] | None = None  # of a pair: the size and time of the file with the values
+def _marked(error):
+    """Say of an error that a file which a pickle names is the reason."""
+    add_note(error, f"the sequence was pickled as the path of this file: {REMEDY}")
+    error.of_stored = True  # for maps, whose workers reply only with the error
 
 
-class StoredIn(_Values):
-    """A column of a file, with the file's size and time when it was opened."""
-
-    file: Any = None  # what was read of the file, for its other columns, as long as this one is in use
-
-    @classmethod
-    def of(cls, file):
-        """Return the file that a pickle names; raise a TypeError if it is damaged."""
-        kinds: tuple[Any, ...] = (str, int, int, (str, type(None)), int, (tuple, type(None)))
-        if (
-            not isinstance(file, tuple)
-            or len(file) not in (5, 6)
-            or not all(map(isinstance, file, kinds))
-            or (len(file) == 6 and file[5] is not None and list(map(type, file[5])) != [int, int])
-        ):
-            raise TypeError(
-                "the pickle is damaged: expected a file's path, size, time, column and length, got "
-                f"{shown(file)}"
-            )
-        return cls(*file)
-
-    def is_as(self, found):
-        """Return whether a file is this one, by its status."""
-        return _is_as(found, self.nbytes, self.time)
-
-    def check(self, found, found_beside=None):
-        """Raise if the file has changed, by its status, or the one beside it."""
-        _check(self.path, found, self.nbytes, self.time)
-        if self.beside is not None:
-            beside = f"{os.path.splitext(self.path)[0]}.bin"
-            _check(beside, os.stat(beside) if found_beside is None else found_beside, *self.beside)
+# -- mapped files --------------------------------------------------------------------------------------
 
 
-def opened(file):
-    """Return the elements of a column of a file that has not changed.
+def map_file(path, check=None):
+    """Return a file as a MappedFile; `check` gets its status, even if another file has its name by then.
+
+    Raises
+    ------
+    OSError
+        If the file is missing, is not a file or can't be read.
+    """
+    found = os.stat(path)
+    if check is not None:
+        check(found)
+    if not stat.S_ISREG(found.st_mode):  # opening a pipe would block
+        number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+        raise OSError(number, "expected a file, got a folder or a device", path)
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        found = os.fstat(descriptor)
+        if check is not None:
+            check(found)
+        named = path, found.st_size, found.st_mtime_ns
+        if os.name != "nt" and found.st_size:
+            return MappedFile(*named, descriptor)
+        memory = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if found.st_size else b""
+        return MappedFile(*named, address=_address(memory), memory=memory)
+    finally:
+        os.close(descriptor)
+
+
+def _address(memory):
+    return np.frombuffer(memory, np.uint8).__array_interface__["data"][0] if len(memory) else 0
+
+
+def mapped(stamp):
+    """Return a file that has not changed as a MappedFile.
 
     Parameters
     ----------
-    file : list or tuple
-        The values of a `StoredIn`, as a pickle has them.
+    stamp : tuple of str, int, int
+        The path, size and time of the file, as a pickle has them.
 
     Raises
     ------
@@ -95,63 +105,161 @@ def opened(file):
     ValueError
         If the file has changed.
     """
-    file = StoredIn.of(tuple(file))
+    path, nbytes, time = stamp
     try:
-        file.check(os.stat(file.path))
-        return _open(file)
+        known = _MAPPED.get(path)
+        if known is not None and _is_as(known.nbytes, known.time, nbytes, time):
+            _check(path, os.stat(path), nbytes, time)
+        else:
+            known = _MAPPED[path] = map_file(path, lambda found: _check(path, found, nbytes, time))
     except (OSError, ValueError) as error:
-        add_note(error, f"the sequence was pickled as the path of this file: {REMEDY}")
-        marked: Any = error
-        marked.of_stored = True  # for maps, whose workers reply only with the error
+        _marked(error)
+        raise
+    return known
+
+
+def keep(files):
+    """Keep the last files that a pickle has mapped for the next pickle, and close others.
+
+    Parameters
+    ----------
+    files : list of MappedFile
+        The files.
+    """
+    for file in files[-_MOST:]:
+        _keep(file.path, file.stamp, file, 0, closes=file is files[-1])
+
+
+def file_of_memmap(array):
+    """Return the file of a np.memmap that was opened to be read, as a MappedFile without memory; or None.
+
+    What may be written is not taken for the file: it differs from it (mode "c"), or changes (mode "r+").
+    """
+    try:
+        path, mode, offset = array.filename, array.mode, array.offset
+    except AttributeError:
+        return None
+    memory: Any = array
+    while isinstance(memory, np.ndarray):
+        memory = memory.base
+    if mode != "r" or path is None or not isinstance(memory, mmap.mmap):
+        return None
+    try:
+        return _OF_CALLERS[memory]
+    except KeyError:
+        pass
+    try:
+        path = os.path.abspath(os.fsdecode(path))
+        found = os.stat(path)
+        begin = offset - offset % mmap.ALLOCATIONGRANULARITY
+        file = None
+        if found.st_size == memory.size() >= begin + len(memory):
+            address = _address(memory) - begin
+            file = MappedFile(path, found.st_size, found.st_mtime_ns, address=address)
+    except (OSError, TypeError, ValueError, OverflowError):
+        file = None  # it is not there any more, and pickles as data
+    _OF_CALLERS[memory] = file
+    return file
+
+
+# -- decoded columns -----------------------------------------------------------------------------------
+
+
+class _Values(NamedTuple):
+    path: str
+    nbytes: int
+    time: int  # the modification time in nanoseconds
+    name: str | None
+    elements: int  # the number of elements
+
+
+class Column(_Values):
+    """A column of a file, with the file's size and time when it was opened."""
+
+    file: Any = None  # what was read of the file, for its other columns, as long as this one is in use
+
+    @classmethod
+    def of(cls, file):
+        """Return the column that a pickle names; raise a TypeError if it is damaged."""
+        kinds: tuple[Any, ...] = (str, int, int, (str, type(None)), int)
+        if not isinstance(file, tuple) or len(file) != 5 or not all(map(isinstance, file, kinds)):
+            raise TypeError(
+                "the pickle is damaged: expected a file's path, size, time, column and length, got "
+                f"{shown(file)}"
+            )
+        return cls(*file)
+
+
+def opened(file):
+    """Return the elements of a column of a file that has not changed.
+
+    Parameters
+    ----------
+    file : list or tuple
+        The values of a `Column`, as a pickle has them.
+
+    Raises
+    ------
+    OSError
+        If the file is missing.
+    ValueError
+        If the file has changed.
+    """
+    column = Column.of(tuple(file))
+    try:
+        _check(column.path, os.stat(column.path), column.nbytes, column.time)
+        return _open(column)
+    except (OSError, ValueError) as error:
+        _marked(error)
         raise
 
 
-def _open(file):
-    """Return the elements of a file, which is kept open for the next pickle of it."""
+def _open(column):
+    """Return the elements of a column, which is kept for the next pickle of it."""
     # Each line is one atomic step of a dict. Other threads may run in between, and open a file again.
-    key = file.path, file.column
-    known, column, nbytes = _OPEN.pop(key, (None, None, 0))
-    if known != file:
-        column, nbytes = _read_pair(file) if file.beside is not None else _read_column(file)
-        if len(column) != file.elements:
+    key = column.path, column.name
+    known, elements, nbytes = _OPEN.get(key, (None, None, 0))
+    if known != column:
+        elements, nbytes = _read(column)
+        if len(elements) != column.elements:
             raise ValueError(
-                f"{file.path} has {len(column)} elements, but had {file.elements} when it was pickled"
+                f"{column.path} has {len(elements)} elements, but had {column.elements} when it was pickled"
             )
-        if nbytes > _MOST_READ:
-            return column
-        _close_some(_MOST - 1, _MOST_READ - nbytes)
-    _OPEN[key] = file, column, nbytes
-    return column
+    _keep(key, column, elements, nbytes)
+    return elements
 
 
-def _read_column(file):
-    read = _FILES.get(file.path)
-    if read is None or not file.is_as(read.found):
-        from seqcore._files.reading import File  # which imports this module
+def _read(column):
+    from seqcore._files.reading import File  # which imports this module
 
-        read = File.at(file.path, file.check, is_kept=True)
-    column = read.column(file.column)
-    _FILES[file.path] = read
-    return column
-
-
-def _read_pair(file):
-    from seqcore._files.megatron import opened, pair_of  # which import this module
-
-    pair = pair_of(file.path)
-    if pair is None:
-        raise ValueError(f"{file.path} is not a Megatron index any more")
-    return opened(pair, file.check), 0
+    read = _FILES.get(column.path)
+    if read is None or not _is_as(read.file.nbytes, read.file.time, column.nbytes, column.time):
+        read = File.at(
+            column.path, lambda found: _check(column.path, found, column.nbytes, column.time), is_kept=True
+        )
+    elements = read.column(column.name)
+    _FILES[column.path] = read
+    return elements
 
 
-def _close_some(most, most_nbytes):
+def _keep(key, stamp, value, nbytes, closes=True):
+    """Keep what was opened, unless it takes too much memory, and close what was not used for long."""
+    is_new = _OPEN.pop(key, (None,))[0] != stamp
+    if nbytes <= _MOST_READ:
+        _OPEN[key] = stamp, value, nbytes
+        if is_new and closes:
+            _close_some()
+
+
+def _close_some():
     """Close all but the last open files and bytes of elements, and the files that were changed or removed."""
-    for key, (file, _, nbytes) in reversed(list(_OPEN.items())):
+    most, most_nbytes = _MOST, _MOST_READ
+    for key, (stamp, _, nbytes) in reversed(list(_OPEN.items())):
         most -= 1
         most_nbytes -= nbytes
         try:
-            file.check(os.stat(file.path))
-            current = True
+            found = os.stat(stamp[0])
+            current = _is_as(found.st_size, found.st_mtime_ns, *stamp[1:3])
         except (OSError, ValueError):
             current = False
         if not current or most < 0 or most_nbytes < 0:

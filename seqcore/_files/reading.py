@@ -1,9 +1,6 @@
 """Memory-map files and read their elements as a sequence."""
 
-import errno
-import mmap
 import os
-import stat
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any
@@ -12,13 +9,15 @@ from seqcore._arguments.shown import prefixed, shown, shown_error
 from seqcore._arrow.tables import check_names, inner_shape
 from seqcore._files.arrow import pyarrow
 from seqcore._files.megatron import opened, pair_of, refuse_column
-from seqcore._files.paths import StoredIn
+from seqcore._files.paths import Column, map_file
 from seqcore.columns import Columns
-from seqcore.core.arrow import address_of, mark_origin, read_schema
-from seqcore.core.maps import MappedFile, chained
+from seqcore.core.arrow import address_of, read_schema
+from seqcore.core.maps import chained
+from seqcore.core.pickling import mark_origin
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 
+COLUMN = "tensors"  # the name of the column of a sequence
 _OTHER_FORMATS = {  # by their first bytes
     b"PAR1": "a Parquet file: read it with pyarrow.parquet, and convert a column with "
     "TensorSequence.from_arrow",
@@ -35,20 +34,23 @@ _TEXT = b"\t\r\n" + bytes(range(32, 127))
 def read_columns(paths):
     """Return the columns of several files, each as one sequence, and the shapes of their rows, by name.
 
-    If the files have a single column, it has the name None, whatever its names there.
+    A single column has the name that it has in the first file. It is a sequence unless all files agree in the
+    shape of its rows. The sequence of a Megatron pair is called as `save` calls one.
     """
     first: Any = None
-    tables = []
+    tables: list[Any] = []
+    rows: list[Any] = []
     for path in paths:
         pair = pair_of(path)
         if pair is not None:
-            first = first or {None: None}
+            first = first or {COLUMN: None}
             if len(first) > 1:
                 raise ValueError(
                     f"{os.fspath(path)} has one sequence, but {os.fspath(paths[0])} has several columns: "
                     "load them each by itself"
                 )
             tables.append({None: opened(pair)})
+            rows.append(None)
             continue
         file = File.at(path)
         with file.naming_errors():
@@ -62,8 +64,11 @@ def read_columns(paths):
                 "need the same columns, or pass the name of one as column="
             )
         tables.append(sequences)
+        rows.append(next(iter(shapes.values())))
     if len(first) == 1:
-        return {None: _joined(paths, [table[None] for table in tables])}, {None: next(iter(first.values()))}
+        name = next(iter(first))
+        alike = all(shape == rows[0] for shape in rows)
+        return {name: _joined(paths, [table[None] for table in tables])}, {name: rows[0] if alike else None}
     return {name: _joined(paths, [table[name] for table in tables]) for name in first}, first
 
 
@@ -89,9 +94,9 @@ def _joined(paths, parts):
 class File:
     """A mapped file, whose schema and batches are read once for all columns that are made of them."""
 
-    def __init__(self, path, pa, found, memory, is_kept):
-        self.path, self.pa, self.memory = path, pa, memory
-        self.found, self.is_kept = found, is_kept
+    def __init__(self, pa, file, is_kept):
+        self.pa, self.file, self.path, self.is_kept = pa, file, file.path, is_kept
+        self.memory = pa.py_buffer(file if file.nbytes else b"")
         self.schema, batches = self._content()
         self.names = self.schema.names
         self._numbers = {name: number for number, name in enumerate(self.names)}
@@ -119,18 +124,10 @@ class File:
             If it has another format or is damaged.
         """
         path = os.path.abspath(os.fsdecode(path))
-        found = os.stat(path)  # before it is opened, because opening a pipe would block
-        if not stat.S_ISREG(found.st_mode):
-            number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
-            raise OSError(number, "expected a file, got a folder or a device", path)
+        file = map_file(path, check)
         pa = pyarrow()
         with _naming_errors(pa, path):
-            with open(path, "rb") as file:
-                found = os.fstat(file.fileno())
-                if check is not None:
-                    check(found)
-                memory = _mapped(pa, file)
-            return cls(path, pa, found, memory, is_kept)
+            return cls(pa, file, is_kept)
 
     def naming_errors(self):
         """Return a context in which errors name the file."""
@@ -186,11 +183,11 @@ class File:
             parts = [_validated(batch.select([at])) for batch in batches]
             # As a table of one column, because arrays of pyarrow 16 lose the metadata of the field.
             seq = TensorSequence.from_arrow(self.pa.Table.from_batches(parts, self.pa.schema([field])))
-        origin = StoredIn(self.path, self.found.st_size, self.found.st_mtime_ns, name, len(seq))
-        origin.file = self if self.is_kept else None
-        mark_origin(seq, origin)
+        column = Column(self.path, self.file.nbytes, self.file.time, name, len(seq))
+        column.file = self if self.is_kept else None
+        mark_origin(seq, column, self.file)
         is_mapped = not len(seq) or _contains(self.memory, address_of(seq))
-        return seq, 0 if is_mapped else origin.nbytes + seq.nbytes * (8 if seq.dtype == STRING else 1)
+        return seq, 0 if is_mapped else column.nbytes + seq.nbytes * (8 if seq.dtype == STRING else 1)
 
     def _content(self, **options):
         return _content(self.pa, self.memory, self.pa.ipc.IpcReadOptions(**options) if options else None)
@@ -241,17 +238,10 @@ def _naming_errors(pa, path):
         raise
 
 
-def read_batches(pa, file):
+def read_batches(pa, path):
     """Return the Columns of each batch of a file that we write."""
-    for batch in _content(pa, _mapped(pa, file), None)[1]:
+    for batch in _content(pa, pa.py_buffer(map_file(path)), None)[1]:
         yield Columns.from_arrow(pa.Table.from_batches([batch]))
-
-
-def _mapped(pa, file):
-    """Return a file as memory for pyarrow."""
-    if os.name == "nt":
-        return pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    return pa.py_buffer(MappedFile(file.fileno(), os.fstat(file.fileno()).st_size))
 
 
 def _contains(memory, address):

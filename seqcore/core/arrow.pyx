@@ -645,26 +645,6 @@ def from_shapes(cnp.ndarray items not None, offsets, shapes):
     return new_sequence(element_type(items.dtype), split_shaped(items, offsets, shapes))
 
 
-def mark_origin(TensorSequence sequence not None, origin):
-    """Let the tables of a sequence, which nobody else has, say where in a file their elements are.
-
-    Tables whose elements are not all there in order are left as they are: they don't tell.
-    """
-    cdef Share share = sequence.shared()
-    cdef Spans spans
-    cdef Span span
-    cdef TableOwner owner
-    begin_spans(&spans, share.store, 0, size_of(share.store))
-    while next_span(&spans, &span):
-        if span.source.kind == WHOLE or span.first != 0 or span.step != 1 or (
-                span.n != (<Table *>span.source).n):
-            continue
-        owner = <TableOwner><object>owner_of(span.source)
-        if owner.origin is None:
-            owner.origin = origin
-            owner.first = spans.at - span.n
-
-
 def address_of(TensorSequence sequence not None):
     """Return where the memory of the first element's table begins, without reading the element; 0 if none."""
     cdef Share share = sequence.shared()

@@ -5,10 +5,12 @@ from importlib import import_module
 MODULES = {
     "as_html": "seqcore._format.notebook",
     "as_text": "seqcore._format.text",
+    "file_of_memmap": "seqcore._files.paths",
     "give_array": "seqcore._arrow.protocol",
     "give_schema": "seqcore._arrow.protocol",
     "give_stream": "seqcore._arrow.protocol",
-    "opened": "seqcore._files.paths",
+    "reduced": "seqcore._pickles",
+    "restored": "seqcore._pickles",
     "take": "seqcore._arrow.protocol",
 }
 

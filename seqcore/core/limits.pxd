@@ -32,9 +32,11 @@ cdef extern from *:
         /* Comparisons. */
         SEQCORE_COMPARED_TOGETHER = SEQCORE_LIMIT(64, 2),
 
+        /* Windows. */
+        SEQCORE_VIEWS_APART = SEQCORE_LIMIT(8, 2),
+
         /* Pickles. */
         SEQCORE_PICKLED_ALONE_FROM = SEQCORE_LIMIT(4096, 16),
-        SEQCORE_RUNS_AS_INTEGERS = SEQCORE_LIMIT(8, 1),
 
         /* Results of maps. */
         SEQCORE_TIMED_EVERY = SEQCORE_LIMIT(16, 2),
@@ -74,10 +76,11 @@ cdef extern from *:
         # Items that are compared without a branch.
         COMPARED_TOGETHER "SEQCORE_COMPARED_TOGETHER"
 
+        # Views of each element, on average. With more of them, an array gets a table of its views.
+        VIEWS_APART "SEQCORE_VIEWS_APART"
+
         # Bytes. Smaller arrays cost more to pickle than to copy together.
         PICKLED_ALONE_FROM "SEQCORE_PICKLED_ALONE_FROM"
-        # Runs that are pickled as Python's integers, which take less than an array's pickle.
-        RUNS_AS_INTEGERS "SEQCORE_RUNS_AS_INTEGERS"
 
         # Elements between two looks at the clock; a power of two.
         TIMED_EVERY "SEQCORE_TIMED_EVERY"

@@ -6,19 +6,16 @@
 
 Sections::
 
-    mapped      mapped files
     results     results in blocks
     calls       call the body
     batches     elements of a batch
     operations  elements for operators
 """
 
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport PyObject
 from cpython.slice cimport PySlice_Check, PySlice_Unpack
-from libc.errno cimport ENOMEM, errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -41,7 +38,7 @@ from seqcore.core.split_join cimport join, selection_in_rows, split_equal, split
 from seqcore.core.store cimport (
     ARGUMENTS_MADE, MAX_NDIM, OUT_OF_RANGE, WHOLE, Piece, PyNumber_AsSsize_t, Run, Share, Status, Store,
     TableOwner, add_to, as_position, count, empty_store, even_table, joined_stores, make_element,
-    move_element, offsets_table, owner_of, pointers_table, raise_damaged, raise_for, read_counter, read_one,
+    move_element, offsets_table, owner_of, raise_damaged, raise_for, read_counter, read_one,
     resolve, runs_of, shape_of, size_of, store_of, twin_of,
 )
 from seqcore._arguments.integers import integer
@@ -50,65 +47,6 @@ from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import element_type
 
 cnp.import_array()
-
-
-# == mapped ==============================================================================================
-#
-# Files mapped into memory without a descriptor, which Python's own mappings keep before 3.13.
-
-cdef extern from *:
-    """
-    #if defined(_WIN32)
-    static void *seqcore_map(int descriptor, size_t size) { return NULL; }
-    static void seqcore_unmap(void *data, size_t size) { }
-    #else
-    #include <sys/mman.h>
-    static void *seqcore_map(int descriptor, size_t size)
-    {
-        void *data = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, 0);
-        return data == MAP_FAILED ? NULL : data;
-    }
-    static void seqcore_unmap(void *data, size_t size) { munmap(data, size); }
-    #endif
-    """
-    void *map_memory "seqcore_map"(int descriptor, size_t size) noexcept nogil
-    void unmap_memory "seqcore_unmap"(void *data, size_t size) noexcept nogil
-
-cdef extern from "Python.h":
-    object PyErr_SetFromErrno(object exception)
-
-
-cdef class MappedFile:
-    """MappedFile(descriptor, nbytes)\n--\n
-    A file's first bytes, read-only, as long as anything uses them. The descriptor may be closed.
-    """
-    cdef void *data
-    cdef Py_ssize_t nbytes
-
-    def __cinit__(self, int descriptor, Py_ssize_t nbytes):
-        if nbytes <= 0:
-            raise ValueError("an empty file can't be mapped")
-        self.data = map_memory(descriptor, nbytes)
-        if self.data == NULL:
-            if errno == ENOMEM:
-                raise MemoryError(f"no memory to map a file of {nbytes} bytes")
-            PyErr_SetFromErrno(OSError)
-        self.nbytes = nbytes
-
-    def __dealloc__(self):
-        if self.data != NULL:
-            unmap_memory(self.data, self.nbytes)
-
-    def __getbuffer__(self, Py_buffer *view, int flags):
-        PyBuffer_FillInfo(view, self, self.data, self.nbytes, 1, flags)
-
-
-def mapped_pointers(cnp.ndarray values not None, cnp.ndarray starts not None, cnp.ndarray lengths not None):
-    """Return parts of a 1-D array by starts in bytes and lengths, which are used as they are in a file."""
-    if values.ndim != 1 or not values.flags.c_contiguous or len(starts) != len(lengths) or (
-            starts.dtype, lengths.dtype) != (np.int64, np.int32):
-        raise TypeError("expected a 1-D array, and as many int64 starts as int32 lengths")
-    return new_sequence(element_type(values.dtype), store_of(pointers_table(values, starts, lengths)))
 
 
 # == results =============================================================================================

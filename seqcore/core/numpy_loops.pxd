@@ -33,6 +33,15 @@ cdef enum Numbers:
     C8 = 15
     C16 = 16
 
+# NumPy's inner loops, which have the processor's vector instructions. They need no GIL for numbers.
+ctypedef void (*LoopFunction)(char **, const Py_ssize_t *, const Py_ssize_t *, void *) noexcept nogil
+
+cdef struct Loop:
+    LoopFunction function
+    void *data
+
+cdef bint find_loop(cnp.ufunc ufunc, int number, Loop *loop) noexcept
+
 # -- reduce ----------------------------------------------------------------------------------------------
 # Elements reduced along an axis: one result for each.
 

@@ -59,28 +59,36 @@ cdef double[8] NOTHING_8
 NOTHING_4[:] = [-0.0] * 8
 NOTHING_8[:] = [-0.0] * 8
 
-# NumPy's inner loops, which have the processor's vector instructions. They need no GIL for numbers.
-ctypedef void (*LoopFunction)(char **, const Py_ssize_t *, const Py_ssize_t *, void *) noexcept nogil
-
-cdef struct Loop:
-    LoopFunction function
-    void *data
-
 cdef Loop LEAST[C16 + 1]                # by the Numbers that it is of
 cdef Loop LARGEST[C16 + 1]
 
 
+cdef extern from "numpy/ufuncobject.h":
+    """
+    /* Three numbers for each loop of two inputs and one output. NumPy's own .pxd lacks it since NumPy 2.5. */
+    static inline const char *seqcore_types_of(PyObject *ufunc) { return ((PyUFuncObject *)ufunc)->types; }
+    """
+    const char *types_of "seqcore_types_of"(object ufunc) noexcept
+
+
+cdef bint find_loop(cnp.ufunc ufunc, int number, Loop *loop) noexcept:
+    """Find the loop of a ufunc that makes one number of two, all of a type; return False without one."""
+    cdef const char *types = types_of(ufunc)
+    cdef int i
+    for i in range(ufunc.ntypes):
+        if types[3 * i] == types[3 * i + 1] == types[3 * i + 2] == number:
+            loop.function = <LoopFunction>ufunc.functions[i]
+            loop.data = ufunc.data[i] if ufunc.data != NULL else NULL
+            return True
+    return False
+
+
 cdef int find_loops(cnp.ufunc ufunc, Loop *loops) except -1:
-    """Find the loops of a ufunc for two numbers of one type and a result of it."""
-    cdef int i, number
+    """Find the loops of a ufunc for all numbers."""
     for name in "bhilqBHILQfd":
-        number = np.dtype(name).num
-        for i in range(ufunc.ntypes):
-            if ufunc.types[3 * i] == ufunc.types[3 * i + 1] == ufunc.types[3 * i + 2] == number:
-                loops[numbers_of(np.dtype(name))] = Loop(<LoopFunction>ufunc.functions[i], ufunc.data[i])
-                break
-        else:
-            raise ImportError(f"NumPy {np.__version__} has no loop of {ufunc} for {np.dtype(name)}")
+        dtype = np.dtype(name)
+        if not find_loop(ufunc, dtype.num, &loops[<int>numbers_of(dtype)]):
+            raise ImportError(f"NumPy {np.__version__} has no loop of {ufunc} for {dtype}")
     return 0
 
 

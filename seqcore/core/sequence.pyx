@@ -34,7 +34,9 @@ from numpy.lib.array_utils import byte_bounds
 from types import GenericAlias
 
 from seqcore.core.arrays cimport array_from, base_of, descr_of, is_scalar, own_view
-from seqcore.core.container cimport Container, ElementIterator, new_container, take_tensor
+from seqcore.core.container cimport (
+    Container, ElementIterator, copied_strings, new_container, take_tensor,
+)
 from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport GATHERED_WITH_GIL, SIGNALS_EVERY
 from seqcore.core.lists cimport (
@@ -45,7 +47,6 @@ from seqcore.core.padding cimport (
     compact_store, convertible, lengths_of, offsets_of, padded, position_ids_of, segment_ids_of,
     store_like, values_of,
 )
-from seqcore.core.pickling cimport reduced, restored
 from seqcore.core.split_join cimport (
     compact_items, copy_strided, join, new_array, selection_in_rows, selection_of, split_lengths,
     split_offsets, split_padded, total_nbytes,
@@ -110,22 +111,38 @@ cdef int add_extents(dict sizes, Store *store, cnp.dtype dtype, dict buffers) ex
     cdef dict ends = {}
     cdef Block block
     cdef Piece piece
-    cdef Py_ssize_t i, number
+    cdef Py_ssize_t i, size
+    cdef size_t low, high
     begin_blocks(&block, store, 0, size_of(store))
+    block.mixes = False
     while read_block(&block):
         let_others_in()
+        key, known = buffer_of(kept_memory(block.source), buffers)
+        if known is not None:
+            continue
+        low, high = <size_t>-1, 0
         for i in range(block.n):
-            key, nbytes = buffer_of(kept_memory(locate(store, block.first + i, &number)), buffers)
             element_of(&block, i, &piece)
-            if nbytes is None and piece_nbytes(&piece):
-                first, last = byte_bounds(make_element(&piece, dtype))
-                low, high = ends.get(key, (first, last))
-                ends[key] = min(low, first), max(high, last)
+            size = piece_nbytes(&piece)
+            if size and block.solid:
+                low = min(low, <size_t>piece.data)
+                high = max(high, <size_t>piece.data + <size_t>size)
+            elif size:
+                widen(ends, key, byte_bounds(make_element(&piece, dtype)))
+        if high:
+            widen(ends, key, (low, high))
     check_read(&block)
     for key, nbytes in sizes.items():
         if nbytes is None:
-            low, high = ends.get(key, (0, 0))
-            sizes[key] = high - low
+            bounds = ends.get(key, (0, 0))
+            sizes[key] = bounds[1] - bounds[0]
+    return 0
+
+
+cdef int widen(dict ends, object key, tuple bounds) except -1:
+    """Add bounds to those of a buffer, which may leave the address space."""
+    known = ends.get(key, bounds)
+    ends[key] = min(known[0], bounds[0]), max(known[1], bounds[1])
     return 0
 
 
@@ -332,6 +349,10 @@ cdef class Gathering:
         if fresh and not self.strings and is_scalar(tensor):
             array = cnp.PyArray_FROM_O(tensor)
             if descr_of(array) == <PyObject *>self.dtype:
+                return self.copy_in(array)
+        if self.strings and cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self.dtype:
+            array = copied_strings(tensor)
+            if array is not None:
                 return self.copy_in(array)
         if not (fresh or self.copied or self.strings):
             self.have_slot()
@@ -975,7 +996,7 @@ cdef class Ragged(Convertible):
 
     @property
     def pinned_nbytes(self):
-        """The size in bytes of the memory that the elements keep alive. O(n), or O(1) after a split or load.
+        """The size in bytes of the memory that the elements keep alive. O(n), or O(1) after a split.
 
         It is the sum of the distinct buffers: more than `nbytes` if elements are small views of large arrays,
         and less if elements share memory. `compact` makes the two equal. A buffer of unknown size, as from
@@ -2102,8 +2123,7 @@ cdef class TensorSequence(Ragged):
         return with_state(result, deepcopy(self.__getstate__(), memo))
 
     def __reduce__(self):
-        cdef Share share = self.whole()
-        parts, order = reduced(share.store, self._dtype)
+        parts, order = late("reduced")(self)
         return restore, (type(self), type_name(self._dtype), parts, order), self.__getstate__()
 
     def _check(self):
@@ -2139,7 +2159,8 @@ def restore(cls, dtype, parts, order, positional=(), named=None):
     Pickles of version 0.1 may have arguments for `__new__` of a subclass.
     """
     cdef cnp.dtype own = check_pickled(cls, dtype, positional, named)
-    return new_container(cls, own, restored(own, parts, order), positional, named)
+    cdef TensorSequence restored = late("restored")(own, parts, order)
+    return new_container(cls, own, restored.snapshot(), positional, named)
 
 
 cdef cnp.dtype check_pickled(cls, dtype, positional, named):

@@ -260,13 +260,14 @@ cdef class TableOwner:
     cdef object memory
     cdef object more
     cdef object numbers                         # what keeps starts and lengths alive
-    cdef object origin                          # None, or which file the elements are in
-    cdef Py_ssize_t first                       # which element of the file is the first one
+    cdef object origin                          # None, the file with the numbers, or the column of a file
+    cdef Py_ssize_t first                       # which element of the column is the first one, or -1
     cdef Py_ssize_t checked_from                # OFFSETS: those of elements checked_from to checked_to rise
     cdef Py_ssize_t checked_to                  # within the values: nothing else is handed on
 
 cdef class Keeper:
     cdef object memory
+    cdef object file                            # None, or the MappedFile that this is the memory of
 
 cdef void retain_source(Source *source, Py_ssize_t n) noexcept
 cdef void release_source(Source *source, Py_ssize_t n) noexcept

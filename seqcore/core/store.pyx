@@ -1,4 +1,4 @@
-"""Where the elements of a sequence are: sources, runs, slots, the gap buffer, and the reader.
+"""The places of a sequence's elements: sources, runs, slots, the gap buffer, and the reader.
 
 ::
 
@@ -47,6 +47,7 @@ from seqcore.core.arrays cimport array_from, array_moved, base_of, descr_of
 from seqcore.core.limits cimport (
     BLOCK, FETCH_AHEAD, IS_SMALL, MOST_RUNS, RELEASE_FROM, RELEASE_NBYTES, RUNS_OF_AN_EDIT, SINGLE_RUNS,
 )
+from seqcore.core.late import late
 from seqcore._arguments.integers import MASKED
 from seqcore._arguments.shown import got, shown, shown_number
 
@@ -118,12 +119,14 @@ assert NCOUNTERS <= 8, "there are more counters than room for them"
 cdef bint read_pointer(const Table *table, Py_ssize_t number, Py_ssize_t *start,
                        Py_ssize_t length) noexcept nogil:
     """Make a position of a start in bytes, unless the next element doesn't begin where this one ends."""
+    # By shifts, because a division takes longer than the rest; the size is 1, 2, 4 or 8.
     cdef Py_ssize_t itemsize = table.source.itemsize, first = start[0]
-    start[0] = first // itemsize
-    if first < 0 or first % itemsize or not 0 <= length <= (MAX_BYTES - first) // itemsize:
+    cdef int shift = (itemsize > 1) + (itemsize > 2) + (itemsize > 4)
+    start[0] = first >> shift
+    if first < 0 or first & (itemsize - 1) or not 0 <= length <= (MAX_BYTES - first) >> shift:
         return False
     return number + 1 == table.n or (
-        number_at(table.starts, number + 1, table.width) == first + length * itemsize)
+        number_at(table.starts, number + 1, table.width) == first + (length << shift))
 
 
 cdef bint resolve_other(Table *table, Py_ssize_t number, Piece *piece, Py_ssize_t *dims) noexcept nogil:
@@ -313,7 +316,12 @@ cdef object memory_of(cnp.ndarray array):
         return (<ArrayOwner>holder).memory
     if type(holder) is TableOwner:
         return (<TableOwner>holder).memory
-    return holder if cnp.PyArray_CheckExact(holder) else Keeper.__new__(Keeper, holder)
+    if cnp.PyArray_CheckExact(holder):
+        return holder
+    cdef Keeper keeper = Keeper.__new__(Keeper, holder)
+    if isinstance(holder, np.memmap):
+        keeper.file = late("file_of_memmap")(holder)
+    return keeper
 
 
 cdef object kept_memory(const Source *source):
@@ -1684,7 +1692,7 @@ cdef int raise_damaged(const Store *store, Py_ssize_t position, Py_ssize_t befor
     cdef Source *source = locate(store, position, &number)
     cdef TableOwner owner = <TableOwner>owner_of(source)
     where = "its Arrow array" if owner.origin is None else owner.origin.path
-    whose = "" if owner.origin is None else f", number {owner.first + number} of the file,"
+    whose = "" if owner.first < 0 or owner.origin is None else f", number {owner.first + number} of the file,"
     what = "its offsets leave its values"
     if source.kind == SHAPED:
         what = "its offsets leave its values, or make no tensor of its shape"
@@ -1832,6 +1840,8 @@ cdef void read_numbers(Block *block, Source *source, Py_ssize_t number, Py_ssize
         block.n += n
     elif source.kind == OFFSETS and step == 1:
         block.n += read_offsets(table, number, n, data, rows)
+    elif source.kind == VIEWS and step == 1 and table.pointers:
+        block.n += read_pointers(table, number, n, data, rows)
     else:
         while i < n and resolve(source, number + i * step, &piece, block.dims):
             data[i] = piece.data
@@ -1861,6 +1871,26 @@ cdef Py_ssize_t read_offsets(const Table *table, Py_ssize_t number, Py_ssize_t n
         for i in range(n):
             if not low <= starts[i] <= starts[i + 1] <= table.high:
                 return i
+    return n
+
+
+cdef Py_ssize_t read_pointers(const Table *table, Py_ssize_t number, Py_ssize_t n, char **data,
+                              Py_ssize_t *rows) noexcept nogil:
+    """Read elements from each start in bytes to the next, up to one that can't be read; how many."""
+    cdef Py_ssize_t i, start, behind = number_at(table.starts, number, table.width), itemsize
+    cdef Py_ssize_t most = table.high - table.low
+    itemsize = table.source.itemsize
+    for i in range(n):
+        start = behind
+        rows[i] = number_at(table.lengths, number + i, table.lengths_width)
+        if start < 0 or start & (itemsize - 1) or not 0 <= rows[i] <= most:
+            return i
+        behind = start + rows[i] * itemsize
+        if behind > most * itemsize:
+            return i
+        if number + i + 1 < table.n and number_at(table.starts, number + i + 1, table.width) != behind:
+            return i
+        data[i] = table.source.data + start
     return n
 
 

@@ -8,7 +8,7 @@ Sections::
 """
 
 from cpython.ref cimport PyObject
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 cimport cython
@@ -17,15 +17,17 @@ import numpy as np
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.interrupts cimport let_others_in
-from seqcore.core.limits cimport SIGNALS_EVERY
+from seqcore.core.limits cimport RELEASE_FROM, SIGNALS_EVERY, VIEWS_APART
+from seqcore.core.numpy_loops cimport Loop, find_loop
 from seqcore.core.padding cimport store_like
 from seqcore.core.split_join cimport compact_items, copy_strided, count_strings, new_array, select
 from seqcore.core.store cimport (
-    DAMAGED, MAX_BYTES, MAX_NDIM, OK, OUT_OF_RANGE, PADDED, RANK_DIFFERS, SHAPED,
-    SHAPE_DIFFERS, WHOLE, Block as Elements, Piece, Share, Source, Status, Store, Table, TableOwner, add_run,
-    begin_blocks, element_of, extent, finished, is_worth_releasing, make_element,
-    new_runs, offsets_table, owner_of, raise_damaged, raise_for, read_block, read_one, shape_of,
-    share as retained, share_of, size_of, views_table,
+    DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OK, OUT_OF_RANGE, PADDED, RANK_DIFFERS, SHAPED, SHAPE_DIFFERS,
+    WHOLE, Block as Elements, Piece, Share, Slot, Source, Span, Status, Store, Table, TableOwner, add_run,
+    begin_blocks, element_of, extent, extent_in, finished, first_span, has_runs, is_worth_releasing,
+    make_element, new_runs, new_slots, offsets_table, owned_offsets, owner_of, raise_damaged, raise_for,
+    read_block, read_one, runs_of, shape_of, share as retained, share_of, size_of, strides_of, take_whole,
+    views_table,
 )
 from seqcore._arguments.shown import shown_number
 
@@ -774,7 +776,9 @@ def packed(cnp.ndarray lengths not None, int64_t capacity, strategy, int64_t mos
 # Views are a table of starts and lengths in the memory of the elements, so nothing is copied. Elements of one
 # source share a table if each begins at a whole row of it: after a split, a selection, a load. An element
 # whose rows are elsewhere, as one of a split along another axis, gets a table of its own. Where views follow
-# each other, their table has offsets alone.
+# each other, their table has offsets alone. Where most elements can't share a table, because they were put in
+# one by one or have no whole rows, and each is divided into a few views only, the views are put in one by one
+# too: a table takes as long as 20 of them.
 
 cdef extern from "Python.h":
     PyObject *PyErr_Occurred()
@@ -946,6 +950,77 @@ cdef list find_regions(Store *store, cnp.dtype dtype, const Cut *cut, int64_t *b
     return stretches
 
 
+cdef bint are_apart(Store *store, const Cut *cut, Py_ssize_t *total) noexcept nogil:
+    """Return whether most elements can't share a table and have few views, and one is longer than a view.
+
+    `total` gets the number of views.
+    """
+    cdef Elements block
+    cdef Py_ssize_t n = size_of(store), i, length, longest = 0, apart = 0
+    total[0] = 0
+    if has_runs(store):
+        for i in range(store.nruns):
+            if not has_whole_rows(runs_of(store)[i].source):
+                break
+        else:
+            return False
+    begin_blocks(&block, store, 0, n)
+    block.mixes = False
+    while read_block(&block):
+        if block.source.ndim == 0:
+            return False
+        if block.source.kind == WHOLE or not has_whole_rows(block.source):
+            apart += block.n
+        for i in range(block.n):
+            length = extent_in(&block, i, 0)
+            longest = max(longest, length)
+            total[0] += min(count_views(cut, length), MAX_BYTES - total[0])
+    return (not block.damaged and apart > n - apart and longest > cut.size
+            and total[0] <= min(n, MAX_BYTES // VIEWS_APART) * VIEWS_APART)
+
+
+cdef Store *views_apart(Store *store, cnp.dtype dtype, const Cut *cut, Py_ssize_t total, bint wants_ids,
+                        list ids) except NULL:
+    """The same views as those of `views_of`, each as a source of its own."""
+    cdef Elements block
+    cdef Piece piece
+    cdef Py_ssize_t i, k, length, skipped, size
+    cdef cnp.ndarray numbers = None
+    cdef Source *source
+    cdef Store *into = new_slots(total)
+    cdef Share made
+    if into == NULL:
+        raise MemoryError(f"no memory for {total} windows")
+    made = share_of(into)               # which releases what there is if an array can't be made
+    if wants_ids:
+        numbers = np.empty(total, np.int64)
+        ids.append(numbers)
+    begin_blocks(&block, store, 0, size_of(store))
+    block.mixes = False
+    while read_block(&block):
+        for i in range(block.n):
+            element_of(&block, i, &piece)
+            length = extent(&piece, 0)
+            for k in range(count_views(cut, length)):
+                skipped = k * cut.step
+                size = min(cut.size, length - skipped)
+                if cut.from_end:
+                    skipped = length - size
+                if block.source.axis == 0:
+                    piece.data = block.data[i] + skipped * strides_of(&piece)[0]
+                    piece.length = size
+                    source = take_whole(make_element(&piece, dtype))
+                else:
+                    source = take_whole(make_element(&piece, dtype)[skipped:skipped + size])
+                if wants_ids:
+                    (<int64_t *>cnp.PyArray_DATA(numbers))[into.lo] = block.first + i
+                into.slots[into.lo] = Slot(source, 0)
+                into.lo += 1
+                if into.lo % SIGNALS_EVERY == 0:
+                    let_others_in()
+    return retained(into)
+
+
 cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_ids, list ids) except NULL:
     """The views that elements are divided into; `ids` gets an array of the element that each belongs to."""
     cdef Py_ssize_t n = size_of(store), i, first, stop, done = 0, at = 0
@@ -958,8 +1033,12 @@ cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_i
     cdef TableOwner owner
     cdef Store *into
     cdef Share joined
-    cdef list stretches = find_regions(store, dtype, cut, <int64_t *>cnp.PyArray_DATA(begins),
-                                       <int64_t *>cnp.PyArray_DATA(lengths))
+    cdef list stretches
+    if are_apart(store, cut, &at):
+        return views_apart(store, dtype, cut, at, wants_ids, ids)
+    at = 0
+    stretches = find_regions(store, dtype, cut, <int64_t *>cnp.PyArray_DATA(begins),
+                             <int64_t *>cnp.PyArray_DATA(lengths))
     cdef dict regions = {}              # in the order in which they come first
     cdef list owners = []
     for _, region in stretches:
@@ -1028,6 +1107,39 @@ cdef Store *truncated(Store *store, cnp.dtype dtype, Py_ssize_t size, bint from_
 
 # -- one row of each -----------------------------------------------------------------------------------
 
+ctypedef fused sized:
+    # Rows of so many bytes.
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+
+
+cdef bint pick_rows(const Store *store, Py_ssize_t position, sized *out) noexcept nogil:
+    """Write one row of each element that is between offsets of our own; return False if one has no such row."""
+    cdef Py_ssize_t n = size_of(store), i, row, low, step
+    cdef const int64_t *offsets = owned_offsets(store, 0, n)
+    cdef const Table *table
+    cdef const char *data
+    cdef Span span
+    first_span(store, 0, n, &span)
+    table = <const Table *>span.source
+    data, low, step = table.source.data, table.low, table.step
+    if position < 0:
+        for i in range(n):
+            row = offsets[i + 1] + position - low
+            if row < offsets[i] - low:
+                return False
+            memcpy(&out[i], data + row * step, sizeof(sized))
+    else:
+        for i in range(n):
+            row = offsets[i] + position - low
+            if row >= offsets[i + 1] - low:
+                return False
+            memcpy(&out[i], data + row * step, sizeof(sized))
+    return True
+
+
 cdef inline void copy_bytes(char *out, const char *data, Py_ssize_t nbytes) noexcept nogil:
     # Calls of memcpy with a known size are single instructions.
     if nbytes == 8:
@@ -1087,6 +1199,39 @@ cdef Status copy_rows(Elements *block, Py_ssize_t position, char *out, const Py_
     return DAMAGED if block.damaged else OK
 
 
+cdef bint pick_numbers(Store *store, Py_ssize_t position, const Source *source, cnp.ndarray rows) noexcept:
+    """Write one number of each element of rank 1; return False if that is not possible."""
+    cdef char *out = cnp.PyArray_BYTES(rows)
+    cdef bint done = False
+    if source.ndim != 1 or not -MAX_BYTES // 2 < position < MAX_BYTES // 2:     # no sum overflows
+        return False
+    if cnp.PyArray_SIZE(rows) < RELEASE_FROM:
+        return pick_sized(store, position, source.itemsize, out)
+    with nogil:
+        done = pick_sized(store, position, source.itemsize, out)
+    return done
+
+
+cdef bint pick_sized(Store *store, Py_ssize_t position, Py_ssize_t itemsize, char *out) noexcept nogil:
+    if itemsize == 1:
+        return pick_rows(store, position, <int8_t *>out)
+    if itemsize == 2:
+        return pick_rows(store, position, <int16_t *>out)
+    if itemsize == 4:
+        return pick_rows(store, position, <int32_t *>out)
+    return itemsize == 8 and pick_rows(store, position, <int64_t *>out)
+
+
+cdef bint are_equally_far(const Store *store, Py_ssize_t n) noexcept nogil:
+    """Return whether elements are of one shape, at equal distances."""
+    cdef Span span
+    cdef const Table *table
+    first_span(store, 0, n, &span)
+    table = <const Table *>span.source
+    return span.n == n and span.source.kind == EVEN and (
+        table.last == table.source.length or max(span.first, span.first + (n - 1) * span.step) < table.n - 1)
+
+
 cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndarray empty):
     """Return one row of each element as an array; `empty` is the value where there is none, or None."""
     cdef Py_ssize_t n = size_of(store), at = 0
@@ -1096,6 +1241,7 @@ cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndar
     cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
     cdef Elements block
     cdef Piece first
+    cdef Span span
     cdef Status status
     cdef cnp.ndarray rows
     cdef int axis, ndim
@@ -1109,7 +1255,17 @@ cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndar
         raise ValueError("element 0 has rank 0 and so no rows")
     for axis in range(1, ndim):
         shape[axis] = extent(&first, axis)
+    at = position if position >= 0 else position + extent(&first, 0)
+    if are_equally_far(store, n) and 0 <= at < extent(&first, 0):
+        first_span(store, 0, n, &span)
+        dims[0] = (<Table *>span.source).pitch * span.step
+        memcpy(&dims[1], &strides_of(&first)[1], (ndim - 1) * sizeof(Py_ssize_t))
+        return array_from(<PyObject *>dtype, ndim, shape, dims, first.data + at * strides_of(&first)[0],
+                          owner_of(span.source)).copy()
     rows = new_array(dtype, ndim, shape)
+    if not strings and owned_offsets(store, 0, n) != NULL and (
+            pick_numbers(store, position, first.source, rows)):
+        return rows
     begin_blocks(&block, store, 0, n)
     block.fetches = True
     if strings or not is_worth_releasing(store):
@@ -1140,16 +1296,12 @@ cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndar
 
 # -- running sums --------------------------------------------------------------------------------------
 
-# NumPy's own declaration doesn't say that a loop of numbers needs no GIL.
-ctypedef void (*Loop)(char **, cnp.npy_intp *, cnp.npy_intp *, void *) noexcept nogil
-
-
-cdef Status accumulate_rows(Elements *block, Loop loop, void *data) noexcept nogil:
+cdef Status accumulate_rows(Elements *block, const Loop *loop) noexcept nogil:
     """Replace each row by what NumPy's loop makes of the row before and it; elements are in C order."""
     cdef Py_ssize_t i, r, row, rows
     cdef char *arguments[3]
-    cdef cnp.npy_intp[3] steps
-    cdef cnp.npy_intp n
+    cdef Py_ssize_t[3] steps
+    cdef Py_ssize_t n
     while read_block(block):
         steps[0] = steps[1] = steps[2] = block.source.itemsize
         if block.source.ndim == 0:
@@ -1161,23 +1313,14 @@ cdef Status accumulate_rows(Elements *block, Loop loop, void *data) noexcept nog
             if row == block.source.itemsize and rows > 1:
                 arguments[1] = arguments[2] = block.data[i] + row
                 n = rows - 1
-                loop(arguments, &n, steps, data)
+                loop.function(arguments, &n, steps, loop.data)
                 continue
             n = row // block.source.itemsize
             for r in range(1, rows if n else 0):
                 arguments[0] = block.data[i] + (r - 1) * row
                 arguments[1] = arguments[2] = block.data[i] + r * row
-                loop(arguments, &n, steps, data)
+                loop.function(arguments, &n, steps, loop.data)
     return OK
-
-
-cdef int loop_of(cnp.ufunc ufunc, int number) noexcept:
-    """Return which loop of a ufunc makes one number of two, all of a type, or -1."""
-    cdef int i
-    for i in range(ufunc.ntypes):
-        if ufunc.types[3 * i] == ufunc.types[3 * i + 1] == ufunc.types[3 * i + 2] == number:
-            return i
-    return -1
 
 
 cdef int raise_what_is_set() except -1:
@@ -1188,22 +1331,18 @@ cdef Store *accumulated(Store *store, cnp.dtype dtype, object ufunc, cnp.dtype w
     """Elements of the shapes of a store's, each accumulated along axis 0 by a ufunc, in new memory."""
     cdef object items = compact_items(store, dtype).astype(wanted, copy=False)
     cdef Share result = share_of(store_like(items, store))
-    cdef cnp.ufunc function = ufunc
     cdef Loop loop
-    cdef void *data
     cdef Elements block
     cdef Piece piece
     cdef Status status = OK
-    cdef Py_ssize_t i = loop_of(function, wanted.type_num), first, at = 0
+    cdef Py_ssize_t i, first, at = 0
     begin_blocks(&block, result.store, 0, size_of(result.store))
-    if i >= 0:
-        loop = <Loop><void *>function.functions[i]
-        data = function.data[i] if function.data != NULL else NULL
+    if find_loop(ufunc, wanted.type_num, &loop):
         if is_worth_releasing(result.store):
             with nogil:
-                status = accumulate_rows(&block, loop, data)
+                status = accumulate_rows(&block, &loop)
         else:
-            status = accumulate_rows(&block, loop, data)
+            status = accumulate_rows(&block, &loop)
         at = block.first
         raise_what_is_set()
     else:

@@ -349,8 +349,8 @@ def _lower_opened(
 ) -> tuple[Lowered, dict[str, list[str]], Prepared]:
     """Lower a model, with its inputs and outputs where possible.
 
-    Return the tensors in the places of inputs too (an input with a fixed shape is in its own place), and the
-    model with these inputs before it was lowered.
+    Return the tensors in the places of inputs too (an input with a fixed shape is in its own place), and
+    the prepared model with these inputs.
     """
     kept: set[str] = set()
     while True:

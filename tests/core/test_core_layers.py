@@ -17,11 +17,11 @@ ORDER = [
     ["lists"],
     ["split_join"],
     ["padding"],
-    ["numpy_loops", "training"],
+    ["numpy_loops"],
+    ["training"],
     ["container"],
-    ["pickling"],
     ["sequence"],
-    ["arrow", "maps"],
+    ["arrow", "maps", "pickling"],
     ["embedding"],
 ]
 RANK = {name: k for k, names in enumerate(ORDER) for name in names}

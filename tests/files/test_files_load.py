@@ -272,7 +272,7 @@ calls = {
 }
 for name, call in calls.items():
     try:
-        call()
+        print(name, call())
     except ImportError as error:
         print(name, error)
 """
@@ -292,5 +292,6 @@ def test_without_pyarrow_the_extra_is_named(three):
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["load", "save", "loads"]
-    assert all(re.search(r"pyarrow.*seqcore\S*\[arrow\]", line) for line in lines), lines
+    assert all(re.search(r"pyarrow.*seqcore\S*\[arrow\]", line) for line in lines[:2]), lines
+    assert "TensorSequence of" in lines[2]  # which maps the file's bytes, and needs no pyarrow
     assert path.read_bytes() == before

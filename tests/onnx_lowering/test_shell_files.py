@@ -299,6 +299,7 @@ def test_weights_in_files_come_along_to_standard_output(weighty, tmp_path):
 @pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("data", [b"", b"hello", b"\x08\x08"])
 @pytest.mark.parametrize("command", [["explain", "-"], ["lower", "-", "-o", "-"]])
+@pytest.mark.mostly_at_night(5)
 def test_what_is_no_model(data, command):
     ended = shell(*command, input=data)
     assert ended.returncode == 1

@@ -100,7 +100,8 @@ def test_files_of_any_kind_are_paths(path, name):
     else:
         column = pa.array([list(range(i % 9)) for i in range(3000)])
         seq = sq.load(write_column(path, column, compression="zstd", max_chunksize=700))
-    assert size_of(seq) < SMALL
+    tables = 500 if name == "parts" else 0  # each where it is in the file
+    assert size_of(seq) < SMALL + 100 * tables
     assert size_of(seq[::-1][10:900]) < SMALL + 40 * 890
     round_trips(seq)
     round_trips(seq[np.random.default_rng(0).permutation(len(seq))[:700]])

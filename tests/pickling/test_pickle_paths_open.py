@@ -1,4 +1,4 @@
-"""Files that unpickled sequences have opened stay open for the next pickle, within bounds."""
+"""Files that unpickled sequences have mapped or read stay for the next pickle, within bounds."""
 
 import os
 import pickle
@@ -8,25 +8,26 @@ import pytest
 from support.saved import ragged, saved, touched
 
 import seqcore as sq
-from seqcore._files import paths, reading
+from seqcore._files import paths
 
 
 @pytest.fixture(autouse=True)
 def none_is_open(monkeypatch):
     monkeypatch.setattr(paths, "_OPEN", {})
     paths._FILES.clear()
+    paths._MAPPED.clear()
 
 
 @pytest.fixture
-def times_read(monkeypatch):
-    """The paths that were read, each as often as it was."""
-    at, found = reading.File.at, []
+def times_mapped(monkeypatch):
+    """The paths that were mapped, each as often as it was."""
+    map_file, found = paths.map_file, []
 
-    def spy(path, *rest, **options):
+    def spy(path, *rest):
         found.append(os.path.basename(path))
-        return at(path, *rest, **options)
+        return map_file(path, *rest)
 
-    monkeypatch.setattr(reading.File, "at", spy)
+    monkeypatch.setattr(paths, "map_file", spy)
     return found
 
 
@@ -37,7 +38,7 @@ def pickles(folder, count, words=None):
 
 
 def are_open():
-    return [os.path.basename(path) for path, _ in paths._OPEN]
+    return [os.path.basename(key if isinstance(key, str) else key[0]) for key in paths._OPEN]
 
 
 def test_the_last_ones(tmp_path):
@@ -46,13 +47,13 @@ def test_the_last_ones(tmp_path):
     assert are_open() == [str(i) for i in range(3, paths._MOST + 3)]
 
 
-def test_one_that_is_used_again_is_the_last(tmp_path, times_read):
+def test_one_that_is_used_again_is_the_last(tmp_path, times_mapped):
     made = pickles(tmp_path, 3)
-    times_read.clear()
+    times_mapped.clear()
     for i in (0, 1, 2, 0, 0):
         assert pickle.loads(made[i]) == ragged([1, 2])
     assert are_open() == ["1", "2", "0"]
-    assert times_read == ["0", "1", "2"]
+    assert times_mapped == ["0", "1", "2"]
 
 
 def test_memory_is_bounded(tmp_path, monkeypatch):

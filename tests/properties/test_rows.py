@@ -1,5 +1,7 @@
 """Rows of each element, over mixtures of sources, layouts and histories: what slices of each array give."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from support.results import same
 from support.strategies import NUMERIC_NAMES
 from support.surface import SEQUENCES, all_windows, made, window_ids
 
-from seqcore import TensorSequence
+from seqcore import TensorSequence, split_to_sequence
 
 SIZES = st.sampled_from([1, 2, 3, 7, 2**40])
 UFUNCS = (
@@ -45,6 +47,25 @@ def test_truncated_elements_are_slices(mixture, size):
     assert same(seq.truncate(size, side="left"), [t[max(len(t) - size, 0) :] for t in model])
 
 
+def test_few_views_of_elements_that_share_no_table():
+    """A table for each array takes 600 bytes, and eight times as long as its slice."""
+    arrays = TensorSequence([np.arange(5.0) for _ in range(2000)])
+    columns = split_to_sequence(np.ones((5, 2000)), axis=1)  # whose rows are apart
+    tracemalloc.start()
+    try:
+        for seq in (arrays, columns, columns[::-1]):
+            for cut, views in ((lambda seq: seq.truncate(2), 2000), (lambda seq: seq.windows(3), 4000)):
+                before = tracemalloc.get_traced_memory()[0]
+                found = cut(seq)
+                assert (tracemalloc.get_traced_memory()[0] - before) / views < 250
+                assert len(found) == views
+    finally:
+        tracemalloc.stop()
+    one = TensorSequence([np.arange(1e5)])
+    assert (one.windows(1).values() == one[0]).all()
+    assert np.shares_memory(one.windows(1).values(), one[0])
+
+
 @given(mixtures(one_rank=True), st.integers(-4, 3))
 def test_rows_are_those_of_each_array(mixture, position):
     seq, model = mixture
@@ -64,6 +85,20 @@ def test_rows_are_those_of_each_array(mixture, position):
         if not all(fits):
             with pytest.raises(IndexError, match=f"element {fits.index(False)} has shape"):
                 seq.take_rows(position)
+
+
+@pytest.mark.parametrize("position", [2**31, 2**62, 2**63 - 1, -(2**62), -(2**63)])
+def test_rows_that_are_far_beyond_all_memory(position):
+    values = np.arange(6)
+    for seq in (
+        TensorSequence.from_lengths(values, [1, 2, 3]),
+        split_to_sequence(values, 2),
+        TensorSequence([values]),
+        TensorSequence.from_lengths(values, [1, 2, 3])[[2, 0]],
+    ):
+        with pytest.raises(IndexError, match="element 0 has shape"):
+            seq.take_rows(position)
+        assert seq.take_rows(position, empty=7).tolist() == [7] * len(seq)
 
 
 @given(mixtures(st.sampled_from(NUMERIC_NAMES)), st.sampled_from(UFUNCS), st.none() | st.just("float64"))

@@ -34,7 +34,7 @@ def address(array):
 
 def mappings(path):
     """The ranges of memory in which this process has a file, also one that has been replaced since."""
-    with open("/proc/self/maps") as lines:
+    with open("/proc/self/maps", errors="surrogateescape") as lines:
         for line in lines:
             where, *_, name = line.rstrip("\n").split(maxsplit=5)
             if name.removesuffix(" (deleted)").endswith(os.fspath(path)):  # behind a root of its own

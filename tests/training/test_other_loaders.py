@@ -83,10 +83,11 @@ def with_stateful_loader(rank, world_size, workers, stop=None, state=None):
 
 
 def with_lightning(rank, world_size, workers, stop=None, state=None):
-    """The module saves the sampler's state, and loads it when the epoch starts.
+    """The module loads the sampler's state when the epoch starts, for any number of ranks.
 
-    A loader with workers fetches batches in iter(), which Lightning calls before it sets the epoch, and again
-    after `on_train_epoch_start`, except in its epoch 0.
+    Not by Lightning's checkpoint, which counts this epoch's batches as of the same number of ranks. A loader
+    with workers fetches batches in iter(), which Lightning calls before it sets the epoch, and again after
+    `on_train_epoch_start`, except in its epoch 0.
     """
     lightning = importlib.import_module("pytorch_lightning")
     sampler = sampler_of(rank, world_size)
@@ -111,20 +112,18 @@ def with_lightning(rank, world_size, workers, stop=None, state=None):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), 1e-9)
 
-    quiet = dict.fromkeys(
-        ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
-    )
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        use_distributed_sampler=False,
-        max_epochs=EPOCH + 2,
-        max_steps=-1 if stop is None else stop,
-        **quiet,
-    )
+    trainer = lightning_trainer(enable_checkpointing=False, max_steps=-1 if stop is None else stop)
     progress = trainer.fit_loop.epoch_progress.current  # as a checkpoint of Lightning sets it
     progress.ready = progress.started = progress.processed = progress.completed = EPOCH
     trainer.fit(Module(), DataLoader(DATA, **options(sampler, workers)))
     return epochs[EPOCH], epochs[EPOCH + 1], states[0] if states else None
+
+
+def lightning_trainer(**options):
+    quiet = dict.fromkeys(["logger", "enable_progress_bar", "enable_model_summary"], False)
+    return importlib.import_module("pytorch_lightning").Trainer(
+        accelerator="cpu", use_distributed_sampler=False, max_epochs=EPOCH + 2, **quiet, **options
+    )
 
 
 LOADERS = {
@@ -141,6 +140,7 @@ LOADERS = {
 @pytest.mark.parametrize("where", ["end", "middle"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.mostly_at_night(11)
 def test_goes_on_with_what_was_not_trained_on(name, workers, where, before, after):
     package, train = LOADERS[name]
     pytest.importorskip(package)
@@ -180,6 +180,60 @@ def test_the_state_of_torchdatas_loader(num_workers, stop):
     assert begun + [batch.tolist() for batch in resumed] == order_of(1)
     resumed.batch_sampler.set_epoch(2)
     assert [batch.tolist() for batch in resumed] == order_of(2)
+
+
+@pytest.mark.mostly_at_night(3)
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stop", [3, len(order_of(0)), len(order_of(0)) + 4, "an epoch"])
+def test_a_checkpoint_of_lightning(tmp_path, workers, stop):
+    """The hooks are those of the page on training.
+
+    A checkpoint in mid-epoch skips `on_train_epoch_start`. One at the end of an epoch goes on with the next
+    one, which a loader with workers has to know in iter(): Lightning's issue 21938.
+    """
+    lightning = pytest.importorskip("pytorch_lightning")
+    sampler = sampler_of()
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.seen, self.trained = torch.nn.Linear(1, 1), [], 0
+
+        def on_train_epoch_start(self):
+            self.trained = 0
+
+        def on_train_batch_start(self, batch, _):
+            self.trained += 1
+
+        def training_step(self, batch, _):
+            self.seen.append(batch.tolist())
+            return self.layer(batch[:, None].float()).sum()
+
+        def on_save_checkpoint(self, checkpoint):
+            checkpoint["sampler"] = sampler.state_dict(batches=self.trained)
+            checkpoint["epoch_ended"] = self.trainer.is_last_batch
+
+        def on_load_checkpoint(self, checkpoint):
+            sampler.load_state_dict(checkpoint["sampler"])
+            if checkpoint["epoch_ended"]:
+                sampler.set_epoch(checkpoint["sampler"]["epoch"] + 1)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 1e-9)
+
+    every = {} if stop == "an epoch" else {"every_n_train_steps": stop, "save_top_k": -1}
+    saves = lightning.callbacks.ModelCheckpoint(dirpath=tmp_path, filename="saved", **every)
+    steps = len(order_of(0)) if stop == "an epoch" else stop
+    first, second = Module(), Module()
+    lightning_trainer(callbacks=[saves], max_steps=steps).fit(
+        first, DataLoader(DATA, **options(sampler, workers))
+    )
+    sampler = sampler_of()
+    lightning_trainer(enable_checkpointing=False).fit(
+        second, DataLoader(DATA, **options(sampler, workers)), ckpt_path=tmp_path / "saved.ckpt"
+    )
+    assert len(first.seen) == steps
+    assert first.seen + second.seen == order_of(0) + order_of(1) + order_of(2)
 
 
 def test_lightning_and_accelerate_set_the_epoch():

@@ -241,7 +241,7 @@ class _Accumulated:
         shape = builder.after(last_node).op("Shape", scan)
         name = builder.fresh(f"{self._name}/shapes")
         rank = None if self.shape is None else len(self.shape)
-        shapes = add_scan(self.node, shape, name, TensorProto.INT64, [rank])
+        shapes = add_scan(self.node, shape, name, TensorProto.INT64, (rank,))
         nodes = builder.after(self.node)
         start, end = nodes.constant([0]), nodes.constant([1])
         same = nodes.op("Equal", shapes, nodes.slice(shapes, start, end, 0))

@@ -84,7 +84,8 @@ class ToTensors(Operator):
         elif len(form.parts) == 1:
             give_rows(nodes, form.stacked(nodes), layout, node.outputs)
         else:
-            give_numbers(nodes, *form.parts, layout, node.outputs)
+            values, extents = form.parts
+            give_numbers(nodes, values, extents, layout, node.outputs)
 
 
 def _told_shape(node):

@@ -56,14 +56,14 @@ MUTANTS = [
     ),
     Mutant(
         "numbers that fall are used from the first on",
-        "parts.use(part, min(number[done - span.n], number[done - 1]),",
-        "parts.use(part, number[done - span.n],",
+        "self.use(part, min(number[done - span.n], number[done - 1]),",
+        "self.use(part, number[done - span.n],",
         PICKLES,
     ),
     Mutant(
         "runs that fall are used from the first on",
-        "parts.use(row[0], min(first, last), max(first, last))",
-        "parts.use(row[0], first, max(first, last))",
+        "self.use(row[0], min(run.first, last), max(run.first, last))",
+        "self.use(row[0], run.first, max(run.first, last))",
         PICKLES,
     ),
     Mutant(
@@ -71,30 +71,6 @@ MUTANTS = [
         "if source.kind == PADDED or (source.kind == SHAPED and not is_in_order(source)):",
         "if source.kind == PADDED:",
         f"{PICKLES} arrow",
-    ),
-    Mutant(
-        "runs of two steps are merged",
-        "& (runs[1:, 2] == runs[:-1, 2]) &",
-        "&",
-        f"{PICKLES} files",
-    ),
-    Mutant(
-        "a damaged run may end outside of its part",
-        "or not 0 <= first < size or not 0 <= first + (n - 1) * step < size or",
-        "or not 0 <= first < size or",
-        PICKLES,
-    ),
-    Mutant(
-        "a damaged number may be negative",
-        "if len(numbers) and (numbers.min() < 0 or np.any(",
-        "if len(numbers) and (np.any(",
-        PICKLES,
-    ),
-    Mutant(
-        "a file of another type is taken",
-        "if not isinstance(column, Container) or (<Container>column)._dtype is not dtype:",
-        "if not isinstance(column, Container):",
-        PICKLES,
     ),
     Mutant(
         "sequences of two types may be equal",
