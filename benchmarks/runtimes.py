@@ -34,8 +34,8 @@ SECONDS, NBYTES = 60, 8 << 30
 TESTS = Path(__file__).parent.parent / "tests"
 
 
-# Lowered models that are wrong without an error, through a fault of the runtime. The page on other runtimes has
-# them. None stands for all models.
+# Lowered models that are wrong without an error, through a fault of the runtime that the page on other
+# runtimes has. None stands for all models.
 KNOWN_FAULTS = {
     "IREE": {"list_ends", "kept_and_rest"},
     "MNN": {"overlap_add", "span_pooling"},
