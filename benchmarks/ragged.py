@@ -3,6 +3,7 @@
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
@@ -87,6 +88,18 @@ def object_arrays():
         OURS: Side(lambda: sq.TensorSequence(arrays)),
         "np.array of each": Side(lambda: [np.array(array) for array in arrays]),
     }
+
+
+@case("tolist() of 100,000 x 1 to 19 float32", Limit("slices of values().tolist()", 1.2))
+def as_lists():
+    lengths = generator().integers(1, 20, COUNT)
+    seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)
+
+    def slices():
+        numbers, offsets = seq.values().tolist(), seq.offsets().tolist()
+        return [numbers[i:j] for i, j in pairwise(offsets)]
+
+    return {OURS: Side(seq.tolist), "slices of values().tolist()": Side(slices)}
 
 
 @case("running sums of 100,000 x 1 to 19 float32", Limit("a loop of np.add.accumulate", 1 / 10))

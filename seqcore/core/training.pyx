@@ -1018,7 +1018,7 @@ cdef Store *views_apart(Store *store, cnp.dtype dtype, const Cut *cut, Py_ssize_
                 into.lo += 1
                 if into.lo % SIGNALS_EVERY == 0:
                     let_others_in()
-    return retained(into)
+    return retained(made.store)
 
 
 cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_ids, list ids) except NULL:
