@@ -1066,7 +1066,8 @@ section("files", [  # these need pyarrow
 # What each class has and nobody calls, and what only looks public (Columns.of, .inner, .sequences).
 UNCALLED = {
     *("__new__", "__doc__", "__module__", "__dict__", "__weakref__", "__annotations__", "__dir__"),
-    *("__slots__", "__slotnames__", "__static_attributes__", "__firstlineno__", "__pyx_vtable__", "__array_ufunc__"),
+    *("__slots__", "__slotnames__", "__pyx_vtable__", "__array_ufunc__"),
+    *("__static_attributes__", "__firstlineno__"),  # since Python 3.13
     *("Columns.of", "Columns.inner", "Columns.sequences", "ELEMENT_TYPES", "get_include"),
 }
 ALIASES = {
