@@ -102,6 +102,17 @@ def as_lists():
     return {OURS: Side(seq.tolist), "slices of values().tolist()": Side(slices)}
 
 
+@case("windows of 8: of 500,000 x 1 to 19, shuffled", Limit("two copies of as many offsets", 10))
+def windows_of_shuffled():
+    lengths = generator().integers(1, 20, 5 * COUNT)
+    seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)[generator().permutation(5 * COUNT)]
+    offsets = np.arange(len(seq.windows(8)) + 1)
+    return {
+        OURS: Side(lambda: seq.windows(8)),
+        "two copies of as many offsets": Side(lambda: (offsets.copy(), offsets.copy())),
+    }
+
+
 @case("running sums of 100,000 x 1 to 19 float32", Limit("a loop of np.add.accumulate", 1 / 10))
 def running_sums():
     lengths = generator().integers(1, 20, COUNT)
@@ -113,7 +124,7 @@ def running_sums():
     }
 
 
-@case("the last rows of 100,000 x 1 to 19 float32", Limit("values()[offsets()[1:] - 1]", 2))
+@case("the last rows of 100,000 x 1 to 19 float32", Limit("values()[offsets()[1:] - 1]", 1.2))
 def last_rows():
     lengths = generator().integers(1, 20, COUNT)
     seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)
