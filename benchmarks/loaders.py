@@ -1,5 +1,6 @@
 """The rows about loaders of training data: batches of a file, and the memory of workers."""
 
+import functools
 import itertools
 import pickle
 
@@ -36,6 +37,8 @@ def pad_batches():
 
 
 # --- what people hold ---
+
+ROWS = 20_000
 
 
 @case(
@@ -94,9 +97,97 @@ def pad_dataset():
     }
 
 
-# --- an epoch, from the file to the last batch ---
+DOCUMENTS = 1_000_000
 
-ROWS = 20_000
+
+@functools.cache
+def pair_of_documents():
+    """A Megatron pair of a million documents of ten tokens."""
+    path = folder() / "documents.idx"
+    tokens = np.resize(np.arange(50_000, dtype=np.uint16), 10 * DOCUMENTS)
+    sq.save(path, sq.TensorSequence.from_lengths(tokens, np.full(DOCUMENTS, 10)))
+    return path
+
+
+@case("open a .bin and .idx of Megatron with 10⁶ documents", Limit(None, 5e-3))
+def open_pair():
+    path = pair_of_documents()
+    return {OURS: Side(lambda: sq.load(path))}
+
+
+@case("the pickle of a .bin and .idx of Megatron with 10⁶ documents", Limit(None, 1000), unit="bytes")
+def pickle_pair():
+    seq = sq.load(pair_of_documents())
+    return {OURS: Side(lambda: len(pickle.dumps(seq)))}
+
+
+@case("lengths() of a .bin and .idx of Megatron with 10⁶ documents", Limit("np.diff of offsets", 6))
+def lengths_of_pair():
+    seq, offsets = sq.load(pair_of_documents()), np.arange(DOCUMENTS + 1)
+    return {OURS: Side(seq.lengths), "np.diff of offsets": Side(lambda: np.diff(offsets))}
+
+
+@case("the pickle of a shuffled datasets.Dataset, bytes a row", Limit(None, 8), unit="bytes")
+def pickle_dataset():
+    datasets = optional("datasets")
+    if not (optional("torch") and datasets and optional("pyarrow")):
+        return {}
+    columns = sq.Columns.from_dataset(datasets.load_from_disk(labelled()[2]).shuffle(seed=1), ["tokens"])
+    return {OURS: Side(lambda: len(pickle.dumps(columns)) / len(columns))}
+
+
+# --- samplers ---
+
+
+def first_batch(**kind):
+    lengths = np.random.default_rng(7).lognormal(5, 1, 10_000_000).astype(np.int32) % 4096
+
+    def first():
+        sampler = sq.BatchSampler(lengths, **kind)
+        sampler.set_epoch(1)
+        return next(iter(sampler))
+
+    return {
+        OURS: Side(first),
+        'np.argsort(lengths, kind="stable")': Side(lambda: np.argsort(lengths, kind="stable")),
+    }
+
+
+FIRST = Limit('np.argsort(lengths, kind="stable")', 1.5, aim=0.7)
+
+
+@case("BatchSampler over 10⁷ lengths, to its first batch: max_tokens=16384", FIRST, most_rounds=3)
+def first_padded():
+    return first_batch(max_tokens=16_384)
+
+
+@case("BatchSampler over 10⁷ lengths, to its first batch: capacity=8192", FIRST, most_rounds=3)
+def first_pack():
+    return first_batch(capacity=8192)
+
+
+def evenly(lengths):
+    """PyTorch's sampler for one rank of four, and its batches of 32."""
+    sampler = optional("torch").utils.data.distributed.DistributedSampler(lengths, 4, 0)
+    return list(optional("torch").utils.data.BatchSampler(sampler, 32, drop_last=False))
+
+
+@case(
+    "an epoch of positions for one rank of four, 10⁶ elements, batches of 32",
+    Limit("DistributedSampler, of any lengths", 1),
+    most_rounds=5,
+)
+def epoch_of_positions():
+    if not optional("torch"):
+        return {}
+    lengths = np.random.default_rng(7).integers(1, 2000, 1_000_000)
+    return {
+        OURS: Side(lambda: list(sq.BatchSampler(lengths, batch_size=32, rank=0, world_size=4))),
+        "DistributedSampler, of any lengths": Side(lambda: evenly(lengths)),
+    }
+
+
+# --- an epoch, from the file to the last batch ---
 
 
 def labelled():
@@ -229,6 +320,20 @@ def dirtied_of_loaded():
 )
 def spawned_with_loaded():
     return of_workers("loaded", "spawn", "own")
+
+
+@case(
+    "private memory of a spawned worker: .bin and .idx of Megatron, 10⁷ documents",
+    Limit("an Arrow file of them", 1.2),
+    unit="bytes",
+)
+def spawned_with_pair():
+    if not (optional("pyarrow") and workers.can_measure()):
+        return {}
+    return {
+        OURS: Side(lambda: workers.measured("pair", "spawn")["own"]),
+        "an Arrow file of them": Side(lambda: workers.measured("documents", "spawn")["own"]),
+    }
 
 
 @case(

@@ -3,6 +3,7 @@
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
@@ -89,6 +90,29 @@ def object_arrays():
     }
 
 
+@case("tolist() of 100,000 x 1 to 19 float32", Limit("slices of values().tolist()", 1.2))
+def as_lists():
+    lengths = generator().integers(1, 20, COUNT)
+    seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)
+
+    def slices():
+        numbers, offsets = seq.values().tolist(), seq.offsets().tolist()
+        return [numbers[i:j] for i, j in pairwise(offsets)]
+
+    return {OURS: Side(seq.tolist), "slices of values().tolist()": Side(slices)}
+
+
+@case("windows of 8: of 500,000 x 1 to 19, shuffled", Limit("two copies of as many offsets", 10))
+def windows_of_shuffled():
+    lengths = generator().integers(1, 20, 5 * COUNT)
+    seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)[generator().permutation(5 * COUNT)]
+    offsets = np.arange(len(seq.windows(8)) + 1)
+    return {
+        OURS: Side(lambda: seq.windows(8)),
+        "two copies of as many offsets": Side(lambda: (offsets.copy(), offsets.copy())),
+    }
+
+
 @case("running sums of 100,000 x 1 to 19 float32", Limit("a loop of np.add.accumulate", 1 / 10))
 def running_sums():
     lengths = generator().integers(1, 20, COUNT)
@@ -100,7 +124,7 @@ def running_sums():
     }
 
 
-@case("the last rows of 100,000 x 1 to 19 float32", Limit("values()[offsets()[1:] - 1]", 2))
+@case("the last rows of 100,000 x 1 to 19 float32", Limit("values()[offsets()[1:] - 1]", 1.2))
 def last_rows():
     lengths = generator().integers(1, 20, COUNT)
     seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)

@@ -39,7 +39,7 @@ def measured(dataset, method):
 
     Parameters
     ----------
-    dataset : {"list", "split", "loaded"}
+    dataset : {"list", "split", "loaded", "documents", "pair"}
     method : {"fork", "forkserver", "spawn"}
 
     Returns
@@ -73,6 +73,17 @@ def loaded(folder):
     """Return a loaded file. It has to be on a disk, because the memory of tmpfs counts as dirty."""
     path = Path(folder) / "elements.arrow"
     sq.save(path, ragged())
+    return sq.load(path)
+
+
+DOCUMENTS = 10_000_000
+
+
+def documents(folder, name):
+    """Return as many documents of four tokens, saved and loaded."""
+    path = Path(folder) / name
+    tokens = np.resize(np.arange(50_000, dtype=np.uint16), 4 * DOCUMENTS)
+    sq.save(path, sq.TensorSequence.from_lengths(tokens, np.full(DOCUMENTS, 4)))
     return sq.load(path)
 
 
@@ -147,7 +158,14 @@ def run_worker(dataset, order, starts, worker, results):
 
 def main(name, method):
     with tempfile.TemporaryDirectory() as folder:
-        dataset = {"list": list_of_arrays, "split": ragged, "loaded": lambda: loaded(folder)}[name]()
+        data_sets = {
+            "list": list_of_arrays,
+            "split": ragged,
+            "loaded": lambda: loaded(folder),
+            "documents": lambda: documents(folder, "documents.arrow"),
+            "pair": lambda: documents(folder, "documents.idx"),
+        }
+        dataset = data_sets[name]()
         last = {}
         for _, told in epoch(dataset, method):
             if told is not None:

@@ -130,7 +130,7 @@ def as_capacity(name: str, capacity: SupportsIndex | None, lengths: NDArray[np.i
     if lengths.size and lengths.max() > limit:
         at = int(np.argmax(lengths > limit))
         raise ValueError(
-            f"element {at} has length {lengths[at]}, which is more than {name}={limit}: cut longer elements "
-            f"into several, as 'Training data' shows, or pass a larger {name}; leaving them out loses data"
+            f"element {at} has length {lengths[at]}, which is more than {name}={limit}: divide the "
+            f"sequence with windows({limit}), or pass a larger {name}; leaving elements out loses data"
         )
     return min(limit, LONGEST)

@@ -283,7 +283,9 @@ def _why(path, error):
     if beginning != _MAGIC:
         is_text = all(byte in _TEXT for byte in beginning)
         text = ", but a text file such as CSV or JSON" if is_text else ""
-        return f"it is not an Arrow IPC file{text}"
+        stem, suffix = os.path.splitext(path)
+        index = f", and {stem}.idx, which Megatron writes beside it, is missing" * (suffix == ".bin")
+        return f"it is not an Arrow IPC file{text}{index}"
     if end != _MAGIC:
         return "it is incomplete, because its end is missing"
     if isinstance(error, MemoryError):

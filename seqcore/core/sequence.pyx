@@ -139,6 +139,21 @@ cdef int add_extents(dict sizes, Store *store, cnp.dtype dtype, dict buffers) ex
     return 0
 
 
+@cython.cdivision(True)
+cdef Py_ssize_t items_together(const Block *block) noexcept nogil:
+    """The items of a block's elements if these have rank 1, follow each other and are few, otherwise 0."""
+    cdef Py_ssize_t i, items = 0
+    if block.source.ndim != 1 or not block.solid:
+        return 0
+    for i in range(block.n):
+        if block.data[i] != block.data[0] + items * block.source.itemsize:
+            return 0
+        items += block.rows[i]
+        if items > SIGNALS_EVERY:
+            return 0
+    return items
+
+
 cdef int widen(dict ends, object key, tuple bounds) except -1:
     """Add bounds to those of a buffer, which may leave the address space."""
     known = ends.get(key, bounds)
@@ -769,11 +784,26 @@ cdef class Convertible(Container):
         cdef Share share = self.shared()
         cdef Block block
         cdef Piece piece
-        cdef Py_ssize_t i, items = 0
+        cdef Py_ssize_t i, start, together, items = 0
         cdef list lists = [None] * size_of(share.store)
+        cdef list flat
         cdef cnp.ndarray element
         begin_blocks(&block, share.store, 0, size_of(share.store))
+        block.mixes = False
         while read_block(&block):
+            together = items_together(&block)
+            if together:
+                items += together + block.n
+                if items >= SIGNALS_EVERY:
+                    let_others_in()
+                    items = 0
+                flat = (<object>array_from(<PyObject *>self._dtype, 1, &together, NULL, block.data[0],
+                                           owner_of(block.source))).tolist()
+                start = 0
+                for i in range(block.n):
+                    lists[block.first + i] = flat[start:start + block.rows[i]]
+                    start += block.rows[i]
+                continue
             for i in range(block.n):
                 element_of(&block, i, &piece)
                 element = make_element(&piece, self._dtype)

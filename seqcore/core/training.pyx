@@ -812,14 +812,24 @@ cdef class Region:
 # -- views ---------------------------------------------------------------------------------------------
 
 @cython.cdivision(True)
+cdef inline Py_ssize_t quotient(Py_ssize_t n, Py_ssize_t divisor) noexcept nogil:
+    """Return n // divisor of positive numbers: in 32 bits, where they fit, a division takes half the time."""
+    if (n | divisor) >> 32 == 0:
+        return <uint32_t>n // <uint32_t>divisor
+    return n // divisor
+
+
+@cython.cdivision(True)
 cdef inline Py_ssize_t count_views(const Cut *cut, Py_ssize_t length) noexcept nogil:
     cdef Py_ssize_t n
     if cut.step == 0:
         return 1
     if length <= cut.size:
         return length == cut.size or (cut.partial and length > 0)
-    # Up to the first one that reaches the end, or to the last one that begins before it.
-    n = min((length - cut.size - 1) // cut.step + 2, (length - 1) // cut.step + 1)
+    # Up to the first one that reaches the end, or, if rows are skipped, to the last one that begins before it.
+    n = quotient(length - cut.size - 1, cut.step) + 2
+    if cut.step > cut.size:
+        n = min(n, quotient(length - 1, cut.step) + 1)
     return n if cut.partial or (n - 1) * cut.step <= length - cut.size else n - 1
 
 
@@ -842,11 +852,19 @@ cdef bint place_elements(Elements *block, Place *place, const Cut *cut, int64_t 
                          int64_t *lengths) noexcept nogil:
     """Write in which rows elements are, as long as they are of one source; return whether others follow."""
     cdef Source *source = block.source
-    cdef Py_ssize_t i, begin, length
+    cdef Py_ssize_t i, begin, length, stride = place.stride
+    cdef int shift = -1
+    for i in range(4):              # most rows have a power of two of bytes
+        if stride == 1 << i:
+            shift = i
     while True:
         for i in range(block.n):
             length = block.rows[i] if source.axis == 0 else source.shape[0]
-            begin = (block.data[i] - place.data) // place.stride if place.stride else 0
+            begin = block.data[i] - place.data
+            if shift >= 0:
+                begin >>= shift
+            else:
+                begin = begin // stride if stride else 0
             begins[block.first + i] = begin
             lengths[block.first + i] = length
             place.low = min(place.low, begin)
@@ -864,13 +882,14 @@ cdef Py_ssize_t write_views(Place *place, const Cut *cut, const int64_t *begins,
     """Write the views of elements first to stop; return how many there are then."""
     cdef Py_ssize_t i, k, skipped, size
     for i in range(first, stop):
+        skipped = 0
         for k in range(count_views(cut, lengths[i])):
-            skipped = k * cut.step
             size = min(cut.size, lengths[i] - skipped)
             if cut.from_end:
                 skipped = lengths[i] - size
             starts[place.at] = begins[i] - place.low + skipped
             sizes[place.at] = size
+            skipped += cut.step
             if order != NULL:
                 order[done] = place.at
             if ids != NULL:
@@ -1018,7 +1037,7 @@ cdef Store *views_apart(Store *store, cnp.dtype dtype, const Cut *cut, Py_ssize_
                 into.lo += 1
                 if into.lo % SIGNALS_EVERY == 0:
                     let_others_in()
-    return retained(into)
+    return retained(made.store)
 
 
 cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_ids, list ids) except NULL:

@@ -97,6 +97,16 @@ def test_rows_are_not_read(mapped):
     assert columns["tokens"].dtype == np.int32
 
 
+def test_a_dataset_of_a_table_that_was_saved(tmp_path):
+    """Its file has other metadata than the data set, which replaces them when it is loaded."""
+    pa = pytest.importorskip("pyarrow")
+    given = Columns({"tokens": TensorSequence([[1, 2], [3]] * 2000), "label": np.arange(4000)})
+    datasets.Dataset(pa.table(given)).save_to_disk(tmp_path / "set")
+    loaded = Columns.from_dataset(datasets.load_from_disk(str(tmp_path / "set")).shuffle(seed=1))
+    assert len(pickle.dumps(loaded)) < 2_000 + 8 * 4000
+    assert pickle.loads(pickle.dumps(loaded)) == loaded
+
+
 def test_kinds_of_columns(mapped):
     columns = Columns.from_dataset(mapped)
     assert isinstance(columns["tokens"], TensorSequence)

@@ -66,6 +66,12 @@ def test_few_views_of_elements_that_share_no_table():
     assert np.shares_memory(one.windows(1).values(), one[0])
 
 
+@given(mixtures())
+def test_lists_are_those_of_each_array(mixture):
+    seq, model = mixture
+    assert repr(seq.tolist()) == repr([t.tolist() for t in model])  # with the types, and NaN
+
+
 @given(mixtures(one_rank=True), st.integers(-4, 3))
 def test_rows_are_those_of_each_array(mixture, position):
     seq, model = mixture

@@ -1067,6 +1067,7 @@ section("files", [  # these need pyarrow
 UNCALLED = {
     *("__new__", "__doc__", "__module__", "__dict__", "__weakref__", "__annotations__", "__dir__"),
     *("__slots__", "__slotnames__", "__pyx_vtable__", "__array_ufunc__"),
+    *("__static_attributes__", "__firstlineno__"),  # since Python 3.13
     *("Columns.of", "Columns.inner", "Columns.sequences", "ELEMENT_TYPES", "get_include"),
 }
 ALIASES = {
