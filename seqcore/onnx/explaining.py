@@ -32,19 +32,21 @@ def explain(
     With `ragged_io`, `shapes` and `unroll`, what `lower` with these options makes of each sequence and loop.
     """
     message, data = open_model(given)
-    if not message_has_lists(message):
-        return ["the model has no sequences: onnxruntime runs it whole"]
+    whole = ["the model has no sequences: onnxruntime runs it whole"]
+    if not message_has_lists(message) and not (shapes or unroll):
+        return whole
     _, lowered, written = lower_with_loops(given, ragged_io, packs=True, shapes=shapes, unroll=unroll)
+    after = [f"    '{name}' {text}" for name, text in written.items()] or ["    none is left"]
+    after = ["loops after lower with these shapes", *after] if shapes or unroll else []
+    if not message_has_lists(message):
+        return [*whole, *after]
     sources = _sources_of(message)
     compiled = engines_of(*without_weights(message, folder_of(given), data), Sessions(), 1).compiled
     prepared = prepare(*without_weights(message, folder_of(given), data))
     notes = _counted(_agreeing(compiled.notes, lowered), sources) or ["none in the end"]
     loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []
     lines = [_summary(prepared, compiled.loops, lowered), "sequences", *(f"    {note}" for note in notes)]
-    if shapes or unroll:
-        named = (f"    '{name}' {text}" for name, text in written.items())
-        loops += ["loops after lower with these shapes", *(named if written else ["    none is left"])]
-    return [*lines, *loops, "what runs where, the first that can", *compiled.explain()]
+    return [*lines, *loops, *after, "what runs where, the first that can", *compiled.explain()]
 
 
 def _summary(given: Prepared, loops: list[LoopNote], lowered: list[Note]) -> str:

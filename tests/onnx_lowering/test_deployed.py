@@ -194,6 +194,7 @@ def test_a_model_without_sequences():
     made = lower(given, shapes={"x": (3, 4)}, unroll=3)
     assert {*ops(made)} == {"Gather", "Mul", "Add", "Identity"}
     assert made.opset_import == given.opset_import
+    assert "written out: 3 iterations" in explain(given, shapes={"x": (3, 4)}, unroll=3)[-1]
     assert [dim.dim_value for dim in made.graph.input[0].type.tensor_type.shape.dim] == [3, 4]
     feed = {"x": np.ones((3, 4), np.float32)}
     np.testing.assert_array_equal(session(made).run(None, feed), session(given).run(None, feed))
