@@ -1,1 +1,1 @@
-# Stored memory and pickles: what `seqcore/_pickles.py` reads of a sequence.
+# Stored memory and pickles: what `seqcore/_files/pickles.py` reads of a sequence.

@@ -4,7 +4,7 @@
 
     sequence   →   sources, as arrays or as places in files  +  the order of the elements among them
 
-`seqcore/_pickles.py` makes a pickle of that, and a sequence of the pickle.
+`seqcore/_files/pickles.py` makes a pickle of that, and a sequence of the pickle.
 
 Sections::
 

@@ -73,7 +73,7 @@ def _as_data(part):
 
 
 def _stored(found):
-    """Return the parts of sources that are all in files, and of each source its part and what is added there.
+    """Return the parts of sources that are all in files, the part of each source, and the first number there.
 
     None if one is not.
     """
@@ -114,7 +114,7 @@ def _stored(found):
 
 
 class _Numbers:
-    """An array that is no file's, equal only to itself; numbers are in as few bytes as they take."""
+    """An array in memory, equal only to itself; numbers are in as few bytes as they take."""
 
     def __init__(self, array):
         self.array = array
