@@ -1,1 +1,0 @@
-# Stored memory and pickles: what `seqcore/_files/pickles.py` reads of a sequence.
