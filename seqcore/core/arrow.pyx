@@ -612,8 +612,8 @@ def from_foreign_shapes(cnp.ndarray items not None, offsets, Py_ssize_t low, Py_
     return new_sequence(dtype, store_of(shaped_table(items, numbers, low, high, extents, order)))
 
 
-def from_views(cnp.ndarray values not None, starts, lengths):
-    """Return a sequence of views along axis 0, in any order, shared or with gaps. O(n), no copy.
+def from_views(cnp.ndarray values not None, starts, lengths, int axis=0):
+    """Return a sequence of views along an axis, in any order, shared or with gaps. O(n), no copy.
 
     Raises
     ------
@@ -621,7 +621,7 @@ def from_views(cnp.ndarray values not None, starts, lengths):
         If one of them lies outside the array.
     """
     values = own_view(values)
-    return new_sequence(element_type(values.dtype), split_views(values, 0, starts, lengths))
+    return new_sequence(element_type(values.dtype), split_views(values, axis, starts, lengths))
 
 
 def from_shapes(cnp.ndarray items not None, offsets, shapes):
@@ -643,16 +643,6 @@ def from_shapes(cnp.ndarray items not None, offsets, shapes):
     """
     items = own_view(items)
     return new_sequence(element_type(items.dtype), split_shaped(items, offsets, shapes))
-
-
-def address_of(TensorSequence sequence not None):
-    """Return where the memory of the first element's table begins, without reading the element; 0 if none."""
-    cdef Share share = sequence.shared()
-    cdef Span span
-    if size_of(share.store) == 0:
-        return 0
-    first_span(share.store, 0, 1, &span)
-    return <size_t>span.source.data
 
 
 # == layout ==============================================================================================
