@@ -29,7 +29,7 @@ from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split_join cimport joined_view, split_shaped, split_views
 from seqcore.core.store cimport (
     EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, SEPARATE, SHAPED, VIEWS, WHOLE, Block, Piece, Share,
-    Source, Span, Spans, Table, TableOwner, begin_blocks, begin_joint_blocks, begin_spans, check_read,
+    Source, Span, Spans, Table, begin_blocks, begin_joint_blocks, begin_spans, check_read,
     element_of, empty_store, ends_of, extent, extent_in, first_span, kept_memory, next_span, offsets_table,
     owner_of, raise_damaged, read_block, resolve, same_shape, shaped_table, size_of, solid_row, store_of,
 )

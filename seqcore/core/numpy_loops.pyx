@@ -64,7 +64,7 @@ cdef Loop LARGEST[C16 + 1]
 
 
 cdef bint find_loop(cnp.ufunc ufunc, int number, Loop *loop) noexcept:
-    """Find the loop of a ufunc that makes one number of two, all of a type; return False if there is not one."""
+    """Find the loop of a ufunc that makes one number of two, all of a type; return False without one."""
     cdef int i
     for i in range(ufunc.ntypes):
         if ufunc.types[3 * i] == ufunc.types[3 * i + 1] == ufunc.types[3 * i + 2] == number:

@@ -309,7 +309,7 @@ cdef class Found:
         return None
 
     def part(self, Py_ssize_t which):
-        """Return what is used of a source, as (kind, array, axis, numbers…); None if there is no such form."""
+        """Return the used part of a source, as (kind, array, axis, numbers…), or None if it can't be one."""
         return part_of(source_in(self.owners[which]), self.low[which], self.high[which], self.dtype)
 
 
@@ -357,8 +357,8 @@ cdef int raise_damaged_number(Source *source, Py_ssize_t number) except -1:
     cdef TableOwner owner = <TableOwner>owner_of(source)
     where = "an Arrow array" if owner.origin is None else owner.origin.path
     what = "the array" if owner.origin is None else "the file"
-    raise ValueError(f"element {max(owner.first, 0) + number} of {where} can't be read: its offsets leave its "
-                     f"values, so {what} is damaged")
+    raise ValueError(f"element {max(owner.first, 0) + number} of {where} can't be read: its offsets leave "
+                     f"its values, so {what} is damaged")
 
 
 cdef object spanned_nbytes(Source *source, Py_ssize_t low, Py_ssize_t high):
