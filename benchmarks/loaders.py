@@ -121,7 +121,7 @@ def pickle_pair():
     return {OURS: Side(lambda: len(pickle.dumps(seq)))}
 
 
-@case("lengths() of a .bin and .idx of Megatron with 10⁶ documents", Limit("np.diff of offsets", 6))
+@case("lengths() of a .bin and .idx of Megatron with 10⁶ documents", Limit("np.diff of offsets", 8))
 def lengths_of_pair():
     seq, offsets = sq.load(pair_of_documents()), np.arange(DOCUMENTS + 1)
     return {OURS: Side(seq.lengths), "np.diff of offsets": Side(lambda: np.diff(offsets))}

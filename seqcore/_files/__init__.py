@@ -1,8 +1,8 @@
-"""Files in Arrow's IPC format.
+"""Files in Arrow's IPC format and Megatron's pairs, and pickles, which name files.
 
 ::
 
     sequences ──parts──▶ record batches ──writing──▶ a temporary file, renamed when it is complete
     a file ──reading──▶ mapped batches ──▶ a sequence, whose elements know their position in the file
-    loaded elements ──paths──▶ a pickle of the path and the positions ──▶ the file opened again
+    a sequence ──pickles──▶ data, or places in files ──paths──▶ the files mapped again
 """

@@ -15,16 +15,16 @@ from seqcore.core.pickling import MappedFile
 
 REMEDY = "restore the file at this path, or pickle copy.deepcopy(seq), which has the data"
 
-# The files that the last pickles have opened, the most recently used last: mapped files by their path, and
-# decoded columns by path and name. Of each its path, size and time, or its `Column`, and how many bytes of
-# memory it takes.
+# The files and columns that the last pickles have opened, the most recently used last: mapped files by their
+# path, decoded columns by path and name. With each its path, size and time, or its `Column`, and how many
+# bytes of memory it takes.
 _OPEN: dict[Any, tuple[Any, Any, int]] = {}
 # Mapped files that are in use, by path.
 _MAPPED: "weakref.WeakValueDictionary[str, MappedFile]" = weakref.WeakValueDictionary()
 # Files whose decoded columns are in use: the next column needs no other look at them.
 _FILES: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
-# The files of the mappings that callers have made, by the mapping.
-_OF_CALLERS: "weakref.WeakKeyDictionary[mmap.mmap, MappedFile | None]" = weakref.WeakKeyDictionary()
+# The files of the mappings that callers have made, with a weak reference to the mapping, by its id.
+_OF_CALLERS: dict[int, tuple[Any, MappedFile | None]] = {}
 _MOST = 16  # open files and columns; a file is a mapping, without a descriptor
 _MOST_READ = 64 << 20  # bytes of columns that were read, rather than mapped
 _SECOND = 1_000_000_000
@@ -139,15 +139,17 @@ def file_of_memmap(array):
         path, mode, offset = array.filename, array.mode, array.offset
     except AttributeError:
         return None
+    if mode != "r" or path is None:
+        return None
     memory: Any = array
     while isinstance(memory, np.ndarray):
         memory = memory.base
-    if mode != "r" or path is None or not isinstance(memory, mmap.mmap):
+    if not isinstance(memory, mmap.mmap):
         return None
-    try:
-        return _OF_CALLERS[memory]
-    except KeyError:
-        pass
+    number = id(memory)
+    known = _OF_CALLERS.get(number)
+    if known is not None and known[0]() is memory:
+        return known[1]
     try:
         path = os.path.abspath(os.fsdecode(path))
         found = os.stat(path)
@@ -158,7 +160,7 @@ def file_of_memmap(array):
             file = MappedFile(path, found.st_size, found.st_mtime_ns, address=address)
     except (OSError, TypeError, ValueError, OverflowError):
         file = None  # it is not there any more, and pickles as data
-    _OF_CALLERS[memory] = file
+    _OF_CALLERS[number] = weakref.ref(memory, lambda _: _OF_CALLERS.pop(number, None)), file
     return file
 
 

@@ -11,7 +11,7 @@ from seqcore._files.arrow import pyarrow
 from seqcore._files.megatron import opened, pair_of, refuse_column
 from seqcore._files.paths import Column, map_file
 from seqcore.columns import Columns
-from seqcore.core.arrow import address_of, read_schema
+from seqcore.core.arrow import read_schema
 from seqcore.core.maps import chained
 from seqcore.core.pickling import mark_origin
 from seqcore.core.sequence import TensorSequence
@@ -185,8 +185,7 @@ class File:
             seq = TensorSequence.from_arrow(self.pa.Table.from_batches(parts, self.pa.schema([field])))
         column = Column(self.path, self.file.nbytes, self.file.time, name, len(seq))
         column.file = self if self.is_kept else None
-        mark_origin(seq, column, self.file)
-        is_mapped = not len(seq) or _contains(self.memory, address_of(seq))
+        is_mapped = mark_origin(seq, column, self.file)
         return seq, 0 if is_mapped else column.nbytes + seq.nbytes * (8 if seq.dtype == STRING else 1)
 
     def _content(self, **options):

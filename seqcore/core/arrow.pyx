@@ -29,7 +29,7 @@ from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split_join cimport joined_view, split_shaped, split_views
 from seqcore.core.store cimport (
     EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, SEPARATE, SHAPED, VIEWS, WHOLE, Block, Piece, Share,
-    Source, Span, Spans, Table, TableOwner, begin_blocks, begin_joint_blocks, begin_spans, check_read,
+    Source, Span, Spans, Table, begin_blocks, begin_joint_blocks, begin_spans, check_read,
     element_of, empty_store, ends_of, extent, extent_in, first_span, kept_memory, next_span, offsets_table,
     owner_of, raise_damaged, read_block, resolve, same_shape, shaped_table, size_of, solid_row, store_of,
 )
@@ -612,8 +612,8 @@ def from_foreign_shapes(cnp.ndarray items not None, offsets, Py_ssize_t low, Py_
     return new_sequence(dtype, store_of(shaped_table(items, numbers, low, high, extents, order)))
 
 
-def from_views(cnp.ndarray values not None, starts, lengths):
-    """Return a sequence of views along axis 0, in any order, shared or with gaps. O(n), no copy.
+def from_views(cnp.ndarray values not None, starts, lengths, int axis=0):
+    """Return a sequence of views along an axis, in any order, shared or with gaps. O(n), no copy.
 
     Raises
     ------
@@ -621,7 +621,7 @@ def from_views(cnp.ndarray values not None, starts, lengths):
         If one of them lies outside the array.
     """
     values = own_view(values)
-    return new_sequence(element_type(values.dtype), split_views(values, 0, starts, lengths))
+    return new_sequence(element_type(values.dtype), split_views(values, axis, starts, lengths))
 
 
 def from_shapes(cnp.ndarray items not None, offsets, shapes):
@@ -643,16 +643,6 @@ def from_shapes(cnp.ndarray items not None, offsets, shapes):
     """
     items = own_view(items)
     return new_sequence(element_type(items.dtype), split_shaped(items, offsets, shapes))
-
-
-def address_of(TensorSequence sequence not None):
-    """Return where the memory of the first element's table begins, without reading the element; 0 if none."""
-    cdef Share share = sequence.shared()
-    cdef Span span
-    if size_of(share.store) == 0:
-        return 0
-    first_span(share.store, 0, 1, &span)
-    return <size_t>span.source.data
 
 
 # == layout ==============================================================================================

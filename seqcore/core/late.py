@@ -1,5 +1,6 @@
 """Functions above the core that its methods call: one table, each imported at its first use."""
 
+from functools import cache
 from importlib import import_module
 
 MODULES = {
@@ -9,12 +10,13 @@ MODULES = {
     "give_array": "seqcore._arrow.protocol",
     "give_schema": "seqcore._arrow.protocol",
     "give_stream": "seqcore._arrow.protocol",
-    "reduced": "seqcore._pickles",
-    "restored": "seqcore._pickles",
+    "reduced": "seqcore._files.pickles",
+    "restored": "seqcore._files.pickles",
     "take": "seqcore._arrow.protocol",
 }
 
 
+@cache
 def late(name):
     """Return a function of the table."""
     return getattr(import_module(MODULES[name]), name)

@@ -4,7 +4,7 @@
 
     sequence   →   sources, as arrays or as places in files  +  the order of the elements among them
 
-`seqcore/_pickles.py` makes a pickle of that, and a sequence of the pickle.
+`seqcore/_files/pickles.py` makes a pickle of that, and a sequence of the pickle.
 
 Sections::
 
@@ -26,7 +26,7 @@ from seqcore.core.container cimport Container
 from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport PICKLED_ALONE_FROM, SIGNALS_EVERY
 from seqcore.core.sequence cimport TensorSequence, new_sequence
-from seqcore.core.split_join cimport split_views, total_nbytes
+from seqcore.core.split_join cimport total_nbytes
 from seqcore.core.store cimport (
     EVEN, MAX_NDIM, OFFSETS, PADDED, SHAPED, VIEWS, WHOLE, ArrayOwner, Keeper, Piece, Run, Share, Source,
     Span, Spans, Store, Table, TableOwner, begin_of, begin_spans, has_runs, make_element, next_span, owner_of,
@@ -117,32 +117,32 @@ def mapped_pointers(cnp.ndarray values not None, cnp.ndarray starts not None, cn
     return new_sequence(element_type(values.dtype), store_of(pointers_table(values, starts, lengths)))
 
 
-def views_along(cnp.ndarray values not None, int axis, starts, lengths):
-    """Return views of an array along an axis by int64 starts and lengths, which are checked and copied."""
-    return new_sequence(element_type(values.dtype), split_views(values, axis, starts, lengths))
-
-
 def mark_origin(TensorSequence sequence not None, origin, MappedFile file):
     """Let the tables of a sequence, which nobody else has, say in which column or file their elements are.
 
     Tables whose elements are not all there in order are left as they are: they don't tell. With a file, the
-    memory of those that view it says so.
+    memory of those that view it says so. Return True if all do.
     """
     cdef Share share = sequence.shared()
     cdef Spans spans
     cdef Span span
     cdef TableOwner owner
+    cdef bint are_mapped = True
     begin_spans(&spans, share.store, 0, size_of(share.store))
     while next_span(&spans, &span):
         if span.source.kind == WHOLE:
+            are_mapped = False
             continue
         owner = <TableOwner><object>owner_of(span.source)
         if file is not None and type(owner.memory) is Keeper and file.has(
                 <size_t>span.source.data, <size_t>span.source.data):
             (<Keeper>owner.memory).file = file
+        else:
+            are_mapped = False
         if owner.origin is None and span.first == 0 and span.step == 1 and span.n == (<Table *>span.source).n:
             owner.origin = origin
             owner.first = -1 if origin is file else spans.at - span.n
+    return are_mapped
 
 
 # == found ===============================================================================================
@@ -309,7 +309,7 @@ cdef class Found:
         return None
 
     def part(self, Py_ssize_t which):
-        """Return what is used of a source, as (kind, array, axis, numbers…); None if there is no such form."""
+        """Return the used part of a source, as (kind, array, axis, numbers…), or None if it can't be one."""
         return part_of(source_in(self.owners[which]), self.low[which], self.high[which], self.dtype)
 
 
@@ -357,8 +357,8 @@ cdef int raise_damaged_number(Source *source, Py_ssize_t number) except -1:
     cdef TableOwner owner = <TableOwner>owner_of(source)
     where = "an Arrow array" if owner.origin is None else owner.origin.path
     what = "the array" if owner.origin is None else "the file"
-    raise ValueError(f"element {max(owner.first, 0) + number} of {where} can't be read: its offsets leave its "
-                     f"values, so {what} is damaged")
+    raise ValueError(f"element {max(owner.first, 0) + number} of {where} can't be read: its offsets leave "
+                     f"its values, so {what} is damaged")
 
 
 cdef object spanned_nbytes(Source *source, Py_ssize_t low, Py_ssize_t high):

@@ -826,7 +826,7 @@ cdef inline Py_ssize_t count_views(const Cut *cut, Py_ssize_t length) noexcept n
         return 1
     if length <= cut.size:
         return length == cut.size or (cut.partial and length > 0)
-    # Up to the first one that reaches the end, or, if rows are skipped, to the last one that begins before it.
+    # Up to the first one that reaches the end, or, with rows between them, the last one before it.
     n = quotient(length - cut.size - 1, cut.step) + 2
     if cut.step > cut.size:
         n = min(n, quotient(length - 1, cut.step) + 1)
@@ -880,10 +880,10 @@ cdef Py_ssize_t write_views(Place *place, const Cut *cut, const int64_t *begins,
                             Py_ssize_t first, Py_ssize_t stop, int64_t *starts, int64_t *sizes,
                             int64_t *order, int64_t *ids, Py_ssize_t done) noexcept nogil:
     """Write the views of elements first to stop; return how many there are then."""
-    cdef Py_ssize_t i, k, skipped, size
+    cdef Py_ssize_t i, skipped, size
     for i in range(first, stop):
         skipped = 0
-        for k in range(count_views(cut, lengths[i])):
+        for _ in range(count_views(cut, lengths[i])):
             size = min(cut.size, lengths[i] - skipped)
             if cut.from_end:
                 skipped = lengths[i] - size
@@ -1135,7 +1135,7 @@ ctypedef fused sized:
 
 
 cdef bint pick_rows(const Store *store, Py_ssize_t position, sized *out) noexcept nogil:
-    """Write one row of each element that is between offsets of our own; return False if one has no such row."""
+    """Write one row of each element that is between our own offsets; return False if one lacks it."""
     cdef Py_ssize_t n = size_of(store), i, row, low, step
     cdef const int64_t *offsets = owned_offsets(store, 0, n)
     cdef const Table *table

@@ -1,5 +1,6 @@
 """Sequences over files of any kind pickle as places in them, whoever wrote and mapped them."""
 
+import gc
 import os
 import pickle
 
@@ -13,6 +14,7 @@ from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
+from seqcore._files import paths
 
 pa = pytest.importorskip("pyarrow")
 
@@ -231,3 +233,13 @@ def test_numbers_take_few_bytes(tmp_path):
     )
     for seq in (sq.split_to_sequence(tokens, 9).windows(4), split_to_sequence(tokens, 9).truncate(4)):
         assert len(pickle.dumps(seq)) < 5 * len(seq) + SMALL
+
+
+def test_a_mapping_of_a_caller_is_not_kept(tmp_path):
+    array = raw(tmp_path)
+    seq = split_to_sequence(array, 3)
+    number = id(array.base)
+    assert number in paths._OF_CALLERS
+    del array, seq
+    gc.collect()
+    assert number not in paths._OF_CALLERS

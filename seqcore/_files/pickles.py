@@ -25,9 +25,9 @@ from seqcore._arguments.shown import got, shown
 from seqcore._arguments.tensors import as_tensor
 from seqcore._files.paths import keep, mapped, opened
 from seqcore._format.text import snapshot_of
-from seqcore.core.arrow import from_foreign_offsets, from_foreign_shapes, from_shapes
+from seqcore.core.arrow import from_foreign_offsets, from_foreign_shapes, from_shapes, from_views
 from seqcore.core.maps import chained, split_by_lengths, split_equally
-from seqcore.core.pickling import Found, MappedFile, mapped_pointers, mark_origin, views_along
+from seqcore.core.pickling import Found, MappedFile, mapped_pointers, mark_origin
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, element_type, type_name
 
@@ -73,7 +73,7 @@ def _as_data(part):
 
 
 def _stored(found):
-    """Return the parts of sources that are all in files, and each source's part and shift.
+    """Return the parts of sources that are all in files, the part of each source, and the first number there.
 
     None if one is not.
     """
@@ -310,7 +310,7 @@ def _part(dtype, part, at, files):
             raise ValueError(f"the pickle is damaged: part {at} has elements of length {shown(length)}")
         return split_equally(array, max(axis, 0), min(length, _LARGEST), axis < 0)
     if kind == "views":
-        return views_along(array, axis, _integers(rest[2], "starts"), _integers(rest[3], "lengths"))
+        return from_views(array, _integers(rest[2], "starts"), _integers(rest[3], "lengths"), axis)
     numbers = _integers(rest[2], kind)
     if kind == "offsets":
         if len(numbers) == 0 or numbers[0] != 0:

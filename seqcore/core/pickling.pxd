@@ -1,1 +1,0 @@
-# Stored memory and pickles: what `seqcore/_pickles.py` reads of a sequence.
